@@ -1,0 +1,1 @@
+//! Page reclaim, generic over a machine.

@@ -1,0 +1,2 @@
+//! The command `highwater`.
+fn main() {}

@@ -1,0 +1,128 @@
+//! The boundary between the page-reclaim engine and what is under it.
+//!
+//! The engine never calls the operating system: all that it needs is the trait [`Machine`].
+//! `sim` implements it in virtual time, an application's ground implements it over threads,
+//! memory and disks. Nothing in this crate acts; it holds the words that both sides share.
+//!
+//! * [`units`]: frame numbers, orders, nanoseconds, devices;
+//! * [`lock`]: [`LockClass`] (how a lock nests, whether interrupts are off under it), [`Lock`], [`PerCpu`];
+//! * [`step`]: [`Step`], one word for each thing that costs CPU time;
+//! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
+//! * [`disk`]: [`Request`], what goes to a block device and comes back;
+//! * [`conformance`]: the suite that every `Machine` passes.
+
+pub mod atomic;
+pub mod conformance;
+pub mod disk;
+pub mod func;
+pub mod lock;
+pub mod step;
+pub mod units;
+
+pub use disk::{Completions, IoError, Operation, Request};
+pub use func::Func;
+pub use lock::{Lock, LockClass, PerCpu};
+pub use step::Step;
+pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
+
+/// A moment of a wait queue, taken before its condition is looked at.
+///
+/// A waiter takes a ticket, looks at what it waits for, and only then sleeps with the ticket: a
+/// [`Machine::wake`] between the two makes the sleep return at once, so no wake-up is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// What the engine needs from the ground under it.
+///
+/// All methods may be called by any task; those marked *may sleep* must not be called while a
+/// [`Lock`] or a [`PerCpu`] slot is held, nor from a completion.
+pub trait Machine: Sized + 'static {
+    /// A mutual exclusion lock around a `T`.
+    type Lock<T: Send + 'static>: Lock<T>;
+    /// One `T` for each CPU (on real threads: for each shard).
+    type PerCpu<T: Send + 'static>: PerCpu<T>;
+    /// A place to wait at.
+    type WaitQueue: 'static;
+    /// Ends the span begun by [`Machine::span`] when it is dropped.
+    type Span<'a>
+    where
+        Self: 'a;
+
+    /// Time since the machine started.
+    fn now(&self) -> Nanos;
+
+    /// CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
+    fn cpus(&self) -> usize;
+
+    /// Makes a lock of a class around a value.
+    fn lock<T: Send + 'static>(&self, class: LockClass, value: T) -> Self::Lock<T>;
+
+    /// Makes one value for each CPU; `make` gets the slot's number, from 0.
+    fn per_cpu<T: Send + 'static>(&self, make: impl FnMut(usize) -> T) -> Self::PerCpu<T>;
+
+    /// Makes an empty wait queue.
+    fn wait_queue(&self) -> Self::WaitQueue;
+
+    /// Takes a ticket; see [`Ticket`].
+    fn ticket(&self, queue: &Self::WaitQueue) -> Ticket;
+
+    /// *May sleep.* Sleeps until a wake of `queue` later than `ticket`, the absolute time `deadline`,
+    /// or a kill of the calling task. Returns the time left until the deadline: 0 when it passed,
+    /// and `Nanos(u64::MAX)` when none was given.
+    ///
+    /// Returns at once when `queue` was woken since the ticket was taken, or when the task is killed.
+    fn sleep(&self, queue: &Self::WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos;
+
+    /// Wakes every task that sleeps at `queue`. May be called under a lock and from a completion.
+    fn wake(&self, queue: &Self::WaitQueue);
+
+    /// *May sleep.* Sleeps for `time`; only a kill of the calling task ends it earlier.
+    fn pause(&self, time: Nanos);
+
+    /// Has the calling task been told to end? Loops that wait ask it after every wait, so that a
+    /// machine can be stopped: a killed task returns from every wait at once.
+    fn is_killed(&self) -> bool;
+
+    /// The calling task does `n` times the work `step` now. Free on real machines.
+    fn spend(&self, step: Step, n: u32);
+
+    /// The calling task computes for `time` outside the engine: a program's own work.
+    fn compute(&self, time: Nanos);
+
+    /// *May sleep.* A point at which the engine is willing to give up the CPU (`cond_resched`).
+    fn relax(&self);
+
+    /// Says that the calling task is in `func` until the span is dropped.
+    fn span(&self, func: Func) -> Self::Span<'_>;
+
+    /// *May sleep.* Hands a request to its device, waiting for a place in the device's queue. It
+    /// comes back through [`Completions::complete`].
+    fn submit(&self, request: Request);
+
+    /// Is the device's queue for `operation` fuller than its congestion threshold?
+    fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
+
+    /// The queue that is woken whenever some device's queue stops being congested.
+    fn uncongested(&self) -> &Self::WaitQueue;
+
+    /// Fills a frame with zeroes.
+    fn zero_frame(&self, frame: FrameNumber);
+
+    /// Copies the whole of one frame to another.
+    fn copy_frame(&self, from: FrameNumber, to: FrameNumber);
+
+    /// Copies bytes into a frame, from byte `offset` on.
+    ///
+    /// A simulated machine holds at most the first eight bytes of each page (its *stamp*).
+    ///
+    /// # Panics
+    /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
+    fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]);
+
+    /// Copies bytes out of a frame, from byte `offset` on; bytes that a simulated machine does not
+    /// hold read as zero.
+    ///
+    /// # Panics
+    /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
+    fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]);
+}

@@ -1,0 +1,89 @@
+//! Locks: their classes, and what a guard is.
+
+use std::ops::DerefMut;
+
+/// What a lock protects. The class, not the call site, says how it nests ([`LockClass::rank`]) and
+/// whether interrupts are off while it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum LockClass {
+    /// The tables of files, regions and tasks: who exists.
+    Table,
+    /// Lists of files that wait for writeback (`wb.list_lock`).
+    Writeback,
+    /// The page table of one anonymous region.
+    PageTable,
+    /// Swap slots of one device.
+    Swap,
+    /// The index of one file, or of the swap cache (`i_pages`, once `tree_lock`).
+    IPages,
+    /// LRU lists (`lru_lock`).
+    Lru,
+    /// Free lists of one zone (`zone.lock`).
+    Zone,
+    /// A test's own.
+    Other,
+}
+
+impl LockClass {
+    /// Every class, in order of rank.
+    pub const ALL: [Self; 8] =
+        [Self::Table, Self::Writeback, Self::PageTable, Self::Swap, Self::IPages, Self::Lru, Self::Zone, Self::Other];
+
+    /// A task that holds a lock may take only locks of higher rank.
+    #[must_use]
+    pub const fn rank(self) -> u8 {
+        self as u8
+    }
+
+    /// Are interrupts off on the holder's CPU, and on a CPU that spins for the lock?
+    #[must_use]
+    pub const fn interrupts_off(self) -> bool {
+        matches!(self, Self::IPages | Self::Lru | Self::Zone)
+    }
+
+    /// The name under which reports show the class.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Writeback => "writeback",
+            Self::PageTable => "page_table",
+            Self::Swap => "swap",
+            Self::IPages => "i_pages",
+            Self::Lru => "lru",
+            Self::Zone => "zone",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A lock around a `T`, made by [`crate::Machine::lock`].
+pub trait Lock<T> {
+    /// Holds the lock until it is dropped.
+    type Guard<'a>: DerefMut<Target = T>
+    where
+        Self: 'a,
+        T: 'a;
+
+    /// Takes the lock, waiting for it.
+    fn lock(&self) -> Self::Guard<'_>;
+
+    /// Takes the lock if nobody holds it.
+    fn try_lock(&self) -> Option<Self::Guard<'_>>;
+}
+
+/// One `T` for each CPU, made by [`crate::Machine::per_cpu`].
+pub trait PerCpu<T> {
+    /// Holds the slot until it is dropped; interrupts are off on a simulated CPU meanwhile.
+    type Guard<'a>: DerefMut<Target = T>
+    where
+        Self: 'a,
+        T: 'a;
+
+    /// The slot of the CPU that runs the caller. No [`Lock`] is taken inside but `Lru` and `Zone`.
+    fn local(&self) -> Self::Guard<'_>;
+
+    /// Visits every slot in turn, each while its own CPU stays out of it.
+    fn for_each_cpu(&self, visit: impl FnMut(&mut T));
+}

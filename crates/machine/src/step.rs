@@ -1,0 +1,153 @@
+//! What costs CPU time.
+
+/// One word for each thing that costs CPU time; a simulated machine's cost table gives each its
+/// nanoseconds. What a step costs depends on nothing but the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Step {
+    /// Enter and leave the kernel for one read, write or sync.
+    SyscallEntry,
+    /// Enter and leave the page-fault handler.
+    FaultEntry,
+    /// Change one page-table entry.
+    PteSet,
+    /// Put one task off a CPU and another on.
+    ContextSwitch,
+    /// Wake one task.
+    Wake,
+    /// Enter and leave an interrupt handler.
+    InterruptEntry,
+    /// Take and release a lock that nobody contends for.
+    LockAcquire,
+    /// A contended lock passes to another CPU: the cache line moves.
+    LockHandover,
+    /// Compare one zone with a watermark.
+    WatermarkCheck,
+    /// Take one page from, or give one to, a per-CPU list.
+    AllocateFast,
+    /// Take one block off a free list, or put one on, splits and merges included.
+    BuddyTake,
+    /// Fill 4 KiB with zeroes.
+    ZeroPage,
+    /// Copy 4 KiB.
+    CopyPage,
+    /// Look one page up in a file's index.
+    IndexLookup,
+    /// Store or delete one slot of a file's index.
+    IndexStore,
+    /// Move one page between LRU lists, or on to one, under the LRU lock.
+    LruMove,
+    /// Take one page off an LRU list for reclaim.
+    IsolatePage,
+    /// Look at one isolated page: lock it, read its flags, decide.
+    ScanPage,
+    /// Walk the mappings of one page for accessed bits.
+    ReferenceWalk,
+    /// Remove one mapping of a page and flush its translation.
+    UnmapPage,
+    /// Free one page found clean: unlink it from its owner's lists.
+    FreePage,
+    /// Compute how much of each list of one zone to scan.
+    ScanCount,
+    /// Look at one swap slot, allocate or free it.
+    SwapSlot,
+    /// Account one page dirty or clean.
+    DirtyPage,
+    /// Account the start of one page's writeback.
+    WritebackPage,
+    /// Add one page to a request.
+    BioPage,
+    /// Queue one request at a device.
+    SubmitRequest,
+    /// End the I/O of one page in its completion.
+    EndPage,
+    /// Look at one object of a slab cache.
+    SlabObject,
+    /// Look at one item of a flusher's or kswapd's work list.
+    WorkItem,
+}
+
+impl Step {
+    /// Every step, in declaration order: `ALL[step as usize] == step`.
+    pub const ALL: [Self; 30] = [
+        Self::SyscallEntry,
+        Self::FaultEntry,
+        Self::PteSet,
+        Self::ContextSwitch,
+        Self::Wake,
+        Self::InterruptEntry,
+        Self::LockAcquire,
+        Self::LockHandover,
+        Self::WatermarkCheck,
+        Self::AllocateFast,
+        Self::BuddyTake,
+        Self::ZeroPage,
+        Self::CopyPage,
+        Self::IndexLookup,
+        Self::IndexStore,
+        Self::LruMove,
+        Self::IsolatePage,
+        Self::ScanPage,
+        Self::ReferenceWalk,
+        Self::UnmapPage,
+        Self::FreePage,
+        Self::ScanCount,
+        Self::SwapSlot,
+        Self::DirtyPage,
+        Self::WritebackPage,
+        Self::BioPage,
+        Self::SubmitRequest,
+        Self::EndPage,
+        Self::SlabObject,
+        Self::WorkItem,
+    ];
+
+    /// The name under which a cost table gives the step, in snake_case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SyscallEntry => "syscall_entry",
+            Self::FaultEntry => "fault_entry",
+            Self::PteSet => "pte_set",
+            Self::ContextSwitch => "context_switch",
+            Self::Wake => "wake",
+            Self::InterruptEntry => "interrupt_entry",
+            Self::LockAcquire => "lock_acquire",
+            Self::LockHandover => "lock_handover",
+            Self::WatermarkCheck => "watermark_check",
+            Self::AllocateFast => "allocate_fast",
+            Self::BuddyTake => "buddy_take",
+            Self::ZeroPage => "zero_page",
+            Self::CopyPage => "copy_page",
+            Self::IndexLookup => "index_lookup",
+            Self::IndexStore => "index_store",
+            Self::LruMove => "lru_move",
+            Self::IsolatePage => "isolate_page",
+            Self::ScanPage => "scan_page",
+            Self::ReferenceWalk => "reference_walk",
+            Self::UnmapPage => "unmap_page",
+            Self::FreePage => "free_page",
+            Self::ScanCount => "scan_count",
+            Self::SwapSlot => "swap_slot",
+            Self::DirtyPage => "dirty_page",
+            Self::WritebackPage => "writeback_page",
+            Self::BioPage => "bio_page",
+            Self::SubmitRequest => "submit_request",
+            Self::EndPage => "end_page",
+            Self::SlabObject => "slab_object",
+            Self::WorkItem => "work_item",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lists_every_step_at_its_own_index() {
+        for (index, step) in Step::ALL.into_iter().enumerate() {
+            assert_eq!(step as usize, index, "{step:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Units: every number that crosses the boundary says what it counts.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// Bytes of a page, of a frame, and of a swap slot.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Bytes of a block of a [`Request`]: one page, so that frames and blocks correspond.
+pub const BLOCK_BYTES: usize = PAGE_BYTES;
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds: a duration, or a time since the machine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// Whole milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// Whole seconds.
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * NANOS_PER_SECOND)
+    }
+
+    /// Whole milliseconds, rounded down.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Seconds.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / NANOS_PER_SECOND as f64
+    }
+
+    /// Time from `earlier` to `self`; 0 when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0..1_000 => write!(f, "{} ns", self.0),
+            1_000..1_000_000 => write!(f, "{:.3} us", self.0 as f64 / 1e3),
+            1_000_000..NANOS_PER_SECOND => write!(f, "{:.3} ms", self.0 as f64 / 1e6),
+            _ => write!(f, "{:.3} s", self.0 as f64 / 1e9),
+        }
+    }
+}
+
+/// The number of a slot of memory of [`PAGE_BYTES`] (kernel: pfn).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameNumber(pub u32);
+
+impl FrameNumber {
+    /// As an index of a table with one entry for each frame.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for FrameNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {:#x}", self.0)
+    }
+}
+
+/// Base-2 logarithm of a number of contiguous pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Order(pub u8);
+
+impl Order {
+    /// One page.
+    pub const ZERO: Self = Self(0);
+
+    /// Pages of a block of this order.
+    #[must_use]
+    pub const fn pages(self) -> u64 {
+        1 << self.0
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "order {}", self.0)
+    }
+}
+
+/// A block device, numbered from 0 in the order in which the ground lists them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u8);

@@ -1,0 +1,2 @@
+//! Everything that CI runs.
+fn main() {}
