@@ -1,0 +1,442 @@
+//! A kernel: the modules' choices put together, and where each of them comes from.
+//!
+//! A kernel file names only what it changes from its `base`:
+//!
+//! ```toml
+//! base = "3.10-rc4-vanilla"
+//! about = "3.10-rc4 with a proportional early exit"
+//!
+//! [reclaim]
+//! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
+//! ```
+//!
+//! A section is a module's `choices.rs`; what no file of the chain names has its default from there.
+//! Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller: the engine
+//! opens no files. Who calls it: `lab` for every command, applications for their own kernels.
+//!
+//! Next: `reclaim/choices.rs`, the choices that separate most kernels.
+
+pub mod text;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{access, allocate, compact, lru, mapping, memory, reclaim};
+use text::{Entry, Error, Node, Place, Value, one_of};
+
+/// Every choice of a kernel, a section for each module.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choices {
+    /// Watermarks, reserves, free lists.
+    pub memory: memory::choices::Choices,
+    /// Batches in front of the LRU lock.
+    pub lru: lru::choices::Choices,
+    /// Swap, dirty limits, the flusher.
+    pub mapping: mapping::choices::Choices,
+    /// When compaction is tried.
+    pub compact: compact::choices::Choices,
+    /// kswapd, direct reclaim, the fate of a page.
+    pub reclaim: reclaim::choices::Choices,
+    /// The allocator's slow path.
+    pub allocate: allocate::choices::Choices,
+    /// Readahead, huge pages.
+    pub access: access::choices::Choices,
+}
+
+/// A kernel: its choices, and where each comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// Its name: the file's, without folder and ending.
+    pub name: String,
+    /// One line about it.
+    pub about: String,
+    /// The kernels that it is built on, nearest first.
+    pub bases: Vec<String>,
+    /// What the engine reads.
+    pub choices: Choices,
+    /// The same, value by value, in the order of [`Choices`].
+    pub settings: Vec<Setting>,
+    node: Node,
+}
+
+/// One value of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The section: a module of the engine.
+    pub section: String,
+    /// The key in it.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// Where the value comes from.
+    pub origin: Origin,
+    /// What the kernel's base (or, without a base, the code) says, where that differs.
+    pub replaces: Option<Value>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The code: no file names it.
+    Default,
+    /// A kernel file.
+    File {
+        /// Name of the kernel.
+        kernel: String,
+        /// File and line.
+        place: Place,
+        /// The comment on its line.
+        source: Option<String>,
+    },
+    /// [`Kernel::set`].
+    Set,
+}
+
+/// The text of a kernel that another names as its `base`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What messages call the file.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a number may be: section, key, smallest and largest. Where a limit is the kernel's own sysctl's,
+/// it is that; the others keep out what no machine has.
+const LIMITS: [(&str, &str, i64, i64); 12] = [
+    ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
+    ("memory", "min_free_kbytes", 0, 1 << 40),
+    ("lru", "batch", 1, 4096),
+    ("mapping", "dirty_ratio", 0, 100),
+    ("mapping", "dirty_background_ratio", 0, 100),
+    ("mapping", "dirty_expire_ms", 0, 1 << 40),
+    ("mapping", "dirty_writeback_ms", 0, 1 << 40),
+    ("mapping", "page_cluster", 0, 9),
+    ("compact", "extfrag_threshold", 0, 1000),
+    ("compact", "max_defer_shift", 0, 31),
+    ("reclaim", "swappiness", 0, 200),
+    ("access", "read_ahead_kb", 0, 1 << 20),
+];
+
+impl Kernel {
+    /// Reads a kernel from the text of its file. `resolve` gives the text of a base by name, or says
+    /// why it cannot.
+    ///
+    /// # Errors
+    /// The first thing wrong in the chain of files, with file and line: what is not TOML; an unknown
+    /// section, key or value (with the nearest known name); a value of the wrong type or out of its
+    /// range; a base that is missing or builds on this kernel.
+    pub fn parse(
+        name: &str,
+        file: &str,
+        text: &str,
+        resolve: &dyn Fn(&str) -> Result<Source, String>,
+    ) -> Result<Self, Error> {
+        let defaults = defaults();
+        let mut layers = Vec::new();
+        let mut about = None;
+        let mut next = Some((name.to_owned(), Source { file: file.to_owned(), text: text.to_owned() }));
+        while let Some((kernel, source)) = next.take() {
+            let mut node = Node::parse(&source.file, &source.text)?;
+            if let Some(line) = node.take("about") {
+                about = about.or(Some(line.read::<String>()?));
+            }
+            let base = node.take("base");
+            check(&node, &defaults)?;
+            layers.push((kernel, node));
+            if let Some(base) = base {
+                let wanted: String = base.read()?;
+                if layers.iter().any(|(kernel, _)| *kernel == wanted) {
+                    let chain = layers.iter().map(|(kernel, _)| kernel.as_str()).chain([wanted.as_str()]);
+                    let chain = chain.collect::<Vec<_>>().join(" -> ");
+                    return Err(Error::at(&base.place, format!("the bases go round in a circle: {chain}")));
+                }
+                let source = resolve(&wanted).map_err(|message| Error::at(&base.place, message))?;
+                next = Some((wanted, source));
+            }
+        }
+        Self::assemble(name, about.unwrap_or_default(), layers, &defaults)
+    }
+
+    /// The kernel whose every value is the code's default.
+    ///
+    /// # Panics
+    /// Never: the defaults are within their own limits.
+    #[must_use]
+    pub fn of_defaults(name: &str) -> Self {
+        Self::parse(name, name, "", &|_| Err(String::new())).expect("an empty file holds nothing wrong")
+    }
+
+    fn assemble(name: &str, about: String, layers: Vec<(String, Node)>, defaults: &Node) -> Result<Self, Error> {
+        let bases: Vec<String> = layers.iter().skip(1).map(|(kernel, _)| kernel.clone()).collect();
+        let find = |layers: &[(String, Node)], section: &str, key: &str| {
+            layers.iter().find_map(|(kernel, node)| Some((kernel.clone(), node.get(section)?.get(key)?.clone())))
+        };
+        let mut settings = Vec::new();
+        for Entry { key: section, node: table, .. } in defaults.entries() {
+            for Entry { key, node: default, .. } in table.entries() {
+                let found = find(&layers, section, key);
+                let below = find(&layers[1..], section, key).map_or(default.value.clone(), |(_, node)| node.value);
+                let (value, origin) = match found {
+                    Some((kernel, Node { place, comment: source, value })) => {
+                        (value, Origin::File { kernel, place, source })
+                    }
+                    None => (default.value.clone(), Origin::Default),
+                };
+                let replaces = (value != below).then_some(below);
+                settings.push(Setting { section: section.clone(), key: key.clone(), value, origin, replaces });
+            }
+        }
+        let node = layers.into_iter().rev().map(|(_, node)| node).reduce(|base, top| top.over(base));
+        let node = node.expect("a kernel has at least its own file");
+        Ok(Self { name: name.to_owned(), about, bases, choices: node.read()?, settings, node })
+    }
+
+    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file; quotes around a
+    /// choice's name may be left out.
+    ///
+    /// # Errors
+    /// When the key is unknown (with the nearest known one) or the value is not one of its values; the
+    /// kernel is unchanged then.
+    pub fn set(&mut self, key_path: &str, value: &str) -> Result<(), Error> {
+        let place = Place { file: format!("{key_path}={value}").into(), line: 0 };
+        let known: Vec<String> = self.settings.iter().map(|s| format!("{}.{}", s.section, s.key)).collect();
+        let Some(at) = known.iter().position(|known| known == key_path) else {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let hint = text::nearest(key_path, known).map_or(String::new(), |name| format!(": did you mean `{name}`?"));
+            return Err(Error::at(&place, format!("unknown key `{key_path}`{hint}")));
+        };
+        let parsed = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
+        let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
+        let Setting { section, key, .. } = &self.settings[at];
+        let entry = |key: &str, value| Entry {
+            key: key.to_owned(),
+            place: place.clone(),
+            node: Node { place: place.clone(), comment: None, value },
+        };
+        let top = entry("", Value::Table(vec![entry(section, Value::Table(vec![entry(key, value.clone())]))])).node;
+        check(&top, &defaults())?;
+        let node = top.over(self.node.clone());
+        self.choices = node.read()?;
+        self.node = node;
+        let setting = &mut self.settings[at];
+        let below = setting.replaces.take().unwrap_or_else(|| setting.value.clone());
+        setting.replaces = (below != value).then_some(below);
+        setting.value = value;
+        setting.origin = Origin::Set;
+        Ok(())
+    }
+
+    /// The values in which this kernel differs from its base.
+    pub fn differences(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.iter().filter(|setting| setting.replaces.is_some())
+    }
+
+    /// The values that the kernel's own file names, whether they differ from its base or not.
+    pub fn own(&self) -> impl Iterator<Item = &Setting> {
+        self.settings
+            .iter()
+            .filter(|setting| matches!(&setting.origin, Origin::File { kernel, .. } if *kernel == self.name))
+    }
+}
+
+/// The code's defaults as a tree.
+fn defaults() -> Node {
+    let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
+    Node::parse("default", &text).expect("what toml writes, toml reads")
+}
+
+/// Refuses what one file says wrong, before it is laid over its base, so that the message names it.
+fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
+    let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
+    for Entry { key: section, place, node: table } in node.entries() {
+        let Some(known) = defaults.get(section) else {
+            let what = if matches!(table.value, Value::Table(_)) { "section" } else { "key" };
+            let known: Vec<&str> = match what {
+                "section" => sections,
+                _ => ["base", "about"].into_iter().chain(sections).collect(),
+            };
+            return Err(Error::at(place, format!("unknown {what} `{section}`{}", one_of(section, &known))));
+        };
+        if !matches!(table.value, Value::Table(_)) {
+            return Err(Error::at(place, format!("`{section}` is a section: write `[{section}]`, then its keys")));
+        }
+        let keys: Vec<&str> = known.entries().iter().map(|entry| entry.key.as_str()).collect();
+        for Entry { key, place, node: value } in table.entries() {
+            if !keys.contains(&key.as_str()) {
+                let elsewhere = defaults.entries().iter().find(|other| other.node.get(key).is_some());
+                let hint = match elsewhere {
+                    Some(other) => format!(": it belongs in [{}]", other.key),
+                    None => one_of(key, &keys),
+                };
+                return Err(Error::at(place, format!("unknown key `{key}` in [{section}]{hint}")));
+            }
+            let one = Node {
+                value: Value::Table(vec![Entry {
+                    key: section.clone(),
+                    place: place.clone(),
+                    node: Node {
+                        value: Value::Table(vec![Entry {
+                            key: key.clone(),
+                            place: place.clone(),
+                            node: value.clone(),
+                        }]),
+                        ..table.clone()
+                    },
+                }]),
+                ..node.clone()
+            };
+            one.read::<Choices>().map_err(|error| Error { message: format!("`{key}`: {}", error.message), ..error })?;
+            check_limits(section, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(section: &str, key: &str, node: &Node) -> Result<(), Error> {
+    let Some((_, _, low, high)) = LIMITS.iter().find(|limit| (limit.0, limit.1) == (section, key)) else {
+        return Ok(());
+    };
+    match &node.value {
+        Value::List(nodes) => nodes.iter().try_for_each(|node| check_limits(section, key, node)),
+        Value::Integer(number) if !(low..=high).contains(&number) => {
+            let range = match *high {
+                i64::MAX => format!("at least {low}"),
+                high => format!("{low} to {high}"),
+            };
+            Err(Error::at(&node.place, format!("`{key}`: expected {range}, found {number}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "about = \"the base\"\n[reclaim]\nswappiness = 10 # measured\nkswapd_floor = \"zero\"\n";
+
+    fn resolve(name: &str) -> Result<Source, String> {
+        match name {
+            "base" => Ok(Source { file: "kernels/base.toml".into(), text: BASE.into() }),
+            "loop" => Ok(Source { file: "kernels/loop.toml".into(), text: "base = \"mine\"".into() }),
+            _ => Err(format!("no kernel `{name}`")),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Kernel, String> {
+        Kernel::parse("mine", "mine.toml", text, &resolve).map_err(|error| error.to_string())
+    }
+
+    fn setting<'a>(kernel: &'a Kernel, key: &str) -> &'a Setting {
+        kernel.settings.iter().find(|setting| setting.key == key).unwrap()
+    }
+
+    #[test]
+    fn an_empty_file_is_the_defaults() {
+        let kernel = parse("").unwrap();
+        assert_eq!(kernel.choices, Choices::default());
+        assert!(kernel.settings.iter().all(|setting| setting.origin == Origin::Default));
+        assert_eq!(kernel, Kernel::of_defaults("mine"));
+    }
+
+    #[test]
+    fn a_file_changes_its_base_key_by_key() {
+        let kernel = parse("base = \"base\"\n[reclaim]\nkswapd_floor = \"one\" # 2013\n[lru]\nbatch = 15\n").unwrap();
+        assert_eq!((kernel.choices.reclaim.swappiness, kernel.choices.lru.batch), (10, 15));
+        assert_eq!(kernel.choices.reclaim.kswapd_floor, reclaim::choices::KswapdFloor::One);
+        assert_eq!((kernel.about.as_str(), kernel.bases.as_slice()), ("the base", ["base".to_owned()].as_slice()));
+        let Origin::File { kernel: of, place, source } = &setting(&kernel, "swappiness").origin else { panic!() };
+        assert_eq!(
+            (of.as_str(), place.to_string().as_str(), source.as_deref()),
+            ("base", "kernels/base.toml:3", Some("measured"))
+        );
+        let Origin::File { place, source, .. } = &setting(&kernel, "kswapd_floor").origin else { panic!() };
+        assert_eq!((place.to_string().as_str(), source.as_deref()), ("mine.toml:3", Some("2013")));
+        assert_eq!(setting(&kernel, "kswapd_floor").replaces, Some(Value::Text("zero".into())));
+        let differing: Vec<&str> = kernel.differences().map(|setting| setting.key.as_str()).collect();
+        assert_eq!(differing, ["batch", "kswapd_floor"]);
+        assert_eq!(kernel.own().count(), 2);
+    }
+
+    #[test]
+    fn unknown_names_are_told_with_line_and_nearest_name() {
+        let wrong = |text: &str| parse(text).unwrap_err();
+        assert_eq!(wrong("\n[reclam]\n"), "mine.toml:2: unknown section `reclam`: did you mean `reclaim`?");
+        assert_eq!(wrong("bases = \"x\""), "mine.toml:1: unknown key `bases`: did you mean `base`?");
+        assert_eq!(
+            wrong("[reclaim]\n\nswapiness = 1"),
+            "mine.toml:3: unknown key `swapiness` in [reclaim]: did you mean `swappiness`?"
+        );
+        assert_eq!(
+            wrong("[lru]\nswappiness = 1"),
+            "mine.toml:2: unknown key `swappiness` in [lru]: it belongs in [reclaim]"
+        );
+        assert_eq!(
+            wrong("[reclaim]\nkswapd_floor = \"on\""),
+            "mine.toml:2: `kswapd_floor`: unknown value `on`: did you mean `one`?"
+        );
+        assert_eq!(
+            wrong("[reclaim]\nkswapd_floor = \"lowest\""),
+            "mine.toml:2: `kswapd_floor`: unknown value `lowest`: known are `zero`, `one`"
+        );
+        assert_eq!(
+            wrong("[reclaim]\nkswapd_floor = 0"),
+            "mine.toml:2: `kswapd_floor`: expected one of \"zero\", \"one\", found 0"
+        );
+        assert_eq!(wrong("lru = 14"), "mine.toml:1: `lru` is a section: write `[lru]`, then its keys");
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        let wrong = |text: &str| parse(text).unwrap_err();
+        assert_eq!(wrong("[lru]\nbatch = 0"), "mine.toml:2: `batch`: expected 1 to 4096, found 0");
+        assert_eq!(
+            wrong("[lru]\nbatch = \"many\""),
+            "mine.toml:2: `batch`: expected a whole number from 0 to 4294967295, found \"many\""
+        );
+        assert_eq!(
+            wrong("[memory]\nlowmem_reserve_ratio = [256, 0, 32]"),
+            "mine.toml:2: `lowmem_reserve_ratio`: expected at least 1, found 0"
+        );
+        assert!(wrong("[memory]\nlowmem_reserve_ratio = [256]").starts_with("mine.toml:2: `lowmem_reserve_ratio`: "));
+    }
+
+    #[test]
+    fn limits_name_existing_keys() {
+        let defaults = defaults();
+        for (section, key, ..) in LIMITS {
+            let node = defaults.get(section).and_then(|table| table.get(key));
+            assert!(node.is_some(), "[{section}] {key}");
+            check_limits(section, key, node.unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_missing_base_and_a_circle_are_told() {
+        assert_eq!(parse("\nbase = \"bose\"").unwrap_err(), "mine.toml:2: no kernel `bose`");
+        assert_eq!(
+            parse("base = \"loop\"").unwrap_err(),
+            "kernels/loop.toml:1: the bases go round in a circle: mine -> loop -> mine"
+        );
+        assert_eq!(parse("base = 3").unwrap_err(), "mine.toml:1: expected text in quotes, found 3");
+    }
+
+    #[test]
+    fn one_value_can_be_set() {
+        let mut kernel = parse("base = \"base\"").unwrap();
+        kernel.set("lru.batch", "31").unwrap();
+        kernel.set("reclaim.kswapd_floor", "one").unwrap();
+        kernel.set("reclaim.early_exit", "\"proportional\"").unwrap();
+        assert_eq!(kernel.choices.lru.batch, 31);
+        assert_eq!(kernel.choices.reclaim.kswapd_floor, reclaim::choices::KswapdFloor::One);
+        assert_eq!(setting(&kernel, "batch").origin, Origin::Set);
+        assert_eq!(kernel.differences().count(), 2);
+        let before = kernel.clone();
+        let wrong = kernel.set("lru.bacth", "1").unwrap_err().to_string();
+        assert_eq!(wrong, "lru.bacth=1: unknown key `lru.bacth`: did you mean `lru.batch`?");
+        let wrong = kernel.set("lru.batch", "0").unwrap_err().to_string();
+        assert_eq!(wrong, "lru.batch=0: `batch`: expected 1 to 4096, found 0");
+        assert_eq!(kernel, before);
+    }
+}
