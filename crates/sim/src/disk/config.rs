@@ -1,0 +1,494 @@
+//! What a machine file says about a disk.
+//!
+//! One table for each disk, told apart by `model`. Every constant is a [`Sourced`] value, so that a
+//! report can print where it comes from; keys end with their unit, values of choices are kebab-case,
+//! and unknown keys are refused. The defaults are those of Linux at the time of the postings (3.10).
+//!
+//! Next: [`super::queue`], which applies [`QueueConfig`].
+
+use super::sourced::{Origin, Sourced};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A disk: which model serves its requests, with what constants.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "model", rename_all = "kebab-case")]
+pub enum DiskConfig {
+    /// One arm over turning platters: position decides what a request costs.
+    Rotational(RotationalConfig),
+    /// Many dies behind one interface: parallelism decides what a request costs.
+    Flash(FlashConfig),
+}
+
+impl DiskConfig {
+    /// Size of the disk, in blocks of [`machine::BLOCK_BYTES`].
+    #[must_use]
+    pub fn capacity_blocks(&self) -> u64 {
+        match self {
+            Self::Rotational(disk) => disk.capacity_blocks.value,
+            Self::Flash(disk) => disk.capacity_blocks.value,
+        }
+    }
+
+    /// The request queue in front of the disk.
+    #[must_use]
+    pub fn queue(&self) -> &QueueConfig {
+        match self {
+            Self::Rotational(disk) => &disk.queue,
+            Self::Flash(disk) => &disk.queue,
+        }
+    }
+
+    /// The request queue in front of the disk, to be changed by an experiment.
+    pub fn queue_mut(&mut self) -> &mut QueueConfig {
+        match self {
+            Self::Rotational(disk) => &mut disk.queue,
+            Self::Flash(disk) => &mut disk.queue,
+        }
+    }
+
+    /// Checks that the constants make a disk.
+    ///
+    /// # Errors
+    /// The first key whose value makes none, and why.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let capacity_blocks = self.capacity_blocks();
+        at_least("capacity_blocks", capacity_blocks, 1)?;
+        at_most("capacity_blocks", capacity_blocks, CAPACITY_BLOCKS_MAX)?;
+        self.queue().check()?;
+        match self {
+            Self::Rotational(disk) => disk.check(),
+            Self::Flash(disk) => disk.check(),
+        }
+    }
+}
+
+/// Largest capacity in blocks (4 PiB): seek distances are scaled by 2¹⁶ and must fit 64 bits.
+pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
+
+/// The request queue in front of a disk (`/sys/block/sda/queue`).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QueueConfig {
+    /// Requests that may be allocated for each direction, waiting or in service. Congestion
+    /// thresholds follow from it. Default 128.
+    pub nr_requests: Sourced<u64>,
+    /// Pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
+    #[doc(alias = "max_sectors_kb")]
+    pub max_request_pages: Sourced<u64>,
+    /// Which waiting request is served next. Default `cfq`.
+    pub elevator: ElevatorConfig,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            nr_requests: linux(128, "BLKDEV_MAX_RQ"),
+            max_request_pages: linux(128, "max_sectors_kb 512"),
+            elevator: ElevatorConfig::default(),
+        }
+    }
+}
+
+impl QueueConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        at_least("queue.nr_requests", self.nr_requests.value, 1)?;
+        at_least("queue.max_request_pages", self.max_request_pages.value, 1)?;
+        match &self.elevator {
+            ElevatorConfig::Noop => Ok(()),
+            ElevatorConfig::Deadline(deadline) => {
+                at_least("queue.elevator.fifo_batch", deadline.fifo_batch.value, 1)?;
+                check_times(&[
+                    ("queue.elevator.read_expire_ms", &deadline.read_expire_ms),
+                    ("queue.elevator.write_expire_ms", &deadline.write_expire_ms),
+                ])
+            }
+            ElevatorConfig::Cfq(cfq) => {
+                at_least("queue.elevator.slice_sync_ms", cfq.slice_sync_ms.value, 1)?;
+                at_least("queue.elevator.slice_async_ms", cfq.slice_async_ms.value, 1)?;
+                at_least("queue.elevator.slice_async_requests", cfq.slice_async_requests.value, 1)?;
+                check_times(&[
+                    ("queue.elevator.slice_sync_ms", &cfq.slice_sync_ms),
+                    ("queue.elevator.slice_async_ms", &cfq.slice_async_ms),
+                    ("queue.elevator.slice_idle_ms", &cfq.slice_idle_ms),
+                    ("queue.elevator.fifo_expire_sync_ms", &cfq.fifo_expire_sync_ms),
+                    ("queue.elevator.fifo_expire_async_ms", &cfq.fifo_expire_async_ms),
+                ])
+            }
+        }
+    }
+}
+
+/// Which waiting request is served next (`/sys/block/sda/queue/scheduler`).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum ElevatorConfig {
+    /// In order of arrival. Right for a device without an arm; on a disk the arm pays.
+    Noop,
+    /// Batches in block order, reads first, bounded waits. Serves many readers well; a single reader
+    /// pays a seek to and fro for each request beside a writer.
+    Deadline(DeadlineConfig),
+    /// Slices of time for what tasks wait for, then for the background, with an idle wait for the
+    /// reader's next request. Good for one reader beside a writer; idles a parallel device.
+    Cfq(CfqConfig),
+}
+
+impl Default for ElevatorConfig {
+    fn default() -> Self {
+        Self::Cfq(CfqConfig::default())
+    }
+}
+
+/// Constants of [`ElevatorConfig::Deadline`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeadlineConfig {
+    /// A read that has waited as long starts the next batch of reads. Default 500 ms.
+    pub read_expire_ms: Sourced<u64>,
+    /// A write that has waited as long starts the next batch of writes. Default 5000 ms.
+    pub write_expire_ms: Sourced<u64>,
+    /// Requests served in block order before direction and age are looked at again. Default 16.
+    pub fifo_batch: Sourced<u64>,
+    /// Batches of reads that may pass waiting writes. Default 2.
+    pub writes_starved: Sourced<u64>,
+}
+
+impl Default for DeadlineConfig {
+    fn default() -> Self {
+        Self {
+            read_expire_ms: linux(500, "deadline: read_expire"),
+            write_expire_ms: linux(5000, "deadline: write_expire"),
+            fifo_batch: linux(16, "deadline: fifo_batch"),
+            writes_starved: linux(2, "deadline: writes_starved"),
+        }
+    }
+}
+
+/// Constants of [`ElevatorConfig::Cfq`].
+///
+/// A slice of the whole synchronous class, not of each task: tasks that read at the same time share
+/// one sweep, so fairness between readers is not modelled.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CfqConfig {
+    /// Reads and synchronous writes are preferred for as long. Default 100 ms.
+    pub slice_sync_ms: Sourced<u64>,
+    /// Then background writes are served for at most as long. Default 80 ms.
+    pub slice_async_ms: Sourced<u64>,
+    /// … and at most as many of them. Default 16.
+    pub slice_async_requests: Sourced<u64>,
+    /// After a synchronous request the disk waits as long for the next one before it turns to the
+    /// background within a synchronous slice; 0 never waits. Default 8 ms.
+    pub slice_idle_ms: Sourced<u64>,
+    /// A slice begins with the oldest synchronous request if that has waited as long. Default 125 ms.
+    pub fifo_expire_sync_ms: Sourced<u64>,
+    /// A slice begins with the oldest background request if that has waited as long. Default 250 ms.
+    pub fifo_expire_async_ms: Sourced<u64>,
+    /// What a synchronous request does that arrives in a background slice.
+    pub sync_arrival: SyncArrival,
+}
+
+impl Default for CfqConfig {
+    fn default() -> Self {
+        let toy = |value| Sourced::new(value, Origin::Fitted, "parallelio: io duration, kswapd efficiency");
+        Self {
+            slice_sync_ms: linux(100, "cfq: slice_sync"),
+            slice_async_ms: toy(80),
+            slice_async_requests: toy(16),
+            slice_idle_ms: linux(8, "cfq: slice_idle"),
+            fifo_expire_sync_ms: linux(125, "cfq: fifo_expire_sync"),
+            fifo_expire_async_ms: linux(250, "cfq: fifo_expire_async"),
+            sync_arrival: SyncArrival::default(),
+        }
+    }
+}
+
+/// What does a synchronous request do that arrives while background requests are being served?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyncArrival {
+    /// Waits until the background slice is used up: a read waits up to `slice_async_ms` longer, and
+    /// the background gets its share however busy the readers are.
+    #[default]
+    WaitsForSlice,
+    /// Is served next. A read waits for one request at most; a steady reader leaves the background
+    /// one request for each of its slices.
+    Preempts,
+}
+
+/// Constants of a disk with one arm.
+///
+/// The disk has no write cache and reorders nothing itself (no command queueing): what the elevator
+/// chooses is what the arm does.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotationalConfig {
+    /// Size in blocks of 4096 bytes.
+    pub capacity_blocks: Sourced<u64>,
+    /// The request queue in front of it.
+    #[serde(default)]
+    pub queue: QueueConfig,
+    /// Revolutions a minute.
+    pub rpm: Sourced<u64>,
+    /// Sequential bandwidth in bytes a second, at block 0 (the outer edge).
+    pub bandwidth_bytes_per_s: Sourced<u64>,
+    /// Sequential bandwidth in bytes a second at the last block; falls evenly in between. Absent: the
+    /// same everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_bandwidth_bytes_per_s: Option<Sourced<u64>>,
+    /// Time of the shortest seek, in ns, settling included.
+    pub seek_track_to_track_ns: Sourced<u64>,
+    /// Time of a seek over a third of the capacity (the mean distance of random seeks), in ns.
+    pub seek_average_ns: Sourced<u64>,
+    /// Time of a seek over the whole capacity, in ns.
+    pub seek_full_ns: Sourced<u64>,
+    /// Time from a command to the start of its seek, in ns; hidden when the disk is already
+    /// transferring the blocks before.
+    pub command_ns: Sourced<u64>,
+}
+
+impl RotationalConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        at_least("rpm", self.rpm.value, 1)?;
+        at_most("rpm", self.rpm.value, 1_000_000)?;
+        let outer = self.bandwidth_bytes_per_s.value;
+        at_least("bandwidth_bytes_per_s", outer, machine::BLOCK_BYTES as u64)?;
+        if let Some(inner) = &self.inner_bandwidth_bytes_per_s {
+            at_least("inner_bandwidth_bytes_per_s", inner.value, machine::BLOCK_BYTES as u64)?;
+            at_most("inner_bandwidth_bytes_per_s", inner.value, outer)?;
+        }
+        at_least("seek_average_ns", self.seek_average_ns.value, self.seek_track_to_track_ns.value)?;
+        at_least("seek_full_ns", self.seek_full_ns.value, self.seek_average_ns.value)?;
+        at_most("seek_full_ns", self.seek_full_ns.value, machine::NANOS_PER_SECOND)?;
+        at_most("command_ns", self.command_ns.value, machine::NANOS_PER_SECOND)
+    }
+}
+
+/// Constants of a disk of flash memory.
+///
+/// Consecutive blocks lie on consecutive channels. Latency is also occupation: a channel serves one
+/// page after the other, so `channels / read_latency_ns` bounds the rate of random reads.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashConfig {
+    /// Size in blocks of 4096 bytes.
+    pub capacity_blocks: Sourced<u64>,
+    /// The request queue in front of it.
+    #[serde(default = "noop_queue")]
+    pub queue: QueueConfig,
+    /// Requests that the device works on at once.
+    pub queue_depth: Sourced<u64>,
+    /// Pages that are read or written at once (dies, not wires).
+    pub channels: Sourced<u64>,
+    /// Time to read one page of 4096 bytes, in ns.
+    pub read_latency_ns: Sourced<u64>,
+    /// Time to write one page of 4096 bytes, in ns.
+    pub write_latency_ns: Sourced<u64>,
+    /// Most bytes a second read through the interface.
+    pub read_bandwidth_bytes_per_s: Sourced<u64>,
+    /// Most bytes a second written through the interface.
+    pub write_bandwidth_bytes_per_s: Sourced<u64>,
+    /// Time from a command to its first page, in ns.
+    pub command_ns: Sourced<u64>,
+    /// Erasing that stalls a channel after so many writes. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erase: Option<EraseConfig>,
+}
+
+/// When a channel of a flash disk stalls to erase.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EraseConfig {
+    /// Pages written to a channel between two stalls of it.
+    pub every_pages: Sourced<u64>,
+    /// Length of a stall, in ns: the channel neither reads nor writes.
+    pub stall_ns: Sourced<u64>,
+}
+
+/// The queue of a disk without an arm, if the file names none: in order of arrival.
+fn noop_queue() -> QueueConfig {
+    QueueConfig { elevator: ElevatorConfig::Noop, ..QueueConfig::default() }
+}
+
+impl FlashConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        at_least("queue_depth", self.queue_depth.value, 1)?;
+        at_least("channels", self.channels.value, 1)?;
+        at_most("channels", self.channels.value, 1 << 16)?;
+        at_least("read_latency_ns", self.read_latency_ns.value, 1)?;
+        at_least("write_latency_ns", self.write_latency_ns.value, 1)?;
+        for (key, bandwidth) in [
+            ("read_bandwidth_bytes_per_s", &self.read_bandwidth_bytes_per_s),
+            ("write_bandwidth_bytes_per_s", &self.write_bandwidth_bytes_per_s),
+        ] {
+            at_least(key, bandwidth.value, machine::BLOCK_BYTES as u64)?;
+        }
+        for (key, time) in [
+            ("read_latency_ns", &self.read_latency_ns),
+            ("write_latency_ns", &self.write_latency_ns),
+            ("command_ns", &self.command_ns),
+        ] {
+            at_most(key, time.value, machine::NANOS_PER_SECOND)?;
+        }
+        if let Some(erase) = &self.erase {
+            at_least("erase.every_pages", erase.every_pages.value, 1)?;
+            at_most("erase.stall_ns", erase.stall_ns.value, machine::NANOS_PER_SECOND)?;
+        }
+        Ok(())
+    }
+}
+
+/// A key of a [`DiskConfig`] whose value makes no disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Path of the key within the disk's table.
+    pub key: &'static str,
+    /// The value found.
+    pub value: u64,
+    /// The bound that it breaks, in words.
+    pub bound: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}: must be {}", self.key, self.value, self.bound)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+fn at_least(key: &'static str, value: u64, bound: u64) -> Result<(), ConfigError> {
+    if value >= bound {
+        return Ok(());
+    }
+    Err(ConfigError { key, value, bound: format!("at least {bound}") })
+}
+
+fn at_most(key: &'static str, value: u64, bound: u64) -> Result<(), ConfigError> {
+    if value <= bound {
+        return Ok(());
+    }
+    Err(ConfigError { key, value, bound: format!("at most {bound}") })
+}
+
+/// Times of an elevator, in ms: none above an hour, so that sums in ns never overflow.
+fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigError> {
+    times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
+}
+
+/// A default of Linux 3.10.
+fn linux(value: u64, what: &str) -> Sourced<u64> {
+    Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
+}
+
+/// Disks for tests; the same constants as the example in the documentation of [`super`].
+#[cfg(test)]
+pub(super) mod samples {
+    use super::*;
+
+    fn data_sheet(value: u64) -> Sourced<u64> {
+        Sourced::new(value, Origin::DataSheet, "test")
+    }
+
+    /// 500 GB, 7200 rpm, 113 MB/s: the disk of parallelio.
+    pub fn rotational() -> DiskConfig {
+        DiskConfig::Rotational(RotationalConfig {
+            capacity_blocks: data_sheet(122_096_646),
+            queue: QueueConfig {
+                nr_requests: data_sheet(4096),
+                max_request_pages: data_sheet(256),
+                elevator: ElevatorConfig::default(),
+            },
+            rpm: data_sheet(7200),
+            bandwidth_bytes_per_s: data_sheet(113_000_000),
+            inner_bandwidth_bytes_per_s: None,
+            seek_track_to_track_ns: data_sheet(1_000_000),
+            seek_average_ns: data_sheet(8_500_000),
+            seek_full_ns: data_sheet(18_000_000),
+            command_ns: data_sheet(150_000),
+        })
+    }
+
+    /// 32 dies, 80 us reads, 20 us writes, 3.2 and 2.0 GB/s.
+    pub fn flash() -> DiskConfig {
+        DiskConfig::Flash(FlashConfig {
+            capacity_blocks: data_sheet(1 << 26),
+            queue: noop_queue(),
+            queue_depth: data_sheet(128),
+            channels: data_sheet(32),
+            read_latency_ns: data_sheet(80_000),
+            write_latency_ns: data_sheet(20_000),
+            read_bandwidth_bytes_per_s: data_sheet(3_200_000_000),
+            write_bandwidth_bytes_per_s: data_sheet(2_000_000_000),
+            command_ns: data_sheet(5_000),
+            erase: None,
+        })
+    }
+
+    /// `config` with another queue.
+    pub fn with_queue(
+        mut config: DiskConfig,
+        nr_requests: u64,
+        max_request_pages: u64,
+        elevator: ElevatorConfig,
+    ) -> DiskConfig {
+        let (nr_requests, max_request_pages) = (data_sheet(nr_requests), data_sheet(max_request_pages));
+        *config.queue_mut() = QueueConfig { nr_requests, max_request_pages, elevator };
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_samples_are_disks() {
+        samples::rotational().check().expect("the rotational sample is a disk");
+        samples::flash().check().expect("the flash sample is a disk");
+    }
+
+    #[test]
+    fn a_value_that_makes_no_disk_is_named() {
+        let mut config = samples::rotational();
+        config.queue_mut().nr_requests.value = 0;
+        let error = config.check().expect_err("no request could ever be submitted");
+        assert_eq!(error.to_string(), "queue.nr_requests is 0: must be at least 1");
+
+        let DiskConfig::Rotational(mut disk) = samples::rotational() else { unreachable!("it is rotational") };
+        disk.seek_full_ns.value = 1;
+        let error = DiskConfig::Rotational(disk).check().expect_err("a longer seek is never shorter");
+        assert_eq!(error.key, "seek_full_ns");
+    }
+
+    /// The table between the fences of the example in the documentation of [`crate::disk`].
+    fn example() -> String {
+        let lines = include_str!("mod.rs").lines().skip_while(|line| *line != "//! ```toml").skip(1);
+        let table = lines.take_while(|line| *line != "//! ```");
+        table.map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n").collect()
+    }
+
+    #[derive(Debug, Deserialize, Serialize)]
+    struct File {
+        disk: DiskConfig,
+    }
+
+    #[test]
+    fn the_example_in_the_documentation_is_a_disk() {
+        let file: File = toml::from_str(&example()).expect("the example parses");
+        file.disk.check().expect("the example is a disk");
+        assert_eq!(file.disk.queue().nr_requests.value, 4096);
+        assert_eq!(file.disk.queue().elevator, ElevatorConfig::default());
+        let again: File = toml::from_str(&toml::to_string(&file).expect("it prints")).expect("and parses again");
+        assert_eq!(again.disk, file.disk);
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        for (right, wrong) in [("rpm ", "rmp "), ("nr_requests ", "nr_request "), ("\"cfq\"", "\"cfq\", slice = 1")] {
+            let text = example().replace(right, wrong);
+            let error = toml::from_str::<File>(&text).expect_err("the key does not exist").to_string();
+            assert!(error.contains("unknown field"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Faults that a test puts into a disk.
+
+use machine::{IoError, Nanos, Operation, Request};
+use std::ops::Range;
+
+/// Something that goes wrong, for [`super::Disk::inject`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The `nth` request submitted from now on (1 is the next) fails, once.
+    Nth {
+        /// Which request, from 1.
+        nth: u64,
+        /// What it fails with.
+        error: IoError,
+    },
+    /// From now on, every request that touches one of these blocks fails; its neighbours within a
+    /// merged request do not.
+    Blocks {
+        /// Which blocks are bad.
+        blocks: Range<u64>,
+        /// In which direction; absent: in both.
+        operation: Option<Operation>,
+        /// What requests fail with.
+        error: IoError,
+    },
+    /// The disk starts no request before this time; what it has begun, it finishes.
+    StallUntil(Nanos),
+}
+
+/// The faults of one disk.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    submitted: u64,
+    /// Number of the request, counted over the disk's life from 1, and its error.
+    nth: Vec<(u64, IoError)>,
+    bad_blocks: Vec<(Range<u64>, Option<Operation>, IoError)>,
+    stalled_until: Nanos,
+}
+
+impl Faults {
+    pub(super) fn inject(&mut self, fault: Fault) {
+        match fault {
+            Fault::Nth { nth, error } => {
+                assert!(nth > 0, "requests are counted from 1");
+                self.nth.push((self.submitted + nth, error));
+            }
+            Fault::Blocks { blocks, operation, error } => self.bad_blocks.push((blocks, operation, error)),
+            Fault::StallUntil(time) => self.stalled_until = self.stalled_until.max(time),
+        }
+    }
+
+    /// Counts a submitted request; returns the error that its number was chosen for.
+    pub(super) fn count_submitted(&mut self) -> Option<IoError> {
+        self.submitted += 1;
+        let position = self.nth.iter().position(|&(nth, _)| nth == self.submitted)?;
+        Some(self.nth.remove(position).1)
+    }
+
+    /// How a request that the disk has served comes back.
+    pub(super) fn result(&self, request: &Request) -> Result<(), IoError> {
+        let end = request.block + request.frames.len() as u64;
+        let is_hit = |blocks: &Range<u64>, operation: Option<Operation>| {
+            operation.is_none_or(|operation| operation == request.operation)
+                && blocks.start < end
+                && request.block < blocks.end
+        };
+        match self.bad_blocks.iter().find(|(blocks, operation, _)| is_hit(blocks, *operation)) {
+            Some((_, _, error)) => Err(*error),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn stalled_until(&self) -> Nanos {
+        self.stalled_until
+    }
+}

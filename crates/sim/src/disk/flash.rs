@@ -1,0 +1,120 @@
+//! A disk of flash memory: what a request costs from how busy its channels are.
+//!
+//! Consecutive blocks lie on consecutive channels; each channel serves page after page. All pages of
+//! one direction pass one interface of limited bandwidth. There is no position, so order is free.
+
+use super::config::FlashConfig;
+use super::rotational::mul_div;
+use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
+
+/// Channels and interface.
+#[derive(Debug)]
+pub(super) struct Flash {
+    queue_depth: u64,
+    /// Time of one page, by direction.
+    page_ns: [u64; 2],
+    /// Bytes a second, by direction.
+    bandwidth: [u64; 2],
+    command_ns: u64,
+    /// Pages written to a channel between two stalls, and the length of one.
+    erase: Option<(u64, u64)>,
+    channels: Vec<Channel>,
+    /// When the interface has passed all that it was given, by direction.
+    interface_free: [Nanos; 2],
+}
+
+/// One page after the other.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    /// When it has done all that it was given.
+    free: Nanos,
+    /// Pages written since its last stall.
+    written: u64,
+}
+
+impl Flash {
+    pub(super) fn new(config: &FlashConfig) -> Self {
+        Self {
+            queue_depth: config.queue_depth.value,
+            page_ns: [config.read_latency_ns.value, config.write_latency_ns.value],
+            bandwidth: [config.read_bandwidth_bytes_per_s.value, config.write_bandwidth_bytes_per_s.value],
+            command_ns: config.command_ns.value,
+            erase: config.erase.as_ref().map(|erase| (erase.every_pages.value, erase.stall_ns.value)),
+            channels: vec![Channel::default(); config.channels.value as usize],
+            interface_free: [Nanos(0); 2],
+        }
+    }
+
+    /// Requests that are served at once.
+    pub(super) fn queue_depth(&self) -> u64 {
+        self.queue_depth
+    }
+
+    /// Serves a request that starts now; returns when it ends.
+    pub(super) fn serve(&mut self, now: Nanos, operation: Operation, block: u64, blocks: u64) -> Nanos {
+        let begin = now + Nanos(self.command_ns);
+        let direction = operation as usize;
+
+        let interface = &mut self.interface_free[direction];
+        let transfer_ns = mul_div(blocks * BLOCK_BYTES as u64, NANOS_PER_SECOND, self.bandwidth[direction]);
+        *interface = begin.max(*interface) + Nanos(transfer_ns);
+        let mut end = *interface;
+
+        let channels = self.channels.len() as u64;
+        for page in block..block + blocks {
+            let channel = &mut self.channels[(page % channels) as usize];
+            channel.free = begin.max(channel.free) + Nanos(self.page_ns[direction]);
+            end = end.max(channel.free);
+            if operation == Operation::Write
+                && let Some((every_pages, stall_ns)) = self.erase
+            {
+                channel.written += 1;
+                if channel.written == every_pages {
+                    channel.written = 0;
+                    channel.free += Nanos(stall_ns);
+                }
+            }
+        }
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::config::{DiskConfig, EraseConfig, samples};
+    use crate::disk::sourced::{Origin, Sourced};
+
+    fn config() -> FlashConfig {
+        let DiskConfig::Flash(config) = samples::flash() else { unreachable!("it is flash") };
+        config
+    }
+
+    #[test]
+    fn different_channels_work_at_once_and_one_channel_in_turn() {
+        let mut disk = Flash::new(&config());
+        assert_eq!(disk.serve(Nanos(0), Operation::Read, 0, 1), Nanos(85_000));
+        assert_eq!(disk.serve(Nanos(0), Operation::Read, 1, 1), Nanos(85_000), "another channel");
+        assert_eq!(disk.serve(Nanos(0), Operation::Read, 32, 1), Nanos(165_000), "the first channel again");
+    }
+
+    #[test]
+    fn large_writes_run_at_the_interface_bandwidth() {
+        let mut disk = Flash::new(&config());
+        let end = (0..1000).fold(Nanos(0), |_, i| disk.serve(Nanos(0), Operation::Write, i * 256, 256));
+        let bytes_per_s = mul_div(1000 << 20, NANOS_PER_SECOND, end.0);
+        assert!((1_990_000_000..=2_000_000_000).contains(&bytes_per_s), "{bytes_per_s} bytes/s");
+    }
+
+    #[test]
+    fn erasing_stalls_the_channel_that_was_written() {
+        let mut config = config();
+        let test = |value| Sourced::new(value, Origin::Fitted, "test");
+        config.erase = Some(EraseConfig { every_pages: test(2), stall_ns: test(2_000_000) });
+        let mut disk = Flash::new(&config);
+        disk.serve(Nanos(0), Operation::Write, 0, 1);
+        assert_eq!(disk.serve(Nanos(0), Operation::Write, 32, 1), Nanos(45_000), "the write itself does not wait");
+        assert_eq!(disk.serve(Nanos(0), Operation::Read, 0, 1), Nanos(2_125_000), "what comes after it does");
+        assert_eq!(disk.serve(Nanos(0), Operation::Read, 1, 1), Nanos(85_000), "other channels do not");
+    }
+}

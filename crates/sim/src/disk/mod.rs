@@ -1,0 +1,323 @@
+//! A simulated disk: a queue that merges, an elevator that chooses, a model that takes its time.
+//!
+//! A state machine without a scheduler: the world around it says what time it is, and asks when to
+//! come back. The flow of a request:
+//!
+//! 1. [`Disk::submit`]: merged into a waiting request, or given a slot ([`Disk::has_room`] says
+//!    whether one is free; [`Disk::is_congested`] whether few are) — `queue`;
+//! 2. chosen by the elevator when the disk can take it, perhaps after an idle wait — `elevator`;
+//! 3. served, for as long as arm and platter or channels need — `rotational`, `flash`;
+//! 4. handed back by [`Disk::advance`], each submitted request by itself, in block order.
+//!
+//! The same calls give the same answers: integer arithmetic, ordered maps, no random numbers.
+//! The world calls [`Disk::next_event`] after every call that changes the disk, and
+//! [`Disk::advance`] at that time (later is allowed, and changes nothing inside the disk).
+//!
+//! Description: spec/reclaim.md sections 22 and 27, spec/parallelio-notes.md section 4.
+//!
+//! # A disk in a machine file
+//!
+//! ```toml
+//! [disk]
+//! model = "rotational"
+//! capacity_blocks       = { value = 122_096_646, from = "data-sheet", source = "500 GB drive of 2013" }
+//! rpm                   = { value = 7200, from = "published", source = "parallelio: mean read wait 7.9 ms" }
+//! bandwidth_bytes_per_s = { value = 113_000_000, from = "published", source = "parallelio: 4055 MiB in 36 s" }
+//! seek_track_to_track_ns = { value = 1_000_000, from = "data-sheet", source = "7200 rpm drives of 2013" }
+//! seek_average_ns       = { value = 8_500_000, from = "data-sheet", source = "7200 rpm drives of 2013" }
+//! seek_full_ns          = { value = 18_000_000, from = "data-sheet", source = "7200 rpm drives of 2013" }
+//! command_ns            = { value = 150_000, from = "fitted", source = "parallelio: mean read wait" }
+//!
+//! [disk.queue]
+//! nr_requests       = { value = 4096, from = "fitted", source = "parallelio: Max sda-avgqz" }
+//! max_request_pages = { value = 256, from = "fitted", source = "parallelio: Mean sda-avgqz" }
+//! elevator          = { name = "cfq" }
+//! ```
+//!
+//! Next: [`config`], the constants; `queue`, the first station.
+
+pub mod config;
+mod elevator;
+mod fault;
+mod flash;
+mod queue;
+mod rotational;
+pub mod sourced;
+pub mod statistics;
+#[cfg(test)]
+mod tests;
+
+pub use config::DiskConfig;
+pub use fault::Fault;
+pub use sourced::{Origin, Sourced};
+pub use statistics::{DiskStatistics, Interval};
+
+use elevator::{Decision, Elevator};
+use fault::Faults;
+use flash::Flash;
+use machine::{IoError, Nanos, Operation, Request};
+use queue::{Entry, Inserted, Part, Queue};
+use rotational::Rotational;
+use statistics::Accounting;
+use std::collections::BTreeMap;
+
+/// A submitted request that the disk is done with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The request as it was submitted.
+    pub request: Request,
+    /// Whether its blocks were read or written.
+    pub result: Result<(), IoError>,
+}
+
+/// A disk with its request queue.
+#[derive(Debug)]
+pub struct Disk {
+    capacity_blocks: u64,
+    queue: Queue,
+    elevator: Elevator,
+    model: Model,
+    faults: Faults,
+    accounting: Accounting,
+    /// What the model works on, by end; the number tells apart those that end together.
+    in_service: BTreeMap<(Nanos, u64), Entry>,
+    sync_in_service: u64,
+    started: u64,
+    /// When the elevator is to be asked, if a request waits and the model has a place.
+    decide_at: Option<Nanos>,
+    /// Done, but not yet handed out: the world came by late.
+    finished: Vec<Finished>,
+    /// When the first of `finished` was done.
+    finished_since: Nanos,
+    /// The latest time seen.
+    now: Nanos,
+}
+
+#[derive(Debug)]
+enum Model {
+    Rotational(Rotational),
+    Flash(Flash),
+}
+
+impl Model {
+    fn depth(&self) -> u64 {
+        match self {
+            Self::Rotational(_) => 1,
+            Self::Flash(flash) => flash.queue_depth(),
+        }
+    }
+
+    fn serve(&mut self, now: Nanos, operation: Operation, block: u64, blocks: u64) -> Nanos {
+        match self {
+            Self::Rotational(disk) => disk.serve(now, operation, block, blocks),
+            Self::Flash(disk) => disk.serve(now, operation, block, blocks),
+        }
+    }
+}
+
+impl Disk {
+    /// Makes an idle disk.
+    ///
+    /// # Panics
+    /// When [`DiskConfig::check`] refuses the configuration.
+    #[must_use]
+    pub fn new(config: &DiskConfig) -> Self {
+        if let Err(error) = config.check() {
+            panic!("not a disk: {error}");
+        }
+        Self {
+            capacity_blocks: config.capacity_blocks(),
+            queue: Queue::new(config.queue()),
+            elevator: Elevator::new(&config.queue().elevator),
+            model: match config {
+                DiskConfig::Rotational(config) => Model::Rotational(Rotational::new(config)),
+                DiskConfig::Flash(config) => Model::Flash(Flash::new(config)),
+            },
+            faults: Faults::default(),
+            accounting: Accounting::default(),
+            in_service: BTreeMap::new(),
+            sync_in_service: 0,
+            started: 0,
+            decide_at: None,
+            finished: Vec::new(),
+            finished_since: Nanos(0),
+            now: Nanos(0),
+        }
+    }
+
+    /// Size of the disk, in blocks of [`machine::BLOCK_BYTES`].
+    #[must_use]
+    pub fn capacity_blocks(&self) -> u64 {
+        self.capacity_blocks
+    }
+
+    /// Is a slot free: are fewer than `nr_requests` requests of this direction allocated?
+    #[must_use]
+    pub fn has_room(&self, operation: Operation) -> bool {
+        self.queue.has_room(operation)
+    }
+
+    /// Can this request be submitted now: is a slot free, or does it merge into a waiting request?
+    #[must_use]
+    pub fn can_take(&self, request: &Request) -> bool {
+        self.queue.has_room(request.operation) || self.queue.would_merge(request)
+    }
+
+    /// Is this direction congested?
+    ///
+    /// From the moment when 7/8 of `nr_requests`, and one, are allocated, until fewer than 13/16 of it,
+    /// less one, are: 113 and 103 of 128.
+    #[must_use]
+    pub fn is_congested(&self, operation: Operation) -> bool {
+        self.queue.is_congested(operation)
+    }
+
+    /// Requests of this direction that are allocated: waiting or in service, merged ones counted once.
+    #[must_use]
+    pub fn allocated(&self, operation: Operation) -> u64 {
+        self.queue.allocated(operation)
+    }
+
+    /// Takes a request at `now`: merges it into a waiting request of the same direction and class that
+    /// it continues or precedes, up to `max_request_pages`, or gives it a slot.
+    ///
+    /// A request of more than `max_request_pages` is served in one piece and never merges. Times must
+    /// not run backwards; one that does counts as the latest time seen.
+    ///
+    /// # Panics
+    /// When the request is empty, ends beyond the capacity, or [`Disk::can_take`] refuses it.
+    pub fn submit(&mut self, now: Nanos, request: Request) {
+        let blocks = request.frames.len() as u64;
+        let (operation, block) = (request.operation, request.block);
+        assert!(blocks > 0, "{operation:?} of no blocks at block {block}");
+        assert!(
+            block < self.capacity_blocks && blocks <= self.capacity_blocks - block,
+            "{operation:?} of {blocks} blocks at {block} ends beyond the disk's {} blocks",
+            self.capacity_blocks
+        );
+        assert!(self.can_take(&request), "{operation:?} at block {block} submitted to a full queue");
+
+        // What is due before now is over; what is due now may still see this request.
+        self.run(now, Due::Before);
+        let now = self.now;
+
+        let fault = self.faults.count_submitted();
+        match self.queue.insert(now, Part { request, fault }) {
+            Inserted::Allocated => self.accounting.entered(now),
+            Inserted::Merged => self.accounting.merged(operation),
+            Inserted::Joined => self.accounting.joined(now, operation),
+        }
+        if self.has_place() {
+            self.decide_at = Some(now);
+        }
+    }
+
+    /// When [`Disk::advance`] must be called next: a service or an idle wait ends, or a submitted
+    /// request can be started at once. None when the disk is idle.
+    ///
+    /// A request that was submitted to an idle disk makes this the time of its submission, so that
+    /// requests of the same moment merge before the disk takes one.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        if self.finished.is_empty() { self.next_internal_event() } else { Some(self.finished_since) }
+    }
+
+    /// Lets the disk do all that is due up to `now`, and appends the requests that it finished to
+    /// `done`, in the order in which they ended, those of a merged request in block order.
+    pub fn advance(&mut self, now: Nanos, done: &mut Vec<Finished>) {
+        self.run(now, Due::UpTo);
+        done.append(&mut self.finished);
+    }
+
+    /// The counters at `now`, as `/proc/diskstats` has them.
+    #[must_use]
+    pub fn statistics(&self, now: Nanos) -> DiskStatistics {
+        self.accounting.snapshot(now)
+    }
+
+    /// Puts a fault into the disk.
+    pub fn inject(&mut self, fault: Fault) {
+        self.faults.inject(fault);
+    }
+
+    fn has_place(&self) -> bool {
+        (self.in_service.len() as u64) < self.model.depth()
+    }
+
+    fn next_internal_event(&self) -> Option<Nanos> {
+        let service_end = self.in_service.first_key_value().map(|(&(end, _), _)| end);
+        match (service_end, self.decide_at) {
+            (Some(end), Some(decide)) => Some(end.min(decide)),
+            (end, decide) => end.or(decide),
+        }
+    }
+
+    /// Handles what is due, each event at its own time, so that a late call changes nothing.
+    fn run(&mut self, until: Nanos, due: Due) {
+        let until = until.max(self.now);
+        while let Some(time) = self.next_internal_event() {
+            if time > until || (time == until && due == Due::Before) {
+                break;
+            }
+            self.now = self.now.max(time);
+            self.finish_ended();
+            self.start_waiting();
+        }
+        self.now = until;
+    }
+
+    fn finish_ended(&mut self) {
+        while let Some(service) = self.in_service.first_entry()
+            && service.key().0 <= self.now
+        {
+            let entry = service.remove();
+            let operation = entry.class.operation();
+            self.accounting.completed(self.now, operation, entry.blocks, entry.entered);
+            self.elevator.completed(self.now, entry.class);
+            self.queue.release(operation);
+            self.sync_in_service -= u64::from(entry.class.is_sync());
+            if self.finished.is_empty() {
+                self.finished_since = self.now;
+            }
+            for Part { request, fault } in entry.parts {
+                let result = fault.map_or_else(|| self.faults.result(&request), Err);
+                self.finished.push(Finished { request, result });
+            }
+        }
+    }
+
+    fn start_waiting(&mut self) {
+        self.decide_at = None;
+        while self.has_place() {
+            match self.elevator.decide(self.now, &self.queue, self.sync_in_service) {
+                Decision::Serve(key) => {
+                    let entry = self.queue.take(key);
+                    self.start(entry);
+                }
+                Decision::WaitUntil(time) => {
+                    debug_assert!(time > self.now, "waiting at {} until {time}", self.now);
+                    self.decide_at = Some(time);
+                    return;
+                }
+                Decision::Nothing => return,
+            }
+        }
+    }
+
+    fn start(&mut self, entry: Entry) {
+        self.elevator.started(entry.class, entry.end());
+        let begin = self.now.max(self.faults.stalled_until());
+        let end = self.model.serve(begin, entry.class.operation(), entry.block, entry.blocks);
+        debug_assert!(end > self.now, "a request took no time");
+        self.sync_in_service += u64::from(entry.class.is_sync());
+        self.started += 1;
+        self.in_service.insert((end, self.started), entry);
+    }
+}
+
+/// Whether what is due exactly now is handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Before,
+    UpTo,
+}

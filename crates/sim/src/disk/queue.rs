@@ -1,0 +1,418 @@
+//! The request queue: slots, merging, congestion.
+//!
+//! It holds the *entries* that wait for the disk. An entry is one or more submitted requests on
+//! consecutive blocks ([`Part`]s, in block order); it is what takes a slot, what the disk serves and
+//! what iostat counts as one request. Entries that wait are found by first block (one-way sweeps,
+//! front merges), by the block after the last (back merges), and by age (expiry).
+//!
+//! Flow: [`Queue::insert`] merges or takes a slot; the elevator picks a [`Key`]; [`Queue::take`]
+//! hands the entry to the disk, which still counts as allocated; [`Queue::release`] frees the slot
+//! when the disk is done. Called by [`super::Disk`] alone.
+//!
+//! Description: spec/reclaim.md section 22 (congestion).
+//!
+//! Next: [`super::elevator`].
+
+use super::config::QueueConfig;
+use machine::{IoError, Nanos, Operation, Request};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What an elevator tells apart. Requests of different classes never merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Class {
+    /// A read; a task waits for it, whatever the request says.
+    Read,
+    /// A write that a task waits for.
+    SyncWrite,
+    /// A write that nobody waits for.
+    BackgroundWrite,
+}
+
+impl Class {
+    /// Every class.
+    pub(super) const ALL: &'static [Self] = &[Self::Read, Self::SyncWrite, Self::BackgroundWrite];
+    /// What some task waits for.
+    pub(super) const SYNC: &'static [Self] = &[Self::Read, Self::SyncWrite];
+    /// What no task waits for.
+    pub(super) const BACKGROUND: &'static [Self] = &[Self::BackgroundWrite];
+    /// From the disk.
+    pub(super) const READS: &'static [Self] = &[Self::Read];
+    /// To the disk.
+    pub(super) const WRITES: &'static [Self] = &[Self::SyncWrite, Self::BackgroundWrite];
+
+    /// The class of a request.
+    pub(super) fn of(request: &Request) -> Self {
+        match (request.operation, request.is_sync) {
+            (Operation::Read, _) => Self::Read,
+            (Operation::Write, true) => Self::SyncWrite,
+            (Operation::Write, false) => Self::BackgroundWrite,
+        }
+    }
+
+    /// Does a task wait for requests of this class?
+    pub(super) fn is_sync(self) -> bool {
+        self != Self::BackgroundWrite
+    }
+
+    /// The direction of the class.
+    pub(super) fn operation(self) -> Operation {
+        match self {
+            Self::Read => Operation::Read,
+            Self::SyncWrite | Self::BackgroundWrite => Operation::Write,
+        }
+    }
+}
+
+/// The number of an entry, in order of arrival.
+pub(super) type EntryId = u64;
+
+/// A submitted request within an entry.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub request: Request,
+    /// The error that it will come back with, if it was chosen to fail by its number.
+    pub fault: Option<IoError>,
+}
+
+/// What takes a slot and is served as a whole.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub class: Class,
+    /// First block.
+    pub block: u64,
+    /// Blocks of all parts together.
+    pub blocks: u64,
+    /// When its first part was submitted.
+    pub entered: Nanos,
+    /// Never empty; in block order, without gaps.
+    pub parts: VecDeque<Part>,
+}
+
+impl Entry {
+    /// The block after the last.
+    pub(super) fn end(&self) -> u64 {
+        self.block + self.blocks
+    }
+}
+
+/// A waiting entry, as an elevator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub class: Class,
+    pub id: EntryId,
+    /// First block.
+    pub block: u64,
+}
+
+/// What became of an inserted request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inserted {
+    /// It took a slot.
+    Allocated,
+    /// It joined a waiting entry.
+    Merged,
+    /// It joined two waiting entries into one, and a slot became free.
+    Joined,
+}
+
+/// The waiting entries of one class.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// By age.
+    entries: BTreeMap<EntryId, Entry>,
+    /// By first block, then age.
+    by_start: BTreeSet<(u64, EntryId)>,
+    /// By the block after the last, then age.
+    by_end: BTreeSet<(u64, EntryId)>,
+}
+
+impl Waiting {
+    fn insert(&mut self, id: EntryId, entry: Entry) {
+        self.by_start.insert((entry.block, id));
+        self.by_end.insert((entry.end(), id));
+        let before = self.entries.insert(id, entry);
+        debug_assert!(before.is_none(), "entry {id} queued twice");
+    }
+
+    fn remove(&mut self, id: EntryId) -> Entry {
+        let entry = self.entries.remove(&id).expect("the indexes name waiting entries only");
+        let was_indexed = self.by_start.remove(&(entry.block, id)) & self.by_end.remove(&(entry.end(), id));
+        debug_assert!(was_indexed, "entry {id} at block {} was not in both indexes", entry.block);
+        entry
+    }
+
+    /// The oldest entry that ends at `block` and has room for `blocks` more.
+    fn ending_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
+        self.adjacent(&self.by_end, block, blocks, blocks_max)
+    }
+
+    /// The oldest entry that starts at `block` and has room for `blocks` more.
+    fn starting_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
+        self.adjacent(&self.by_start, block, blocks, blocks_max)
+    }
+
+    fn adjacent(&self, index: &BTreeSet<(u64, EntryId)>, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
+        let ids = index.range((block, 0)..=(block, EntryId::MAX)).map(|&(_, id)| id);
+        ids.into_iter().find(|id| self.entries[id].blocks + blocks <= blocks_max)
+    }
+}
+
+/// Requests of one direction that are allocated: waiting or in service.
+#[derive(Debug, Default)]
+struct Slots {
+    allocated: u64,
+    is_congested: bool,
+}
+
+/// The request queue of one disk.
+#[derive(Debug)]
+pub(super) struct Queue {
+    nr_requests: u64,
+    max_request_pages: u64,
+    /// Congestion begins when as many are allocated.
+    congestion_on: u64,
+    /// Congestion ends when fewer are allocated.
+    congestion_off: u64,
+    waiting: [Waiting; Class::ALL.len()],
+    slots: [Slots; 2],
+    entries_made: EntryId,
+}
+
+impl Queue {
+    pub(super) fn new(config: &QueueConfig) -> Self {
+        let nr_requests = config.nr_requests.value;
+        let (congestion_on, congestion_off) = congestion_thresholds(nr_requests);
+        Self {
+            nr_requests,
+            max_request_pages: config.max_request_pages.value,
+            congestion_on,
+            congestion_off,
+            waiting: Default::default(),
+            slots: Default::default(),
+            entries_made: 0,
+        }
+    }
+
+    /// Is a slot free for `operation`?
+    pub(super) fn has_room(&self, operation: Operation) -> bool {
+        self.slots[operation as usize].allocated < self.nr_requests
+    }
+
+    /// Is the direction between its two thresholds coming from above, or above both?
+    pub(super) fn is_congested(&self, operation: Operation) -> bool {
+        self.slots[operation as usize].is_congested
+    }
+
+    /// Would the request join a waiting entry?
+    pub(super) fn would_merge(&self, request: &Request) -> bool {
+        let waiting = &self.waiting[Class::of(request) as usize];
+        let blocks = request.frames.len() as u64;
+        waiting.ending_at(request.block, blocks, self.max_request_pages).is_some()
+            || waiting.starting_at(request.block + blocks, blocks, self.max_request_pages).is_some()
+    }
+
+    /// Merges a request into a waiting entry, or takes a slot for it.
+    pub(super) fn insert(&mut self, now: Nanos, part: Part) -> Inserted {
+        let class = Class::of(&part.request);
+        let block = part.request.block;
+        let blocks = part.request.frames.len() as u64;
+        let waiting = &mut self.waiting[class as usize];
+
+        if let Some(id) = waiting.ending_at(block, blocks, self.max_request_pages) {
+            let entry = waiting.entries.get_mut(&id).expect("the indexes name waiting entries only");
+            waiting.by_end.remove(&(entry.end(), id));
+            entry.parts.push_back(part);
+            entry.blocks += blocks;
+            waiting.by_end.insert((entry.end(), id));
+            let (end, entry_blocks) = (entry.end(), entry.blocks);
+            return match waiting.starting_at(end, entry_blocks, self.max_request_pages) {
+                Some(next) => self.join(class, id, next),
+                None => Inserted::Merged,
+            };
+        }
+        if let Some(id) = waiting.starting_at(block + blocks, blocks, self.max_request_pages) {
+            let entry = waiting.entries.get_mut(&id).expect("the indexes name waiting entries only");
+            waiting.by_start.remove(&(entry.block, id));
+            entry.parts.push_front(part);
+            entry.block = block;
+            entry.blocks += blocks;
+            waiting.by_start.insert((block, id));
+            let entry_blocks = entry.blocks;
+            return match waiting.ending_at(block, entry_blocks, self.max_request_pages) {
+                Some(previous) => self.join(class, previous, id),
+                None => Inserted::Merged,
+            };
+        }
+
+        let id = self.entries_made;
+        self.entries_made += 1;
+        waiting.insert(id, Entry { class, block, blocks, entered: now, parts: VecDeque::from([part]) });
+        let slots = &mut self.slots[class.operation() as usize];
+        slots.allocated += 1;
+        slots.is_congested |= slots.allocated >= self.congestion_on;
+        Inserted::Allocated
+    }
+
+    /// Makes one entry of two that touch; it keeps the age of the older.
+    fn join(&mut self, class: Class, front: EntryId, back: EntryId) -> Inserted {
+        let waiting = &mut self.waiting[class as usize];
+        let mut entry = waiting.remove(front);
+        let mut tail = waiting.remove(back);
+        assert_eq!(entry.end(), tail.block, "entries {front} and {back} do not touch");
+        entry.blocks += tail.blocks;
+        entry.entered = entry.entered.min(tail.entered);
+        entry.parts.append(&mut tail.parts);
+        waiting.insert(front.min(back), entry);
+        self.release(class.operation());
+        Inserted::Joined
+    }
+
+    /// Takes a waiting entry out for service. Its slot stays allocated until [`Queue::release`].
+    pub(super) fn take(&mut self, key: Key) -> Entry {
+        self.waiting[key.class as usize].remove(key.id)
+    }
+
+    /// Frees the slot of an entry.
+    pub(super) fn release(&mut self, operation: Operation) {
+        let slots = &mut self.slots[operation as usize];
+        assert!(slots.allocated > 0, "{operation:?} slot freed, but none is allocated");
+        slots.allocated -= 1;
+        slots.is_congested &= slots.allocated >= self.congestion_off;
+    }
+
+    /// Entries of one direction that wait or are in service.
+    pub(super) fn allocated(&self, operation: Operation) -> u64 {
+        self.slots[operation as usize].allocated
+    }
+
+    /// Does no entry of these classes wait?
+    pub(super) fn is_empty(&self, classes: &[Class]) -> bool {
+        classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
+    }
+
+    /// The oldest entry of these classes that waits, and when it entered.
+    pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
+        let firsts = classes.iter().filter_map(|&class| {
+            let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;
+            Some((Key { class, id, block: entry.block }, entry.entered))
+        });
+        firsts.min_by_key(|(key, _)| key.id)
+    }
+
+    /// The waiting entry of these classes with the lowest first block that is at least `block`.
+    pub(super) fn next_from(&self, classes: &[Class], block: u64) -> Option<Key> {
+        let nexts = classes.iter().filter_map(|&class| {
+            let &(block, id) = self.waiting[class as usize].by_start.range((block, 0)..).next()?;
+            Some(Key { class, id, block })
+        });
+        nexts.min_by_key(|key| (key.block, key.id))
+    }
+}
+
+/// Allocated requests at which congestion begins, and below which it ends: 113 and 103 of 128.
+///
+/// 7/8 plus one, and 13/16 less one, rounded as repeated halves are. Linux:
+/// `blk_queue_congestion_threshold`. Source: spec/reclaim.md section 22.
+#[doc(alias = "blk_queue_congestion_threshold")]
+fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {
+    let on = nr_requests - nr_requests / 8 + 1;
+    let off = (nr_requests - nr_requests / 8 - nr_requests / 16).saturating_sub(1);
+    (on.min(nr_requests), off.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sourced::{Origin, Sourced};
+    use machine::{DeviceId, FrameNumber};
+
+    fn queue(nr_requests: u64, max_request_pages: u64) -> Queue {
+        let test = |value| Sourced::new(value, Origin::Fitted, "test");
+        Queue::new(&QueueConfig {
+            nr_requests: test(nr_requests),
+            max_request_pages: test(max_request_pages),
+            ..QueueConfig::default()
+        })
+    }
+
+    fn part(operation: Operation, block: u64, blocks: u32) -> Part {
+        let frames = (0..blocks).map(FrameNumber).collect();
+        let request = Request { device: DeviceId(0), operation, block, frames, is_sync: operation == Operation::Read };
+        Part { request, fault: None }
+    }
+
+    fn write(queue: &mut Queue, block: u64, blocks: u32) -> Inserted {
+        queue.insert(Nanos(block), part(Operation::Write, block, blocks))
+    }
+
+    #[test]
+    fn thresholds_are_113_and_103_of_128() {
+        assert_eq!(congestion_thresholds(128), (113, 103));
+        assert_eq!(congestion_thresholds(4096), (3585, 3327));
+        assert_eq!(congestion_thresholds(1), (1, 1));
+        for nr_requests in 1..1000 {
+            let (on, off) = congestion_thresholds(nr_requests);
+            assert!(1 <= off && off <= on && on <= nr_requests, "{nr_requests}: {on}, {off}");
+        }
+    }
+
+    #[test]
+    fn congestion_begins_at_the_upper_threshold_and_ends_below_the_lower() {
+        let mut queue = queue(128, 1);
+        for nth in 1..=128 {
+            write(&mut queue, nth * 10, 1);
+            assert_eq!(queue.is_congested(Operation::Write), nth >= 113, "{nth} allocated");
+        }
+        assert!(!queue.has_room(Operation::Write));
+        assert!(queue.has_room(Operation::Read) && !queue.is_congested(Operation::Read), "reads have their own slots");
+        for left in (0..128).rev() {
+            let key = queue.next_from(Class::WRITES, 0).expect("entries wait");
+            queue.take(key);
+            queue.release(Operation::Write);
+            assert_eq!(queue.is_congested(Operation::Write), left >= 103, "{left} allocated");
+        }
+    }
+
+    #[test]
+    fn back_front_and_gap_merges_keep_block_order() {
+        let mut queue = queue(8, 100);
+        assert_eq!(write(&mut queue, 10, 2), Inserted::Allocated);
+        assert_eq!(write(&mut queue, 12, 2), Inserted::Merged, "back");
+        assert_eq!(write(&mut queue, 8, 2), Inserted::Merged, "front");
+        assert_eq!(write(&mut queue, 16, 2), Inserted::Allocated);
+        assert_eq!(queue.allocated(Operation::Write), 2);
+        assert_eq!(write(&mut queue, 14, 2), Inserted::Joined, "the gap between two entries");
+        assert_eq!(queue.allocated(Operation::Write), 1);
+
+        let key = queue.next_from(Class::BACKGROUND, 0).expect("an entry waits");
+        let entry = queue.take(key);
+        assert_eq!((entry.block, entry.blocks, entry.entered), (8, 10, Nanos(10)));
+        let blocks: Vec<u64> = entry.parts.iter().map(|part| part.request.block).collect();
+        assert_eq!(blocks, [8, 10, 12, 14, 16]);
+        assert!(queue.is_empty(Class::ALL));
+    }
+
+    #[test]
+    fn no_merge_beyond_the_largest_request_nor_across_classes() {
+        let mut queue = queue(8, 4);
+        write(&mut queue, 0, 3);
+        assert_eq!(write(&mut queue, 3, 2), Inserted::Allocated, "5 pages are more than 4");
+        assert_eq!(queue.insert(Nanos(0), part(Operation::Read, 5, 1)), Inserted::Allocated);
+        let mut sync = part(Operation::Write, 5, 1);
+        sync.request.is_sync = true;
+        assert!(!queue.would_merge(&sync.request));
+        assert_eq!(queue.insert(Nanos(0), sync), Inserted::Allocated);
+        assert!(queue.would_merge(&part(Operation::Write, 5, 1).request));
+        assert_eq!(write(&mut queue, 5, 1), Inserted::Merged);
+    }
+
+    #[test]
+    fn the_same_blocks_twice_are_two_entries() {
+        let mut queue = queue(8, 4);
+        write(&mut queue, 0, 1);
+        assert_eq!(write(&mut queue, 0, 1), Inserted::Allocated);
+        assert_eq!(queue.oldest(Class::ALL).map(|(key, _)| key.id), Some(0));
+        assert_eq!(queue.next_from(Class::ALL, 0).map(|key| key.id), Some(0), "the older first");
+        assert_eq!(queue.next_from(Class::ALL, 1), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! What a disk counts, and what iostat makes of it.
+//!
+//! [`DiskStatistics`] is a snapshot of cumulative counters, field by field those of
+//! `/proc/diskstats`, but with times in ns. [`DiskStatistics::interval`] turns two snapshots into the
+//! columns of `iostat -x`. Description: spec/reclaim.md section 27, last row.
+//!
+//! Once nothing is in flight, every submitted request is counted as one I/O or as one merge.
+
+use machine::{BLOCK_BYTES, Nanos, Operation};
+
+/// Bytes of a sector, the unit of `/proc/diskstats`.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// Cumulative counters of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionStatistics {
+    /// Requests that the disk has completed, failed ones included; merged ones count once.
+    pub ios: u64,
+    /// Submitted requests that joined another one; two for one that made two into one.
+    pub merges: u64,
+    /// Sectors of [`SECTOR_BYTES`] in completed requests.
+    pub sectors: u64,
+    /// Sum over completed requests of the time from their first part's submission to their end.
+    pub ticks: Nanos,
+}
+
+/// Cumulative counters of a disk at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskStatistics {
+    /// Reads.
+    pub reads: DirectionStatistics,
+    /// Writes.
+    pub writes: DirectionStatistics,
+    /// Requests that wait or are in service now.
+    pub in_flight: u64,
+    /// Time during which at least one request was in flight.
+    pub io_ticks: Nanos,
+    /// Sum over all moments of the requests in flight: grows by `in_flight` seconds each second.
+    pub weighted: Nanos,
+}
+
+impl DiskStatistics {
+    /// What `iostat -x` prints for the `elapsed` time between an earlier snapshot and this one.
+    ///
+    /// # Panics
+    /// When `earlier` counted more than `self`.
+    #[must_use]
+    pub fn interval(&self, earlier: &Self, elapsed: Nanos) -> Interval {
+        let reads = self.reads.since(&earlier.reads);
+        let writes = self.writes.since(&earlier.writes);
+        let seconds = elapsed.as_secs_f64();
+        let kilobytes = |sectors: u64| (sectors * SECTOR_BYTES) as f64 / 1024.0;
+        let ticks = reads.ticks + writes.ticks;
+        Interval {
+            rrqm_per_s: ratio(reads.merges as f64, seconds),
+            wrqm_per_s: ratio(writes.merges as f64, seconds),
+            r_per_s: ratio(reads.ios as f64, seconds),
+            w_per_s: ratio(writes.ios as f64, seconds),
+            rkb_per_s: ratio(kilobytes(reads.sectors), seconds),
+            wkb_per_s: ratio(kilobytes(writes.sectors), seconds),
+            avgrq_sectors: ratio((reads.sectors + writes.sectors) as f64, (reads.ios + writes.ios) as f64),
+            avgqz: ratio((self.weighted - earlier.weighted).as_secs_f64(), seconds),
+            await_ms: ratio(millis(ticks), (reads.ios + writes.ios) as f64),
+            r_await_ms: ratio(millis(reads.ticks), reads.ios as f64),
+            w_await_ms: ratio(millis(writes.ticks), writes.ios as f64),
+            utilisation: ratio((self.io_ticks - earlier.io_ticks).as_secs_f64(), seconds),
+        }
+    }
+}
+
+impl DirectionStatistics {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            ios: self.ios - earlier.ios,
+            merges: self.merges - earlier.merges,
+            sectors: self.sectors - earlier.sectors,
+            ticks: self.ticks - earlier.ticks,
+        }
+    }
+}
+
+/// One line of `iostat -x`.
+///
+/// Each value is one division of exact integers, so it is the same on every computer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Read requests merged, a second.
+    #[doc(alias = "rrqm/s")]
+    pub rrqm_per_s: f64,
+    /// Write requests merged, a second.
+    #[doc(alias = "wrqm/s")]
+    pub wrqm_per_s: f64,
+    /// Reads completed, a second.
+    #[doc(alias = "r/s")]
+    pub r_per_s: f64,
+    /// Writes completed, a second.
+    #[doc(alias = "w/s")]
+    pub w_per_s: f64,
+    /// KiB read, a second.
+    #[doc(alias = "rkB/s")]
+    pub rkb_per_s: f64,
+    /// KiB written, a second.
+    #[doc(alias = "wkB/s")]
+    pub wkb_per_s: f64,
+    /// Mean size of a completed request, in sectors of 512 bytes.
+    #[doc(alias = "avgrq-sz")]
+    pub avgrq_sectors: f64,
+    /// Mean number of requests in flight.
+    #[doc(alias = "avgqu-sz")]
+    pub avgqz: f64,
+    /// Mean time from submission to completion, in ms; 0 when nothing was completed.
+    #[doc(alias = "await")]
+    pub await_ms: f64,
+    /// The same for reads.
+    #[doc(alias = "r_await")]
+    pub r_await_ms: f64,
+    /// The same for writes.
+    #[doc(alias = "w_await")]
+    pub w_await_ms: f64,
+    /// Share of the time during which requests were in flight, 0 to 1.
+    #[doc(alias = "%util")]
+    pub utilisation: f64,
+}
+
+fn millis(time: Nanos) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+fn ratio(over: f64, under: f64) -> f64 {
+    if under == 0.0 { 0.0 } else { over / under }
+}
+
+/// The counters while they count.
+#[derive(Debug, Default)]
+pub(super) struct Accounting {
+    directions: [DirectionStatistics; 2],
+    in_flight: u64,
+    io_ticks: Nanos,
+    weighted: Nanos,
+    /// Up to when `io_ticks` and `weighted` are counted.
+    counted_until: Nanos,
+}
+
+impl Accounting {
+    /// A request entered an empty slot.
+    pub(super) fn entered(&mut self, now: Nanos) {
+        self.count_until(now);
+        self.in_flight += 1;
+    }
+
+    /// A submitted request was merged into one in flight.
+    pub(super) fn merged(&mut self, operation: Operation) {
+        self.directions[operation as usize].merges += 1;
+    }
+
+    /// A submitted request was merged into two in flight, which became one: two merges.
+    pub(super) fn joined(&mut self, now: Nanos, operation: Operation) {
+        self.left(now);
+        self.directions[operation as usize].merges += 2;
+    }
+
+    /// The disk completed a request that entered at `entered`.
+    pub(super) fn completed(&mut self, now: Nanos, operation: Operation, blocks: u64, entered: Nanos) {
+        self.left(now);
+        let direction = &mut self.directions[operation as usize];
+        direction.ios += 1;
+        direction.sectors += blocks * (BLOCK_BYTES as u64 / SECTOR_BYTES);
+        direction.ticks += now.since(entered);
+    }
+
+    /// The counters as they stand at `now`.
+    pub(super) fn snapshot(&self, now: Nanos) -> DiskStatistics {
+        let (busy, weighted) = self.uncounted(now);
+        DiskStatistics {
+            reads: self.directions[Operation::Read as usize],
+            writes: self.directions[Operation::Write as usize],
+            in_flight: self.in_flight,
+            io_ticks: self.io_ticks + busy,
+            weighted: self.weighted + weighted,
+        }
+    }
+
+    fn left(&mut self, now: Nanos) {
+        self.count_until(now);
+        assert!(self.in_flight > 0, "a request left at {now}, but none is in flight");
+        self.in_flight -= 1;
+    }
+
+    fn count_until(&mut self, now: Nanos) {
+        let (busy, weighted) = self.uncounted(now);
+        self.io_ticks += busy;
+        self.weighted += weighted;
+        self.counted_until = self.counted_until.max(now);
+    }
+
+    fn uncounted(&self, now: Nanos) -> (Nanos, Nanos) {
+        let since = now.since(self.counted_until).0;
+        (Nanos(since * self.in_flight.min(1)), Nanos(since * self.in_flight))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_what_iostat_prints() {
+        let mut accounting = Accounting::default();
+        let before = accounting.snapshot(Nanos(0));
+        accounting.entered(Nanos(0));
+        accounting.entered(Nanos(0));
+        accounting.merged(Operation::Write);
+        accounting.completed(Nanos::from_millis(100), Operation::Read, 1, Nanos(0));
+        accounting.completed(Nanos::from_millis(500), Operation::Write, 2, Nanos(0));
+        let now = Nanos::from_secs(1);
+        let interval = accounting.snapshot(now).interval(&before, now);
+        let expected = Interval {
+            rrqm_per_s: 0.0,
+            wrqm_per_s: 1.0,
+            r_per_s: 1.0,
+            w_per_s: 1.0,
+            rkb_per_s: 4.0,
+            wkb_per_s: 8.0,
+            avgrq_sectors: 12.0,
+            avgqz: 0.6,
+            await_ms: 300.0,
+            r_await_ms: 100.0,
+            w_await_ms: 500.0,
+            utilisation: 0.5,
+        };
+        assert_eq!(interval, expected);
+    }
+
+    #[test]
+    fn an_interval_without_time_or_requests_is_all_zero() {
+        let idle = DiskStatistics::default();
+        assert_eq!(idle.interval(&idle, Nanos(0)), Interval::default());
+        assert_eq!(idle.interval(&idle, Nanos::from_secs(1)), Interval::default());
+    }
+}
