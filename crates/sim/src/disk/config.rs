@@ -4,7 +4,7 @@
 //! report can print where it comes from; keys end with their unit, values of choices are kebab-case,
 //! and unknown keys are refused. The defaults are those of Linux at the time of the postings (3.10).
 //!
-//! Next: [`super::queue`], which applies [`QueueConfig`].
+//! Next: `queue`, which applies [`QueueConfig`].
 
 use super::sourced::{Origin, Sourced};
 use serde::{Deserialize, Serialize};

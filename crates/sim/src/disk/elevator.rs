@@ -269,8 +269,12 @@ impl Cfq {
         let classes = slice.group.classes();
         let (oldest, entered) = queue.oldest(classes).expect("a group is served because it has entries");
         let is_expired = slice.served == 0 && now.since(entered) >= self.expire[slice.group as usize];
-        let sweep = || queue.next_from(classes, self.position[slice.group as usize]).or(queue.next_from(classes, 0));
-        let key = if is_expired { oldest } else { sweep().unwrap_or(oldest) };
+        let ahead = if is_expired { None } else { queue.next_from(classes, self.position[slice.group as usize]) };
+        let key = match ahead {
+            Some(key) => key,
+            None if is_expired => oldest,
+            None => queue.next_from(classes, 0).unwrap_or(oldest),
+        };
         slice.served += 1;
         self.current = Some(slice);
         self.ran_empty = false;

@@ -11,7 +11,11 @@
 //!
 //! The same calls give the same answers: integer arithmetic, ordered maps, no random numbers.
 //! The world calls [`Disk::next_event`] after every call that changes the disk, and
-//! [`Disk::advance`] at that time (later is allowed, and changes nothing inside the disk).
+//! [`Disk::advance`] at that time (later is allowed, and changes nothing inside the disk). Both
+//! `submit`, by a merge that frees a slot, and `advance` can end a congestion.
+//!
+//! Requests for the same blocks that are in flight together are served in any order, as by Linux:
+//! who cares waits for the first before submitting the second.
 //!
 //! Description: spec/reclaim.md sections 22 and 27, spec/parallelio-notes.md section 4.
 //!
@@ -21,12 +25,12 @@
 //! [disk]
 //! model = "rotational"
 //! capacity_blocks       = { value = 122_096_646, from = "data-sheet", source = "500 GB drive of 2013" }
-//! rpm                   = { value = 7200, from = "published", source = "parallelio: mean read wait 7.9 ms" }
-//! bandwidth_bytes_per_s = { value = 113_000_000, from = "published", source = "parallelio: 4055 MiB in 36 s" }
+//! rpm                   = { value = 7200, from = "fitted", source = "parallelio: Mean sda-r_await 7.9 ms" }
+//! bandwidth_bytes_per_s = { value = 113_000_000, from = "fitted", source = "parallelio: io-duration, 7155 MiB in 64 s" }
 //! seek_track_to_track_ns = { value = 1_000_000, from = "data-sheet", source = "7200 rpm drives of 2013" }
 //! seek_average_ns       = { value = 8_500_000, from = "data-sheet", source = "7200 rpm drives of 2013" }
 //! seek_full_ns          = { value = 18_000_000, from = "data-sheet", source = "7200 rpm drives of 2013" }
-//! command_ns            = { value = 150_000, from = "fitted", source = "parallelio: mean read wait" }
+//! command_ns            = { value = 150_000, from = "fitted", source = "parallelio: Mean sda-r_await" }
 //!
 //! [disk.queue]
 //! nr_requests       = { value = 4096, from = "fitted", source = "parallelio: Max sda-avgqz" }

@@ -1,7 +1,7 @@
 //! The disk as a whole: stories first, then random worlds against what must always hold.
 
 use super::config::samples::{flash, rotational, with_queue};
-use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, SyncArrival};
+use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, SyncArrival};
 use super::*;
 use machine::{DeviceId, FrameNumber, NANOS_PER_SECOND};
 
@@ -346,8 +346,17 @@ fn all_configs() -> Vec<DiskConfig> {
         ElevatorConfig::default(),
         ElevatorConfig::Cfq(preempts),
     ];
+    let constant = |value| Sourced::new(value, Origin::Fitted, "test");
+    let (mut zoned, mut erasing) = (rotational(), flash());
+    if let DiskConfig::Rotational(disk) = &mut zoned {
+        disk.inner_bandwidth_bytes_per_s = Some(constant(60_000_000));
+    }
+    if let DiskConfig::Flash(disk) = &mut erasing {
+        disk.erase = Some(EraseConfig { every_pages: constant(5), stall_ns: constant(2_000_000) });
+        disk.queue_depth = constant(4);
+    }
     let mut configs = Vec::new();
-    for disk in [rotational(), flash()] {
+    for disk in [rotational(), zoned, flash(), erasing] {
         for elevator in &elevators {
             for (nr_requests, max_request_pages) in [(1, 1), (16, 1), (128, 8), (1024, 256)] {
                 configs.push(with_queue(disk.clone(), nr_requests, max_request_pages, elevator.clone()));
