@@ -1,1 +1,142 @@
-//! Page reclaim, generic over a machine.
+//! Page reclaim as Linux designed it, generic over the machine under it.
+//!
+//! The life of a page, in reading order; each module stands on a floor and uses only floors below it:
+//!
+//! * [`interrupt`]: completions come in here and go down;
+//! * [`access`]: what a task does: read, write, touch, fault;
+//! * [`allocate`]: the fast path, and what happens below the low mark. *Start here*;
+//! * [`reclaim`]: kswapd, direct reclaim, the fate of a page;
+//! * [`compact`]: could compaction help, and is it worth a try;
+//! * [`lru`]: which page goes next; batches in front of the lists;
+//! * [`mapping`]: whose page it is: files, regions, swap, writeback;
+//! * [`memory`]: frames, zones, watermarks, free lists;
+//! * [`stat`]: counters, open to all; [`task`]: what belongs to a task.
+//!
+//! A floor owns the one below and dereferences to it, so that a call down reads like any call and a
+//! call up does not compile. [`kernel`] puts the modules' choices together, [`check`] looks at the whole.
+
+pub mod access;
+pub mod allocate;
+pub mod check;
+pub mod compact;
+pub mod interrupt;
+pub mod kernel;
+pub mod lru;
+pub mod mapping;
+pub mod memory;
+pub mod reclaim;
+pub mod stat;
+pub mod task;
+
+pub use access::{Error, ReadState};
+pub use kernel::Kernel;
+pub use memory::{Layout, LayoutError};
+pub use task::Task;
+
+use access::Access;
+use allocate::Allocate;
+use compact::Compact;
+use lru::Lru;
+use machine::{DeviceId, Machine, Nanos};
+use mapping::{DeviceLayout, Mapping, SwapLayout};
+use memory::{Memory, NodeId};
+use reclaim::Reclaim;
+use stat::{Gauge, Vmstat};
+use std::ops::Deref;
+
+/// Page reclaim over one machine.
+pub struct Engine<M: Machine> {
+    access: Access<M>,
+}
+
+impl<M: Machine> Deref for Engine<M> {
+    type Target = Access<M>;
+    #[inline]
+    fn deref(&self) -> &Access<M> {
+        &self.access
+    }
+}
+
+/// A task that the engine itself needs; the ground starts one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelTask {
+    /// Reclaims on a node.
+    Kswapd(NodeId),
+    /// Writes back to a device.
+    Flusher(DeviceId),
+}
+
+impl KernelTask {
+    /// As `ps` shows it.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Kswapd(node) => format!("kswapd{}", node.0),
+            Self::Flusher(device) => format!("flush-{}", device.0),
+        }
+    }
+}
+
+impl<M: Machine> Engine<M> {
+    /// An engine with all memory free, no files and empty swap.
+    ///
+    /// # Errors
+    /// When the layout is empty, out of order, too small or too large.
+    pub fn new(
+        machine: M,
+        choices: &kernel::Choices,
+        layout: &Layout,
+        devices: &[DeviceLayout],
+        swap: SwapLayout,
+    ) -> Result<Self, LayoutError> {
+        let memory = Memory::new(machine, choices.memory.clone(), layout)?;
+        let mapping = Mapping::new(memory, choices.mapping.clone(), devices, swap);
+        let lru = Lru::new(mapping, choices.lru.clone());
+        let compact = Compact::new(lru, choices.compact.clone());
+        let reclaim = Reclaim::new(compact, choices.reclaim.clone());
+        let allocate = Allocate::new(reclaim, choices.allocate.clone());
+        Ok(Self { access: Access::new(allocate, choices.access.clone()) })
+    }
+
+    /// The tasks that the ground starts.
+    #[must_use]
+    pub fn kernel_tasks(&self) -> Vec<KernelTask> {
+        let kswapds = self.nodes.iter().map(|node| KernelTask::Kswapd(node.id));
+        let flushers = self.backings.iter().map(|backing| KernelTask::Flusher(backing.device));
+        kswapds.chain(flushers).collect()
+    }
+
+    /// The life of one of the engine's tasks; returns when it is killed.
+    pub fn run(&self, task: KernelTask) {
+        match task {
+            KernelTask::Kswapd(node) => self.run_kswapd(node),
+            KernelTask::Flusher(device) => self.run_flusher(device),
+        }
+    }
+
+    fn run_flusher(&self, device: DeviceId) {
+        let mut periodic_at = Nanos::from_millis(self.mapping_choices().dirty_writeback_ms);
+        while !self.machine.is_killed() {
+            let queue = &self.backing(device).flusher;
+            let ticket = self.machine.ticket(queue);
+            let has_more = self.flusher_round(device, &mut periodic_at);
+            self.release_orphans();
+            if !has_more {
+                self.machine.sleep(queue, ticket, Some(periodic_at));
+            }
+        }
+    }
+
+    /// All counters and gauges now, under their kernel names.
+    #[must_use]
+    pub fn vmstat(&self) -> Vmstat {
+        let mut vmstat = self.stat.snapshot();
+        for gauge in Gauge::ALL {
+            vmstat.insert(gauge.name().to_owned(), self.gauge(gauge));
+        }
+        let limits = self.dirty_limits();
+        vmstat.insert("nr_dirty_threshold".to_owned(), limits.dirty);
+        vmstat.insert("nr_dirty_background_threshold".to_owned(), limits.background);
+        vmstat
+    }
+}

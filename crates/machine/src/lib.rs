@@ -37,10 +37,11 @@ pub struct Ticket(pub u64);
 /// All methods may be called by any task; those marked *may sleep* must not be called while a
 /// [`Lock`] or a [`PerCpu`] slot is held, nor from a completion.
 pub trait Machine: Sized + 'static {
-    /// A mutual exclusion lock around a `T`.
-    type Lock<T: Send + 'static>: Lock<T>;
+    /// A mutual exclusion lock around a `T`. On real threads it is `Sync` when `T` is `Send`, so that an
+    /// engine is `Sync` by itself when its machine is; a simulated machine's need not be.
+    type Lock<T: 'static>: Lock<T>;
     /// One `T` for each CPU (on real threads: for each shard).
-    type PerCpu<T: Send + 'static>: PerCpu<T>;
+    type PerCpu<T: 'static>: PerCpu<T>;
     /// A place to wait at.
     type WaitQueue: 'static;
     /// Ends the span begun by [`Machine::span`] when it is dropped.
@@ -55,10 +56,10 @@ pub trait Machine: Sized + 'static {
     fn cpus(&self) -> usize;
 
     /// Makes a lock of a class around a value.
-    fn lock<T: Send + 'static>(&self, class: LockClass, value: T) -> Self::Lock<T>;
+    fn lock<T: 'static>(&self, class: LockClass, value: T) -> Self::Lock<T>;
 
     /// Makes one value for each CPU; `make` gets the slot's number, from 0.
-    fn per_cpu<T: Send + 'static>(&self, make: impl FnMut(usize) -> T) -> Self::PerCpu<T>;
+    fn per_cpu<T: 'static>(&self, make: impl FnMut(usize) -> T) -> Self::PerCpu<T>;
 
     /// Makes an empty wait queue.
     fn wait_queue(&self) -> Self::WaitQueue;

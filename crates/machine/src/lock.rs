@@ -7,7 +7,7 @@ use std::ops::DerefMut;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LockClass {
-    /// The tables of files, regions and tasks: who exists.
+    /// The tables of files and regions: who exists. Completions look owners up in them.
     Table,
     /// Lists of files that wait for writeback (`wb.list_lock`).
     Writeback,
@@ -21,7 +21,7 @@ pub enum LockClass {
     Lru,
     /// Free lists of one zone (`zone.lock`).
     Zone,
-    /// A test's own.
+    /// Whatever is taken alone: free blocks, object caches, rates.
     Other,
 }
 
@@ -39,7 +39,7 @@ impl LockClass {
     /// Are interrupts off on the holder's CPU, and on a CPU that spins for the lock?
     #[must_use]
     pub const fn interrupts_off(self) -> bool {
-        matches!(self, Self::IPages | Self::Lru | Self::Zone)
+        matches!(self, Self::Table | Self::IPages | Self::Lru | Self::Zone)
     }
 
     /// The name under which reports show the class.

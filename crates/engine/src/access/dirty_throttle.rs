@@ -1,0 +1,143 @@
+//! Holding writers back: a task that dirties pages sleeps so that it dirties as fast as the device
+//! writes (`balance_dirty_pages`; spec reclaim, 21.2, ≥33, without I/O of its own).
+
+use super::Access;
+use crate::mapping::Backing;
+use crate::task::Task;
+use machine::atomic::Ordering::Relaxed;
+use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
+
+/// Pages between two looks while over the limit, and the fewest worth a pause.
+const POLL_PAGES: u64 = 32;
+
+/// The longest pause.
+const PAUSE_MAX: Nanos = Nanos::from_millis(200);
+
+/// A pause that is long enough to be worth a sleep, and short enough not to be felt.
+const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
+
+/// One timer tick.
+const TICK: Nanos = Nanos::from_millis(1);
+
+/// How a pause came out.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    time: Nanos,
+    /// Pages until the next look.
+    poll_pages: u64,
+    /// Nothing may be dirtied at all: look again after the pause.
+    is_blocked: bool,
+}
+
+impl<M: Machine> Access<M> {
+    /// Counts a page dirtied, and from time to time looks whether the task must pause. *May sleep.*
+    pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
+        task.pages_dirtied += 1;
+        let mut limit = if task.pages_dirtied_poll == 0 { POLL_PAGES } else { task.pages_dirtied_poll };
+        if self.dirty_pages() > self.dirty_limits_fast() {
+            limit = limit.min(POLL_PAGES / 4);
+        }
+        if task.pages_dirtied >= limit {
+            self.balance_dirty_pages(task, device);
+        }
+    }
+
+    /// The limit without the sums over zones being renewed for each page: what it was at the last look.
+    fn dirty_limits_fast(&self) -> u64 {
+        // A writer looks at least every few hundred pages; the tracked limit moves far less than that.
+        self.backings.iter().map(|backing| backing.tracked_limit.load(Relaxed)).max().unwrap_or(0).max(1)
+    }
+
+    fn balance_dirty_pages(&self, task: &mut Task, device: DeviceId) {
+        let _span = self.machine.span(Func::BalanceDirtyPages);
+        let backing = self.backing(device);
+        loop {
+            let now = self.machine.now();
+            let limits = self.dirty_limits();
+            let dirty = self.dirty_pages();
+            if dirty <= limits.free_run() {
+                task.dirty_paused_at = now;
+                task.pages_dirtied = 0;
+                task.pages_dirtied_poll = poll_interval(dirty, limits.dirty);
+                break;
+            }
+            self.wake_flusher(device);
+            self.update_bandwidth(backing);
+            let Some(pause) = self.pause_for(task, backing, now) else { break };
+            self.machine.pause(pause.time);
+            task.dirty_paused_at = now + pause.time;
+            task.pages_dirtied = 0;
+            task.pages_dirtied_poll = pause.poll_pages;
+            if !pause.is_blocked || self.machine.is_killed() {
+                break;
+            }
+        }
+        if self.is_over_background(backing) {
+            self.wake_flusher(device);
+        }
+    }
+
+    /// How long the task pauses for the pages it has dirtied; nothing if it has not been too fast.
+    fn pause_for(&self, task: &mut Task, backing: &Backing<M>, now: Nanos) -> Option<Pause> {
+        let sample = self.bandwidth_sample(backing);
+        let (rate, write_rate) = {
+            let bandwidth = backing.bandwidth.lock();
+            backing.tracked_limit.store(bandwidth.tracked_limit, Relaxed);
+            let position = bandwidth.position(&sample).max(0) as u64;
+            ((bandwidth.ratelimit * position) >> 10, bandwidth.average_write)
+        };
+        // An eighth of what the device needs for the pages it has; more would let it run dry.
+        let drain = Nanos(sample.device_dirty * NANOS_PER_SECOND / (8 * write_rate.max(1)));
+        let pause_max = (drain + TICK).min(PAUSE_MAX);
+        let blocked = Pause { time: pause_max, poll_pages: POLL_PAGES / 4, is_blocked: true };
+        if rate == 0 {
+            return Some(blocked);
+        }
+        let (pause_min, poll_pages) = pause_min(rate, pause_max);
+        let period = Nanos(task.pages_dirtied * NANOS_PER_SECOND / rate);
+        let think = now.since(task.dirty_paused_at);
+        if period < think + pause_min {
+            // Not yet worth a sleep: carry the debt on, or forgive it when it is old.
+            if think.since(period) > Nanos::from_secs(1) {
+                task.dirty_paused_at = now;
+                task.pages_dirtied = 0;
+            } else if period > Nanos(0) {
+                task.dirty_paused_at += period;
+                task.pages_dirtied = 0;
+                task.pages_dirtied_poll = poll_pages;
+            }
+            return None;
+        }
+        Some(Pause { time: period.since(think).min(pause_max), poll_pages, is_blocked: false })
+    }
+}
+
+/// The shortest pause worth making, and the pages to dirty until it is due.
+fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
+    let goal = PAUSE_GOAL.min(pause_max);
+    let pages = rate * goal.0 / NANOS_PER_SECOND;
+    if pages >= POLL_PAGES {
+        return (TICK + Nanos(goal.0 / 2), pages);
+    }
+    // A slow device: fewer, longer pauses.
+    let pages = (rate * pause_max.0 / NANOS_PER_SECOND).clamp(1, POLL_PAGES);
+    (Nanos(goal.0 / 2), pages)
+}
+
+/// Pages that a task below the limit dirties before it looks again: the square root of the room, in
+/// powers of two.
+fn poll_interval(dirty: u64, limit: u64) -> u64 {
+    if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poll_interval_shrinks_toward_the_limit() {
+        assert_eq!(poll_interval(0, 1 << 18), 512);
+        assert_eq!(poll_interval((1 << 18) - 100, 1 << 18), 8);
+        assert_eq!(poll_interval(5, 5), 1);
+    }
+}

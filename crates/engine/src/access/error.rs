@@ -1,0 +1,64 @@
+//! What a task can be told.
+
+use machine::{IoError, Order};
+use std::fmt;
+
+/// Why an access failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Nothing is free and nothing can be made free.
+    OutOfMemory {
+        /// Order of the request that failed.
+        order: Order,
+        /// Pages free, which only reclaim may use.
+        free_pages: u64,
+        /// Free swap slots.
+        free_slots: u32,
+        /// All swap slots.
+        total_slots: u32,
+    },
+    /// A page of a file could not be read.
+    Read {
+        /// Number of the file.
+        file: u32,
+        /// First byte of the page.
+        offset: u64,
+        /// What the device said.
+        source: IoError,
+    },
+    /// A page could not be read back from swap.
+    SwapRead {
+        /// Its slot.
+        slot: u32,
+        /// What the device said.
+        source: IoError,
+    },
+    /// Pages of a file could not be written since this was last asked.
+    Write {
+        /// Number of the file.
+        file: u32,
+    },
+    /// The task was told to end.
+    Killed,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory { order, free_pages, free_slots, total_slots } => {
+                write!(f, "out of memory: no block of {order} can be made free ({free_pages} pages in reserve; ")?;
+                match (free_slots, total_slots) {
+                    (_, 0) => write!(f, "there is no swap)"),
+                    (0, total) => write!(f, "swap is full: all {total} slots in use)"),
+                    (free, total) => write!(f, "{free} of {total} swap slots free)"),
+                }
+            }
+            Self::Read { file, offset, source } => write!(f, "file {file}, offset {offset}: read failed: {source}"),
+            Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
+            Self::Write { file } => write!(f, "file {file}: pages could not be written"),
+            Self::Killed => write!(f, "the task was told to end"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

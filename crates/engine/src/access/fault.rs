@@ -1,0 +1,241 @@
+//! Touching anonymous memory, and the faults of pages that are not there.
+
+use super::choices::HugePages;
+use super::{Access, Error};
+use crate::mapping::region::ENTRIES;
+use crate::mapping::{Entry, Region};
+use crate::memory::{Flags, Gfp, Owner, PAGEBLOCK_ORDER};
+use crate::stat::{Event, Gauge};
+use crate::task::Task;
+use machine::{FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
+
+const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
+
+impl<M: Machine> Access<M> {
+    /// Touches consecutive pages of a region, as a program does by reading or writing them. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted, swap cannot be read, or the task was killed.
+    ///
+    /// # Panics
+    /// When a page lies outside the region.
+    #[inline]
+    pub fn touch(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        pages: std::ops::Range<u32>,
+        write: bool,
+    ) -> Result<(), Error> {
+        for page in pages {
+            if !region.touch(page, write) {
+                self.fault(task, region, page, write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes bytes into a region, from byte `offset` on. *May sleep.*
+    ///
+    /// # Errors
+    /// As [`Access::touch`].
+    pub fn write_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.for_each_piece(task, region, offset, bytes.len(), true, |frame, in_page, range| {
+            self.machine.write_frame(frame, in_page, &bytes[range]);
+        })
+    }
+
+    /// Reads bytes of a region, from byte `offset` on; what was never written reads as zero. *May sleep.*
+    ///
+    /// # Errors
+    /// As [`Access::touch`].
+    pub fn read_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        bytes.fill(0);
+        let length = bytes.len();
+        self.for_each_piece(task, region, offset, length, false, |frame, in_page, range| {
+            self.machine.read_frame(frame, in_page, &mut bytes[range]);
+        })
+    }
+
+    fn for_each_piece(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        offset: u64,
+        length: usize,
+        write: bool,
+        mut visit: impl FnMut(FrameNumber, usize, std::ops::Range<usize>),
+    ) -> Result<(), Error> {
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let page = (at / PAGE_BYTES as u64) as u32;
+            let in_page = (at % PAGE_BYTES as u64) as usize;
+            let n = (PAGE_BYTES - in_page).min(length - done);
+            loop {
+                self.touch(task, region, page..page + 1, write)?;
+                // The page may be reclaimed at once: hold it, and look whether it is still mapped.
+                let entry = region.entry(page);
+                if entry.is_zero_page() && !write {
+                    break;
+                }
+                let Some(frame) = entry.frame().filter(|frame| self.frames[*frame].get_unless_zero()) else { continue };
+                if region.entry(page).frame() == Some(frame) && region.entry(page).allows(write) {
+                    visit(frame, in_page, done..done + n);
+                    self.put(frame);
+                    break;
+                }
+                self.put(frame);
+            }
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// A page is not there, or may not be written yet.
+    #[cold]
+    fn fault(&self, task: &mut Task, region: &Region<M>, page: u32, write: bool) -> Result<(), Error> {
+        let _span = self.machine.span(Func::Fault);
+        self.machine.spend(Step::FaultEntry, 1);
+        self.stat.count(Event::Pgfault, 1);
+        let major_before = task.major_faults;
+        let result = self.handle_fault(task, region, page, write);
+        if task.major_faults == major_before {
+            task.minor_faults += 1;
+        } else {
+            self.stat.count(Event::Pgmajfault, 1);
+        }
+        self.release_orphans();
+        result
+    }
+
+    fn handle_fault(&self, task: &mut Task, region: &Region<M>, page: u32, write: bool) -> Result<(), Error> {
+        while !region.touch(page, write) {
+            if self.machine.is_killed() {
+                return Err(Error::Killed);
+            }
+            if !region.has_table(page) {
+                self.make_table(task, region, page)?;
+                if write && self.try_huge_page(task, region, page) {
+                    continue;
+                }
+            }
+            let entry = region.entry(page);
+            if let Some(slot) = entry.slot() {
+                self.swap_page(task, region, page, slot, write)?;
+            } else if let Some(frame) = entry.frame() {
+                self.make_writable(region, page, frame);
+            } else if write {
+                self.anonymous_page(task, region, page, entry)?;
+            } else {
+                let _guard = region.page_table(page).lock();
+                self.machine.spend(Step::PteSet, 1);
+                if region.entry(page) == Entry::NONE {
+                    region.replace(page, Entry::zero_page());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {
+        let frame = self
+            .allocate_kernel(task, Gfp::KERNEL, Gauge::NrPageTablePages)
+            .map_err(|cause| self.out_of_memory(cause))?;
+        if let Err(frame) = region.make_table(page, frame) {
+            self.free_kernel(frame, Gauge::NrPageTablePages);
+        }
+        Ok(())
+    }
+
+    /// First write to a page: a frame of zeroes.
+    fn anonymous_page(&self, task: &mut Task, region: &Region<M>, page: u32, seen: Entry) -> Result<(), Error> {
+        let _span = self.machine.span(Func::AnonymousPage);
+        let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
+        self.machine.zero_frame(frame);
+        self.machine.spend(Step::ZeroPage, 1);
+        let is_mapped = {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            let is_ours = region.entry(page) == seen || region.entry(page).is_zero_page() && seen.is_zero_page();
+            if is_ours {
+                self.map_new(region, page, frame);
+            }
+            is_ours
+        };
+        if is_mapped {
+            self.add(frame, true);
+        } else {
+            self.put(frame);
+        }
+        Ok(())
+    }
+
+    /// Maps a fresh page, whose one reference becomes the mapping's. The caller holds the entry's lock.
+    fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
+        descriptor.set_owner(Owner::Region(region.id), page);
+        self.mapped(frame);
+        region.replace(page, Entry::mapped(frame, true));
+    }
+
+    /// Tries for a huge page in a range that nobody has touched.
+    fn try_huge_page(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
+        let start = page / ENTRIES * ENTRIES;
+        if self.choices.huge_pages == HugePages::Never || !region.is_huge_allowed || start + ENTRIES > region.pages {
+            return false;
+        }
+        let Ok(head) = self.allocate(task, Gfp::HUGE_PAGE, PAGEBLOCK_ORDER) else {
+            self.stat.count(Event::ThpFaultFallback, 1);
+            return false;
+        };
+        self.split(head, PAGEBLOCK_ORDER);
+        self.machine.spend(Step::ZeroPage, ENTRIES);
+        let frames: Vec<FrameNumber> = (0..ENTRIES).map(|n| FrameNumber(head.0 + n)).collect();
+        let unused = {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            let mut unused = Vec::new();
+            for (n, &frame) in frames.iter().enumerate() {
+                self.machine.zero_frame(frame);
+                let at = start + n as u32;
+                if region.entry(at) == Entry::NONE {
+                    self.map_new(region, at, frame);
+                } else {
+                    unused.push(frame);
+                }
+            }
+            unused
+        };
+        self.stat.count(Event::ThpFaultAlloc, 1);
+        for frame in frames {
+            if !unused.contains(&frame) {
+                self.add(frame, true);
+            }
+        }
+        self.put_pages(&unused);
+        true
+    }
+
+    /// A write to a page that is mapped read-only because it still has a swap slot.
+    fn make_writable(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
+        let _span = self.machine.span(Func::WritableCopy);
+        if !self.frames[frame].get_unless_zero() {
+            return;
+        }
+        self.lock_page(frame);
+        let is_still_mapped = || region.entry(page).frame() == Some(frame);
+        if is_still_mapped() {
+            // While it is being written the slot is kept; the write is then simply lost.
+            self.try_to_free_swap(frame);
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            if is_still_mapped() {
+                region.replace(page, region.entry(page).made_writable());
+            }
+        }
+        self.unlock_page(frame);
+        self.put(frame);
+    }
+}

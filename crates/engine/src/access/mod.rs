@@ -1,0 +1,103 @@
+//! Access: what a task does with memory and files.
+//!
+//! *Flow*: a file is read through [`read`] and [`readahead`], written through [`write`] and held back by
+//! [`dirty_throttle`]; a region is touched, and faults come through [`fault`]. *Called by* the ground's
+//! tasks. *Locks*: page locks, one at a time; `page_table` inside. *Description*: spec reclaim, 9, 15, 20,
+//! 21.2; parallelio-notes, 5 (swap-in).
+//!
+//! Next: nothing; this is where a page's way begins and ends.
+
+pub mod choices;
+pub mod dirty_throttle;
+pub mod error;
+pub mod fault;
+pub mod read;
+pub mod readahead;
+pub mod swap_in;
+pub mod unmap;
+pub mod write;
+
+pub use choices::Choices;
+pub use error::Error;
+pub use readahead::ReadState;
+
+use crate::allocate::{Allocate, OutOfMemory};
+use crate::mapping::File;
+use crate::mapping::object_cache::ObjectKind;
+use crate::memory::Gfp;
+use crate::stat::Gauge;
+use crate::task::Task;
+use machine::{DeviceId, Machine};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The floor of tasks.
+pub struct Access<M: Machine> {
+    allocate: Allocate<M>,
+    /// The section `[access]` of the kernel file.
+    pub choices: Choices,
+}
+
+impl<M: Machine> Deref for Access<M> {
+    type Target = Allocate<M>;
+    #[inline]
+    fn deref(&self) -> &Allocate<M> {
+        &self.allocate
+    }
+}
+
+impl<M: Machine> Access<M> {
+    /// Nothing was touched yet.
+    pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
+        Self { allocate, choices }
+    }
+
+    fn out_of_memory(&self, cause: OutOfMemory) -> Error {
+        Error::OutOfMemory {
+            order: cause.order,
+            free_pages: self.gauge(Gauge::NrFreePages),
+            free_slots: self.swap.free_slots(),
+            total_slots: self.swap.total_slots(),
+        }
+    }
+
+    /// Creates an empty file on a device, with its inode and directory entry. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory for them is exhausted.
+    pub fn create(&self, task: &mut Task, device: DeviceId) -> Result<Arc<File<M>>, Error> {
+        let file = self.create_file(device);
+        self.add_object(task, ObjectKind::Inode, Some(file.id))?;
+        self.add_object(task, ObjectKind::Dentry, None)?;
+        Ok(file)
+    }
+
+    /// Adds an object to a cache, which may need a page for it. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted.
+    pub fn add_object(&self, task: &mut Task, kind: ObjectKind, file: Option<u32>) -> Result<(), Error> {
+        let cache = self.object_caches.get(kind);
+        while !cache.try_add(file) {
+            let frame = self
+                .allocate_kernel(task, Gfp::RECLAIMABLE, Gauge::NrSlabReclaimable)
+                .map_err(|cause| self.out_of_memory(cause))?;
+            cache.add_page(frame);
+        }
+        Ok(())
+    }
+
+    /// Removes a file: all its pages are dropped, dirty ones unwritten, and its blocks are free.
+    /// Nobody may use the file any more. *May sleep.*
+    pub fn unlink(&self, file: &File<M>) {
+        self.truncate_file(file);
+        self.release_orphans();
+        self.forget_file(file);
+    }
+
+    /// Drops the clean pages of all files (`drop_caches`); returns how many.
+    pub fn drop_caches(&self) -> u64 {
+        self.drain_all();
+        self.files().iter().map(|file| self.invalidate_file(file)).sum()
+    }
+}

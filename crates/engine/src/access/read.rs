@@ -1,0 +1,125 @@
+//! Buffered reads.
+
+use super::{Access, Error, ReadState};
+use crate::mapping::File;
+use crate::memory::{Flags, Gfp};
+use crate::task::Task;
+use machine::{FrameNumber, Func, IoError, Machine, Operation, Order, PAGE_BYTES, Step};
+
+impl<M: Machine> Access<M> {
+    /// Reads from a file at a byte offset; returns the bytes read, fewer than asked for only at the
+    /// end of the file. *May sleep.*
+    ///
+    /// # Errors
+    /// When a page cannot be read, or memory for it is exhausted. Bytes before it were read.
+    pub fn read(
+        &self,
+        task: &mut Task,
+        file: &File<M>,
+        state: &mut ReadState,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, Error> {
+        let _span = self.machine.span(Func::FileRead);
+        self.machine.spend(Step::SyscallEntry, 1);
+        let end = file.length().min(offset + bytes.len() as u64);
+        let mut at = offset;
+        while at < end {
+            let page = (at / PAGE_BYTES as u64) as u32;
+            let in_page = (at % PAGE_BYTES as u64) as usize;
+            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
+            let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
+            let frame = self.read_page(task, file, state, page, last_page - page + 1)?;
+            let from = (at - offset) as usize;
+            self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
+            self.machine.spend(Step::CopyPage, 1);
+            // Reading one page in pieces is one use.
+            if state.previous != Some(page) || in_page == 0 {
+                self.mark_accessed(frame);
+            }
+            state.previous = Some(page);
+            self.put(frame);
+            at += n as u64;
+        }
+        self.release_orphans();
+        Ok(end.saturating_sub(offset) as usize)
+    }
+
+    /// The valid page of a file, with a reference for the caller.
+    fn read_page(
+        &self,
+        task: &mut Task,
+        file: &File<M>,
+        state: &mut ReadState,
+        page: u32,
+        wanted_pages: u32,
+    ) -> Result<FrameNumber, Error> {
+        let mut has_read_ahead = false;
+        loop {
+            let Some(frame) = self.find_page(&file.index, page) else {
+                if has_read_ahead {
+                    self.read_single(task, file, page)?;
+                } else {
+                    self.sync_readahead(task, file, state, page, wanted_pages);
+                }
+                has_read_ahead = true;
+                continue;
+            };
+            let descriptor = &self.frames[frame];
+            if descriptor.is(Flags::READAHEAD)
+                && !descriptor.is(Flags::WRITEBACK)
+                && descriptor.test_clear(Flags::READAHEAD)
+            {
+                self.async_readahead(task, file, state, page);
+            }
+            if !descriptor.is(Flags::UPTODATE) {
+                self.wait_for_clear(frame, Flags::LOCKED);
+                if !descriptor.is(Flags::UPTODATE) {
+                    let failed = descriptor.is(Flags::ERROR);
+                    self.drop_failed_page(file, frame);
+                    if failed {
+                        let offset = u64::from(page) * PAGE_BYTES as u64;
+                        return Err(Error::Read { file: file.id, offset, source: IoError::Device });
+                    }
+                    continue;
+                }
+            }
+            return Ok(frame);
+        }
+    }
+
+    /// Reads one page alone: readahead found no memory for it.
+    pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
+        let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
+        if self.add_to_page_cache(file, page, frame).is_ok() {
+            self.add(frame, false);
+            self.fill_locked_page(file, page, frame);
+        }
+        self.put(frame);
+        Ok(())
+    }
+
+    /// Starts the read of a locked page, or fills it with zeroes when it has no block.
+    pub(super) fn fill_locked_page(&self, file: &File<M>, page: u32, frame: FrameNumber) {
+        if let Some(block) = file.block(page) {
+            let mut bio = crate::mapping::writeback::Bio::new(file.device, Operation::Read, true);
+            bio.add(self, block, frame);
+            bio.submit(self);
+        } else {
+            self.machine.zero_frame(frame);
+            self.frames[frame].set(Flags::UPTODATE);
+            self.unlock_page(frame);
+        }
+    }
+
+    /// Takes a page that could not be read out of its file, so that the next reader tries again.
+    fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
+        self.lock_page(frame);
+        let descriptor = &self.frames[frame];
+        if descriptor.owner() == crate::memory::Owner::File(file.id) && !descriptor.is(Flags::UPTODATE) {
+            self.delete_from_page_cache(file, frame);
+        }
+        self.unlock_page(frame);
+        self.put(frame);
+    }
+}

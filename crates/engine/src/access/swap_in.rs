@@ -1,0 +1,142 @@
+//! Faults on pages in swap (`do_swap_page`; spec reclaim, 20.4 with the correction in parallelio-notes, 5).
+//!
+//! A page in the swap cache is a minor fault, even while it is being written. A read maps it read-only and
+//! keeps the slot; a write frees the slot, unless the page is under writeback.
+
+use super::{Access, Error};
+use crate::mapping::writeback::Bio;
+use crate::mapping::{Entry, Region, swap::Slots};
+use crate::memory::{Flags, Gfp, Owner};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Step};
+
+impl<M: Machine> Access<M> {
+    /// Maps the page of a swap slot, reading it if it is not in memory.
+    pub(super) fn swap_page(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        slot: u32,
+        write: bool,
+    ) -> Result<(), Error> {
+        let _span = self.machine.span(Func::SwapPage);
+        let frame = match self.find_page(&self.swap.cache, slot) {
+            Some(frame) => frame,
+            None => {
+                let started = self.machine.now();
+                let found = self.swapin_readahead(task, region, page, slot)?;
+                let Some(frame) = found else { return Ok(()) };
+                task.major_faults += 1;
+                self.wait_for_clear(frame, Flags::LOCKED);
+                task.major_fault_wait += self.machine.now().since(started);
+                frame
+            }
+        };
+        self.lock_page(frame);
+        let descriptor = &self.frames[frame];
+        let is_ours = descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot;
+        if !is_ours || !descriptor.is(Flags::UPTODATE) {
+            self.unlock_page(frame);
+            let failed = is_ours && descriptor.is(Flags::ERROR);
+            self.put(frame);
+            if failed {
+                return Err(Error::SwapRead { slot, source: IoError::Device });
+            }
+            return Ok(());
+        }
+        let is_mapped = {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            let is_wanted = region.entry(page).slot() == Some(slot);
+            if is_wanted {
+                descriptor.set_owner(Owner::Region(region.id), page);
+                self.mapped(frame);
+                region.replace(page, Entry::mapped(frame, write));
+            }
+            is_wanted
+        };
+        if is_mapped {
+            // The lookup's reference is the mapping's now.
+            self.swap.with_slots(&self.machine, |slots| slots.release(slot));
+            if write || self.swap.is_nearly_full() {
+                self.try_to_free_swap(frame);
+            }
+        }
+        self.unlock_page(frame);
+        if !is_mapped {
+            self.put(frame);
+        }
+        Ok(())
+    }
+
+    /// Reads the aligned block of slots around one, as far as they are in use; returns the wanted page
+    /// with a reference, or nothing when its entry changed meanwhile.
+    fn swapin_readahead(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        slot: u32,
+    ) -> Result<Option<FrameNumber>, Error> {
+        let _span = self.machine.span(Func::SwapinReadahead);
+        let cluster = 1 << self.page_cluster();
+        let start = slot / cluster * cluster;
+        let end = (start + cluster).min(self.swap.total_slots() + 1);
+        let mut bio = Bio::new(self.swap.device, Operation::Read, true);
+        for near in start.max(1)..end {
+            self.read_slot(task, &mut bio, near, near == slot)?;
+        }
+        bio.submit(self);
+        self.drain_local();
+        loop {
+            if let Some(frame) = self.find_page(&self.swap.cache, slot) {
+                return Ok(Some(frame));
+            }
+            if region.entry(page).slot() != Some(slot) || self.machine.is_killed() {
+                return Ok(None);
+            }
+            // Read and reclaimed again before we could look, or somebody else is about to add it.
+            self.read_slot(task, &mut bio, slot, true)?;
+            bio.submit(self);
+            self.machine.relax();
+        }
+    }
+
+    fn page_cluster(&self) -> u32 {
+        u32::from(self.mapping_choices().page_cluster.min(10))
+    }
+
+    /// Starts the read of a slot that is in use and not in the cache.
+    fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<(), Error> {
+        let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
+        if !is_readable(&self.swap.slots.lock()) {
+            return Ok(());
+        }
+        let gfp = if is_wanted { Gfp::USER_MOVABLE } else { Gfp::READAHEAD };
+        let frame = match self.allocate(task, gfp, Order::ZERO) {
+            Ok(frame) => frame,
+            Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),
+            Err(_) => return Ok(()),
+        };
+        let is_claimed = self.swap.with_slots(&self.machine, |slots| {
+            let is_readable = is_readable(slots);
+            if is_readable {
+                slots.set_cached(slot);
+            }
+            is_readable
+        });
+        if !is_claimed {
+            self.put(frame);
+            return Ok(());
+        }
+        self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED));
+        self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");
+        self.add(frame, false);
+        self.stat.count(Event::Pswpin, 1);
+        bio.add(self, self.swap.block(slot), frame);
+        self.put(frame);
+        Ok(())
+    }
+}

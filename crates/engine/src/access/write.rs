@@ -1,0 +1,103 @@
+//! Buffered writes, and `fsync`.
+
+use super::{Access, Error};
+use crate::mapping::File;
+use crate::memory::{Flags, Gfp, Owner};
+use crate::task::Task;
+use machine::{FrameNumber, Func, IoError, Machine, Order, PAGE_BYTES, Step};
+use std::sync::Arc;
+
+impl<M: Machine> Access<M> {
+    /// Writes to a file at a byte offset, extending it if need be; the bytes are on the device after
+    /// [`Access::fsync`]. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted, or a page that is written in part cannot be read. Bytes before it
+    /// were written. A killed task gets [`Error::Killed`].
+    pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let _span = self.machine.span(Func::FileWrite);
+        self.machine.spend(Step::SyscallEntry, 1);
+        let mut at = offset;
+        let end = offset + bytes.len() as u64;
+        while at < end {
+            if self.machine.is_killed() {
+                return Err(Error::Killed);
+            }
+            let page = (at / PAGE_BYTES as u64) as u32;
+            let in_page = (at % PAGE_BYTES as u64) as usize;
+            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
+            let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
+            let from = (at - offset) as usize;
+            self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
+            self.machine.spend(Step::CopyPage, 1);
+            self.frames[frame].set(Flags::UPTODATE);
+            self.mark_accessed(frame);
+            self.set_page_dirty(file, frame);
+            file.extend(at + n as u64);
+            self.unlock_page(frame);
+            self.put(frame);
+            at += n as u64;
+            self.balance_dirty_pages_ratelimited(task, file.device);
+        }
+        self.release_orphans();
+        Ok(())
+    }
+
+    /// The locked page of a file, with a reference; valid unless all of it is about to be written.
+    fn grab_page(&self, task: &mut Task, file: &File<M>, page: u32, is_whole: bool) -> Result<FrameNumber, Error> {
+        loop {
+            let frame = match self.find_page(&file.index, page) {
+                Some(frame) => {
+                    self.lock_page(frame);
+                    if self.frames[frame].owner() != Owner::File(file.id) || self.frames[frame].index() != page {
+                        // Dropped while we waited.
+                        self.unlock_page(frame);
+                        self.put(frame);
+                        continue;
+                    }
+                    frame
+                }
+                None => {
+                    let frame =
+                        self.allocate(task, Gfp::FOR_WRITE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
+                    if self.add_to_page_cache(file, page, frame).is_err() {
+                        self.put(frame);
+                        continue;
+                    }
+                    self.add(frame, false);
+                    frame
+                }
+            };
+            if is_whole || self.frames[frame].is(Flags::UPTODATE) {
+                return Ok(frame);
+            }
+            self.fill_locked_page(file, page, frame);
+            self.lock_page(frame);
+            if self.frames[frame].is(Flags::UPTODATE) {
+                return Ok(frame);
+            }
+            let failed = self.frames[frame].is(Flags::ERROR);
+            self.unlock_page(frame);
+            self.put(frame);
+            if failed {
+                let offset = u64::from(page) * PAGE_BYTES as u64;
+                return Err(Error::Read { file: file.id, offset, source: IoError::Device });
+            }
+        }
+    }
+
+    /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
+    ///
+    /// # Errors
+    /// When a page could not be written since this was last asked.
+    pub fn fsync(&self, _task: &mut Task, file: &Arc<File<M>>) -> Result<(), Error> {
+        let _span = self.machine.span(Func::Fsync);
+        self.machine.spend(Step::SyscallEntry, 1);
+        self.sync_file(file);
+        self.release_orphans();
+        if file.take_write_error() {
+            return Err(Error::Write { file: file.id });
+        }
+        if self.machine.is_killed() { Err(Error::Killed) } else { Ok(()) }
+    }
+}

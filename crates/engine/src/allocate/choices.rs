@@ -1,0 +1,35 @@
+//! Choices of `[allocate]`: the allocator's slow path.
+
+use serde::{Deserialize, Serialize};
+
+/// Is the dirty limit also kept zone by zone, when pages are allocated for writing?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneDirtyShare {
+    /// The fast path skips a zone that holds more than its share of dirty pages.
+    #[default]
+    Kept,
+    /// Only the global limit counts.
+    Off,
+}
+
+/// Do user tasks wait before direct reclaim while a node's reserves are used up?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReserveThrottle {
+    /// They wait for kswapd while free memory is at or under half of the min marks.
+    #[default]
+    On,
+    /// They go on and compete for the rest.
+    Off,
+}
+
+/// The section `[allocate]` of a kernel file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choices {
+    /// Is the dirty limit also kept zone by zone?
+    pub zone_dirty_share: ZoneDirtyShare,
+    /// Do user tasks wait while reserves are used up?
+    pub reserve_throttle: ReserveThrottle,
+}

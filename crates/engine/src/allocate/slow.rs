@@ -1,0 +1,157 @@
+//! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16.3).
+
+use super::choices::ReserveThrottle;
+use super::fast::Until;
+use super::{Allocate, OutOfMemory};
+use crate::compact::Suitability;
+use crate::memory::{Gfp, MarkRights};
+use crate::reclaim::shrink_lruvec::COSTLY_ORDER;
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
+
+/// How long a request that made progress, but got nothing, waits for a congested queue.
+const RETRY_WAIT: Nanos = Nanos::from_millis(20);
+
+/// What direct compaction left behind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compaction {
+    /// The second run waits for locks.
+    is_sync: bool,
+    /// It was left out because it failed lately.
+    was_deferred: bool,
+}
+
+impl<M: Machine> Allocate<M> {
+    pub(super) fn allocate_slow(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
+        let _span = self.machine.span(Func::AllocSlowpath);
+        let failed = || {
+            self.stat.count(if order > Order::ZERO { Event::AllocFailed } else { Event::OutOfMemory }, 1);
+            OutOfMemory { order }
+        };
+        let zonelist = self.zonelist(gfp);
+        let classzone = self.classzone(gfp);
+        let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
+        let mut compaction = Compaction::default();
+        let mut reclaimed = 0;
+        if !gfp.no_kswapd {
+            for id in zonelist {
+                self.wake_kswapd(self.zone(*id), order, classzone);
+            }
+        }
+        loop {
+            if let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
+                return Ok(frame);
+            }
+            // Whoever makes room must not need room that is not there.
+            if task.may_use_reserve && !gfp.no_reserve {
+                return self.take_from_zonelist(gfp, order, Until::Nothing, rights).ok_or_else(failed);
+            }
+            if !gfp.wait || self.machine.is_killed() {
+                // A dying task may take from the reserve to be gone sooner.
+                let until = if self.machine.is_killed() { Until::Nothing } else { Until::Min };
+                return self.take_from_zonelist(gfp, order, until, rights).ok_or_else(failed);
+            }
+            if let Some(frame) = self.direct_compact(gfp, order, rights, &mut compaction) {
+                return Ok(frame);
+            }
+            compaction.is_sync = true;
+            if compaction.was_deferred && gfp.no_kswapd {
+                // A huge page is not worth reclaiming for when compaction keeps failing.
+                return Err(failed());
+            }
+            let is_kernel = task.is_kernel;
+            task.is_kernel |= self.choices.reserve_throttle == ReserveThrottle::Off;
+            let progress = self.try_to_free_pages(task, zonelist, order, gfp);
+            task.is_kernel = is_kernel;
+            if progress > 0 {
+                if let Some(frame) = self.take_after_reclaim(gfp, order, rights) {
+                    return Ok(frame);
+                }
+            } else if gfp.fs && !gfp.no_retry {
+                return self.take_from_zonelist(gfp, order, Until::High, rights).ok_or_else(failed);
+            }
+            reclaimed += progress;
+            if !should_retry(gfp, order, reclaimed) {
+                let frame = self.direct_compact(gfp, order, rights, &mut compaction);
+                return frame.ok_or_else(failed);
+            }
+            self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT);
+        }
+    }
+
+    /// Tries again after reclaim made progress; what was freed may lie on other CPUs' lists.
+    fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
+        self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
+            self.drain_all_per_cpu();
+            self.take_from_zonelist(gfp, order, Until::Min, rights)
+        })
+    }
+
+    /// Compacts the zones of a request of order > 0 and tries again (spec reclaim, 23.9).
+    fn direct_compact(
+        &self,
+        gfp: Gfp,
+        order: Order,
+        rights: MarkRights,
+        compaction: &mut Compaction,
+    ) -> Option<FrameNumber> {
+        if order == Order::ZERO || !gfp.io || !gfp.fs {
+            return None;
+        }
+        let preferred = self.preferred_zone(gfp);
+        if self.is_deferred(preferred, order) {
+            compaction.was_deferred = true;
+            return None;
+        }
+        let _span = self.machine.span(Func::DirectCompact);
+        self.stat.count(Event::CompactStall, 1);
+        let mut best = Suitability::Skipped;
+        for id in self.zonelist(gfp) {
+            let zone = self.zone(*id);
+            let suitability = self.suitable(zone, order);
+            if suitability == Suitability::Continue {
+                let _span = self.machine.span(Func::CompactZone);
+                self.machine.spend(Step::WorkItem, 1);
+            }
+            best = best.max(suitability);
+            if zone.is_above(zone.marks.low, order, 0, MarkRights::default()) {
+                break;
+            }
+        }
+        if best == Suitability::Skipped {
+            return None;
+        }
+        self.drain_local_per_cpu();
+        let frame = self.take_from_zonelist(gfp, order, Until::Min, rights);
+        if frame.is_some() {
+            self.note_success(preferred, order);
+            self.stat.count(Event::CompactSuccess, 1);
+        } else {
+            self.stat.count(Event::CompactFail, 1);
+            if compaction.is_sync {
+                self.defer(preferred, order);
+            }
+        }
+        frame
+    }
+}
+
+/// Is a request tried again after reclaim made progress?
+fn should_retry(gfp: Gfp, order: Order, reclaimed: u64) -> bool {
+    !gfp.no_retry && (order <= COSTLY_ORDER || gfp.repeat && reclaimed < order.pages())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cheap_orders_are_tried_until_they_succeed() {
+        assert!(should_retry(Gfp::USER_MOVABLE, COSTLY_ORDER, 0));
+        assert!(!should_retry(Gfp::USER_MOVABLE, Order(4), 1000));
+        assert!(!should_retry(Gfp::HUGE_PAGE, Order(0), 1000));
+        let repeat = Gfp { repeat: true, ..Gfp::USER_MOVABLE };
+        assert!(should_retry(repeat, Order(9), 511) && !should_retry(repeat, Order(9), 512));
+    }
+}

@@ -1,0 +1,256 @@
+//! Whole-machine invariants: every frame is in exactly one place, and counters add up.
+//!
+//! To be called when no task is in the middle of anything: after a run, or between two steps of a
+//! machine with one task.
+
+use crate::Engine;
+use crate::lru::{Family, ListKind};
+use crate::mapping::Tag;
+use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
+use crate::stat::Gauge;
+use machine::{FrameNumber, Lock, Machine};
+use std::collections::BTreeMap;
+
+/// A broken invariant: what was expected, and what is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(pub String);
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+fn ensure(fact: bool, message: impl FnOnce() -> String) -> Result<(), Broken> {
+    if fact { Ok(()) } else { Err(Broken(message())) }
+}
+
+/// Where a frame was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Buddy,
+    PerCpu,
+    Listed(ListKind),
+    Kernel,
+}
+
+impl<M: Machine> Engine<M> {
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// The first invariant found broken, with the frame, zone or file and the values.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.drain_all();
+        self.release_orphans();
+        let mut places = vec![Place::Nowhere; self.frames.len() as usize];
+        self.check_free(&mut places)?;
+        self.check_lists(&mut places)?;
+        self.check_kernel(&mut places)?;
+        self.check_files()?;
+        let mapped = self.check_regions()?;
+        self.check_swap()?;
+        self.check_frames(&places, &mapped)
+    }
+
+    fn place(&self, places: &mut [Place], frame: FrameNumber, place: Place) -> Result<(), Broken> {
+        let was = std::mem::replace(&mut places[frame.index()], place);
+        ensure(was == Place::Nowhere, || {
+            format!("{frame} is in two places: {was:?} and {place:?}; {:?}", self.frames[frame])
+        })
+    }
+
+    fn check_free(&self, places: &mut [Place]) -> Result<(), Broken> {
+        for zone in &self.zones {
+            let mut free = 0;
+            let buddy = zone.free.lock();
+            for order in 0..MAX_ORDERS {
+                let mut blocks = 0;
+                for kind in MigrateType::ALL {
+                    for head in buddy.list(order, kind).iter(&self.frames) {
+                        blocks += 1;
+                        for n in 0..1 << order {
+                            self.place(places, FrameNumber(head.0 + n), Place::Buddy)?;
+                        }
+                    }
+                }
+                let counted = zone.nr_free[order].load(machine::atomic::Ordering::Relaxed);
+                ensure(blocks == counted, || {
+                    format!("zone {}: {blocks} free blocks of order {order}, counted {counted}", zone.kind.name())
+                })?;
+                free += blocks << order;
+            }
+            ensure(free == zone.free_pages(), || {
+                format!("zone {}: {free} pages on free lists, nr_free_pages {}", zone.kind.name(), zone.free_pages())
+            })?;
+        }
+        let mut result = Ok(());
+        self.for_each_per_cpu_page(|frame| {
+            if result.is_ok() {
+                result = self.place(places, frame, Place::PerCpu);
+            }
+        });
+        result
+    }
+
+    fn check_lists(&self, places: &mut [Place]) -> Result<(), Broken> {
+        for zone in &self.zones {
+            let mut result = Ok(());
+            let mut pages = [0u64; ListKind::ALL.len()];
+            self.for_each_listed(zone, |kind, frame| {
+                pages[kind as usize] += 1;
+                if result.is_ok() {
+                    result = self.place(places, frame, Place::Listed(kind));
+                }
+            });
+            result?;
+            for kind in ListKind::ALL {
+                let (found, counted) = (pages[kind as usize], self.list_pages(zone, kind));
+                ensure(found == counted, || {
+                    format!("zone {}: {found} pages on {kind:?}, {} {counted}", zone.kind.name(), kind.gauge().name())
+                })?;
+            }
+            for family in [Family::Anon, Family::File] {
+                let isolated = self.isolated_pages(zone, family);
+                ensure(isolated == 0, || format!("zone {}: {isolated} {family:?} pages isolated", zone.kind.name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_kernel(&self, places: &mut [Place]) -> Result<(), Broken> {
+        let mut kernel = 0;
+        for n in 0..self.frames.len() {
+            if self.frames[FrameNumber(n)].is(Flags::KERNEL) {
+                self.place(places, FrameNumber(n), Place::Kernel)?;
+                kernel += 1;
+            }
+        }
+        let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages];
+        let counted: u64 = gauges.into_iter().map(|gauge| self.gauge(gauge)).sum();
+        ensure(kernel == counted, || format!("{kernel} kernel pages, gauges say {counted}"))
+    }
+
+    fn check_files(&self) -> Result<(), Broken> {
+        let (mut pages, mut dirty) = (0, 0);
+        for file in self.files() {
+            let mut next = 0;
+            let mut found = 0;
+            while let Some((page, frame)) = file.index.next_present(next) {
+                next = page + 1;
+                found += 1;
+                let descriptor = &self.frames[frame];
+                ensure(descriptor.owner() == Owner::File(file.id) && descriptor.index() == page, || {
+                    format!("file {} page {page} is in {frame}, which says {descriptor:?}", file.id)
+                })?;
+                let is_dirty = descriptor.is(Flags::DIRTY);
+                dirty += u64::from(is_dirty);
+                ensure(!is_dirty || file.index.has_tag(page, Tag::Dirty), || {
+                    format!("file {} page {page} is dirty but not tagged", file.id)
+                })?;
+                let is_written = descriptor.is(Flags::WRITEBACK);
+                ensure(is_written == file.index.has_tag(page, Tag::Writeback), || {
+                    format!("file {} page {page}: writeback {is_written}, its tag says otherwise", file.id)
+                })?;
+            }
+            ensure(found == file.index.pages(), || {
+                format!("file {}: {found} pages in the index, counted {}", file.id, file.index.pages())
+            })?;
+            pages += u64::from(found);
+        }
+        let cached = u64::from(self.swap.cache.pages());
+        let counted = self.gauge(Gauge::NrFilePages);
+        ensure(pages + cached == counted, || {
+            format!("{pages} file pages and {cached} in the swap cache, nr_file_pages {counted}")
+        })?;
+        let counted = self.gauge(Gauge::NrDirty);
+        ensure(dirty == counted, || format!("{dirty} dirty file pages, nr_dirty {counted}"))
+    }
+
+    /// Mappings of each frame.
+    fn check_regions(&self) -> Result<BTreeMap<u32, u32>, Broken> {
+        let mut mapped = BTreeMap::new();
+        let mut slots: BTreeMap<u32, u16> = BTreeMap::new();
+        for region in self.regions() {
+            for page in 0..region.pages {
+                let entry = region.entry(page);
+                if let Some(frame) = entry.frame() {
+                    *mapped.entry(frame.0).or_insert(0) += 1;
+                    let descriptor = &self.frames[frame];
+                    ensure(descriptor.owner() == Owner::Region(region.id) && descriptor.index() == page, || {
+                        format!("region {} page {page} maps {frame}, which says {descriptor:?}", region.id)
+                    })?;
+                }
+                if let Some(slot) = entry.slot() {
+                    *slots.entry(slot).or_insert(0) += 1;
+                }
+            }
+        }
+        let counted = self.gauge(Gauge::NrAnonPages);
+        ensure(mapped.len() as u64 == counted, || {
+            format!("{} mapped anonymous pages, nr_anon_pages {counted}", mapped.len())
+        })?;
+        let map = self.swap.slots.lock();
+        for slot in 1..=self.swap.total_slots() {
+            let (used, counted) = (slots.get(&slot).copied().unwrap_or(0), map.uses(slot));
+            ensure(used == counted, || format!("swap slot {slot}: {used} page-table entries, count {counted}"))?;
+        }
+        Ok(mapped)
+    }
+
+    fn check_swap(&self) -> Result<(), Broken> {
+        let map = self.swap.slots.lock();
+        let mut free = 0;
+        for slot in 1..=self.swap.total_slots() {
+            let cached = self.swap.cached(slot);
+            ensure(map.is_cached(slot) == cached.is_some(), || {
+                format!("swap slot {slot}: cached {cached:?}, the slot says {}", map.is_cached(slot))
+            })?;
+            if let Some(frame) = cached {
+                let descriptor = &self.frames[frame];
+                ensure(descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot, || {
+                    format!("swap slot {slot} is cached in {frame}, which says {descriptor:?}")
+                })?;
+            }
+            free += u32::from(map.uses(slot) == 0 && cached.is_none());
+        }
+        ensure(free == map.free(), || format!("{free} swap slots are free, counted {}", map.free()))
+    }
+
+    fn check_frames(&self, places: &[Place], mapped: &BTreeMap<u32, u32>) -> Result<(), Broken> {
+        for zone in &self.zones {
+            for offset in 0..zone.managed as u32 {
+                let frame = FrameNumber(zone.start.0 + offset);
+                let descriptor = &self.frames[frame];
+                let place = places[frame.index()];
+                let flags = descriptor.flags();
+                let mappings = mapped.get(&frame.0).copied().unwrap_or(0);
+                ensure(descriptor.mappings() == mappings, || {
+                    format!("{frame}: {mappings} mappings, counted {}: {descriptor:?}", descriptor.mappings())
+                })?;
+                match place {
+                    Place::Nowhere => {
+                        return Err(Broken(format!("{frame} is nowhere: {descriptor:?}")));
+                    }
+                    Place::Buddy | Place::PerCpu => ensure(descriptor.references() == 0, || {
+                        format!("{frame} is free but has references: {descriptor:?}")
+                    })?,
+                    Place::Kernel => {}
+                    Place::Listed(kind) => {
+                        ensure(kind == ListKind::of(flags) && flags.has(Flags::LRU), || {
+                            format!("{frame} is on {kind:?}, its flags say otherwise: {descriptor:?}")
+                        })?;
+                        let is_file = matches!(descriptor.owner(), Owner::File(_));
+                        let expected = mappings + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
+                        ensure(descriptor.references() == expected, || {
+                            format!("{frame} should have {expected} references: {descriptor:?}")
+                        })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

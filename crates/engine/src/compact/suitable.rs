@@ -1,0 +1,59 @@
+//! Could compaction of a zone help a request? (spec reclaim, 23.1 and 23.2)
+
+use super::Compact;
+use crate::memory::{MAX_ORDERS, MarkRights, Zone};
+use machine::atomic::Ordering::Relaxed;
+use machine::{Func, Machine, Order, Step};
+
+/// The answer; the larger, the further compaction gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Suitability {
+    /// Too little is free to move pages to, or lack of memory is the cause: reclaim first.
+    Skipped,
+    /// Compaction could make a block.
+    Continue,
+    /// The request would succeed without it.
+    Partial,
+    /// A run went through the whole zone.
+    Complete,
+}
+
+impl<M: Machine> Compact<M> {
+    /// How fragmented free memory is for a request: -1000 when a block is there; else near 0 when
+    /// memory is lacking, near 1000 when it is in small pieces.
+    #[must_use]
+    pub fn fragmentation_index(&self, zone: &Zone<M>, order: Order) -> i64 {
+        let blocks = |o: usize| zone.nr_free[o].load(Relaxed);
+        let requested = usize::from(order.0);
+        let free_pages: u64 = (0..MAX_ORDERS).map(|o| blocks(o) << o).sum();
+        let free_blocks: u64 = (0..MAX_ORDERS).map(blocks).sum();
+        let suitable: u64 = (requested..MAX_ORDERS).map(|o| blocks(o) << (o - requested)).sum();
+        if free_blocks == 0 {
+            0
+        } else if suitable > 0 {
+            -1000
+        } else {
+            1000 - ((1000 + free_pages * 1000 / order.pages()) / free_blocks) as i64
+        }
+    }
+
+    /// Could compaction of the zone help a request of the order?
+    #[must_use]
+    pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {
+        let _span = self.machine.span(Func::CompactionSuitable);
+        self.machine.spend(Step::WatermarkCheck, 2);
+        let rights = MarkRights::default();
+        let mark = zone.marks.low + 2 * order.pages();
+        if !zone.is_above(mark, Order::ZERO, 0, rights) {
+            return Suitability::Skipped;
+        }
+        let index = self.fragmentation_index(zone, order);
+        if (0..=self.choices.extfrag_threshold).contains(&index) {
+            return Suitability::Skipped;
+        }
+        if index == -1000 && zone.is_above(mark, order, 0, rights) {
+            return Suitability::Partial;
+        }
+        Suitability::Continue
+    }
+}

@@ -1,0 +1,48 @@
+//! Completions come in here and go down.
+//!
+//! *Flow*: a read makes its pages valid and unlocks them; a write rotates the pages that reclaim waits
+//! for to the tail of their list, and ends their writeback. *Called by* the ground, in interrupt
+//! context: nothing here sleeps, allocates or submits. *Description*: spec reclaim, 8.2.
+
+use crate::Engine;
+use crate::memory::Flags;
+use crate::reclaim::shrink_pages::Owners;
+use machine::{Completions, FrameNumber, Func, IoError, Machine, Operation, Request, Step};
+
+impl<M: Machine> Completions for Engine<M> {
+    fn complete(&self, request: Request, result: Result<(), IoError>) {
+        let _span = self.machine.span(Func::IoInterrupt);
+        self.machine.spend(Step::EndPage, request.frames.len() as u32);
+        let mut owners = Owners::default();
+        for &frame in &request.frames {
+            match request.operation {
+                Operation::Read => self.end_read(frame, result),
+                Operation::Write => self.end_write(frame, result, &mut owners),
+            }
+        }
+    }
+}
+
+impl<M: Machine> Engine<M> {
+    fn end_read(&self, frame: FrameNumber, result: Result<(), IoError>) {
+        self.frames[frame].set(if result.is_ok() { Flags::UPTODATE } else { Flags::ERROR });
+        self.unlock_page(frame);
+    }
+
+    fn end_write(&self, frame: FrameNumber, result: Result<(), IoError>, owners: &mut Owners<M>) {
+        let descriptor = &self.frames[frame];
+        let file = owners.file_of(self, frame);
+        if result.is_err() {
+            match file {
+                Some(file) => file.note_write_error(),
+                // Its contents are nowhere else: it must not be taken for written.
+                None => descriptor.set(Flags::DIRTY),
+            }
+            descriptor.clear(Flags::RECLAIM);
+        }
+        if descriptor.test_clear(Flags::RECLAIM) {
+            self.rotate(frame);
+        }
+        self.end_writeback(frame, file.map(AsRef::as_ref));
+    }
+}

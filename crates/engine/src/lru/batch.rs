@@ -1,0 +1,214 @@
+//! Batches in front of the LRU lock ("pagevecs").
+//!
+//! Insertions, activations and rotations are parked in small per-CPU arrays and applied under one
+//! hold of the lock for each run of pages in one zone. A parked page has one more reference, so that
+//! it cannot be freed, nor reclaimed, until its CPU flushes. Description: spec reclaim, 8 and 9.
+
+use super::choices::{AccessedInBatch, AddFlush, ListChoice, Rotation};
+use super::{ListKind, Lru};
+use crate::memory::Flags;
+use crate::stat::Event;
+use arrayvec::ArrayVec;
+use machine::{FrameNumber, Func, Lock, Machine, PerCpu, Step};
+
+/// Pages that the largest batch can hold; `lru.batch` may not be above it.
+pub const BATCH_MAX: usize = 64;
+
+type Batch = ArrayVec<FrameNumber, BATCH_MAX>;
+
+/// The batches of one CPU.
+#[derive(Debug, Default)]
+pub struct Batches {
+    /// Pages to insert: by list with `ListChoice::AtAdd`, otherwise all in the first.
+    add: [Batch; ListKind::ALL.len()],
+    activate: Batch,
+    rotate: Batch,
+}
+
+/// What a flush does with each page.
+#[derive(Clone, Copy, Debug)]
+enum Apply {
+    /// Insert; on this list if it was chosen before.
+    Add(Option<ListKind>),
+    Activate,
+    Rotate,
+}
+
+impl<M: Machine> Lru<M> {
+    fn batch_pages(&self) -> usize {
+        (self.choices.batch as usize).clamp(1, BATCH_MAX)
+    }
+
+    /// Puts a page that is on no list on one: the active list of its family, or the inactive one.
+    pub fn add(&self, frame: FrameNumber, active: bool) {
+        let descriptor = &self.frames[frame];
+        descriptor.get();
+        let family_flags = if descriptor.is_anon() { Flags::SWAPBACKED } else { Flags::default() };
+        let chosen = match self.choices.list_choice {
+            ListChoice::AtAdd if active => Some(ListKind::of(family_flags.with(Flags::ACTIVE))),
+            ListChoice::AtAdd => Some(ListKind::of(family_flags)),
+            ListChoice::AtFlush => {
+                if active {
+                    descriptor.set(Flags::ACTIVE);
+                }
+                None
+            }
+        };
+        let full = {
+            let mut batches = self.batches.local();
+            let batch = &mut batches.add[chosen.map_or(0, |kind| kind as usize)];
+            match self.choices.add_flush {
+                AddFlush::WhenFull => {
+                    let full = (batch.len() >= self.batch_pages()).then(|| std::mem::take(batch));
+                    batch.push(frame);
+                    full
+                }
+                AddFlush::WhenFilled => {
+                    batch.push(frame);
+                    (batch.len() >= self.batch_pages()).then(|| std::mem::take(batch))
+                }
+            }
+        };
+        if let Some(full) = full {
+            self.flush(&full, Apply::Add(chosen));
+        }
+    }
+
+    /// Notes one use of a page: inactive and unreferenced, then referenced, then active, then active
+    /// and referenced.
+    pub fn mark_accessed(&self, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        if !flags.has(Flags::REFERENCED) {
+            descriptor.set(Flags::REFERENCED);
+        } else if !flags.has(Flags::ACTIVE) {
+            if flags.has(Flags::LRU) {
+                self.activate(frame);
+                descriptor.clear(Flags::REFERENCED);
+            } else if self.choices.accessed_in_batch == AccessedInBatch::Obeyed {
+                let batches = self.batches.local();
+                if batches.add.iter().any(|batch| batch.contains(&frame)) {
+                    descriptor.set(Flags::ACTIVE);
+                }
+                drop(batches);
+                descriptor.clear(Flags::REFERENCED);
+            }
+        }
+    }
+
+    /// Moves a page on an inactive list to the active one.
+    fn activate(&self, frame: FrameNumber) {
+        self.frames[frame].get();
+        self.park(frame, |batches| &mut batches.activate, Apply::Activate);
+    }
+
+    /// Moves a page whose writeback just ended to the tail of its inactive list, so that it is the
+    /// next to be looked at. Called in interrupt context.
+    pub fn rotate(&self, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        if !flags.has(Flags::LRU) || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0 | Flags::ACTIVE.0) != 0 {
+            return;
+        }
+        descriptor.get();
+        match self.choices.rotation {
+            Rotation::Batched => self.park(frame, |batches| &mut batches.rotate, Apply::Rotate),
+            Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
+        }
+    }
+
+    fn park(&self, frame: FrameNumber, batch: impl FnOnce(&mut Batches) -> &mut Batch, apply: Apply) {
+        let full = {
+            let mut batches = self.batches.local();
+            let batch = batch(&mut batches);
+            batch.push(frame);
+            (batch.len() >= self.batch_pages()).then(|| std::mem::take(batch))
+        };
+        if let Some(full) = full {
+            self.flush(&full, apply);
+        }
+    }
+
+    /// Applies what waits in the local CPU's batches (`lru_add_drain`).
+    pub fn drain_local(&self) {
+        let _span = self.machine.span(Func::LruAddDrain);
+        let taken = std::mem::take(&mut *self.batches.local());
+        self.flush_all(taken);
+    }
+
+    /// Applies what waits in all CPUs' batches.
+    pub fn drain_all(&self) {
+        let mut taken = Vec::new();
+        self.batches.for_each_cpu(|batches| taken.push(std::mem::take(batches)));
+        taken.into_iter().for_each(|batches| self.flush_all(batches));
+    }
+
+    fn flush_all(&self, batches: Batches) {
+        for (kind, batch) in ListKind::ALL.into_iter().zip(&batches.add) {
+            let chosen = (self.choices.list_choice == ListChoice::AtAdd).then_some(kind);
+            self.flush(batch, Apply::Add(chosen));
+        }
+        self.flush(&batches.rotate, Apply::Rotate);
+        self.flush(&batches.activate, Apply::Activate);
+    }
+
+    fn flush(&self, pages: &[FrameNumber], apply: Apply) {
+        if pages.is_empty() {
+            return;
+        }
+        let _span = self.machine.span(match apply {
+            Apply::Add(_) => Func::PagevecLruAdd,
+            Apply::Activate => Func::ActivatePage,
+            Apply::Rotate => Func::RotatePage,
+        });
+        let mut rest = pages;
+        while let Some(first) = rest.first() {
+            let zone = self.zone_of(*first);
+            let run = rest.iter().take_while(|frame| zone.holds(**frame)).count();
+            let (pages, others) = rest.split_at(run);
+            rest = others;
+            let mut lruvec = self.lruvec(zone).lock();
+            self.machine.spend(Step::LruMove, run as u32);
+            for &frame in pages {
+                let descriptor = &self.frames[frame];
+                let flags = descriptor.flags();
+                let family = ListKind::of(flags).family() as usize;
+                match apply {
+                    Apply::Add(chosen) => {
+                        debug_assert!(!flags.has(Flags::LRU), "{frame} is on a list already: {descriptor:?}");
+                        if chosen.is_some_and(ListKind::is_active) {
+                            descriptor.set(Flags::ACTIVE);
+                        }
+                        let kind = ListKind::of(descriptor.flags());
+                        descriptor.set(Flags::LRU);
+                        lruvec.list_mut(kind).push_front(&self.frames, frame);
+                        zone.gauges.add(kind.gauge(), 1);
+                        lruvec.recent_scanned[family] += 1;
+                        lruvec.recent_rotated[family] += u64::from(kind.is_active());
+                    }
+                    Apply::Activate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
+                        let from = ListKind::of(flags);
+                        lruvec.list_mut(from).remove(&self.frames, frame);
+                        descriptor.set(Flags::ACTIVE);
+                        let to = from.family().active();
+                        lruvec.list_mut(to).push_front(&self.frames, frame);
+                        zone.gauges.add(from.gauge(), -1);
+                        zone.gauges.add(to.gauge(), 1);
+                        lruvec.recent_scanned[family] += 1;
+                        lruvec.recent_rotated[family] += 1;
+                        self.stat.count(Event::Pgactivate, 1);
+                    }
+                    Apply::Rotate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
+                        let kind = ListKind::of(flags);
+                        lruvec.list_mut(kind).remove(&self.frames, frame);
+                        lruvec.list_mut(kind).push_back(&self.frames, frame);
+                        self.stat.count(Event::Pgrotated, 1);
+                    }
+                    // Isolated, activated or freed since it was parked.
+                    Apply::Activate | Apply::Rotate => {}
+                }
+            }
+        }
+        self.put_pages(pages);
+    }
+}

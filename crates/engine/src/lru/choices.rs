@@ -1,0 +1,76 @@
+//! Choices of `[lru]`: batches in front of the LRU lock.
+
+use serde::{Deserialize, Serialize};
+
+/// When is the list of a page decided that waits in an add batch?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListChoice {
+    /// When it is put into the batch: one batch for each list.
+    AtAdd,
+    /// When the batch is flushed, by the page's state then: a single batch.
+    #[default]
+    AtFlush,
+}
+
+/// What a second access does to a page that still waits in an add batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessedInBatch {
+    /// Nothing: the page stays inactive and referenced.
+    Ignored,
+    /// The page becomes active, if it waits in the batch of the CPU that accesses it. Needs
+    /// `list_choice = "at-flush"`.
+    #[default]
+    Obeyed,
+}
+
+/// When an add batch is flushed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AddFlush {
+    /// By the page that fills it, which is then on its list at once.
+    WhenFilled,
+    /// By the page that finds it full, which then waits itself.
+    #[default]
+    WhenFull,
+}
+
+/// How pages go to the tail of the inactive list when their writeback ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rotation {
+    /// One by one under the LRU lock, in the completion.
+    OneByOne,
+    /// Through a batch of the completing CPU.
+    #[default]
+    Batched,
+}
+
+/// The section `[lru]` of a kernel file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choices {
+    /// Pages of one batch (`PAGEVEC_SIZE`), at least 1.
+    pub batch: u32,
+    /// When the list of a page in an add batch is decided.
+    pub list_choice: ListChoice,
+    /// What a second access does to a page in an add batch.
+    pub accessed_in_batch: AccessedInBatch,
+    /// When an add batch is flushed.
+    pub add_flush: AddFlush,
+    /// How written pages are rotated.
+    pub rotation: Rotation,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            batch: 14,
+            list_choice: ListChoice::default(),
+            accessed_in_batch: AccessedInBatch::default(),
+            add_flush: AddFlush::default(),
+            rotation: Rotation::default(),
+        }
+    }
+}

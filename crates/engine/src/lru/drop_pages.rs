@@ -1,0 +1,67 @@
+//! Dropping pages without a scan: invalidation of clean pages, truncation of all.
+
+use super::Lru;
+use crate::mapping::File;
+use crate::memory::{Flags, Owner};
+use machine::{FrameNumber, Func, Machine, Step};
+
+/// Pages whose references are dropped together.
+const BATCH: usize = 32;
+
+impl<M: Machine> Lru<M> {
+    /// Drops the pages of a file that are clean and that nobody uses; returns how many
+    /// (`invalidate_mapping_pages`).
+    pub fn invalidate_file(&self, file: &File<M>) -> u64 {
+        self.drain_local();
+        let mut dropped = 0;
+        let mut next = 0;
+        while let Some((page, frame)) = file.index.next_present(next) {
+            next = page + 1;
+            let descriptor = &self.frames[frame];
+            if !descriptor.get_unless_zero() {
+                continue;
+            }
+            if !descriptor.try_lock() {
+                self.put(frame);
+                continue;
+            }
+            let is_ours = descriptor.owner() == Owner::File(file.id);
+            if is_ours && !descriptor.is(Flags::WRITEBACK) && self.remove_mapping(frame, Some(file)) {
+                descriptor.clear(Flags::LOCKED);
+                self.free_unreferenced(frame);
+                dropped += 1;
+            } else {
+                self.unlock_page(frame);
+                self.put(frame);
+            }
+            self.machine.relax();
+        }
+        dropped
+    }
+
+    /// Drops all pages of a file, dirty or not, waiting for those under writeback. *May sleep.*
+    pub fn truncate_file(&self, file: &File<M>) {
+        let _span = self.machine.span(Func::Truncate);
+        self.drain_local();
+        let mut gone: Vec<FrameNumber> = Vec::with_capacity(2 * BATCH);
+        let mut next = 0;
+        while let Some((page, _)) = file.index.next_present(next) {
+            next = page + 1;
+            let Some(frame) = self.find_page(&file.index, page) else { continue };
+            self.lock_page(frame);
+            self.wait_for_clear(frame, Flags::WRITEBACK);
+            if self.frames[frame].owner() == Owner::File(file.id) {
+                self.delete_from_page_cache(file, frame);
+            }
+            self.unlock_page(frame);
+            gone.push(frame);
+            if gone.len() >= BATCH {
+                self.machine.spend(Step::FreePage, gone.len() as u32);
+                self.put_pages(&gone);
+                gone.clear();
+                self.machine.relax();
+            }
+        }
+        self.put_pages(&gone);
+    }
+}

@@ -1,0 +1,121 @@
+//! The lists of one zone: active and inactive, anonymous and file.
+
+use crate::memory::Flags;
+use crate::memory::frame::List;
+use crate::stat::Gauge;
+
+/// Anonymous or file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// Pages whose backing store is swap.
+    Anon,
+    /// Pages of files.
+    File,
+}
+
+impl Family {
+    /// The family's inactive list.
+    #[must_use]
+    pub const fn inactive(self) -> ListKind {
+        match self {
+            Self::Anon => ListKind::InactiveAnon,
+            Self::File => ListKind::InactiveFile,
+        }
+    }
+
+    /// The family's active list.
+    #[must_use]
+    pub const fn active(self) -> ListKind {
+        match self {
+            Self::Anon => ListKind::ActiveAnon,
+            Self::File => ListKind::ActiveFile,
+        }
+    }
+
+    /// The gauge of pages taken off the family's lists.
+    #[must_use]
+    pub const fn isolated(self) -> Gauge {
+        match self {
+            Self::Anon => Gauge::NrIsolatedAnon,
+            Self::File => Gauge::NrIsolatedFile,
+        }
+    }
+}
+
+/// A list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ListKind {
+    /// Anonymous, next to go.
+    InactiveAnon,
+    /// Anonymous, in use.
+    ActiveAnon,
+    /// File, next to go.
+    InactiveFile,
+    /// File, in use.
+    ActiveFile,
+}
+
+impl ListKind {
+    /// All lists, in the order in which one round of a scan goes over them.
+    pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
+
+    /// The list that a page's flags name.
+    #[must_use]
+    pub const fn of(flags: Flags) -> Self {
+        match (flags.has(Flags::SWAPBACKED), flags.has(Flags::ACTIVE)) {
+            (true, false) => Self::InactiveAnon,
+            (true, true) => Self::ActiveAnon,
+            (false, false) => Self::InactiveFile,
+            (false, true) => Self::ActiveFile,
+        }
+    }
+
+    /// Its family.
+    #[must_use]
+    pub const fn family(self) -> Family {
+        match self {
+            Self::InactiveAnon | Self::ActiveAnon => Family::Anon,
+            Self::InactiveFile | Self::ActiveFile => Family::File,
+        }
+    }
+
+    /// Is it an active list?
+    #[must_use]
+    pub const fn is_active(self) -> bool {
+        matches!(self, Self::ActiveAnon | Self::ActiveFile)
+    }
+
+    /// The gauge that counts its pages.
+    #[must_use]
+    pub const fn gauge(self) -> Gauge {
+        match self {
+            Self::InactiveAnon => Gauge::NrInactiveAnon,
+            Self::ActiveAnon => Gauge::NrActiveAnon,
+            Self::InactiveFile => Gauge::NrInactiveFile,
+            Self::ActiveFile => Gauge::NrActiveFile,
+        }
+    }
+}
+
+/// The lists of one zone, and how scanning them went lately.
+#[derive(Debug, Default)]
+pub struct Lruvec {
+    lists: [List; ListKind::ALL.len()],
+    /// Pages scanned lately, by family: isolated for reclaim, or put on a list by a batch.
+    pub recent_scanned: [u64; 2],
+    /// Of those, pages that were found in use, by family.
+    pub recent_rotated: [u64; 2],
+}
+
+impl Lruvec {
+    /// A list.
+    #[must_use]
+    pub const fn list(&self, kind: ListKind) -> &List {
+        &self.lists[kind as usize]
+    }
+
+    /// A list, to be changed.
+    pub const fn list_mut(&mut self, kind: ListKind) -> &mut List {
+        &mut self.lists[kind as usize]
+    }
+}

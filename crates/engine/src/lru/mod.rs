@@ -1,0 +1,245 @@
+//! LRU: which page goes next.
+//!
+//! *Holds* the lists of each zone, the per-CPU batches in front of their lock, and the fall of a page's
+//! last reference (off its list, then free). *Flow*: pages enter through [`Lru::add`], move by
+//! [`Lru::mark_accessed`] and [`Lru::rotate`], leave by [`Lru::isolate`] or [`Lru::put`]. *Called by*
+//! `access`, `reclaim`, `interrupt`. *Locks*: a batch's slot (interrupts off); `lru`, one zone at a
+//! time; `zone` when a page is freed, never inside `lru`. *Description*: spec reclaim, 8, 9, 12.1.
+//!
+//! Next: [`crate::reclaim`], which takes pages off and decides their fate.
+
+pub mod batch;
+pub mod choices;
+pub mod drop_pages;
+pub mod lruvec;
+
+pub use choices::Choices;
+pub use lruvec::{Family, ListKind, Lruvec};
+
+use crate::mapping::Mapping;
+use crate::memory::{Flags, Warmth, Zone};
+use crate::stat::{Gauge, ZoneEvent};
+use arrayvec::ArrayVec;
+use batch::Batches;
+use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
+use std::ops::Deref;
+
+/// Pages isolated at once (`SWAP_CLUSTER_MAX`): one hold of the LRU lock.
+pub const CLUSTER: u64 = 32;
+
+/// Pages taken off a list for reclaim.
+pub type Isolated = ArrayVec<FrameNumber, { CLUSTER as usize }>;
+
+/// What a putback adds to how scanning went lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recent {
+    /// Added to [`Lruvec::recent_scanned`].
+    pub scanned: u64,
+    /// Added to [`Lruvec::recent_rotated`].
+    pub rotated: u64,
+    /// Does every page that comes back active add one to [`Lruvec::recent_rotated`]?
+    pub counts_active: bool,
+}
+
+/// The floor of lists.
+pub struct Lru<M: Machine> {
+    mapping: Mapping<M>,
+    /// The section `[lru]` of the kernel file.
+    pub choices: Choices,
+    lruvecs: Vec<M::Lock<Lruvec>>,
+    batches: M::PerCpu<Batches>,
+}
+
+impl<M: Machine> Deref for Lru<M> {
+    type Target = Mapping<M>;
+    #[inline]
+    fn deref(&self) -> &Mapping<M> {
+        &self.mapping
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Empty lists.
+    pub fn new(mapping: Mapping<M>, choices: Choices) -> Self {
+        let lruvecs = mapping.zones.iter().map(|_| mapping.machine.lock(LockClass::Lru, Lruvec::default())).collect();
+        let batches = mapping.machine.per_cpu(|_| Batches::default());
+        Self { mapping, choices, lruvecs, batches }
+    }
+
+    /// The lists of a zone.
+    pub fn lruvec(&self, zone: &Zone<M>) -> &M::Lock<Lruvec> {
+        &self.lruvecs[usize::from(zone.id.0)]
+    }
+
+    /// Pages on one list of a zone.
+    #[inline]
+    pub fn list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
+        zone.gauges.get(kind.gauge())
+    }
+
+    /// Takes up to `pages` pages off the tail of a list. Returns them, each with one more reference
+    /// and no longer on any list, and how many were looked at.
+    pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> (Isolated, u64) {
+        let _span = self.machine.span(Func::IsolateLruPages);
+        let mut taken = Isolated::new();
+        let mut scanned = 0;
+        let mut lruvec = self.lruvec(zone).lock();
+        let frames = &self.frames;
+        while scanned < pages.min(CLUSTER) {
+            let Some(frame) = lruvec.list(kind).last() else { break };
+            scanned += 1;
+            debug_assert!(frames[frame].is(Flags::LRU), "{frame} on a list without the flag: {:?}", frames[frame]);
+            lruvec.list_mut(kind).remove(frames, frame);
+            if frames[frame].get_unless_zero() {
+                frames[frame].clear(Flags::LRU);
+                taken.push(frame);
+            } else {
+                // Its last reference is falling: whoever drops it takes it off.
+                lruvec.list_mut(kind).push_front(frames, frame);
+            }
+        }
+        self.machine.spend(Step::IsolatePage, scanned as u32);
+        let n = taken.len() as i64;
+        zone.gauges.add(kind.gauge(), -n);
+        zone.gauges.add(kind.family().isolated(), n);
+        zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
+        if kind.is_active() {
+            lruvec.recent_scanned[kind.family() as usize] += taken.len() as u64;
+            self.stat.count_zone(ZoneEvent::Pgrefill, zone.kind as usize, scanned);
+        }
+        (taken, scanned)
+    }
+
+    /// Returns isolated pages of one zone and family to the heads of the lists that their flags name,
+    /// and drops the references of isolation.
+    pub fn putback(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
+        let _span = self.machine.span(Func::PutbackInactivePages);
+        let mut gone = Vec::new();
+        {
+            let mut lruvec = self.lruvec(zone).lock();
+            lruvec.recent_scanned[family as usize] += recent.scanned;
+            lruvec.recent_rotated[family as usize] += recent.rotated;
+            for &frame in pages {
+                let descriptor = &self.frames[frame];
+                let kind = ListKind::of(descriptor.flags());
+                descriptor.set(Flags::LRU);
+                lruvec.list_mut(kind).push_front(&self.frames, frame);
+                zone.gauges.add(kind.gauge(), 1);
+                if recent.counts_active && kind.is_active() {
+                    lruvec.recent_rotated[family as usize] += 1;
+                }
+                if descriptor.put() {
+                    // Everybody else let go meanwhile.
+                    lruvec.list_mut(kind).remove(&self.frames, frame);
+                    zone.gauges.add(kind.gauge(), -1);
+                    descriptor.clear(Flags::LRU);
+                    gone.push(frame);
+                }
+            }
+            self.machine.spend(Step::LruMove, pages.len() as u32);
+        }
+        for frame in gone {
+            self.free(frame, Order::ZERO, Warmth::Cold);
+        }
+    }
+
+    /// Ends the isolation of pages that were put back or freed.
+    pub fn end_isolation(&self, zone: &Zone<M>, family: Family, pages: u64) {
+        zone.gauges.add(family.isolated(), -(pages as i64));
+    }
+
+    /// Drops one reference of a page; with the last one, the page leaves its list and is free.
+    pub fn put(&self, frame: FrameNumber) {
+        if self.frames[frame].put() {
+            self.free_unreferenced(frame);
+        }
+    }
+
+    /// Drops one reference of each of many pages, taking the LRU lock once for each run in a zone.
+    pub fn put_pages(&self, pages: &[FrameNumber]) {
+        let _span = self.machine.span(Func::ReleasePages);
+        let mut unreferenced = pages.iter().copied().filter(|frame| self.frames[*frame].put()).peekable();
+        let mut free: Vec<FrameNumber> = Vec::new();
+        while let Some(first) = unreferenced.next() {
+            let zone = self.zone_of(first);
+            free.push(first);
+            while let Some(frame) = unreferenced.next_if(|frame| zone.holds(*frame)) {
+                free.push(frame);
+            }
+            self.unlink(zone, &free);
+            for frame in free.drain(..) {
+                self.free(frame, Order::ZERO, Warmth::Cold);
+            }
+        }
+    }
+
+    /// Frees pages whose last reference a lookup dropped.
+    pub fn release_orphans(&self) {
+        let orphans = std::mem::take(&mut *self.orphans.lock());
+        if !orphans.is_empty() {
+            self.put_pages(&orphans);
+        }
+    }
+
+    /// Takes a page without references off its list and frees it.
+    pub(crate) fn free_unreferenced(&self, frame: FrameNumber) {
+        let zone = self.zone_of(frame);
+        self.unlink(zone, &[frame]);
+        self.free(frame, Order::ZERO, Warmth::Hot);
+    }
+
+    fn unlink(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
+        if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
+            return;
+        }
+        let mut lruvec = self.lruvec(zone).lock();
+        let mut moved = 0;
+        for &frame in pages {
+            let descriptor = &self.frames[frame];
+            if descriptor.is(Flags::LRU) {
+                let kind = ListKind::of(descriptor.flags());
+                lruvec.list_mut(kind).remove(&self.frames, frame);
+                descriptor.clear(Flags::LRU);
+                zone.gauges.add(kind.gauge(), -1);
+                moved += 1;
+            }
+        }
+        self.machine.spend(Step::LruMove, moved);
+    }
+
+    /// All pages on all lists of a zone, for the whole-machine check.
+    pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
+        let lruvec = self.lruvec(zone).lock();
+        for kind in ListKind::ALL {
+            for frame in lruvec.list(kind).iter(&self.frames) {
+                visit(kind, frame);
+            }
+        }
+    }
+
+    /// Is the inactive list of a family too short for pages to prove themselves there?
+    ///
+    /// File: when more pages are active than inactive. Anonymous: when the inactive list is less than
+    /// 1 / (1 + isqrt(10 × GiB)) of the family, in whole GiB of the zone; never without swap.
+    pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family) -> bool {
+        let inactive = self.list_pages(zone, family.inactive());
+        let active = self.list_pages(zone, family.active());
+        match family {
+            Family::File => active > inactive,
+            Family::Anon => {
+                let gib = zone.managed >> 18;
+                let ratio = (10 * gib).isqrt().max(1);
+                self.swap.total_slots() > 0 && inactive * ratio < active
+            }
+        }
+    }
+
+    /// The gauge of pages isolated from a family, for reports.
+    #[must_use]
+    pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
+        zone.gauges.get(match family {
+            Family::Anon => Gauge::NrIsolatedAnon,
+            Family::File => Gauge::NrIsolatedFile,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Which blocks of a device are free: extents, first fit from a goal.
+
+use std::collections::BTreeMap;
+
+/// Free extents of one device.
+#[derive(Debug)]
+pub struct FreeBlocks {
+    /// Length by first block; neighbours are merged.
+    extents: BTreeMap<u64, u64>,
+}
+
+impl FreeBlocks {
+    /// All blocks of a range are free.
+    #[must_use]
+    pub fn new(range: std::ops::Range<u64>) -> Self {
+        Self { extents: BTreeMap::from([(range.start, range.end - range.start)]) }
+    }
+
+    /// Takes up to `blocks` contiguous ones, at `goal` if it is free, else the first extent after it
+    /// that holds all, else the first after it, else the first of all. Returns first block and number;
+    /// nothing when the device is full.
+    pub fn take(&mut self, goal: u64, blocks: u64) -> Option<(u64, u64)> {
+        let (start, length) = self.find(goal, blocks)?;
+        let from = start.max(goal.min(start + length - 1));
+        let from = if goal > start && goal < start + length { from } else { start };
+        let got = blocks.min(start + length - from);
+        self.extents.remove(&start);
+        if from > start {
+            self.extents.insert(start, from - start);
+        }
+        if from + got < start + length {
+            self.extents.insert(from + got, start + length - from - got);
+        }
+        Some((from, got))
+    }
+
+    fn find(&self, goal: u64, blocks: u64) -> Option<(u64, u64)> {
+        let before = self.extents.range(..=goal).next_back().filter(|(start, length)| *start + **length > goal);
+        if let Some((start, length)) = before {
+            return Some((*start, *length));
+        }
+        let copied = |(start, length): (&u64, &u64)| (*start, *length);
+        self.extents
+            .range(goal..)
+            .map(copied)
+            .take(64)
+            .find(|(_, length)| *length >= blocks)
+            .or_else(|| self.extents.range(goal..).next().map(copied))
+            .or_else(|| self.extents.iter().map(copied).next())
+    }
+
+    /// Gives an extent back.
+    pub fn give(&mut self, mut start: u64, mut length: u64) {
+        if let Some((before, before_length)) = self.extents.range(..start).next_back().map(|(s, l)| (*s, *l))
+            && before + before_length == start
+        {
+            self.extents.remove(&before);
+            start = before;
+            length += before_length;
+        }
+        if let Some(after) = self.extents.remove(&(start + length)) {
+            length += after;
+        }
+        self.extents.insert(start, length);
+    }
+
+    /// Free blocks.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.extents.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taking_goes_on_at_the_goal_and_giving_merges() {
+        let mut free = FreeBlocks::new(1..1001);
+        assert_eq!(free.take(1, 10), Some((1, 10)));
+        assert_eq!(free.take(11, 10), Some((11, 10)));
+        assert_eq!(free.take(500, 10), Some((500, 10)));
+        free.give(1, 10);
+        free.give(11, 10);
+        free.give(500, 10);
+        assert_eq!((free.free(), free.extents.len()), (1000, 1));
+        assert_eq!(free.take(1, 2000), Some((1, 1000)));
+        assert_eq!(free.take(1, 1), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! Choices of `[mapping]`: swap, dirty limits, the flusher.
+
+use serde::{Deserialize, Serialize};
+
+/// Which pages count as dirty when writers are throttled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapWriteback {
+    /// Pages on their way to swap count as under writeback.
+    #[default]
+    Counted,
+    /// They do not.
+    Ignored,
+}
+
+/// The section `[mapping]` of a kernel file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choices {
+    /// Sysctl `dirty_ratio`, percent of dirtyable memory: writers are held at this.
+    pub dirty_ratio: u64,
+    /// Sysctl `dirty_background_ratio`, percent of dirtyable memory: the flusher starts at this.
+    pub dirty_background_ratio: u64,
+    /// Sysctl `dirty_expire_centisecs` in milliseconds: age at which a dirty file is written anyway.
+    pub dirty_expire_ms: u64,
+    /// Sysctl `dirty_writeback_centisecs` in milliseconds: how often the flusher looks for old files.
+    pub dirty_writeback_ms: u64,
+    /// Do pages in flight to swap count against the dirty limits?
+    pub swap_writeback: SwapWriteback,
+    /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
+    pub page_cluster: u8,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            dirty_ratio: 20,
+            dirty_background_ratio: 10,
+            dirty_expire_ms: 30_000,
+            dirty_writeback_ms: 5_000,
+            swap_writeback: SwapWriteback::default(),
+            page_cluster: 3,
+        }
+    }
+}

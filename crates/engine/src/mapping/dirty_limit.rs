@@ -1,0 +1,68 @@
+//! How many pages may be dirty: over all memory, and in each zone.
+//!
+//! Description: spec reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
+//! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
+
+use super::Mapping;
+use crate::memory::Zone;
+use crate::stat::Gauge;
+use machine::Machine;
+
+/// The two limits, pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyLimits {
+    /// The flusher starts above it.
+    pub background: u64,
+    /// Writers are held below it.
+    pub dirty: u64,
+}
+
+impl DirtyLimits {
+    /// Up to here a writer is not held back at all.
+    #[must_use]
+    pub const fn free_run(self) -> u64 {
+        u64::midpoint(self.dirty, self.background)
+    }
+}
+
+impl<M: Machine> Mapping<M> {
+    /// Pages of a zone that reclaim could free: its file pages, and its anonymous ones while swap has room.
+    #[must_use]
+    pub fn reclaimable_pages(&self, zone: &Zone<M>) -> u64 {
+        let file = zone.gauges.get(Gauge::NrActiveFile) + zone.gauges.get(Gauge::NrInactiveFile);
+        if self.swap.free_slots() == 0 {
+            return file;
+        }
+        file + zone.gauges.get(Gauge::NrActiveAnon) + zone.gauges.get(Gauge::NrInactiveAnon)
+    }
+
+    /// Pages that may be dirtied in principle, at least 1.
+    #[must_use]
+    pub fn dirtyable_pages(&self) -> u64 {
+        let pages: u64 = self.zones.iter().map(|zone| zone.free_pages() + self.reclaimable_pages(zone)).sum();
+        pages.saturating_sub(self.total_reserve + self.min_free_kbytes / 4) + 1
+    }
+
+    /// The limits now.
+    #[must_use]
+    pub fn dirty_limits(&self) -> DirtyLimits {
+        let dirtyable = self.dirtyable_pages();
+        let dirty = dirtyable * self.choices.dirty_ratio / 100;
+        let background = dirtyable * self.choices.dirty_background_ratio / 100;
+        DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
+    }
+
+    /// Pages that are dirty or under writeback.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback)
+    }
+
+    /// Does the zone hold no more dirty pages than its share?
+    #[must_use]
+    pub fn is_zone_dirty_ok(&self, zone: &Zone<M>) -> bool {
+        let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(zone.dirty_balance_reserve);
+        let dirty = zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
+        dirty <= dirtyable * self.choices.dirty_ratio / 100
+    }
+}

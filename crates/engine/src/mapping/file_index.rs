@@ -1,0 +1,171 @@
+//! Which page of a file is in which frame.
+//!
+//! A slot is read without a lock and written under the file's `i_pages` lock. Tags say which pages
+//! are dirty, and which are under writeback, so that writers find them in file order.
+//! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
+
+use super::segments::Segments;
+use machine::FrameNumber;
+use machine::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A property by which pages are found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Contents newer than the device's.
+    Dirty,
+    /// Being written.
+    Writeback,
+}
+
+/// Slots and tags of one file (or of a swap cache).
+#[derive(Debug, Default)]
+pub struct FileIndex {
+    /// Frame number + 1; 0 is an empty slot.
+    slots: Segments<AtomicU32>,
+    tags: [Segments<AtomicU64>; 2],
+    pages: AtomicU32,
+    /// One more than the largest page number ever stored.
+    end: AtomicU32,
+}
+
+impl FileIndex {
+    /// The frame in a slot now. It may leave the slot at any time unless the caller holds its lock or
+    /// a reference.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<FrameNumber> {
+        match self.slots.get(index as usize)?.load(Ordering::Acquire) {
+            0 => None,
+            stored => Some(FrameNumber(stored - 1)),
+        }
+    }
+
+    /// Fills an empty slot. The caller holds the lock.
+    ///
+    /// # Errors
+    /// The frame that is there already.
+    pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
+        let slot = self.slots.get_or_make(index as usize);
+        match slot.load(Ordering::Relaxed) {
+            0 => {
+                slot.store(frame.0 + 1, Ordering::Release);
+                self.pages.fetch_add(1, Ordering::Relaxed);
+                self.end.fetch_max(index + 1, Ordering::Relaxed);
+                Ok(())
+            }
+            stored => Err(FrameNumber(stored - 1)),
+        }
+    }
+
+    /// Empties a slot and its tags. The caller holds the lock.
+    ///
+    /// # Panics
+    /// When the slot does not hold `frame`.
+    pub fn remove(&self, index: u32, frame: FrameNumber) {
+        let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
+        let stored = slot.swap(0, Ordering::AcqRel);
+        assert!(stored == frame.0 + 1, "slot {index} holds {stored:#x} - 1, not {frame}");
+        self.pages.fetch_sub(1, Ordering::Relaxed);
+        self.clear_tag(index, Tag::Dirty);
+        self.clear_tag(index, Tag::Writeback);
+    }
+
+    /// Pages in the index.
+    #[must_use]
+    pub fn pages(&self) -> u32 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    /// One more than the largest page number ever stored.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Tags a page. The caller holds the lock.
+    pub fn set_tag(&self, index: u32, tag: Tag) {
+        self.tags[tag as usize].get_or_make(index as usize / 64).fetch_or(1 << (index % 64), Ordering::Relaxed);
+    }
+
+    /// Removes a tag. The caller holds the lock.
+    pub fn clear_tag(&self, index: u32, tag: Tag) {
+        if let Some(word) = self.tags[tag as usize].get(index as usize / 64) {
+            word.fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
+        }
+    }
+
+    /// Is the page tagged?
+    #[must_use]
+    pub fn has_tag(&self, index: u32, tag: Tag) -> bool {
+        self.tags[tag as usize]
+            .get(index as usize / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (index % 64)) != 0)
+    }
+
+    /// The first tagged page from `index` on.
+    #[must_use]
+    pub fn next_tagged(&self, index: u32, tag: Tag) -> Option<u32> {
+        let end = self.end();
+        let mut word_index = index / 64;
+        let mut mask = u64::MAX << (index % 64);
+        while word_index * 64 < end {
+            if let Some(word) = self.tags[tag as usize].get(word_index as usize) {
+                let bits = word.load(Ordering::Relaxed) & mask;
+                if bits != 0 {
+                    return Some(word_index * 64 + bits.trailing_zeros());
+                }
+            }
+            mask = u64::MAX;
+            word_index += 1;
+        }
+        None
+    }
+
+    /// The first page in the index from `index` on.
+    #[must_use]
+    pub fn next_present(&self, index: u32) -> Option<(u32, FrameNumber)> {
+        (index..self.end()).find_map(|i| self.get(i).map(|frame| (i, frame)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn index_matches_naive() {
+        let index = FileIndex::default();
+        let mut naive: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
+        let mut state = 1u64;
+        for frame in 0..5000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let at = (state >> 33) as u32 % 1000;
+            match state % 4 {
+                0 => {
+                    let inserted = index.insert(at, FrameNumber(frame)).is_ok();
+                    assert_eq!(inserted, !naive.contains_key(&at));
+                    naive.entry(at).or_insert((frame, false));
+                }
+                1 => {
+                    if let Some((frame, _)) = naive.remove(&at) {
+                        index.remove(at, FrameNumber(frame));
+                    }
+                }
+                2 => {
+                    if let Some(entry) = naive.get_mut(&at) {
+                        index.set_tag(at, Tag::Dirty);
+                        entry.1 = true;
+                    }
+                }
+                _ => {
+                    let next = naive.range(at..).find(|(_, entry)| entry.1).map(|(i, _)| *i);
+                    assert_eq!(index.next_tagged(at, Tag::Dirty), next);
+                    let next = naive.range(at..).next().map(|(i, entry)| (*i, FrameNumber(entry.0)));
+                    assert_eq!(index.next_present(at), next);
+                }
+            }
+            assert_eq!(index.get(at).map(|f| f.0), naive.get(&at).map(|entry| entry.0));
+            assert_eq!(index.pages() as usize, naive.len());
+        }
+    }
+}

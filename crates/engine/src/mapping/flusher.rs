@@ -1,0 +1,217 @@
+//! The flusher of a device: writes dirty files back in the background.
+//!
+//! Work that was asked for comes first, then files that have been dirty for too long, then, while too
+//! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33).
+
+use super::writeback::WriteControl;
+use super::{Backing, File, Mapping, Tag};
+use machine::atomic::Ordering::Relaxed;
+use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
+use std::collections::VecDeque;
+
+/// Chunks are whole multiples of this: 4 MiB.
+const CHUNK_PAGES: u64 = 1024;
+
+/// A file on one of the lists.
+#[derive(Clone, Copy, Debug)]
+struct DirtyFile {
+    id: u32,
+    /// When it first became dirty.
+    since: Nanos,
+}
+
+/// What a device's flusher has before it.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// Files in the order in which they became dirty.
+    dirty: VecDeque<DirtyFile>,
+    /// Files of the present round.
+    io: VecDeque<DirtyFile>,
+    /// Files of the present round that had more than a chunk.
+    more_io: VecDeque<DirtyFile>,
+    /// Pages that others asked to be written; 0 means all.
+    requests: VecDeque<u64>,
+}
+
+/// Why the flusher writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// Somebody asked for so many pages.
+    Request(u64),
+    /// Files are older than `dirty_expire`.
+    Periodic,
+    /// More is dirty than the background limit allows.
+    Background,
+}
+
+impl<M: Machine> Mapping<M> {
+    /// Puts a file on its device's list of dirty files, if it is on none.
+    pub(super) fn list_dirty_file(&self, file: &File<M>) {
+        if file.is_listed.load(Relaxed) {
+            return;
+        }
+        let mut work = self.backing(file.device).work.lock();
+        if !file.is_listed.swap(true, Relaxed) {
+            work.dirty.push_back(DirtyFile { id: file.id, since: self.machine.now() });
+        }
+    }
+
+    /// Wakes a device's flusher to look at the background limit.
+    pub(crate) fn wake_flusher(&self, device: DeviceId) {
+        self.machine.wake(&self.backing(device).flusher);
+    }
+
+    /// Asks every flusher to write so many pages.
+    pub(crate) fn wake_flushers(&self, pages: u64) {
+        for backing in &self.backings {
+            if backing.dirty.load(Relaxed) > 0 {
+                backing.work.lock().requests.push_back(pages);
+                self.machine.wake(&backing.flusher);
+            }
+        }
+    }
+
+    /// One round of a device's flusher; returns whether there is more to do at once. `periodic_at`
+    /// is when old files are looked for next.
+    pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
+        let _span = self.machine.span(Func::Flusher);
+        let backing = self.backing(device);
+        let mut wrote = 0;
+        loop {
+            let request = backing.work.lock().requests.pop_front();
+            let Some(pages) = request else { break };
+            let pages = if pages == 0 { u64::MAX } else { pages };
+            wrote += self.write_files(backing, Reason::Request(pages));
+        }
+        if self.machine.now() >= *periodic_at {
+            *periodic_at = self.machine.now() + Nanos::from_millis(self.choices.dirty_writeback_ms);
+            wrote += self.write_files(backing, Reason::Periodic);
+        }
+        if self.is_over_background(backing) {
+            wrote += self.write_files(backing, Reason::Background);
+        }
+        let has_requests = !backing.work.lock().requests.is_empty();
+        has_requests || wrote > 0 && self.is_over_background(backing)
+    }
+
+    /// Is more dirty than the background limit allows?
+    pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
+        backing.dirty.load(Relaxed) > 0 && self.gauge(crate::stat::Gauge::NrDirty) > self.dirty_limits().background
+    }
+
+    fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
+        let mut left = if let Reason::Request(pages) = reason { pages } else { u64::MAX };
+        let mut wrote_total = 0;
+        while left > 0 && !self.machine.is_killed() {
+            let gives_way = !matches!(reason, Reason::Request(_)) && !backing.work.lock().requests.is_empty();
+            if gives_way || reason == Reason::Background && !self.is_over_background(backing) {
+                break;
+            }
+            self.start_round(backing, reason);
+            let wrote = self.write_round(backing, &mut left);
+            self.update_bandwidth(backing);
+            wrote_total += wrote;
+            if wrote == 0 {
+                break;
+            }
+        }
+        wrote_total
+    }
+
+    /// Fills the round's list when it is empty: with what is left from before, then with dirty files
+    /// that are old enough.
+    fn start_round(&self, backing: &Backing<M>, reason: Reason) {
+        let mut work = backing.work.lock();
+        if !work.io.is_empty() {
+            return;
+        }
+        let newest = match reason {
+            Reason::Periodic => self.machine.now().since(Nanos::from_millis(self.choices.dirty_expire_ms)),
+            Reason::Request(_) | Reason::Background => self.machine.now(),
+        };
+        let mut io = std::mem::take(&mut work.more_io);
+        while let Some(file) = work.dirty.pop_front_if(|file| file.since <= newest) {
+            io.push_back(file);
+        }
+        work.io = io;
+    }
+
+    /// Writes a chunk of each file of the round, until `left` is used up.
+    fn write_round(&self, backing: &Backing<M>, left: &mut u64) -> u64 {
+        let mut wrote_total = 0;
+        while *left > 0 && !self.machine.is_killed() {
+            let next = backing.work.lock().io.pop_front();
+            let Some(listed) = next else { break };
+            self.machine.spend(Step::WorkItem, 1);
+            // Forgotten meanwhile? Then it has nothing to write.
+            let Some(file) = self.file(listed.id) else { continue };
+            let chunk = self.chunk_pages(backing, *left);
+            let wrote = self.write_file(&file, WriteControl { pages_max: chunk, is_sync: false, is_cyclic: true });
+            *left -= wrote.min(*left);
+            wrote_total += wrote;
+            self.requeue(backing, &file, listed, wrote >= chunk);
+            if !self.is_over_background(backing) && wrote > 0 {
+                break;
+            }
+        }
+        wrote_total
+    }
+
+    fn chunk_pages(&self, backing: &Backing<M>, left: u64) -> u64 {
+        let (rate, limit) = {
+            let bandwidth = backing.bandwidth.lock();
+            (bandwidth.average_write, bandwidth.tracked_limit)
+        };
+        let pages = (rate / 2).min(limit / 8).min(left);
+        (pages + CHUNK_PAGES) / CHUNK_PAGES * CHUNK_PAGES
+    }
+
+    fn requeue(&self, backing: &Backing<M>, file: &File<M>, listed: DirtyFile, used_its_chunk: bool) {
+        let mut work = backing.work.lock();
+        let is_dirty = || file.index.next_tagged(0, Tag::Dirty).is_some();
+        if is_dirty() {
+            if used_its_chunk {
+                work.more_io.push_back(listed);
+            } else {
+                // Something stands in the way of the rest: it gets as much time again.
+                work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
+            }
+            return;
+        }
+        file.is_listed.store(false, Relaxed);
+        // Dirtied between the look and the store? Then nobody has listed it.
+        if is_dirty() && !file.is_listed.swap(true, Relaxed) {
+            work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
+        }
+    }
+
+    /// Renews the device's rates, if they are due.
+    pub(crate) fn update_bandwidth(&self, backing: &Backing<M>) {
+        let sample = self.bandwidth_sample(backing);
+        backing.bandwidth.lock().update(&sample);
+    }
+
+    /// What the device's rates depend on.
+    pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> super::bandwidth::Sample {
+        let limits = self.dirty_limits();
+        let device_dirty = backing.dirty.load(Relaxed) + backing.writeback.load(Relaxed);
+        super::bandwidth::Sample {
+            now: self.machine.now(),
+            dirtied: backing.dirtied.load(Relaxed),
+            written: backing.written.load(Relaxed),
+            dirty: self.dirty_pages(),
+            device_dirty: device_dirty.max(0) as u64,
+            device_limit: self.device_limit(backing, limits.dirty),
+            limits,
+        }
+    }
+
+    /// The device's share of the dirty limit: by what it has written of all that was written.
+    fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
+        let total: u64 = self.backings.iter().map(|b| b.written.load(Relaxed)).sum();
+        if total == 0 || self.backings.len() == 1 {
+            return dirty;
+        }
+        (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64
+    }
+}

@@ -1,0 +1,484 @@
+//! Mapping: whose page it is.
+//!
+//! *Holds* files and their indexes, anonymous regions and their page tables, swap, object caches, and
+//! what is known of writeback. *Flow*: `access` gives a frame its owner here; `reclaim` takes it away
+//! ([`Mapping::remove_mapping`]); writers find dirty pages in file order ([`writeback`], [`flusher`]).
+//! *Called by* every floor above. *Locks*: the page lock (a bit, sleeps) outermost, then `table`,
+//! `writeback`, `page_table`, `swap`, `i_pages`; never two of one class.
+//! *Description*: spec reclaim, 1, 13, 19 to 21.
+//!
+//! Next: [`crate::lru`], which says in which order pages go.
+
+pub mod bandwidth;
+pub mod blocks;
+pub mod choices;
+pub mod dirty_limit;
+pub mod file;
+pub mod file_index;
+pub mod flusher;
+pub mod object_cache;
+pub mod region;
+pub mod segments;
+pub mod swap;
+pub mod writeback;
+
+pub use choices::Choices;
+pub use file::File;
+pub use file_index::{FileIndex, Tag};
+pub use region::{Entry, Region};
+pub use swap::Swap;
+
+use crate::memory::{Flags, Memory, Owner};
+use crate::stat::Gauge;
+use machine::atomic::{AtomicI64, AtomicU64};
+use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
+use object_cache::ObjectCaches;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The blocks of a device that files may use, and where swap lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceLayout {
+    /// Blocks for files; the first is kept for the file system.
+    pub file_blocks: std::ops::Range<u64>,
+}
+
+/// Where swap lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapLayout {
+    /// The block device.
+    pub device: DeviceId,
+    /// Block of slot 0.
+    pub first_block: u64,
+    /// Slots of one page; 0 for no swap.
+    pub slots: u32,
+}
+
+/// What writeback knows of one device.
+pub struct Backing<M: Machine> {
+    /// The device.
+    pub device: DeviceId,
+    /// Its free blocks.
+    pub(crate) blocks: M::Lock<blocks::FreeBlocks>,
+    /// Pages of its files that are dirty.
+    pub(crate) dirty: AtomicI64,
+    /// Pages of its files that are under writeback.
+    pub(crate) writeback: AtomicI64,
+    /// Pages dirtied since the start.
+    pub(crate) dirtied: AtomicU64,
+    /// Pages written since the start.
+    pub(crate) written: AtomicU64,
+    /// Files with dirty pages, and work asked for.
+    pub(crate) work: M::Lock<flusher::Work>,
+    /// The flusher sleeps here.
+    pub(crate) flusher: M::WaitQueue,
+    /// Rates.
+    pub(crate) bandwidth: M::Lock<bandwidth::Bandwidth>,
+    /// The limit that the rates follow, as it was last seen; read without the lock.
+    pub(crate) tracked_limit: AtomicU64,
+}
+
+/// A table of numbered things.
+struct Table<T> {
+    entries: Vec<Option<Arc<T>>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Arc<T> {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() as u32 - 1
+        });
+        let entry = Arc::new(make(id));
+        self.entries[id as usize] = Some(entry.clone());
+        entry
+    }
+
+    fn remove(&mut self, id: u32) {
+        if self.entries[id as usize].take().is_some() {
+            self.free.push(id);
+        }
+    }
+}
+
+/// Page queues: a page's waiters wait at the one that its number falls on.
+const PAGE_QUEUES: usize = 256;
+
+/// The floor of owners.
+pub struct Mapping<M: Machine> {
+    memory: Memory<M>,
+    /// The section `[mapping]` of the kernel file.
+    pub choices: Choices,
+    files: M::Lock<Table<File<M>>>,
+    regions: M::Lock<Table<Region<M>>>,
+    /// Swap.
+    pub swap: Swap<M>,
+    /// Devices; `backings[device.0]`.
+    pub backings: Vec<Backing<M>>,
+    /// Caches of kernel objects that can be shrunk.
+    pub object_caches: ObjectCaches<M>,
+    page_queues: Vec<M::WaitQueue>,
+    /// Pages whose last reference a lookup dropped; see [`Mapping::put_page_in_use`].
+    pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
+}
+
+impl<M: Machine> Deref for Mapping<M> {
+    type Target = Memory<M>;
+    #[inline]
+    fn deref(&self) -> &Memory<M> {
+        &self.memory
+    }
+}
+
+impl<M: Machine> Mapping<M> {
+    /// No files, no regions, empty swap.
+    pub fn new(memory: Memory<M>, choices: Choices, devices: &[DeviceLayout], swap: SwapLayout) -> Self {
+        let machine = &memory.machine;
+        let backings = devices
+            .iter()
+            .enumerate()
+            .map(|(n, layout)| Backing {
+                device: DeviceId(n as u8),
+                blocks: machine.lock(LockClass::Other, blocks::FreeBlocks::new(layout.file_blocks.clone())),
+                dirty: AtomicI64::new(0),
+                writeback: AtomicI64::new(0),
+                dirtied: AtomicU64::new(0),
+                written: AtomicU64::new(0),
+                work: machine.lock(LockClass::Writeback, flusher::Work::default()),
+                flusher: machine.wait_queue(),
+                bandwidth: machine.lock(LockClass::Other, bandwidth::Bandwidth::default()),
+                tracked_limit: AtomicU64::new(u64::MAX),
+            })
+            .collect();
+        Self {
+            choices,
+            files: machine.lock(LockClass::Table, Table::default()),
+            regions: machine.lock(LockClass::Table, Table::default()),
+            swap: Swap::new(machine, swap.device, swap.first_block, swap.slots),
+            backings,
+            object_caches: ObjectCaches::new(machine),
+            page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
+            orphans: machine.lock(LockClass::Other, Vec::new()),
+            memory,
+        }
+    }
+
+    // ---- owners ----
+
+    /// A new, empty file on a device.
+    pub fn create_file(&self, device: DeviceId) -> Arc<File<M>> {
+        self.files.lock().insert(|id| File::new(&self.machine, id, device))
+    }
+
+    /// The file with a number, if there still is one.
+    pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
+        self.files.lock().entries.get(id as usize)?.clone()
+    }
+
+    /// All files, by number.
+    pub fn files(&self) -> Vec<Arc<File<M>>> {
+        self.files.lock().entries.iter().flatten().cloned().collect()
+    }
+
+    /// Forgets a file, none of whose pages is left.
+    pub(crate) fn forget_file(&self, file: &File<M>) {
+        assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
+        let mut start_length = None;
+        {
+            let mut blocks = self.backing(file.device).blocks.lock();
+            for index in 0..file.index.end().max(file.length().div_ceil(machine::PAGE_BYTES as u64) as u32) {
+                let Some(block) = file.take_block(index) else { continue };
+                match &mut start_length {
+                    Some((start, length)) if *start + *length == block => *length += 1,
+                    _ => {
+                        if let Some((start, length)) = start_length.replace((block, 1)) {
+                            blocks.give(start, length);
+                        }
+                    }
+                }
+            }
+            if let Some((start, length)) = start_length {
+                blocks.give(start, length);
+            }
+        }
+        self.files.lock().remove(file.id);
+    }
+
+    /// A new region of `pages` untouched pages, in which faults may try for huge pages.
+    pub fn create_region(&self, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
+        self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed))
+    }
+
+    /// The choices of this floor, for floors above that have their own.
+    pub(crate) const fn mapping_choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// The region with a number, if there still is one.
+    pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
+        self.regions.lock().entries.get(id as usize)?.clone()
+    }
+
+    /// All regions, by number.
+    pub fn regions(&self) -> Vec<Arc<Region<M>>> {
+        self.regions.lock().entries.iter().flatten().cloned().collect()
+    }
+
+    /// Forgets a region, none of whose pages is left.
+    pub(crate) fn forget_region(&self, region: &Region<M>) {
+        self.regions.lock().remove(region.id);
+    }
+
+    /// What writeback knows of a device.
+    pub fn backing(&self, device: DeviceId) -> &Backing<M> {
+        &self.backings[usize::from(device.0)]
+    }
+
+    // ---- the page lock ----
+
+    fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
+        // Fibonacci hashing: neighbouring pages wait at different queues.
+        &self.page_queues[(frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES]
+    }
+
+    /// Locks a page, waiting for it. *May sleep.*
+    pub fn lock_page(&self, frame: FrameNumber) {
+        while !self.frames[frame].try_lock() {
+            self.wait_for_clear(frame, Flags::LOCKED);
+        }
+    }
+
+    /// Unlocks a page.
+    pub fn unlock_page(&self, frame: FrameNumber) {
+        debug_assert!(self.frames[frame].is(Flags::LOCKED), "{frame} unlocked twice");
+        self.frames[frame].clear(Flags::LOCKED);
+        self.machine.wake(self.page_queue(frame));
+    }
+
+    /// Waits until a flag of a page is clear. The caller holds a reference. *May sleep.*
+    pub fn wait_for_clear(&self, frame: FrameNumber, flag: Flags) {
+        loop {
+            let queue = self.page_queue(frame);
+            let ticket = self.machine.ticket(queue);
+            if !self.frames[frame].is(flag) {
+                return;
+            }
+            self.machine.sleep(queue, ticket, None);
+        }
+    }
+
+    // ---- file pages ----
+
+    /// The page of a file, with a reference for the caller.
+    #[inline]
+    pub fn find_page(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
+        self.machine.spend(Step::IndexLookup, 1);
+        loop {
+            let frame = index.get(page)?;
+            if self.frames[frame].get_unless_zero() {
+                // The frame may have been freed and reused in between.
+                if index.get(page) == Some(frame) {
+                    return Some(frame);
+                }
+                self.put_page_in_use(frame);
+            }
+            self.machine.relax();
+        }
+    }
+
+    /// Puts a fresh page, locked by the caller, into a file.
+    ///
+    /// # Errors
+    /// The page that is there already; then nothing was changed.
+    pub fn add_to_page_cache(&self, file: &File<M>, page: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
+        let _span = self.machine.span(Func::AddToPageCache);
+        let descriptor = &self.frames[frame];
+        descriptor.set(Flags::LOCKED);
+        descriptor.set_owner(Owner::File(file.id), page);
+        {
+            let _guard = file.i_pages.lock();
+            self.machine.spend(Step::IndexStore, 1);
+            if let Err(there) = file.index.insert(page, frame) {
+                descriptor.set_owner(Owner::None, 0);
+                descriptor.clear(Flags::LOCKED);
+                return Err(there);
+            }
+            descriptor.get();
+        }
+        self.add_gauge(frame, Gauge::NrFilePages, 1);
+        Ok(())
+    }
+
+    /// Takes a page out of its owner's index if nobody but the caller refers to it and it is clean;
+    /// the page is then the caller's alone, without any reference, to be freed.
+    ///
+    /// The caller isolated the page (one reference), locked it and unmapped it.
+    pub fn remove_mapping(&self, frame: FrameNumber, file: Option<&File<M>>) -> bool {
+        let _span = self.machine.span(Func::RemoveMapping);
+        let descriptor = &self.frames[frame];
+        if let Some(file) = file {
+            let _guard = file.i_pages.lock();
+            self.machine.spend(Step::IndexStore, 1);
+            // References first, then dirty: a writer sets dirty and then drops its reference.
+            if !descriptor.freeze(2) {
+                return false;
+            }
+            if descriptor.is(Flags::DIRTY) {
+                descriptor.set_references(2);
+                return false;
+            }
+            file.index.remove(descriptor.index(), frame);
+        } else {
+            let slot = descriptor.private();
+            {
+                let _guard = self.swap.i_pages.lock();
+                self.machine.spend(Step::IndexStore, 1);
+                if !descriptor.freeze(2) {
+                    return false;
+                }
+                if descriptor.is(Flags::DIRTY) {
+                    descriptor.set_references(2);
+                    return false;
+                }
+                self.swap.cache.remove(slot, frame);
+                descriptor.clear(Flags::SWAPCACHE);
+            }
+            self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+        }
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set_owner(Owner::None, 0);
+        true
+    }
+
+    /// Takes a locked page out of a file whatever its state; drops the index's reference.
+    pub(crate) fn delete_from_page_cache(&self, file: &File<M>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        self.cancel_dirty(file, frame);
+        {
+            let _guard = file.i_pages.lock();
+            self.machine.spend(Step::IndexStore, 1);
+            file.index.remove(descriptor.index(), frame);
+        }
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set_owner(Owner::None, 0);
+        let last = descriptor.put();
+        assert!(!last, "the caller holds a reference of {frame}");
+    }
+
+    // ---- swap cache ----
+
+    /// Gives an anonymous page, locked by the caller, a swap slot; false when swap is full.
+    pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
+        let _span = self.machine.span(Func::AddToSwap);
+        let taken = self.swap.with_slots(&self.machine, swap::Slots::take);
+        let Some((slot, looked_at)) = taken else { return false };
+        self.machine.spend(Step::SwapSlot, looked_at);
+        self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
+        self.frames[frame].set(Flags::DIRTY);
+        true
+    }
+
+    /// Puts a locked page into the swap cache at `slot`, with a reference for the cache.
+    ///
+    /// # Errors
+    /// The page that is there already.
+    pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<(), FrameNumber> {
+        {
+            let _guard = self.swap.i_pages.lock();
+            self.machine.spend(Step::IndexStore, 1);
+            self.swap.cache.insert(slot, frame)?;
+            self.frames[frame].get();
+            self.frames[frame].set_private(slot);
+            self.frames[frame].set(Flags::SWAPCACHE);
+        }
+        self.add_gauge(frame, Gauge::NrFilePages, 1);
+        Ok(())
+    }
+
+    /// Takes a locked page out of the swap cache and drops the cache's reference. The page is dirty
+    /// then: its contents are nowhere else.
+    pub(crate) fn delete_from_swap_cache(&self, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        let slot = descriptor.private();
+        {
+            let _guard = self.swap.i_pages.lock();
+            self.machine.spend(Step::IndexStore, 1);
+            self.swap.cache.remove(slot, frame);
+            descriptor.clear(Flags::SWAPCACHE);
+        }
+        self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set(Flags::DIRTY);
+        let last = descriptor.put();
+        assert!(!last, "the caller holds a reference of {frame}");
+    }
+
+    /// Frees the slot of a locked page of the swap cache if no page table needs it and it is not
+    /// being written (`try_to_free_swap`).
+    pub(crate) fn try_to_free_swap(&self, frame: FrameNumber) -> bool {
+        let descriptor = &self.frames[frame];
+        if !descriptor.is(Flags::SWAPCACHE) || descriptor.is(Flags::WRITEBACK) {
+            return false;
+        }
+        if self.swap.slots.lock().uses(descriptor.private()) > 0 {
+            return false;
+        }
+        self.delete_from_swap_cache(frame);
+        true
+    }
+
+    // ---- anonymous pages ----
+
+    /// Was the page touched since last asked? Clears the accessed bit of its mapping.
+    pub fn page_referenced(&self, frame: FrameNumber, region: Option<&Region<M>>) -> u32 {
+        let descriptor = &self.frames[frame];
+        self.machine.spend(Step::ReferenceWalk, 1);
+        match region {
+            Some(region) if descriptor.mappings() > 0 => u32::from(region.test_clear_accessed(descriptor.index())),
+            _ => 0,
+        }
+    }
+
+    /// Replaces the mapping of a locked page of the swap cache by its slot. The mapping's reference
+    /// is dropped.
+    pub fn try_to_unmap(&self, frame: FrameNumber, region: &Region<M>) {
+        let _span = self.machine.span(Func::TryToUnmap);
+        let descriptor = &self.frames[frame];
+        let page = descriptor.index();
+        let slot = descriptor.private();
+        let _guard = region.page_table(page).lock();
+        self.machine.spend(Step::UnmapPage, 1);
+        if region.entry(page).frame() != Some(frame) {
+            return;
+        }
+        self.swap.with_slots(&self.machine, |slots| slots.duplicate(slot));
+        let entry = region.replace(page, Entry::swapped(slot));
+        if entry.is_dirty() {
+            descriptor.set(Flags::DIRTY);
+        }
+        self.unmapped(frame);
+        let last = descriptor.put();
+        assert!(!last, "reclaim holds a reference of {frame}");
+    }
+
+    /// Accounts a mapping of an anonymous page that was just made.
+    pub(crate) fn mapped(&self, frame: FrameNumber) {
+        if self.frames[frame].map() {
+            self.add_gauge(frame, Gauge::NrAnonPages, 1);
+        }
+    }
+
+    /// Accounts a mapping of an anonymous page that was just removed.
+    pub(crate) fn unmapped(&self, frame: FrameNumber) {
+        if self.frames[frame].unmap() {
+            self.add_gauge(frame, Gauge::NrAnonPages, -1);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
+//!
+//! Objects lie several to a page; a page is free when all of them are. They are dropped in the order
+//! of their last use, with a second chance for those used since. An inode takes its clean cache pages
+//! with it. Description: spec reclaim, 19.
+
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use machine::{FrameNumber, Lock, LockClass, Machine, Step};
+use std::collections::VecDeque;
+
+/// Objects looked at in one step (`SHRINK_BATCH`).
+pub const SHRINK_BATCH: u64 = 128;
+
+/// Disk seeks that making an object again costs (`DEFAULT_SEEKS`).
+pub const DEFAULT_SEEKS: u64 = 2;
+
+/// Which cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Directory entries: 21 to a page.
+    Dentry,
+    /// Inodes: 4 to a page.
+    Inode,
+}
+
+impl ObjectKind {
+    /// Both caches, in the order in which they are shrunk.
+    pub const ALL: [Self; 2] = [Self::Dentry, Self::Inode];
+
+    const fn objects_per_page(self) -> u16 {
+        match self {
+            // 192 bytes, and a little under 1 KiB: the sizes of the two on x86-64 with ext4.
+            Self::Dentry => 21,
+            Self::Inode => 4,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Object {
+    page: u32,
+    file: Option<u32>,
+    is_referenced: bool,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// Frame and live objects of each slab page.
+    slabs: Vec<(FrameNumber, u16)>,
+    free_slabs: Vec<u32>,
+    /// The page that new objects go to, and how many more it takes.
+    current: Option<(u32, u16)>,
+    objects: VecDeque<Object>,
+}
+
+/// One cache.
+pub struct ObjectCache<M: Machine> {
+    kind: ObjectKind,
+    pages: M::Lock<Pages>,
+    count: AtomicU64,
+    /// Objects that were due but not looked at yet.
+    pub deferred: AtomicU64,
+}
+
+/// What shrinking a cache set free.
+#[derive(Debug, Default)]
+pub struct Shrunk {
+    /// Objects dropped.
+    pub objects: u64,
+    /// Slab pages without objects, to be freed.
+    pub frames: Vec<FrameNumber>,
+    /// Files whose inode was dropped: their clean pages go too.
+    pub files: Vec<u32>,
+}
+
+impl<M: Machine> ObjectCache<M> {
+    fn new(machine: &M, kind: ObjectKind) -> Self {
+        Self {
+            kind,
+            pages: machine.lock(LockClass::Other, Pages::default()),
+            count: AtomicU64::new(0),
+            deferred: AtomicU64::new(0),
+        }
+    }
+
+    /// Objects in the cache.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// Adds an object if there is a place for it; a file's inode names the file.
+    pub fn try_add(&self, file: Option<u32>) -> bool {
+        let mut pages = self.pages.lock();
+        let Some((page, left)) = pages.current else { return false };
+        pages.current = (left > 1).then_some((page, left - 1));
+        pages.slabs[page as usize].1 += 1;
+        pages.objects.push_back(Object { page, file, is_referenced: false });
+        self.count.fetch_add(1, Relaxed);
+        true
+    }
+
+    /// Gives the cache a page for new objects.
+    pub fn add_page(&self, frame: FrameNumber) {
+        let mut pages = self.pages.lock();
+        let page = match pages.free_slabs.pop() {
+            Some(page) => {
+                pages.slabs[page as usize] = (frame, 0);
+                page
+            }
+            None => {
+                pages.slabs.push((frame, 0));
+                pages.slabs.len() as u32 - 1
+            }
+        };
+        pages.current = Some((page, self.kind.objects_per_page()));
+    }
+
+    /// Looks at `n` objects, oldest first.
+    pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
+        let mut pages = self.pages.lock();
+        machine.spend(Step::SlabObject, n as u32);
+        for _ in 0..n {
+            let Some(mut object) = pages.objects.pop_front() else { break };
+            if std::mem::take(&mut object.is_referenced) {
+                pages.objects.push_back(object);
+                continue;
+            }
+            self.count.fetch_sub(1, Relaxed);
+            shrunk.objects += 1;
+            shrunk.files.extend(object.file);
+            let (frame, live) = &mut pages.slabs[object.page as usize];
+            *live -= 1;
+            let frame = *frame;
+            let is_current = pages.current.is_some_and(|(page, _)| page == object.page);
+            if pages.slabs[object.page as usize].1 == 0 && !is_current {
+                pages.free_slabs.push(object.page);
+                shrunk.frames.push(frame);
+            }
+        }
+    }
+
+    /// Marks a file's inode as used.
+    pub fn touch(&self, file: u32) {
+        let mut pages = self.pages.lock();
+        if let Some(object) = pages.objects.iter_mut().find(|object| object.file == Some(file)) {
+            object.is_referenced = true;
+        }
+    }
+
+    /// Frames that hold objects.
+    pub fn frames(&self) -> Vec<FrameNumber> {
+        let pages = self.pages.lock();
+        let current = pages.current.map(|(page, _)| page);
+        let is_used =
+            |(n, slab): (usize, &(FrameNumber, u16))| (slab.1 > 0 || current == Some(n as u32)).then_some(slab.0);
+        pages.slabs.iter().enumerate().filter_map(is_used).collect()
+    }
+}
+
+/// All caches.
+pub struct ObjectCaches<M: Machine> {
+    caches: [ObjectCache<M>; 2],
+}
+
+impl<M: Machine> ObjectCaches<M> {
+    pub(super) fn new(machine: &M) -> Self {
+        Self { caches: ObjectKind::ALL.map(|kind| ObjectCache::new(machine, kind)) }
+    }
+
+    /// The cache of a kind.
+    pub fn get(&self, kind: ObjectKind) -> &ObjectCache<M> {
+        &self.caches[kind as usize]
+    }
+
+    /// All caches, in the order in which they are shrunk.
+    pub fn iter(&self) -> impl Iterator<Item = &ObjectCache<M>> {
+        self.caches.iter()
+    }
+}

@@ -1,0 +1,205 @@
+//! Anonymous memory of one process: a page table of 64-bit entries.
+//!
+//! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does; it is
+//! filled, emptied or turned into a swap entry under the region's `page_table` lock. A region is
+//! mapped once, so that the reverse map of a page is its owner and page number (spec reclaim, 12, 20).
+
+use machine::atomic::{AtomicU64, Ordering};
+use machine::{FrameNumber, LockClass, Machine};
+use std::sync::OnceLock;
+
+/// Entries of one page-table page.
+pub const ENTRIES: u32 = 512;
+
+/// A page-table entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry(u64);
+
+impl Entry {
+    /// Nothing was ever here.
+    pub const NONE: Self = Self(0);
+    /// Mapped.
+    const PRESENT: u64 = 1 << 0;
+    /// May be written without a fault.
+    const WRITABLE: u64 = 1 << 1;
+    /// Touched since last asked.
+    const ACCESSED: u64 = 1 << 2;
+    /// Written since mapped.
+    const DIRTY: u64 = 1 << 3;
+    /// Mapped to the shared page of zeroes.
+    const ZERO: u64 = 1 << 4;
+    /// In swap.
+    const SWAP: u64 = 1 << 5;
+    const SHIFT: u32 = 8;
+
+    /// Maps a frame, touched just now.
+    #[must_use]
+    pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
+        let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
+        Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
+    }
+
+    /// Maps the shared page of zeroes, read-only.
+    #[must_use]
+    pub const fn zero_page() -> Self {
+        Self(Self::PRESENT | Self::ZERO | Self::ACCESSED)
+    }
+
+    /// Says where in swap the page is.
+    #[must_use]
+    pub const fn swapped(slot: u32) -> Self {
+        Self(Self::SWAP | (slot as u64) << Self::SHIFT)
+    }
+
+    /// The frame that is mapped.
+    #[must_use]
+    #[inline]
+    pub const fn frame(self) -> Option<FrameNumber> {
+        if self.0 & (Self::PRESENT | Self::ZERO) == Self::PRESENT {
+            Some(FrameNumber((self.0 >> Self::SHIFT) as u32))
+        } else {
+            None
+        }
+    }
+
+    /// The swap slot.
+    #[must_use]
+    pub const fn slot(self) -> Option<u32> {
+        if self.0 & Self::SWAP != 0 { Some((self.0 >> Self::SHIFT) as u32) } else { None }
+    }
+
+    /// Is the shared page of zeroes mapped?
+    #[must_use]
+    pub const fn is_zero_page(self) -> bool {
+        self.0 & Self::ZERO != 0
+    }
+
+    /// Was the page written since it was mapped?
+    #[must_use]
+    pub const fn is_dirty(self) -> bool {
+        self.0 & Self::DIRTY != 0
+    }
+
+    /// Can the access go on without a fault?
+    #[must_use]
+    #[inline]
+    pub const fn allows(self, write: bool) -> bool {
+        let wanted = if write { Self::PRESENT | Self::WRITABLE } else { Self::PRESENT };
+        self.0 & wanted == wanted
+    }
+
+    /// The same entry, writable and dirty.
+    #[must_use]
+    pub const fn made_writable(self) -> Self {
+        Self(self.0 | Self::WRITABLE | Self::DIRTY | Self::ACCESSED)
+    }
+}
+
+/// One page-table page.
+#[derive(Debug)]
+struct Table {
+    entries: Box<[AtomicU64]>,
+    /// The frame that it occupies.
+    frame: FrameNumber,
+}
+
+/// An anonymous region.
+pub struct Region<M: Machine> {
+    /// Its number in the table of regions.
+    pub id: u32,
+    /// Its length, pages.
+    pub pages: u32,
+    /// May faults try for a huge page here?
+    pub is_huge_allowed: bool,
+    tables: Box<[OnceLock<Table>]>,
+    locks: Box<[M::Lock<()>]>,
+}
+
+/// Locks of one region: neighbouring tables have different ones, so that faults seldom meet.
+const LOCKS: usize = 16;
+
+impl<M: Machine> Region<M> {
+    pub(super) fn new(machine: &M, id: u32, pages: u32, is_huge_allowed: bool) -> Self {
+        let tables = pages.div_ceil(ENTRIES);
+        Self {
+            id,
+            pages,
+            is_huge_allowed,
+            tables: (0..tables).map(|_| OnceLock::new()).collect(),
+            locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
+        }
+    }
+
+    /// The lock of a page's entry.
+    #[inline]
+    pub fn page_table(&self, page: u32) -> &M::Lock<()> {
+        &self.locks[(page / ENTRIES) as usize % self.locks.len()]
+    }
+
+    /// Does the page's table exist?
+    #[inline]
+    pub fn has_table(&self, page: u32) -> bool {
+        self.tables[(page / ENTRIES) as usize].get().is_some()
+    }
+
+    /// Makes the page's table in `frame`; gives the frame back when somebody was faster.
+    ///
+    /// # Errors
+    /// The frame, when the table exists already.
+    pub fn make_table(&self, page: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
+        let table = Table { entries: (0..ENTRIES).map(|_| AtomicU64::new(0)).collect(), frame };
+        self.tables[(page / ENTRIES) as usize].set(table).map_err(|table| table.frame)
+    }
+
+    /// The entry of a page.
+    ///
+    /// # Panics
+    /// When `page` lies outside the region.
+    #[inline]
+    pub fn entry(&self, page: u32) -> Entry {
+        self.slot(page).map_or(Entry::NONE, |slot| Entry(slot.load(Ordering::Acquire)))
+    }
+
+    /// Replaces the entry of a page, whose table exists; returns what was there.
+    #[inline]
+    pub fn replace(&self, page: u32, entry: Entry) -> Entry {
+        Entry(self.slot(page).expect("the table was made before").swap(entry.0, Ordering::AcqRel))
+    }
+
+    /// Touches a page as the processor does: is no fault needed? Then the accessed bit, and for a
+    /// write the dirty bit, is set.
+    #[inline]
+    pub fn touch(&self, page: u32, write: bool) -> bool {
+        let Some(slot) = self.slot(page) else { return false };
+        let entry = Entry(slot.load(Ordering::Acquire));
+        if !entry.allows(write) {
+            return false;
+        }
+        let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
+        if entry.0 & wanted == wanted {
+            return true;
+        }
+        // The entry may be taken away at the same time: set bits only in the entry that was seen.
+        slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            || self.touch(page, write)
+    }
+
+    /// Clears the accessed bit; was it set?
+    #[inline]
+    pub fn test_clear_accessed(&self, page: u32) -> bool {
+        let Some(slot) = self.slot(page) else { return false };
+        slot.load(Ordering::Relaxed) & Entry::ACCESSED != 0
+            && slot.fetch_and(!Entry::ACCESSED, Ordering::AcqRel) & Entry::ACCESSED != 0
+    }
+
+    /// The frames of its page tables.
+    pub fn table_frames(&self) -> impl Iterator<Item = FrameNumber> + '_ {
+        self.tables.iter().filter_map(|table| table.get().map(|table| table.frame))
+    }
+
+    #[inline]
+    fn slot(&self, page: u32) -> Option<&AtomicU64> {
+        assert!(page < self.pages, "page {page} of a region of {} pages", self.pages);
+        Some(&self.tables[(page / ENTRIES) as usize].get()?.entries[(page % ENTRIES) as usize])
+    }
+}

@@ -1,0 +1,240 @@
+//! Swap: slots, how they are found, and the cache of pages that have one.
+//!
+//! *Slots*: a use count for each, with a bit for the cache's own use, under one `swap` lock. New slots
+//! come from runs of 256 free ones, so that pages written together lie together (spec reclaim, 20.1).
+//! *Cache*: an index by slot, under its `i_pages` lock (20.2).
+
+use super::file_index::FileIndex;
+use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
+
+/// Slots of a cluster (`SWAPFILE_CLUSTER`).
+const CLUSTER: u32 = 256;
+
+/// The use that the swap cache itself has of a slot.
+const CACHE: u16 = 1 << 15;
+
+/// The slots of one swap device.
+#[derive(Debug)]
+pub struct Slots {
+    /// Uses by page tables, and [`CACHE`].
+    uses: Box<[u16]>,
+    free: u32,
+    lowest: u32,
+    highest: u32,
+    cluster_next: u32,
+    cluster_left: u32,
+}
+
+impl Slots {
+    /// `slots` free slots; slot 0 is never used.
+    #[must_use]
+    pub fn new(slots: u32) -> Self {
+        Self {
+            uses: vec![0; slots as usize].into_boxed_slice(),
+            free: slots.saturating_sub(1),
+            lowest: 1,
+            highest: slots.saturating_sub(1),
+            cluster_next: 1,
+            cluster_left: 0,
+        }
+    }
+
+    /// Free slots.
+    #[must_use]
+    pub const fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Usable slots.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.uses.len().saturating_sub(1) as u32
+    }
+
+    /// Page-table uses of a slot.
+    #[must_use]
+    pub fn uses(&self, slot: u32) -> u16 {
+        self.uses[slot as usize] & !CACHE
+    }
+
+    /// Is the slot's page in the cache, as far as the slot knows?
+    #[must_use]
+    pub fn is_cached(&self, slot: u32) -> bool {
+        self.uses[slot as usize] & CACHE != 0
+    }
+
+    /// Takes a free slot for the cache. Also returns how many slots were looked at.
+    pub fn take(&mut self) -> Option<(u32, u32)> {
+        if self.free == 0 {
+            return None;
+        }
+        let mut looked_at = 1;
+        if self.cluster_left == 0 {
+            if self.free >= CLUSTER
+                && let Some(start) = self.find_cluster(&mut looked_at)
+            {
+                self.cluster_next = start;
+            }
+            self.cluster_left = CLUSTER;
+        }
+        self.cluster_left -= 1;
+        let from = if self.cluster_next > self.highest { self.lowest } else { self.cluster_next };
+        let slot = self
+            .first_free(from, self.highest, &mut looked_at)
+            .or_else(|| self.first_free(self.lowest, from, &mut looked_at))
+            .expect("the count of free slots says that there is one");
+        self.uses[slot as usize] = CACHE;
+        self.free -= 1;
+        if slot == self.lowest {
+            self.lowest += 1;
+        }
+        self.cluster_next = slot + 1;
+        Some((slot, looked_at))
+    }
+
+    fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
+        let mut run = 0;
+        for slot in self.lowest..=self.highest {
+            *looked_at += 1;
+            run = if self.uses[slot as usize] == 0 { run + 1 } else { 0 };
+            if run == CLUSTER {
+                return Some(slot + 1 - CLUSTER);
+            }
+        }
+        None
+    }
+
+    fn first_free(&self, from: u32, to: u32, looked_at: &mut u32) -> Option<u32> {
+        let found = (from..=to).find(|slot| self.uses[*slot as usize] == 0);
+        *looked_at += found.unwrap_or(to).saturating_sub(from);
+        found
+    }
+
+    /// One more page table refers to the slot.
+    pub fn duplicate(&mut self, slot: u32) {
+        assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
+        self.uses[slot as usize] += 1;
+    }
+
+    /// One page table less refers to the slot; is it free now?
+    pub fn release(&mut self, slot: u32) -> bool {
+        assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
+        self.uses[slot as usize] -= 1;
+        self.note_free(slot)
+    }
+
+    /// The cache takes an interest in a slot again, for a read.
+    pub fn set_cached(&mut self, slot: u32) {
+        self.uses[slot as usize] |= CACHE;
+    }
+
+    /// The cache gives the slot up; is it free now?
+    pub fn clear_cached(&mut self, slot: u32) -> bool {
+        assert!(self.is_cached(slot), "swap slot {slot} is not in the cache");
+        self.uses[slot as usize] &= !CACHE;
+        self.note_free(slot)
+    }
+
+    fn note_free(&mut self, slot: u32) -> bool {
+        if self.uses[slot as usize] != 0 {
+            return false;
+        }
+        self.free += 1;
+        self.lowest = self.lowest.min(slot);
+        true
+    }
+}
+
+/// A swap device: a range of blocks, one for each slot.
+pub struct Swap<M: Machine> {
+    /// The block device.
+    pub device: DeviceId,
+    /// Block of slot 0.
+    pub first_block: u64,
+    /// Slots.
+    pub slots: M::Lock<Slots>,
+    /// Frames by slot.
+    pub cache: FileIndex,
+    /// Taken to change the cache.
+    pub i_pages: M::Lock<()>,
+    free: machine::atomic::AtomicU32,
+    total: u32,
+}
+
+impl<M: Machine> Swap<M> {
+    /// A swap device of `slots` slots from `first_block` on; 0 slots is no swap at all.
+    #[must_use]
+    pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32) -> Self {
+        let map = Slots::new(slots);
+        let (free, total) = (map.free(), map.total());
+        Self {
+            device,
+            first_block,
+            slots: machine.lock(LockClass::Swap, map),
+            cache: FileIndex::default(),
+            i_pages: machine.lock(LockClass::IPages, ()),
+            free: machine::atomic::AtomicU32::new(free),
+            total,
+        }
+    }
+
+    /// Free slots, read without the lock.
+    #[must_use]
+    pub fn free_slots(&self) -> u32 {
+        self.free.load(machine::atomic::Ordering::Relaxed)
+    }
+
+    /// Usable slots.
+    #[must_use]
+    pub const fn total_slots(&self) -> u32 {
+        self.total
+    }
+
+    /// Is more than half of swap in use (`vm_swap_full`)?
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        self.free_slots() * 2 < self.total
+    }
+
+    /// Changes slots under the lock, and publishes how many are free.
+    pub fn with_slots<R>(&self, machine: &M, change: impl FnOnce(&mut Slots) -> R) -> R {
+        let mut slots = self.slots.lock();
+        let result = change(&mut slots);
+        self.free.store(slots.free(), machine::atomic::Ordering::Relaxed);
+        machine.spend(Step::SwapSlot, 1);
+        result
+    }
+
+    /// The block of a slot.
+    #[must_use]
+    pub const fn block(&self, slot: u32) -> u64 {
+        self.first_block + slot as u64
+    }
+
+    /// The cached page of a slot.
+    #[must_use]
+    pub fn cached(&self, slot: u32) -> Option<FrameNumber> {
+        self.cache.get(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_come_in_runs_and_count_down() {
+        let mut slots = Slots::new(1025);
+        let first = slots.take().map(|(slot, _)| slot);
+        let second = slots.take().map(|(slot, _)| slot);
+        assert_eq!((first, second), (Some(1), Some(2)));
+        slots.duplicate(1);
+        assert!(!slots.clear_cached(1), "a page table still refers to it");
+        assert!(slots.release(1));
+        let mut taken = 0;
+        while slots.take().is_some() {
+            taken += 1;
+        }
+        assert_eq!((taken, slots.free()), (1023, 0));
+    }
+}

@@ -1,0 +1,317 @@
+//! Dirty pages: counting them, and writing them in file order.
+//!
+//! A page is dirty (newer than the device), then under writeback (being written), then clean. Every
+//! change of state is made by the holder of the page lock, or by the completion of its write.
+//! Description: spec reclaim, 13.5 and 21.5; parallelio-notes, 5 (delayed allocation).
+
+use super::{File, Mapping, Tag};
+use crate::memory::{Flags, Owner};
+use crate::stat::{Event, Gauge};
+use machine::atomic::Ordering::Relaxed;
+use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Operation, PAGE_BYTES, Request, Step};
+use std::sync::Arc;
+
+/// Pages of the largest request that is built here: 1 MiB. Devices split or merge as they like.
+pub const REQUEST_PAGES: usize = 256;
+
+/// A request that grows while its pages follow each other on the device.
+#[derive(Debug)]
+pub(crate) struct Bio {
+    device: DeviceId,
+    operation: Operation,
+    is_sync: bool,
+    block: u64,
+    frames: Vec<FrameNumber>,
+}
+
+impl Bio {
+    pub fn new(device: DeviceId, operation: Operation, is_sync: bool) -> Self {
+        Self { device, operation, is_sync, block: 0, frames: Vec::new() }
+    }
+
+    /// Adds a page at `block`, submitting what was collected when it does not follow on. *May sleep.*
+    pub fn add<M: Machine>(&mut self, mapping: &Mapping<M>, block: u64, frame: FrameNumber) {
+        let follows = self.block + self.frames.len() as u64 == block;
+        if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {
+            self.submit(mapping);
+        }
+        if self.frames.is_empty() {
+            self.block = block;
+        }
+        self.frames.push(frame);
+        mapping.machine.spend(Step::BioPage, 1);
+    }
+
+    /// Submits what was collected. *May sleep.*
+    pub fn submit<M: Machine>(&mut self, mapping: &Mapping<M>) {
+        if self.frames.is_empty() {
+            return;
+        }
+        let _span = mapping.machine.span(Func::SubmitBio);
+        let frames = std::mem::take(&mut self.frames);
+        let kib = (frames.len() * PAGE_BYTES / 1024) as u64;
+        let event = if self.operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout };
+        mapping.stat.count(event, kib);
+        mapping.machine.submit(Request {
+            device: self.device,
+            operation: self.operation,
+            block: self.block,
+            frames,
+            is_sync: self.is_sync,
+        });
+    }
+}
+
+/// How a file is written back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteControl {
+    /// Pages to write at most.
+    pub pages_max: u64,
+    /// Does a task wait for it? Then pages already under writeback are waited for and written again.
+    pub is_sync: bool,
+    /// Start where the last cyclic writeback ended, and wrap; otherwise from page 0.
+    pub is_cyclic: bool,
+}
+
+/// What became of a page that reclaim wanted written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritePage {
+    /// Under way.
+    Submitted,
+    /// It has no block yet, or its file waits for none: dirty again, nothing was written.
+    Redirtied,
+    /// Nobody needs its slot any more: dropped, nothing was written.
+    Dropped,
+}
+
+impl<M: Machine> Mapping<M> {
+    /// Marks a locked, valid page of a file dirty.
+    pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        if descriptor.test_set(Flags::DIRTY) {
+            return;
+        }
+        {
+            let _guard = file.i_pages.lock();
+            file.index.set_tag(descriptor.index(), Tag::Dirty);
+            self.machine.spend(Step::DirtyPage, 1);
+        }
+        self.add_gauge(frame, Gauge::NrDirty, 1);
+        self.stat.count(Event::NrDirtied, 1);
+        let backing = self.backing(file.device);
+        backing.dirty.fetch_add(1, Relaxed);
+        backing.dirtied.fetch_add(1, Relaxed);
+        self.list_dirty_file(file);
+    }
+
+    /// Takes the dirty mark off a locked page; was it dirty?
+    pub(crate) fn clear_dirty_for_io(&self, file: &File<M>, frame: FrameNumber) -> bool {
+        if !self.frames[frame].test_clear(Flags::DIRTY) {
+            return false;
+        }
+        self.add_gauge(frame, Gauge::NrDirty, -1);
+        self.backing(file.device).dirty.fetch_sub(1, Relaxed);
+        true
+    }
+
+    /// Forgets that a locked page is dirty: its file is going away.
+    pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
+        self.clear_dirty_for_io(file, frame);
+    }
+
+    fn start_writeback(&self, file: &File<M>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        let was = descriptor.test_set(Flags::WRITEBACK);
+        assert!(!was, "{frame} is under writeback already: {descriptor:?}");
+        {
+            let _guard = file.i_pages.lock();
+            file.index.set_tag(descriptor.index(), Tag::Writeback);
+            if !descriptor.is(Flags::DIRTY) {
+                file.index.clear_tag(descriptor.index(), Tag::Dirty);
+            }
+            self.machine.spend(Step::WritebackPage, 1);
+        }
+        self.add_gauge(frame, Gauge::NrWriteback, 1);
+        self.backing(file.device).writeback.fetch_add(1, Relaxed);
+    }
+
+    /// The write of a page ended: it may be freed or written again. Called by `interrupt`.
+    pub(crate) fn end_writeback(&self, frame: FrameNumber, file: Option<&File<M>>) {
+        let descriptor = &self.frames[frame];
+        match file {
+            Some(file) => {
+                {
+                    let _guard = file.i_pages.lock();
+                    file.index.clear_tag(descriptor.index(), Tag::Writeback);
+                }
+                self.add_gauge(frame, Gauge::NrWriteback, -1);
+                let backing = self.backing(file.device);
+                backing.writeback.fetch_sub(1, Relaxed);
+                backing.written.fetch_add(1, Relaxed);
+            }
+            None if self.counts_swap_writeback() => self.add_gauge(frame, Gauge::NrWriteback, -1),
+            None => {}
+        }
+        self.stat.count(Event::NrWritten, 1);
+        let was = descriptor.test_clear(Flags::WRITEBACK);
+        assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
+        self.machine.wake(self.page_queue(frame));
+    }
+
+    fn counts_swap_writeback(&self) -> bool {
+        self.choices.swap_writeback == super::choices::SwapWriteback::Counted
+    }
+
+    /// The block of a page, allocated now if it has none. Nothing when the device is full.
+    fn block_for_write(&self, file: &File<M>, page: u32) -> Option<u64> {
+        if let Some(block) = file.block(page) {
+            return Some(block);
+        }
+        let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
+        // All dirty pages that follow get their blocks together: that is what delaying is for.
+        let mut wanted = 1;
+        while wanted < 2048 && file.index.has_tag(page + wanted, Tag::Dirty) && file.block(page + wanted).is_none() {
+            wanted += 1;
+        }
+        let (start, got) = self.backing(file.device).blocks.lock().take(goal, u64::from(wanted))?;
+        for n in 0..got as u32 {
+            file.set_block(page + n, start + u64::from(n));
+        }
+        Some(start)
+    }
+
+    /// Writes dirty pages of a file in file order; returns how many. *May sleep.*
+    pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
+        let _span = self.machine.span(Func::WritebackFile);
+        let start = if control.is_cyclic { file.writeback_index.load(Relaxed) } else { 0 };
+        let mut bio = Bio::new(file.device, Operation::Write, control.is_sync);
+        let mut left = control.pages_max;
+        let mut next = self.write_range(file, &mut bio, start..u32::MAX, &mut left, control.is_sync);
+        if next.is_none() && start > 0 && left > 0 {
+            next = self.write_range(file, &mut bio, 0..start, &mut left, control.is_sync);
+        }
+        if control.is_cyclic {
+            file.writeback_index.store(next.unwrap_or(0), Relaxed);
+        }
+        bio.submit(self);
+        control.pages_max - left
+    }
+
+    /// Writes dirty pages of a range until `left` is 0; returns where to go on, if not at the end.
+    fn write_range(
+        &self,
+        file: &File<M>,
+        bio: &mut Bio,
+        range: std::ops::Range<u32>,
+        left: &mut u64,
+        is_sync: bool,
+    ) -> Option<u32> {
+        let mut next = range.start;
+        while let Some(page) = file.index.next_tagged(next, Tag::Dirty).filter(|page| *page < range.end) {
+            if *left == 0 || self.machine.is_killed() {
+                return Some(page);
+            }
+            next = page + 1;
+            self.machine.spend(Step::WorkItem, 1);
+            let Some(frame) = self.find_page(&file.index, page) else { continue };
+            if !self.frames[frame].try_lock() {
+                // Whoever holds the page may wait for what is collected here.
+                bio.submit(self);
+                self.lock_page(frame);
+            }
+            if self.write_locked_page(file, bio, page, frame, is_sync) {
+                *left -= 1;
+            }
+            self.put_page_in_use(frame);
+            self.machine.relax();
+        }
+        None
+    }
+
+    /// Starts the write of a page that the caller locked, and unlocks it; was there anything to write?
+    fn write_locked_page(&self, file: &File<M>, bio: &mut Bio, page: u32, frame: FrameNumber, is_sync: bool) -> bool {
+        let descriptor = &self.frames[frame];
+        let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
+        if is_wanted() && is_sync && descriptor.is(Flags::WRITEBACK) {
+            bio.submit(self);
+            self.wait_for_clear(frame, Flags::WRITEBACK);
+        }
+        if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
+            self.unlock_page(frame);
+            return false;
+        }
+        let Some(block) = self.block_for_write(file, page) else {
+            // The device is full: the page stays dirty, and whoever syncs learns of it.
+            file.note_write_error();
+            self.unlock_page(frame);
+            return false;
+        };
+        self.clear_dirty_for_io(file, frame);
+        self.start_writeback(file, frame);
+        self.unlock_page(frame);
+        bio.add(self, block, frame);
+        true
+    }
+
+    /// Writes one page of a file for reclaim; the caller locked it and cleared its dirty mark. The
+    /// page is unlocked. *May sleep.*
+    pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
+        let Some(block) = file.block(self.frames[frame].index()) else {
+            self.set_page_dirty(file, frame);
+            self.unlock_page(frame);
+            return WritePage::Redirtied;
+        };
+        self.start_writeback(file, frame);
+        self.unlock_page(frame);
+        let mut bio = Bio::new(file.device, Operation::Write, false);
+        bio.add(self, block, frame);
+        bio.submit(self);
+        WritePage::Submitted
+    }
+
+    /// Writes a page of the swap cache to its slot; the caller locked it and cleared its dirty mark.
+    /// The page is unlocked. *May sleep.*
+    pub(crate) fn write_swap_page(&self, frame: FrameNumber) -> WritePage {
+        if self.try_to_free_swap(frame) {
+            self.unlock_page(frame);
+            return WritePage::Dropped;
+        }
+        let descriptor = &self.frames[frame];
+        let slot = descriptor.private();
+        self.stat.count(Event::Pswpout, 1);
+        descriptor.set(Flags::WRITEBACK);
+        self.machine.spend(Step::WritebackPage, 1);
+        if self.counts_swap_writeback() {
+            self.add_gauge(frame, Gauge::NrWriteback, 1);
+        }
+        self.unlock_page(frame);
+        let mut bio = Bio::new(self.swap.device, Operation::Write, false);
+        bio.add(self, self.swap.block(slot), frame);
+        bio.submit(self);
+        WritePage::Submitted
+    }
+
+    /// Writes a whole file back and waits until all of it is on the device. *May sleep.*
+    pub(crate) fn sync_file(&self, file: &File<M>) {
+        self.write_file(file, WriteControl { pages_max: u64::MAX, is_sync: true, is_cyclic: false });
+        let mut next = 0;
+        while let Some(page) = file.index.next_tagged(next, Tag::Writeback) {
+            if self.machine.is_killed() {
+                return;
+            }
+            next = page + 1;
+            let Some(frame) = self.find_page(&file.index, page) else { continue };
+            self.wait_for_clear(frame, Flags::WRITEBACK);
+            self.put_page_in_use(frame);
+        }
+    }
+
+    /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but
+    /// put aside: it may be on an LRU list, which is the floor above ([`crate::lru::Lru::release_orphans`]).
+    pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
+        if self.frames[frame].put() {
+            self.frames[frame].set_references(1);
+            self.orphans.lock().push(frame);
+        }
+    }
+}

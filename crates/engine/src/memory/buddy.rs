@@ -1,0 +1,217 @@
+//! Free lists: blocks of 2^order pages, merged with their buddies when freed, kept apart by whether
+//! their pages can move.
+//!
+//! Locks: all of it under the zone's `free` lock. Description: spec reclaim, 6.
+
+use super::choices::FallbackRemainder;
+use super::frame::{Flags, FrameTable, List};
+use super::zone::Zone;
+use crate::stat::Gauge;
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Machine, Order};
+
+/// Orders 0 to 10 (`MAX_ORDER`).
+pub const MAX_ORDERS: usize = 11;
+
+/// Order of a pageblock: a huge page.
+pub const PAGEBLOCK_ORDER: Order = Order(9);
+
+/// Pages of a pageblock.
+pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
+
+/// Whether pages can be moved or dropped; a pageblock has one type, so that pages which cannot move
+/// do not spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum MigrateType {
+    /// Kernel memory.
+    Unmovable,
+    /// Slab caches that can be shrunk.
+    Reclaimable,
+    /// Page cache and anonymous pages.
+    Movable,
+    /// A few blocks that serve every type when nothing else is left.
+    Reserve,
+}
+
+impl MigrateType {
+    /// All types; `ALL[t as usize] == t`.
+    pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];
+
+    /// Types that have per-CPU lists: the first three.
+    pub const PER_CPU: usize = 3;
+
+    const fn fallbacks(self) -> [Self; 2] {
+        match self {
+            Self::Unmovable => [Self::Reclaimable, Self::Movable],
+            Self::Reclaimable => [Self::Unmovable, Self::Movable],
+            Self::Movable | Self::Reserve => [Self::Reclaimable, Self::Unmovable],
+        }
+    }
+}
+
+/// The free lists of one zone.
+#[derive(Debug, Default)]
+pub struct Buddy {
+    lists: [[List; MigrateType::ALL.len()]; MAX_ORDERS],
+}
+
+/// A zone's free lists, with what is needed to change them.
+pub(super) struct FreeLists<'a, M: Machine> {
+    pub zone: &'a Zone<M>,
+    pub frames: &'a FrameTable,
+    pub buddy: &'a mut Buddy,
+}
+
+impl Buddy {
+    /// The blocks of one order and type, head first.
+    #[must_use]
+    pub fn list(&self, order: usize, kind: MigrateType) -> &List {
+        &self.lists[order][kind as usize]
+    }
+}
+
+impl<M: Machine> FreeLists<'_, M> {
+    /// Gives a block back, merging it with its buddies as far as they are free.
+    pub fn free(&mut self, head: FrameNumber, order: Order, kind: MigrateType) {
+        let pages = order.pages();
+        let mut offset = head.0 - self.zone.start.0;
+        let mut order = usize::from(order.0);
+        while order < MAX_ORDERS - 1 {
+            let Some(buddy) = self.free_buddy(offset, order) else { break };
+            let buddy_kind = self.listed_kind(buddy);
+            self.unlink(buddy, order, buddy_kind);
+            offset &= !(1 << order);
+            order += 1;
+        }
+        let head = self.frame(offset);
+        // When the next merge is likely soon, keep the block from being taken first.
+        let merges_soon = order < MAX_ORDERS - 2 && self.free_buddy(offset & !(1 << order), order + 1).is_some();
+        self.link(head, order, kind, merges_soon);
+        self.zone.gauges.add(Gauge::NrFreePages, pages as i64);
+    }
+
+    /// Takes a block of the order, from the lists of `kind`, else from another type's, else from the
+    /// reserve.
+    pub fn take(&mut self, order: Order, kind: MigrateType, remainder: FallbackRemainder) -> Option<FrameNumber> {
+        let order = usize::from(order.0);
+        let head = self
+            .take_smallest(order, kind)
+            .or_else(|| self.take_fallback(order, kind, remainder))
+            .or_else(|| self.take_smallest(order, MigrateType::Reserve))?;
+        self.zone.gauges.add(Gauge::NrFreePages, -(1 << order));
+        Some(head)
+    }
+
+    fn take_smallest(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
+        let (from, head) =
+            (order..MAX_ORDERS).find_map(|o| self.buddy.lists[o][kind as usize].first().map(|head| (o, head)))?;
+        self.unlink(head, from, kind);
+        self.split(head, from, order, kind);
+        Some(head)
+    }
+
+    /// Steals from another type: the biggest block first, so that few pageblocks get mixed.
+    fn take_fallback(&mut self, order: usize, kind: MigrateType, remainder: FallbackRemainder) -> Option<FrameNumber> {
+        for from in (order..MAX_ORDERS).rev() {
+            for donor in kind.fallbacks() {
+                let Some(head) = self.buddy.lists[from][donor as usize].first() else { continue };
+                let mut list = donor;
+                if from >= usize::from(PAGEBLOCK_ORDER.0) / 2 || kind == MigrateType::Reclaimable {
+                    let moved = self.move_pageblock(head, donor, kind);
+                    if moved >= BLOCK_PAGES / 2 {
+                        self.zone.set_block_type(head, kind);
+                    }
+                    list = kind;
+                }
+                self.unlink(head, from, list);
+                if from >= usize::from(PAGEBLOCK_ORDER.0) {
+                    for block in 0..(1u32 << from) / BLOCK_PAGES as u32 {
+                        self.zone.set_block_type(FrameNumber(head.0 + block * BLOCK_PAGES as u32), kind);
+                    }
+                }
+                let rest = match remainder {
+                    FallbackRemainder::DonorList => list,
+                    FallbackRemainder::RequestList => kind,
+                };
+                self.split(head, from, order, rest);
+                return Some(head);
+            }
+        }
+        None
+    }
+
+    /// Moves the free blocks of `head`'s pageblock to the list of `kind`; returns the pages moved.
+    fn move_pageblock(&mut self, head: FrameNumber, donor: MigrateType, kind: MigrateType) -> u64 {
+        let start = (head.0 - self.zone.start.0) & !(BLOCK_PAGES as u32 - 1);
+        let end = (start + BLOCK_PAGES as u32).min(self.zone.managed as u32);
+        let mut moved = 0;
+        let mut offset = start;
+        while offset < end {
+            let frame = self.frame(offset);
+            if !self.frames[frame].is(Flags::BUDDY) {
+                offset += 1;
+                continue;
+            }
+            let order = self.order_of(frame);
+            let listed = self.listed_kind(frame);
+            if listed == donor || listed != kind {
+                self.unlink(frame, order, listed);
+                self.link(frame, order, kind, false);
+            }
+            moved += 1 << order;
+            offset += 1 << order;
+        }
+        moved
+    }
+
+    fn split(&mut self, head: FrameNumber, mut from: usize, order: usize, kind: MigrateType) {
+        while from > order {
+            from -= 1;
+            self.link(FrameNumber(head.0 + (1 << from)), from, kind, false);
+        }
+    }
+
+    fn free_buddy(&self, offset: u32, order: usize) -> Option<FrameNumber> {
+        let buddy = offset ^ (1 << order);
+        if u64::from(buddy) + (1 << order) > self.zone.managed {
+            return None;
+        }
+        let frame = self.frame(buddy);
+        (self.frames[frame].is(Flags::BUDDY) && self.order_of(frame) == order).then_some(frame)
+    }
+
+    fn frame(&self, offset: u32) -> FrameNumber {
+        FrameNumber(self.zone.start.0 + offset)
+    }
+
+    fn order_of(&self, head: FrameNumber) -> usize {
+        (self.frames[head].private() & 0xff) as usize
+    }
+
+    /// The list that a free block is on: kept beside its order, since the type of its pageblock may
+    /// have changed since.
+    fn listed_kind(&self, head: FrameNumber) -> MigrateType {
+        MigrateType::ALL[(self.frames[head].private() >> 8) as usize]
+    }
+
+    fn link(&mut self, head: FrameNumber, order: usize, kind: MigrateType, at_tail: bool) {
+        let frame = &self.frames[head];
+        debug_assert!(!frame.is(Flags::BUDDY), "{head} freed twice: {frame:?}");
+        frame.set_private(order as u32 | (kind as u32) << 8);
+        frame.set(Flags::BUDDY);
+        let list = &mut self.buddy.lists[order][kind as usize];
+        if at_tail {
+            list.push_back(self.frames, head);
+        } else {
+            list.push_front(self.frames, head);
+        }
+        self.zone.nr_free[order].fetch_add(1, Relaxed);
+    }
+
+    fn unlink(&mut self, head: FrameNumber, order: usize, kind: MigrateType) {
+        self.buddy.lists[order][kind as usize].remove(self.frames, head);
+        self.frames[head].clear(Flags::BUDDY);
+        self.zone.nr_free[order].fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,52 @@
+//! Choices of `[memory]`: watermarks, reserves, free lists.
+
+use serde::{Deserialize, Serialize};
+
+/// How large `min_free_kbytes` is when it is not set by hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MinFree {
+    /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
+    Formula,
+    /// The formula, raised so that each zone keeps a few free pageblocks for huge pages; at most a
+    /// twentieth of memory. About six times the plain value on 8 GiB.
+    #[default]
+    ForHugePages,
+}
+
+/// On which list the rest of a block goes that was split for another migrate type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FallbackRemainder {
+    /// On the list that the block came from: the stolen page is the only pollution.
+    DonorList,
+    /// On the list of the request's type: the next request of this type steals nothing.
+    #[default]
+    RequestList,
+}
+
+/// The section `[memory]` of a kernel file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choices {
+    /// How the minimum of free memory is sized.
+    pub min_free: MinFree,
+    /// Sysctl `min_free_kbytes`, KiB; 0 leaves it to `min_free`.
+    pub min_free_kbytes: u64,
+    /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
+    /// the zones above it from requests that could have used those.
+    pub lowmem_reserve_ratio: [u64; 3],
+    /// Where the rest of a block goes that was split for another migrate type.
+    pub fallback_remainder: FallbackRemainder,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            min_free: MinFree::default(),
+            min_free_kbytes: 0,
+            lowmem_reserve_ratio: [256, 256, 32],
+            fallback_remainder: FallbackRemainder::default(),
+        }
+    }
+}

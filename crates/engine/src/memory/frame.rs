@@ -1,0 +1,469 @@
+//! The frame table: one small descriptor for each slot of memory.
+//!
+//! A *frame* is a numbered slot of memory, a *page* is contents with an owner. The descriptor holds
+//! what both need: flags, references, owner, and one intrusive link pair, which belongs to exactly
+//! one list at a time (a free list under `zone`, an LRU list under `lru`).
+//!
+//! Every field is an atomic, so that the table is shared without a lock; who may change what is said
+//! at each field. Description: spec reclaim, 1.
+
+use machine::FrameNumber;
+use machine::atomic::{AtomicU32, Ordering};
+use std::fmt;
+
+/// No frame: the end of a list, an empty slot.
+pub const NO_FRAME: u32 = u32::MAX;
+
+/// State bits of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Somebody owns the page's identity or has I/O under way on it.
+    pub const LOCKED: Self = Self(1 << 0);
+    /// One recent use was seen.
+    pub const REFERENCED: Self = Self(1 << 1);
+    /// Contents are valid.
+    pub const UPTODATE: Self = Self(1 << 2);
+    /// Contents are newer than the device's.
+    pub const DIRTY: Self = Self(1 << 3);
+    /// On an LRU list.
+    pub const LRU: Self = Self(1 << 4);
+    /// Belongs on an active list.
+    pub const ACTIVE: Self = Self(1 << 5);
+    /// Being written; must not be freed.
+    pub const WRITEBACK: Self = Self(1 << 6);
+    /// In the swap cache; the swap slot is in `private`.
+    pub const SWAPCACHE: Self = Self(1 << 7);
+    /// Rotate as soon as writeback ends. Clean file pages use the same bit as [`Flags::READAHEAD`].
+    pub const RECLAIM: Self = Self(1 << 8);
+    /// First page of a readahead window's asynchronous part.
+    pub const READAHEAD: Self = Self::RECLAIM;
+    /// Head of a free block, whose order is in `private`.
+    pub const BUDDY: Self = Self(1 << 9);
+    /// Belongs to the anonymous family of lists.
+    pub const SWAPBACKED: Self = Self(1 << 10);
+    /// A read failed.
+    pub const ERROR: Self = Self(1 << 11);
+    /// Kernel memory: slab, page table, or taken by nobody the engine knows.
+    pub const KERNEL: Self = Self(1 << 12);
+    /// Free, on a per-CPU list.
+    pub const PER_CPU: Self = Self(1 << 13);
+
+    /// Are all bits of `other` set?
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 14] = [
+            "LOCKED",
+            "REFERENCED",
+            "UPTODATE",
+            "DIRTY",
+            "LRU",
+            "ACTIVE",
+            "WRITEBACK",
+            "SWAPCACHE",
+            "RECLAIM",
+            "BUDDY",
+            "SWAPBACKED",
+            "ERROR",
+            "KERNEL",
+            "PER_CPU",
+        ];
+        let mut set = f.debug_set();
+        for (bit, name) in NAMES.iter().enumerate() {
+            if self.0 & (1 << bit) != 0 {
+                set.entry(&format_args!("{name}"));
+            }
+        }
+        set.finish()
+    }
+}
+
+/// Whose page it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// Nobody's: free, or kernel memory.
+    None,
+    /// A file's, by its number.
+    File(u32),
+    /// An anonymous region's, by its number.
+    Region(u32),
+}
+
+impl Owner {
+    const REGION: u32 = 1 << 31;
+
+    const fn encode(self) -> u32 {
+        match self {
+            Self::None => NO_FRAME,
+            Self::File(id) => id,
+            Self::Region(id) => id | Self::REGION,
+        }
+    }
+
+    const fn decode(bits: u32) -> Self {
+        match bits {
+            NO_FRAME => Self::None,
+            id if id & Self::REGION != 0 => Self::Region(id & !Self::REGION),
+            id => Self::File(id),
+        }
+    }
+}
+
+/// The descriptor of one frame: 32 bytes.
+#[derive(Debug)]
+pub struct Frame {
+    flags: AtomicU32,
+    /// References: one from an index or the swap cache, one from each mapping, one from each holder.
+    references: AtomicU32,
+    /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
+    mappings: AtomicU32,
+    /// Set while the page is locked and not yet, or no longer, in an index.
+    owner: AtomicU32,
+    /// Page number in the owner.
+    index: AtomicU32,
+    /// Buddy order, or swap slot of a page in the swap cache.
+    private: AtomicU32,
+    next: AtomicU32,
+    previous: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must fit a common computer");
+
+impl Frame {
+    fn new() -> Self {
+        Self {
+            flags: AtomicU32::new(0),
+            references: AtomicU32::new(0),
+            mappings: AtomicU32::new(0),
+            owner: AtomicU32::new(Owner::None.encode()),
+            index: AtomicU32::new(0),
+            private: AtomicU32::new(0),
+            next: AtomicU32::new(NO_FRAME),
+            previous: AtomicU32::new(NO_FRAME),
+        }
+    }
+
+    /// The state bits now.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        Flags(self.flags.load(Ordering::Acquire))
+    }
+
+    /// Are all bits of `flag` set?
+    #[inline]
+    pub fn is(&self, flag: Flags) -> bool {
+        self.flags().has(flag)
+    }
+
+    /// Sets bits.
+    #[inline]
+    pub fn set(&self, flag: Flags) {
+        self.flags.fetch_or(flag.0, Ordering::AcqRel);
+    }
+
+    /// Clears bits.
+    #[inline]
+    pub fn clear(&self, flag: Flags) {
+        self.flags.fetch_and(!flag.0, Ordering::AcqRel);
+    }
+
+    /// Sets a bit; was it set before?
+    #[inline]
+    pub fn test_set(&self, flag: Flags) -> bool {
+        self.flags.fetch_or(flag.0, Ordering::AcqRel) & flag.0 != 0
+    }
+
+    /// Clears a bit; was it set before?
+    #[inline]
+    pub fn test_clear(&self, flag: Flags) -> bool {
+        // Most pages have most bits clear: a load is cheaper than a locked write.
+        self.is(flag) && self.flags.fetch_and(!flag.0, Ordering::AcqRel) & flag.0 != 0
+    }
+
+    /// Locks the page if nobody holds it.
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        !self.test_set(Flags::LOCKED)
+    }
+
+    /// References now.
+    #[inline]
+    pub fn references(&self) -> u32 {
+        self.references.load(Ordering::Acquire)
+    }
+
+    /// Takes one more reference; the caller holds one, or keeps the page from being freed.
+    #[inline]
+    pub fn get(&self) {
+        let before = self.references.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "reference taken on a page that nobody holds: {self:?}");
+    }
+
+    /// Takes a reference unless the page has none (it is free, or frozen by reclaim).
+    #[inline]
+    pub fn get_unless_zero(&self) -> bool {
+        self.references
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| if n == 0 { None } else { Some(n + 1) })
+            .is_ok()
+    }
+
+    /// Drops one reference; was it the last?
+    #[inline]
+    pub fn put(&self) -> bool {
+        let before = self.references.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a reference dropped that nobody held: {self:?}");
+        before == 1
+    }
+
+    /// Takes all of exactly `expected` references away at once, so that nobody can take another.
+    #[inline]
+    pub fn freeze(&self, expected: u32) -> bool {
+        self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Undoes [`Frame::freeze`], or gives a fresh page its first references.
+    #[inline]
+    pub fn set_references(&self, n: u32) {
+        self.references.store(n, Ordering::Release);
+    }
+
+    /// Page-table entries that map the page.
+    #[inline]
+    pub fn mappings(&self) -> u32 {
+        self.mappings.load(Ordering::Acquire)
+    }
+
+    /// Counts one more mapping; is it the first?
+    #[inline]
+    pub fn map(&self) -> bool {
+        self.mappings.fetch_add(1, Ordering::AcqRel) == 0
+    }
+
+    /// Counts one mapping less; was it the last?
+    #[inline]
+    pub fn unmap(&self) -> bool {
+        let before = self.mappings.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "an unmapped page unmapped: {self:?}");
+        before == 1
+    }
+
+    /// Whose page it is.
+    #[inline]
+    pub fn owner(&self) -> Owner {
+        Owner::decode(self.owner.load(Ordering::Acquire))
+    }
+
+    /// Page number in its owner.
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index.load(Ordering::Acquire)
+    }
+
+    /// Gives the page an owner and its page number there.
+    #[inline]
+    pub fn set_owner(&self, owner: Owner, index: u32) {
+        self.index.store(index, Ordering::Release);
+        self.owner.store(owner.encode(), Ordering::Release);
+    }
+
+    /// Buddy order or swap slot.
+    #[inline]
+    pub fn private(&self) -> u32 {
+        self.private.load(Ordering::Acquire)
+    }
+
+    /// Sets buddy order or swap slot.
+    #[inline]
+    pub fn set_private(&self, value: u32) {
+        self.private.store(value, Ordering::Release);
+    }
+
+    /// Does the page belong to the anonymous family of LRU lists?
+    #[inline]
+    pub fn is_anon(&self) -> bool {
+        self.is(Flags::SWAPBACKED)
+    }
+}
+
+/// The descriptors of all frames.
+#[derive(Debug)]
+pub struct FrameTable(Box<[Frame]>);
+
+impl FrameTable {
+    /// A table of `frames` descriptors, none of which belongs to anybody yet.
+    #[must_use]
+    pub fn new(frames: u32) -> Self {
+        Self((0..frames).map(|_| Frame::new()).collect())
+    }
+
+    /// Number of frames.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    /// Is the table empty?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::ops::Index<FrameNumber> for FrameTable {
+    type Output = Frame;
+    #[inline]
+    fn index(&self, frame: FrameNumber) -> &Frame {
+        &self.0[frame.index()]
+    }
+}
+
+/// A doubly linked list through the frames' links. It is changed only under the lock that it lives in.
+#[derive(Debug)]
+pub struct List {
+    first: u32,
+    last: u32,
+    len: u64,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: NO_FRAME, last: NO_FRAME, len: 0 }
+    }
+}
+
+impl List {
+    /// Pages on the list.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Is nothing on the list?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The page at the head.
+    #[must_use]
+    pub const fn first(&self) -> Option<FrameNumber> {
+        some(self.first)
+    }
+
+    /// The page at the tail.
+    #[must_use]
+    pub const fn last(&self) -> Option<FrameNumber> {
+        some(self.last)
+    }
+
+    /// Puts a page at the head.
+    pub fn push_front(&mut self, frames: &FrameTable, frame: FrameNumber) {
+        let node = &frames[frame];
+        node.previous.store(NO_FRAME, Ordering::Relaxed);
+        node.next.store(self.first, Ordering::Relaxed);
+        match some(self.first) {
+            Some(first) => frames[first].previous.store(frame.0, Ordering::Relaxed),
+            None => self.last = frame.0,
+        }
+        self.first = frame.0;
+        self.len += 1;
+    }
+
+    /// Puts a page at the tail.
+    pub fn push_back(&mut self, frames: &FrameTable, frame: FrameNumber) {
+        let node = &frames[frame];
+        node.next.store(NO_FRAME, Ordering::Relaxed);
+        node.previous.store(self.last, Ordering::Relaxed);
+        match some(self.last) {
+            Some(last) => frames[last].next.store(frame.0, Ordering::Relaxed),
+            None => self.first = frame.0,
+        }
+        self.last = frame.0;
+        self.len += 1;
+    }
+
+    /// Takes a page off, wherever it is on this list.
+    pub fn remove(&mut self, frames: &FrameTable, frame: FrameNumber) {
+        let node = &frames[frame];
+        let next = node.next.load(Ordering::Relaxed);
+        let previous = node.previous.load(Ordering::Relaxed);
+        match some(previous) {
+            Some(previous) => frames[previous].next.store(next, Ordering::Relaxed),
+            None => {
+                debug_assert!(self.first == frame.0, "{frame} is not on this list");
+                self.first = next;
+            }
+        }
+        match some(next) {
+            Some(next) => frames[next].previous.store(previous, Ordering::Relaxed),
+            None => {
+                debug_assert!(self.last == frame.0, "{frame} is not on this list");
+                self.last = previous;
+            }
+        }
+        assert!(self.len > 0, "{frame} taken off an empty list");
+        self.len -= 1;
+    }
+
+    /// The pages from head to tail.
+    pub fn iter<'a>(&self, frames: &'a FrameTable) -> impl Iterator<Item = FrameNumber> + 'a {
+        std::iter::successors(some(self.first), |frame| some(frames[*frame].next.load(Ordering::Relaxed)))
+    }
+}
+
+const fn some(frame: u32) -> Option<FrameNumber> {
+    if frame == NO_FRAME { None } else { Some(FrameNumber(frame)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_keeps_order_and_length() {
+        let frames = FrameTable::new(8);
+        let mut list = List::default();
+        for n in 0..4 {
+            list.push_front(&frames, FrameNumber(n));
+        }
+        list.push_back(&frames, FrameNumber(7));
+        list.remove(&frames, FrameNumber(2));
+        list.remove(&frames, FrameNumber(3));
+        let order: Vec<u32> = list.iter(&frames).map(|f| f.0).collect();
+        assert_eq!(order, [1, 0, 7]);
+        assert_eq!((list.len(), list.first(), list.last()), (3, Some(FrameNumber(1)), Some(FrameNumber(7))));
+    }
+
+    #[test]
+    fn frozen_page_gives_no_reference() {
+        let frames = FrameTable::new(1);
+        let frame = &frames[FrameNumber(0)];
+        frame.set_references(2);
+        assert!(frame.freeze(2));
+        assert!(!frame.get_unless_zero());
+        frame.set_references(2);
+        assert!(frame.get_unless_zero() && !frame.freeze(2));
+    }
+
+    #[test]
+    fn owner_survives_its_encoding() {
+        let frames = FrameTable::new(1);
+        for owner in [Owner::None, Owner::File(0), Owner::File(77), Owner::Region(0), Owner::Region(1 << 20)] {
+            frames[FrameNumber(0)].set_owner(owner, 9);
+            assert_eq!(frames[FrameNumber(0)].owner(), owner);
+        }
+    }
+}

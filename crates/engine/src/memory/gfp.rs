@@ -1,0 +1,65 @@
+//! What a request for memory allows (`gfp_t`).
+
+use super::{MigrateType, ZoneKind};
+
+/// A request's rights and wishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gfp {
+    /// Highest zone that will do.
+    pub highest_zone: ZoneKind,
+    /// Can the pages move?
+    pub migrate: MigrateType,
+    /// May the caller sleep, and so reclaim (`__GFP_WAIT`)?
+    pub wait: bool,
+    /// May reclaim start I/O for it (`__GFP_IO`)?
+    pub io: bool,
+    /// May reclaim enter the file system for it (`__GFP_FS`)?
+    pub fs: bool,
+    /// May use half of the reserve (`__GFP_HIGH`).
+    pub high: bool,
+    /// Page-cache page about to be written (`__GFP_WRITE`): its zone's dirty share counts.
+    pub write: bool,
+    /// Does not wake kswapd (`__GFP_NO_KSWAPD`).
+    pub no_kswapd: bool,
+    /// One round of reclaim only (`__GFP_NORETRY`).
+    pub no_retry: bool,
+    /// Tries until twice the request was reclaimed (`__GFP_REPEAT`).
+    pub repeat: bool,
+    /// Must not use the reserve even in a task that may (`__GFP_NOMEMALLOC`).
+    pub no_reserve: bool,
+}
+
+impl Gfp {
+    /// A page of a program or of the page cache (`GFP_HIGHUSER_MOVABLE`).
+    pub const USER_MOVABLE: Self = Self {
+        highest_zone: ZoneKind::Normal,
+        migrate: MigrateType::Movable,
+        wait: true,
+        io: true,
+        fs: true,
+        high: false,
+        write: false,
+        no_kswapd: false,
+        no_retry: false,
+        repeat: false,
+        no_reserve: false,
+    };
+
+    /// A page-cache page that is about to be written.
+    pub const FOR_WRITE: Self = Self { write: true, ..Self::USER_MOVABLE };
+
+    /// Readahead: nobody minds when it fails (`__GFP_NORETRY | __GFP_NOWARN`).
+    pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
+
+    /// Kernel memory (`GFP_KERNEL`).
+    pub const KERNEL: Self = Self { migrate: MigrateType::Unmovable, ..Self::USER_MOVABLE };
+
+    /// Objects that a shrinker can free (`GFP_KERNEL | __GFP_RECLAIMABLE`).
+    pub const RECLAIMABLE: Self = Self { migrate: MigrateType::Reclaimable, ..Self::USER_MOVABLE };
+
+    /// Must not sleep, may use most of the reserve (`GFP_ATOMIC`).
+    pub const ATOMIC: Self = Self { wait: false, io: false, fs: false, high: true, ..Self::KERNEL };
+
+    /// A huge page for a fault (`GFP_TRANSHUGE`).
+    pub const HUGE_PAGE: Self = Self { no_kswapd: true, no_retry: true, no_reserve: true, ..Self::USER_MOVABLE };
+}

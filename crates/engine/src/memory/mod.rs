@@ -1,0 +1,319 @@
+//! Memory: frames, zones, nodes, watermarks, free lists, per-CPU lists.
+//!
+//! *Holds* every frame and who may have it. *Flow*: [`Memory::take`] goes through the local CPU's list to
+//! the zone's free lists; [`Memory::free`] the other way. *Called by* `allocate` to take, by `lru`,
+//! `mapping` and `access` to free. *Locks*: interrupts off, then `zone`; nothing is taken inside.
+//! *Description*: spec reclaim, 1 to 7.
+//!
+//! Next: [`crate::mapping`], which gives frames an owner.
+
+pub mod buddy;
+pub mod choices;
+pub mod frame;
+pub mod gfp;
+pub mod per_cpu;
+pub mod watermark;
+pub mod zone;
+
+pub use buddy::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
+pub use choices::Choices;
+pub use frame::{Flags, Frame, FrameTable, NO_FRAME, Owner};
+pub use gfp::Gfp;
+pub use per_cpu::Warmth;
+pub use watermark::{MarkRights, Marks};
+pub use zone::{Layout, Node, NodeId, Zone, ZoneFlag, ZoneId, ZoneKind};
+
+use crate::stat::{Event, Gauge, Stat, ZoneEvent};
+use buddy::FreeLists;
+use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
+use per_cpu::{PerCpuPages, PerCpuSize};
+
+/// The lowest floor: every frame, and the machine under it.
+pub struct Memory<M: Machine> {
+    /// The ground.
+    pub machine: M,
+    /// Counters.
+    pub stat: Stat,
+    /// The section `[memory]` of the kernel file.
+    pub choices: Choices,
+    /// The descriptors of all frames.
+    pub frames: FrameTable,
+    /// All zones; `zones[id.0]`.
+    pub zones: Vec<Zone<M>>,
+    /// All nodes; `nodes[id.0]`.
+    pub nodes: Vec<Node>,
+    /// `min_free_kbytes` in force, KiB.
+    pub min_free_kbytes: u64,
+    /// Pages that never count as dirtyable, over all zones.
+    pub total_reserve: u64,
+    per_cpu: M::PerCpu<Vec<PerCpuPages>>,
+    per_cpu_sizes: Vec<PerCpuSize>,
+}
+
+/// Why a machine cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutError {
+    /// No node, or a node without zones.
+    Empty,
+    /// Fewer pages than the engine can work with.
+    TooSmall {
+        /// Pages of the layout.
+        pages: u64,
+        /// Pages needed at least.
+        least_pages: u64,
+    },
+    /// More frames than a frame number can count.
+    TooLarge {
+        /// Frames of the layout.
+        frames: u64,
+    },
+    /// The zones of a node are not in ascending order, each at most once.
+    ZoneOrder,
+}
+
+impl std::fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => write!(f, "memory has no node, or a node without zones"),
+            Self::TooSmall { pages, least_pages } => write!(
+                f,
+                "{pages} pages of memory ({} KiB) are too few: at least {least_pages} ({} KiB) are needed",
+                pages * 4,
+                least_pages * 4
+            ),
+            Self::TooLarge { frames } => {
+                write!(f, "{frames} frames are too many: at most {} can be numbered", NO_FRAME)
+            }
+            Self::ZoneOrder => write!(f, "zones must stand in the order dma, dma32, normal, each at most once"),
+        }
+    }
+}
+
+impl std::error::Error for LayoutError {}
+
+/// The smallest memory: one largest block, so that every order exists.
+pub const LEAST_PAGES: u64 = 1024;
+
+impl<M: Machine> Memory<M> {
+    /// All of `layout`'s memory, free.
+    ///
+    /// # Errors
+    /// When the layout is empty, out of order, too small or too large.
+    pub fn new(machine: M, choices: Choices, layout: &Layout) -> Result<Self, LayoutError> {
+        check_layout(layout)?;
+        let frames = FrameTable::new(layout.frames() as u32);
+        let mut zones: Vec<Zone<M>> = Vec::new();
+        let mut nodes = Vec::new();
+        let mut start = 0u32;
+        for (n, node) in layout.nodes.iter().enumerate() {
+            let node_id = NodeId(n as u8);
+            let mut ids = Vec::new();
+            for zone in &node.zones {
+                let id = ZoneId(zones.len() as u8);
+                zones.push(Zone::new(&machine, id, node_id, zone, FrameNumber(start)));
+                start += zone.managed_pages.next_multiple_of(zone::LARGEST_BLOCK_PAGES) as u32;
+                ids.push(id);
+            }
+            nodes.push(Node { id: node_id, zones: ids, zonelists: std::array::from_fn(|_| Vec::new()) });
+        }
+        set_reserves(&choices, &mut zones, &nodes);
+        let lowmem_pages = layout.pages();
+        let min_free_kbytes = watermark::min_free_kbytes(&choices, lowmem_pages, zones.len() as u64);
+        for zone in &mut zones {
+            zone.marks = watermark::marks(min_free_kbytes, zone.managed, lowmem_pages);
+            let largest = zone.lowmem_reserve.into_iter().max().unwrap_or(0);
+            zone.dirty_balance_reserve = zone.managed.min(largest + zone.marks.high);
+        }
+        set_zonelists(&mut nodes, &zones);
+        let per_cpu_sizes: Vec<_> = zones.iter().map(|zone| PerCpuSize::of_zone(zone.managed)).collect();
+        let zone_count = zones.len();
+        let per_cpu = machine.per_cpu(|_| (0..zone_count).map(|_| PerCpuPages::default()).collect());
+        let total_reserve = zones.iter().map(|zone| zone.dirty_balance_reserve).sum();
+        let memory = Self {
+            machine,
+            stat: Stat::default(),
+            choices,
+            frames,
+            zones,
+            nodes,
+            min_free_kbytes,
+            total_reserve,
+            per_cpu,
+            per_cpu_sizes,
+        };
+        for zone in &memory.zones {
+            memory.free_initially(zone);
+        }
+        Ok(memory)
+    }
+
+    /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first.
+    /// No watermark is looked at.
+    pub fn take(&self, zone: &Zone<M>, order: Order, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
+        let head = if order == Order::ZERO {
+            self.take_per_cpu(zone, kind, warmth)?
+        } else {
+            let mut buddy = zone.free.lock();
+            self.machine.spend(Step::BuddyTake, 1);
+            let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+            lists.take(order, kind, self.choices.fallback_remainder)?
+        };
+        let frame = &self.frames[head];
+        debug_assert!(frame.flags().0 == 0 && frame.references() == 0, "{head} was not free: {frame:?}");
+        frame.set_references(1);
+        frame.set_private(0);
+        self.stat.count_zone(ZoneEvent::Pgalloc, zone.kind as usize, order.pages());
+        Some(head)
+    }
+
+    /// Makes single pages of a block of 2^`order` pages, each with one reference.
+    pub fn split(&self, head: FrameNumber, order: Order) {
+        for n in 1..order.pages() as u32 {
+            let frame = &self.frames[FrameNumber(head.0 + n)];
+            frame.set_references(1);
+            frame.set_private(0);
+        }
+    }
+
+    /// Gives back a block whose last reference is gone.
+    ///
+    /// # Panics
+    /// When the first page still has a reference, an owner's state, or a list.
+    pub fn free(&self, head: FrameNumber, order: Order, warmth: Warmth) {
+        let frame = &self.frames[head];
+        let flags = frame.flags();
+        assert!(
+            frame.references() == 0
+                && frame.mappings() == 0
+                && flags.0
+                    & (Flags::LRU.0
+                        | Flags::WRITEBACK.0
+                        | Flags::LOCKED.0
+                        | Flags::SWAPCACHE.0
+                        | Flags::BUDDY.0
+                        | Flags::PER_CPU.0)
+                    == 0,
+            "{head} freed while in use: {frame:?}"
+        );
+        frame.clear(Flags(u32::MAX));
+        frame.set_owner(Owner::None, 0);
+        self.stat.count(Event::Pgfree, order.pages());
+        let zone = self.zone_of(head);
+        if order == Order::ZERO {
+            self.free_per_cpu(zone, head, warmth);
+        } else {
+            let _span = self.machine.span(Func::FreePages);
+            let mut buddy = zone.free.lock();
+            self.machine.spend(Step::BuddyTake, 1);
+            zone.note_freed();
+            let kind = zone.block_type(head);
+            FreeLists { zone, frames: &self.frames, buddy: &mut buddy }.free(head, order, kind);
+        }
+    }
+
+    /// The zone of a frame.
+    ///
+    /// # Panics
+    /// When no zone manages the frame.
+    #[inline]
+    pub fn zone_of(&self, frame: FrameNumber) -> &Zone<M> {
+        // Highest first: that is where most pages are.
+        self.zones.iter().rev().find(|zone| frame.0 >= zone.start.0).expect("every frame lies in a zone")
+    }
+
+    /// The zone with a number.
+    #[inline]
+    pub fn zone(&self, id: ZoneId) -> &Zone<M> {
+        &self.zones[usize::from(id.0)]
+    }
+
+    /// A gauge over all zones, pages.
+    #[inline]
+    pub fn gauge(&self, gauge: Gauge) -> u64 {
+        self.zones.iter().map(|zone| zone.gauges.get(gauge)).sum()
+    }
+
+    /// Changes a gauge of the zone that holds `frame`.
+    #[inline]
+    pub fn add_gauge(&self, frame: FrameNumber, gauge: Gauge, pages: i64) {
+        self.zone_of(frame).gauges.add(gauge, pages);
+    }
+
+    /// Pages on each CPU's lists, for the whole-machine check.
+    pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
+        use machine::PerCpu;
+        self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));
+    }
+
+    fn free_initially(&self, zone: &Zone<M>) {
+        // Up to two blocks are set aside for whatever cannot be had elsewhere.
+        let reserve = (zone.marks.min.next_multiple_of(buddy::BLOCK_PAGES) / buddy::BLOCK_PAGES).min(2);
+        for block in 0..reserve.min(zone.managed / buddy::BLOCK_PAGES / 4) {
+            let frame = FrameNumber(zone.start.0 + (block * buddy::BLOCK_PAGES) as u32);
+            zone.set_block_type(frame, MigrateType::Reserve);
+        }
+        let mut buddy = zone.free.lock();
+        let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+        let mut offset = 0;
+        while offset < zone.managed {
+            let head = FrameNumber(zone.start.0 + offset as u32);
+            // Whole pageblocks, so that a reserve block does not merge into a list of another type.
+            let mut order = PAGEBLOCK_ORDER;
+            while order.pages() > zone.managed - offset {
+                order = Order(order.0 - 1);
+            }
+            lists.free(head, order, zone.block_type(head));
+            offset += order.pages();
+        }
+    }
+}
+
+fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
+    if layout.nodes.is_empty() || layout.nodes.iter().any(|node| node.zones.is_empty()) {
+        return Err(LayoutError::Empty);
+    }
+    if layout.nodes.iter().any(|node| !node.zones.is_sorted_by(|a, b| a.kind < b.kind)) {
+        return Err(LayoutError::ZoneOrder);
+    }
+    let pages = layout.pages();
+    if pages < LEAST_PAGES {
+        return Err(LayoutError::TooSmall { pages, least_pages: LEAST_PAGES });
+    }
+    if layout.frames() >= u64::from(NO_FRAME) {
+        return Err(LayoutError::TooLarge { frames: layout.frames() });
+    }
+    Ok(())
+}
+
+/// `lowmem_reserve`: spec reclaim, 2.
+fn set_reserves<M: Machine>(choices: &Choices, zones: &mut [Zone<M>], nodes: &[Node]) {
+    for node in nodes {
+        for class in 0..3 {
+            let mut above = 0;
+            for id in node.zones.iter().rev() {
+                let zone = &mut zones[usize::from(id.0)];
+                let kind = zone.kind as usize;
+                if kind > class {
+                    continue;
+                }
+                if kind < class {
+                    zone.lowmem_reserve[class] = above / choices.lowmem_reserve_ratio[kind].max(1);
+                }
+                above += zone.managed;
+            }
+        }
+    }
+}
+
+/// Node order: the local node's zones from high to low, then the next node's.
+fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>]) {
+    let by_node: Vec<Vec<ZoneId>> = nodes.iter().map(|node| node.zones.clone()).collect();
+    for (n, node) in nodes.iter_mut().enumerate() {
+        for (class, zonelist) in node.zonelists.iter_mut().enumerate() {
+            for other in 0..by_node.len() {
+                let ids = &by_node[(n + other) % by_node.len()];
+                zonelist.extend(ids.iter().rev().filter(|id| zones[usize::from(id.0)].kind as usize <= class));
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Per-CPU lists of single pages, in front of the zone lock.
+//!
+//! Locks: interrupts off on the CPU; the zone's `free` lock inside, for a refill or a flush of one
+//! batch. Description: spec reclaim, 7.
+
+use super::buddy::{FreeLists, MigrateType};
+use super::frame::Flags;
+use super::{Memory, Zone};
+use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
+use std::collections::VecDeque;
+
+/// How many pages move between a per-CPU list and the free lists at once, and how many it may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerCpuSize {
+    /// Pages of a refill or flush.
+    pub batch: u32,
+    /// Pages at which a flush is due.
+    pub high: u32,
+}
+
+impl PerCpuSize {
+    /// For a zone of `pages`: at most 31 and 186.
+    #[must_use]
+    pub fn of_zone(pages: u64) -> Self {
+        let base = ((pages / 1024).min(128) / 4).max(1) as u32;
+        let batch = ((1u32 << (base * 3 / 2).max(1).ilog2()) - 1).max(1);
+        Self { batch, high: 6 * batch }
+    }
+}
+
+/// One CPU's free pages of one zone.
+#[derive(Debug, Default)]
+pub struct PerCpuPages {
+    lists: [VecDeque<FrameNumber>; MigrateType::PER_CPU],
+    count: u32,
+}
+
+impl PerCpuPages {
+    /// Pages held, most recently freed first within each type.
+    pub fn pages(&self) -> impl Iterator<Item = FrameNumber> + '_ {
+        self.lists.iter().flatten().copied()
+    }
+}
+
+/// Is a page that is freed, or wanted, likely to be in the CPU's cache?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmth {
+    /// Yes: at the head.
+    Hot,
+    /// No: at the tail.
+    Cold,
+}
+
+impl<M: Machine> Memory<M> {
+    /// Takes a single page through the local CPU's list.
+    pub(super) fn take_per_cpu(&self, zone: &Zone<M>, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
+        let mut slots = self.per_cpu.local();
+        let pages = &mut slots[usize::from(zone.id.0)];
+        let list = &mut pages.lists[kind as usize];
+        if list.is_empty() {
+            let _span = self.machine.span(Func::RmqueueBulk);
+            let mut buddy = zone.free.lock();
+            let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+            while pages.count < u32::MAX && (list.len() as u32) < self.per_cpu_size(zone).batch {
+                let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
+                self.frames[frame].set(Flags::PER_CPU);
+                // Ascending addresses come out first.
+                list.push_back(frame);
+                pages.count += 1;
+            }
+            self.machine.spend(Step::BuddyTake, list.len() as u32);
+        }
+        let frame = match warmth {
+            Warmth::Hot => list.pop_front(),
+            Warmth::Cold => list.pop_back(),
+        }?;
+        pages.count -= 1;
+        self.frames[frame].clear(Flags::PER_CPU);
+        self.machine.spend(Step::AllocateFast, 1);
+        Some(frame)
+    }
+
+    /// Gives a single page to the local CPU's list.
+    pub(super) fn free_per_cpu(&self, zone: &Zone<M>, frame: FrameNumber, warmth: Warmth) {
+        let kind = match zone.block_type(frame) {
+            MigrateType::Reserve => MigrateType::Movable,
+            kind => kind,
+        };
+        let mut slots = self.per_cpu.local();
+        let pages = &mut slots[usize::from(zone.id.0)];
+        self.frames[frame].set(Flags::PER_CPU);
+        match warmth {
+            Warmth::Hot => pages.lists[kind as usize].push_front(frame),
+            Warmth::Cold => pages.lists[kind as usize].push_back(frame),
+        }
+        pages.count += 1;
+        self.machine.spend(Step::AllocateFast, 1);
+        let size = self.per_cpu_size(zone);
+        if pages.count >= size.high {
+            self.flush(zone, pages, size.batch);
+        }
+    }
+
+    /// Gives all pages on all CPUs' lists back to the free lists.
+    pub fn drain_all_per_cpu(&self) {
+        self.per_cpu.for_each_cpu(|slots| self.drain(slots));
+    }
+
+    /// Gives all pages on the local CPU's lists back to the free lists.
+    pub fn drain_local_per_cpu(&self) {
+        let mut slots = self.per_cpu.local();
+        self.drain(&mut slots);
+    }
+
+    fn drain(&self, slots: &mut [PerCpuPages]) {
+        for (zone, pages) in self.zones.iter().zip(slots) {
+            if pages.count > 0 {
+                self.flush(zone, pages, pages.count);
+            }
+        }
+    }
+
+    /// Gives `n` pages back, in turn from the lists: one from the first that has any, two from the
+    /// next, and so on as empty lists are met; all from the only one that has any.
+    fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
+        let _span = self.machine.span(Func::FreePcppagesBulk);
+        let mut buddy = zone.free.lock();
+        zone.note_freed();
+        let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+        let mut left = n.min(pages.count);
+        let mut kind = 0;
+        self.machine.spend(Step::BuddyTake, left);
+        while left > 0 {
+            let mut take = 0;
+            loop {
+                take += 1;
+                kind = (kind + 1) % MigrateType::PER_CPU;
+                if !pages.lists[kind].is_empty() {
+                    break;
+                }
+            }
+            if take == MigrateType::PER_CPU as u32 {
+                take = left;
+            }
+            while take > 0 && left > 0 {
+                let Some(frame) = pages.lists[kind].pop_back() else { break };
+                self.frames[frame].clear(Flags::PER_CPU);
+                lists.free(frame, Order::ZERO, zone.block_type(frame));
+                take -= 1;
+                left -= 1;
+                pages.count -= 1;
+            }
+        }
+    }
+
+    fn per_cpu_size(&self, zone: &Zone<M>) -> PerCpuSize {
+        self.per_cpu_sizes[usize::from(zone.id.0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_zones_move_31_pages_and_hold_186() {
+        assert_eq!(PerCpuSize::of_zone(1 << 20), PerCpuSize { batch: 31, high: 186 });
+        assert_eq!(PerCpuSize::of_zone(100), PerCpuSize { batch: 1, high: 6 });
+    }
+}

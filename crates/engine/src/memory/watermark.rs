@@ -1,0 +1,107 @@
+//! Watermarks: when memory is low, and when it is enough.
+//!
+//! Description: spec reclaim, 3. Kswapd wakes below *low*, works up to *high*; *min* is the reserve.
+
+use super::Choices;
+use super::choices::MinFree;
+use super::zone::Zone;
+use machine::atomic::Ordering::Relaxed;
+use machine::{Machine, Order};
+
+/// The three marks of a zone, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The reserve.
+    pub min: u64,
+    /// Below it, kswapd is woken.
+    pub low: u64,
+    /// Kswapd's goal.
+    pub high: u64,
+}
+
+/// Which rights a request has below a mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkRights {
+    /// `__GFP_HIGH`: may use half of the mark.
+    pub high: bool,
+    /// Atomic or realtime: may use a quarter of what is left.
+    pub harder: bool,
+}
+
+impl<M: Machine> Zone<M> {
+    /// Would the zone still have more than `mark` pages free, and a block of the order, after a
+    /// request of 2^`order` pages which could have used zones up to `classzone`?
+    ///
+    /// Exactly at the mark is too few (`zone_watermark_ok`).
+    pub fn is_above(&self, mark: u64, order: Order, classzone: usize, rights: MarkRights) -> bool {
+        let mut free = self.free_pages() as i64 - (order.pages() as i64 - 1);
+        let mut need = mark as i64;
+        if rights.high {
+            need -= need / 2;
+        }
+        if rights.harder {
+            need -= need / 4;
+        }
+        if free <= need + self.lowmem_reserve[classzone] as i64 {
+            return false;
+        }
+        for o in 0..usize::from(order.0) {
+            // Blocks that are too small do not help; the demand halves with each order.
+            free -= (self.nr_free[o].load(Relaxed) << o) as i64;
+            need >>= 1;
+            if free <= need {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Pages of a pageblock with huge pages, which is what `MinFree::ForHugePages` counts in.
+const PAGEBLOCK: u64 = super::buddy::BLOCK_PAGES;
+
+/// Types of pages that may each spill into another's pageblock (`MIGRATE_PCPTYPES`).
+const PCP_TYPES: u64 = 3;
+
+/// `min_free_kbytes` of a machine with `lowmem_pages` in `zones` populated zones, KiB.
+#[must_use]
+pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 {
+    if choices.min_free_kbytes > 0 {
+        return choices.min_free_kbytes;
+    }
+    let formula = (lowmem_pages * 4 * 16).isqrt().clamp(128, 65536);
+    match choices.min_free {
+        MinFree::Formula => formula,
+        MinFree::ForHugePages => {
+            let wanted = PAGEBLOCK * zones * 2 + PAGEBLOCK * zones * PCP_TYPES * PCP_TYPES;
+            formula.max(wanted.min(lowmem_pages / 20) * 4)
+        }
+    }
+}
+
+/// The marks of a zone of `pages` out of `lowmem_pages`.
+#[must_use]
+pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64) -> Marks {
+    let min = min_free_kbytes / 4 * pages / lowmem_pages;
+    Marks { min, low: min + min / 4, high: min + min / 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reference points of spec reclaim, 3.
+    #[test]
+    fn min_free_kbytes_follows_the_square_root_of_memory() {
+        let choices = Choices { min_free: MinFree::Formula, ..Choices::default() };
+        for (gib, kib) in [(1, 4096), (2, 5792), (4, 8192), (8, 11585)] {
+            assert_eq!(min_free_kbytes(&choices, gib << 18, 3), kib, "{gib} GiB");
+        }
+    }
+
+    #[test]
+    fn huge_pages_raise_the_minimum_to_66_mib_on_three_zones() {
+        assert_eq!(min_free_kbytes(&Choices::default(), 8 << 18, 3), 67584);
+        assert_eq!(min_free_kbytes(&Choices::default(), 1 << 18, 3), (1 << 18) / 20 * 4, "a twentieth of memory");
+    }
+}

@@ -1,0 +1,237 @@
+//! Nodes and zones: which frames there are, and how they are divided.
+//!
+//! A zone holds its free lists and its gauges, not its LRU lists: those are the floor above.
+//! Description: spec reclaim, 2, 4.
+
+use super::buddy::{BLOCK_PAGES, Buddy, MAX_ORDERS, MigrateType};
+use super::watermark::Marks;
+use crate::stat::{Gauge, vmstat::Gauges};
+use machine::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use machine::{FrameNumber, LockClass, Machine};
+use serde::{Deserialize, Serialize};
+
+/// What a zone is for; low zones can serve requests that high ones cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneKind {
+    /// The first 16 MiB.
+    Dma,
+    /// Memory under 4 GiB.
+    Dma32,
+    /// The rest.
+    Normal,
+}
+
+impl ZoneKind {
+    /// All kinds, lowest first.
+    pub const ALL: [Self; 3] = [Self::Dma, Self::Dma32, Self::Normal];
+
+    /// As the kernel prints it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dma => "DMA",
+            Self::Dma32 => "DMA32",
+            Self::Normal => "Normal",
+        }
+    }
+}
+
+/// A zone, numbered over all nodes: node 0's zones from the lowest up, then node 1's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneId(pub u8);
+
+/// A memory node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u8);
+
+/// How memory is divided; the section `[memory]` of a machine file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// The nodes, at least one.
+    pub nodes: Vec<NodeLayout>,
+}
+
+/// The zones of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeLayout {
+    /// The zones, lowest first.
+    pub zones: Vec<ZoneLayout>,
+}
+
+/// One zone of a layout.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneLayout {
+    /// Which zone.
+    pub kind: ZoneKind,
+    /// Pages that the allocator manages (present pages without those reserved at boot).
+    pub managed_pages: u64,
+}
+
+impl Layout {
+    /// One node with one Normal zone: what an application's ground has.
+    #[must_use]
+    pub fn flat(pages: u64) -> Self {
+        Self { nodes: vec![NodeLayout { zones: vec![ZoneLayout { kind: ZoneKind::Normal, managed_pages: pages }] }] }
+    }
+
+    /// One node with the zones DMA, DMA32 and Normal; empty ones are left out.
+    #[must_use]
+    pub fn single_node(dma: u64, dma32: u64, normal: u64) -> Self {
+        let zones = ZoneKind::ALL
+            .into_iter()
+            .zip([dma, dma32, normal])
+            .filter(|(_, pages)| *pages > 0)
+            .map(|(kind, managed_pages)| ZoneLayout { kind, managed_pages })
+            .collect();
+        Self { nodes: vec![NodeLayout { zones }] }
+    }
+
+    /// Managed pages of all zones.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
+    }
+
+    /// Frames that a table for this layout has: each zone starts at a multiple of the largest block.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        let round = |pages: u64| pages.next_multiple_of(LARGEST_BLOCK_PAGES);
+        self.nodes.iter().flat_map(|node| &node.zones).map(|zone| round(zone.managed_pages)).sum()
+    }
+}
+
+/// Pages of the largest buddy block.
+pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
+
+/// Marks on a zone that reclaim leaves for reclaim (spec reclaim, 18.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneFlag(u32);
+
+impl ZoneFlag {
+    /// All dirty pages that reclaim saw were congested: waits may sleep.
+    pub const CONGESTED: Self = Self(1 << 0);
+    /// Every page isolated from the tail was dirty and not queued: kswapd may write file pages.
+    pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
+    /// The tail is full of pages under writeback: kswapd stalls when it meets one twice.
+    pub const WRITEBACK: Self = Self(1 << 2);
+    /// Scanned six times over without success: poll lightly.
+    pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
+}
+
+/// A zone.
+pub struct Zone<M: Machine> {
+    /// Its number.
+    pub id: ZoneId,
+    /// Its node.
+    pub node: NodeId,
+    /// What it is for; `kind as usize` is its class-zone index.
+    pub kind: ZoneKind,
+    /// First frame.
+    pub start: FrameNumber,
+    /// Pages that the allocator manages, all from `start` on.
+    pub managed: u64,
+    /// Watermarks, pages.
+    pub marks: Marks,
+    /// Pages kept from requests that could have used the zone of kind `j`.
+    pub lowmem_reserve: [u64; 3],
+    /// Pages that count as not dirtyable: high mark and largest reserve.
+    pub dirty_balance_reserve: u64,
+    /// Page counts.
+    pub gauges: Gauges,
+    /// Free blocks of each order; written under `free`, read racily by watermark checks.
+    pub nr_free: [AtomicU64; MAX_ORDERS],
+    /// The free lists.
+    pub free: M::Lock<Buddy>,
+    /// Migrate type of each pageblock; written under `free`.
+    block_types: Box<[AtomicU8]>,
+    flags: AtomicU32,
+    /// Pages looked at since a page of this zone was last given back to the free lists.
+    pub pages_scanned: AtomicU64,
+}
+
+impl<M: Machine> Zone<M> {
+    pub(super) fn new(machine: &M, id: ZoneId, node: NodeId, layout: &ZoneLayout, start: FrameNumber) -> Self {
+        let blocks = layout.managed_pages.div_ceil(BLOCK_PAGES);
+        Self {
+            id,
+            node,
+            kind: layout.kind,
+            start,
+            managed: layout.managed_pages,
+            marks: Marks::default(),
+            lowmem_reserve: [0; 3],
+            dirty_balance_reserve: 0,
+            gauges: Gauges::default(),
+            nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
+            free: machine.lock(LockClass::Zone, Buddy::default()),
+            block_types: (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect(),
+            flags: AtomicU32::new(0),
+            pages_scanned: AtomicU64::new(0),
+        }
+    }
+
+    /// Free pages, per-CPU lists not counted.
+    #[inline]
+    pub fn free_pages(&self) -> u64 {
+        self.gauges.get(Gauge::NrFreePages)
+    }
+
+    /// Is the frame one that this zone manages?
+    #[inline]
+    pub fn holds(&self, frame: FrameNumber) -> bool {
+        frame.0 >= self.start.0 && u64::from(frame.0 - self.start.0) < self.managed
+    }
+
+    /// The migrate type of the pageblock that holds `frame`.
+    pub fn block_type(&self, frame: FrameNumber) -> MigrateType {
+        MigrateType::ALL[usize::from(self.block_types[self.block_of(frame)].load(Relaxed))]
+    }
+
+    /// Changes the migrate type of the pageblock that holds `frame`; the caller holds `free`.
+    pub(super) fn set_block_type(&self, frame: FrameNumber, kind: MigrateType) {
+        self.block_types[self.block_of(frame)].store(kind as u8, Relaxed);
+    }
+
+    fn block_of(&self, frame: FrameNumber) -> usize {
+        (u64::from(frame.0 - self.start.0) / BLOCK_PAGES) as usize
+    }
+
+    /// Is the mark set?
+    #[inline]
+    pub fn is(&self, flag: ZoneFlag) -> bool {
+        self.flags.load(Relaxed) & flag.0 != 0
+    }
+
+    /// Sets a mark.
+    pub fn set(&self, flag: ZoneFlag) {
+        self.flags.fetch_or(flag.0, Relaxed);
+    }
+
+    /// Clears a mark.
+    pub fn clear(&self, flag: ZoneFlag) {
+        if self.is(flag) {
+            self.flags.fetch_and(!flag.0, Relaxed);
+        }
+    }
+
+    /// A page of the zone went back to the free lists: there is hope again.
+    pub(super) fn note_freed(&self) {
+        self.pages_scanned.store(0, Relaxed);
+        self.clear(ZoneFlag::ALL_UNRECLAIMABLE);
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    /// Its number.
+    pub id: NodeId,
+    /// Its zones, lowest first.
+    pub zones: Vec<ZoneId>,
+    /// For each class zone (highest usable [`ZoneKind`]): the zones to allocate from, in order.
+    pub zonelists: [Vec<ZoneId>; 3],
+}

@@ -1,0 +1,244 @@
+//! Balancing a node: one call of kswapd's work (`balance_pgdat`; spec reclaim, 18.5 and 18.6).
+
+use super::choices::{KswapdCompact, KswapdFloor, KswapdPriority, KswapdTarget};
+use super::kswapd::Request;
+use super::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::compact::Suitability;
+use crate::lru::CLUSTER;
+use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{Func, Machine, Order, Step};
+
+/// What a pass over one zone says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ZonePass {
+    /// Enough was scanned that, had all of it been freed, the zone would be at its high mark.
+    scanned_enough: bool,
+    /// Pages wanted.
+    attempted: u64,
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Brings a node's zones to their high marks; returns what was achieved.
+    pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
+        let _span = self.machine.span(Func::BalancePgdat);
+        self.machine.spend(Step::WorkItem, 1);
+        match self.choices.kswapd_priority {
+            KswapdPriority::RestartAfterCluster => self.balance_with_restarts(task, node, request),
+            KswapdPriority::ByScanVolume => self.balance_by_scan_volume(task, node, request),
+        }
+    }
+
+    /// Is the node balanced for a request: every zone that it can use, or for an order above 0 zones
+    /// that make up a quarter of them?
+    pub(super) fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
+        let (mut managed, mut balanced) = (0, 0);
+        for (index, zone) in self.zones_up_to(node, request.classzone) {
+            managed += zone.managed;
+            // A zone that cannot be helped must not keep kswapd awake.
+            if Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, index) {
+                balanced += zone.managed;
+            } else if request.order == Order::ZERO {
+                return false;
+            }
+        }
+        request.order == Order::ZERO || balanced >= managed / 4
+    }
+
+    fn zones_up_to(&self, node: NodeId, classzone: usize) -> impl DoubleEndedIterator<Item = (usize, &Zone<M>)> {
+        self.nodes[usize::from(node.0)]
+            .zones
+            .iter()
+            .map(|id| self.zone(*id))
+            .map(|zone| (zone.kind as usize, zone))
+            .filter(move |(kind, _)| *kind <= classzone)
+    }
+
+    fn floor(&self) -> u32 {
+        match self.choices.kswapd_floor {
+            KswapdFloor::Zero => 0,
+            KswapdFloor::One => 1,
+        }
+    }
+
+    /// The highest zone that needs work; zones seen on the way are aged a little.
+    fn highest_unbalanced(&self, node: NodeId, control: &ScanControl) -> Option<usize> {
+        for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
+            if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
+                continue;
+            }
+            self.age_active_anon(zone, control);
+            // Class zone 0: the reserve is not looked at.
+            if !self.is_zone_balanced(zone, control.order, 0, 0) {
+                return Some(kind);
+            }
+            zone.clear(ZoneFlag::CONGESTED);
+            zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
+        }
+        None
+    }
+
+    fn reclaimable_up_to(&self, node: NodeId, classzone: usize) -> u64 {
+        self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
+    }
+
+    /// Shrinks one zone, if it needs it.
+    fn kswapd_shrink_zone(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        control: &mut ScanControl,
+        classzone: usize,
+        lru_pages: u64,
+    ) -> ZonePass {
+        let high = zone.marks.high.max(CLUSTER);
+        control.to_reclaim_pages = match self.choices.kswapd_target {
+            KswapdTarget::Unbounded => u64::MAX,
+            KswapdTarget::HighWatermark => high,
+        };
+        // If compaction can do the rest, order-0 pages are what is wanted.
+        let can_compact = control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
+        let order = if can_compact { Order::ZERO } else { control.order };
+        if self.is_zone_balanced(zone, order, self.balance_gap(zone), classzone) {
+            return ZonePass { scanned_enough: true, attempted: 0 };
+        }
+        control.scanned = 0;
+        self.shrink_zone(task, zone, control);
+        task.slab_pages_freed = 0;
+        let dropped = self.shrink_slab(task, control.scanned, lru_pages);
+        control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
+        if dropped == 0 && self.is_hopeless(zone) {
+            zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
+        }
+        zone.clear(ZoneFlag::WRITEBACK);
+        if !Self::is_marked_hopeless(zone) && self.is_zone_balanced(zone, order, 0, classzone) {
+            zone.clear(ZoneFlag::CONGESTED);
+            zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
+        }
+        ZonePass { scanned_enough: control.scanned >= high, attempted: high }
+    }
+
+    /// 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
+    fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
+        let mut request = request;
+        loop {
+            self.stat.count(Event::Pageoutrun, 1);
+            let mut control = ScanControl::kswapd(request.order);
+            let mut is_balanced = false;
+            let mut end = 0;
+            for priority in (self.floor()..=DEF_PRIORITY).rev() {
+                control.priority = priority;
+                let Some(highest) = self.highest_unbalanced(node, &control) else {
+                    is_balanced = true;
+                    break;
+                };
+                end = highest;
+                request.classzone = end;
+                let lru_pages = self.reclaimable_up_to(node, end);
+                for (kind, zone) in self.zones_up_to(node, highest) {
+                    if Self::is_marked_hopeless(zone) && priority != DEF_PRIORITY {
+                        continue;
+                    }
+                    self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
+                    if Self::is_marked_hopeless(zone) && end == kind && end > 0 {
+                        end -= 1;
+                    }
+                }
+                self.wake_reserve_waiters(node);
+                if self.is_node_balanced(node, request) {
+                    is_balanced = true;
+                    break;
+                }
+                if priority < DEF_PRIORITY - 2 {
+                    control.may_writepage = true;
+                }
+                if control.reclaimed >= CLUSTER || self.machine.is_killed() {
+                    break;
+                }
+            }
+            if is_balanced || self.machine.is_killed() {
+                if request.order > Order::ZERO && self.choices.kswapd_compact == KswapdCompact::AfterBalance {
+                    self.compact_node_if_needed(node, request.order, end);
+                }
+                return Request { order: request.order, classzone: end };
+            }
+            self.machine.relax();
+            if control.reclaimed < CLUSTER {
+                // Give up on the order, but not on order 0.
+                request.order = Order::ZERO;
+            }
+        }
+    }
+
+    /// Later: one descent, a step when a pass scanned too little to reach the marks or freed nothing.
+    fn balance_by_scan_volume(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
+        self.stat.count(Event::Pageoutrun, 1);
+        let mut request = request;
+        let mut control = ScanControl::kswapd(request.order);
+        let mut end = 0;
+        loop {
+            let mut attempted = 0;
+            let mut raise = true;
+            let mut needs_compaction = request.order > Order::ZERO;
+            control.reclaimed = 0;
+            let Some(highest) = self.highest_unbalanced(node, &control) else { break };
+            end = highest;
+            request.classzone = end;
+            let lru_pages = self.reclaimable_up_to(node, end);
+            needs_compaction &= !self.has_block(node, request.order, end);
+            for (_, zone) in self.zones_up_to(node, end) {
+                if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
+                    continue;
+                }
+                let pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
+                attempted += pass.attempted;
+                raise &= !pass.scanned_enough;
+            }
+            self.wake_reserve_waiters(node);
+            if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {
+                request.order = Order::ZERO;
+                control.order = Order::ZERO;
+            }
+            if self.machine.is_killed() {
+                break;
+            }
+            if needs_compaction && control.reclaimed > attempted {
+                self.compact_node_if_needed(node, control.order, end);
+            }
+            self.machine.relax();
+            if raise || control.reclaimed == 0 {
+                if control.priority <= self.floor() {
+                    break;
+                }
+                control.priority -= 1;
+            }
+            if self.is_node_balanced(node, request) {
+                break;
+            }
+        }
+        Request { order: request.order, classzone: end }
+    }
+
+    /// Does some zone have a block of the order above its low mark?
+    fn has_block(&self, node: NodeId, order: Order, classzone: usize) -> bool {
+        self.zones_up_to(node, classzone)
+            .any(|(_, zone)| zone.is_above(zone.marks.low, order, classzone, MarkRights::default()))
+    }
+
+    /// Compacts the node's zones in the background, unless a block of the order is there.
+    fn compact_node_if_needed(&self, node: NodeId, order: Order, classzone: usize) {
+        if order == Order::ZERO || self.has_block(node, order, classzone) {
+            return;
+        }
+        for (_, zone) in self.zones_up_to(node, usize::MAX) {
+            if !self.is_deferred(zone, order) && self.suitable(zone, order) == Suitability::Continue {
+                let _span = self.machine.span(Func::CompactZone);
+                self.machine.spend(Step::WorkItem, 1);
+            }
+            if zone.is_above(zone.marks.low, order, 0, MarkRights::default()) {
+                self.note_success(zone, order);
+            }
+        }
+    }
+}

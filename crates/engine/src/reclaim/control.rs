@@ -1,0 +1,52 @@
+//! What one reclaim is allowed to do, and what it has done (`struct scan_control`).
+
+use super::DEF_PRIORITY;
+use crate::memory::Gfp;
+use machine::Order;
+
+/// One reclaim.
+#[derive(Clone, Debug)]
+pub struct ScanControl {
+    /// On whose behalf.
+    pub gfp: Gfp,
+    /// Order of the request.
+    pub order: Order,
+    /// How much of each list: `size >> priority`.
+    pub priority: u32,
+    /// May pages be written?
+    pub may_writepage: bool,
+    /// May anonymous pages go to swap?
+    pub may_swap: bool,
+    /// Pages wanted.
+    pub to_reclaim_pages: u64,
+    /// Pages looked at; mapped and swap-cache pages count twice.
+    pub scanned: u64,
+    /// Pages freed.
+    pub reclaimed: u64,
+    /// Is it kswapd's?
+    pub is_kswapd: bool,
+}
+
+impl ScanControl {
+    /// Kswapd's, for a request of `order`.
+    #[must_use]
+    pub fn kswapd(order: Order) -> Self {
+        Self {
+            gfp: Gfp::KERNEL,
+            order,
+            priority: DEF_PRIORITY,
+            may_writepage: true,
+            may_swap: true,
+            to_reclaim_pages: u64::MAX,
+            scanned: 0,
+            reclaimed: 0,
+            is_kswapd: true,
+        }
+    }
+
+    /// An allocating task's.
+    #[must_use]
+    pub fn direct(gfp: Gfp, order: Order) -> Self {
+        Self { gfp, to_reclaim_pages: crate::lru::CLUSTER, is_kswapd: false, ..Self::kswapd(order) }
+    }
+}

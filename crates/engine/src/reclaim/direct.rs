@@ -1,0 +1,111 @@
+//! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; spec reclaim, 17).
+
+use super::choices::{DirectNap, MinScanPriority};
+use super::shrink_lruvec::{COSTLY_ORDER, STALL};
+use super::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::compact::Suitability;
+use crate::lru::CLUSTER;
+use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{Func, Machine, Order};
+
+impl<M: Machine> Reclaim<M> {
+    /// Reclaims from the zones of a zonelist until a cluster was freed. Returns the pages freed; 1 when
+    /// none was but trying again is worth it; 0 when it is not.
+    pub(crate) fn try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], order: Order, gfp: Gfp) -> u64 {
+        let node = self.zone(zonelist[0]).node;
+        if self.throttle_direct_reclaim(task, node, gfp) {
+            return 1;
+        }
+        let _span = self.machine.span(Func::DirectReclaim);
+        self.stat.count(Event::Allocstall, 1);
+        let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
+        let mut control = ScanControl::direct(gfp, order);
+        let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
+        task.may_use_reserve = had_reserve;
+        self.release_orphans();
+        freed
+    }
+
+    fn do_try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> u64 {
+        let threshold = control.to_reclaim_pages + control.to_reclaim_pages / 2;
+        let mut total_scanned = 0;
+        let mut aborted = false;
+        let mut floor = match self.choices.min_scan_priority {
+            MinScanPriority::Zero => 0,
+            MinScanPriority::OneUntilStuck => 1,
+        };
+        let mut priority = DEF_PRIORITY as i64;
+        loop {
+            while priority >= floor {
+                control.priority = priority as u32;
+                control.scanned = 0;
+                aborted |= self.shrink_zones(task, zonelist, control);
+                let lru_pages = zonelist.iter().map(|id| self.reclaimable_pages(self.zone(*id))).sum();
+                task.slab_pages_freed = 0;
+                self.shrink_slab(task, control.scanned, lru_pages);
+                control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
+                total_scanned += control.scanned;
+                if control.reclaimed >= control.to_reclaim_pages || self.machine.is_killed() {
+                    return control.reclaimed.max(u64::from(self.machine.is_killed()));
+                }
+                if control.priority < DEF_PRIORITY - 2 {
+                    control.may_writepage = true;
+                }
+                if total_scanned > threshold {
+                    self.wake_flushers(total_scanned);
+                    control.may_writepage = true;
+                }
+                if self.choices.direct_nap == DirectNap::WaitIffCongested
+                    && control.scanned > 0
+                    && control.priority < DEF_PRIORITY - 2
+                {
+                    self.wait_iff_congested(self.zone(zonelist[0]), STALL);
+                }
+                priority -= 1;
+            }
+            if control.reclaimed > 0 {
+                return control.reclaimed;
+            }
+            if aborted || !zonelist.iter().all(|id| Self::is_marked_hopeless(self.zone(*id))) {
+                return 1;
+            }
+            if floor == 0 {
+                return 0;
+            }
+            // The allocator is about to report that memory is exhausted: one pass at priority 0.
+            floor = 0;
+            priority = 0;
+        }
+    }
+
+    /// One pass over the zones; returns whether some were left out because compaction can go ahead.
+    fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> bool {
+        let mut aborted = false;
+        for id in zonelist {
+            let zone = self.zone(*id);
+            if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
+                continue;
+            }
+            if control.order > COSTLY_ORDER && self.is_compaction_ready(zone, control.order) {
+                aborted = true;
+                continue;
+            }
+            self.shrink_zone(task, zone, control);
+        }
+        aborted
+    }
+
+    /// Has the zone enough free for compaction to work with (spec reclaim, 24)?
+    fn is_compaction_ready(&self, zone: &Zone<M>, order: Order) -> bool {
+        let mark = zone.marks.high + self.balance_gap(zone) + 2 * order.pages();
+        let is_ok = zone.is_above(mark, Order::ZERO, 0, MarkRights::default());
+        if self.is_deferred(zone, order) {
+            return is_ok;
+        }
+        is_ok && self.suitable(zone, order) != Suitability::Skipped
+    }
+}
+
+const _: () = assert!(CLUSTER == 32, "direct reclaim's target is one cluster");

@@ -1,0 +1,148 @@
+//! Kswapd: a node's reclaim task, and how it sleeps and is woken (spec reclaim, 18.1 to 18.3, ≥33).
+
+use super::Reclaim;
+use crate::memory::{MarkRights, NodeId, Zone};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use machine::{Func, Machine, Nanos, Order};
+
+/// How long kswapd naps to see whether balance lasts, before it sleeps for good.
+const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
+
+/// The class zone that every request can use: kswapd's when nobody said otherwise.
+const ANY_CLASSZONE: u32 = 2;
+
+/// What a node's kswapd and its callers share.
+pub(super) struct NodeState<M: Machine> {
+    /// Kswapd sleeps here.
+    pub kswapd_wait: M::WaitQueue,
+    /// Is it asleep there? Only then is waking worth a look at the marks.
+    is_sleeping: AtomicBool,
+    /// The highest order asked for since kswapd last looked.
+    max_order: AtomicU32,
+    /// The lowest class zone that came with it.
+    classzone: AtomicU32,
+    /// Direct reclaimers wait here for the reserve to be filled.
+    pub reserve_wait: M::WaitQueue,
+    /// How many do.
+    pub waiters: AtomicU32,
+}
+
+impl<M: Machine> NodeState<M> {
+    pub fn new(machine: &M) -> Self {
+        Self {
+            kswapd_wait: machine.wait_queue(),
+            is_sleeping: AtomicBool::new(false),
+            max_order: AtomicU32::new(0),
+            classzone: AtomicU32::new(ANY_CLASSZONE),
+            reserve_wait: machine.wait_queue(),
+            waiters: AtomicU32::new(0),
+        }
+    }
+
+    fn request(&self) -> Request {
+        Request { order: Order(self.max_order.load(Relaxed) as u8), classzone: self.classzone.load(Relaxed) as usize }
+    }
+
+    fn take_request(&self) -> Request {
+        Request {
+            order: Order(self.max_order.swap(0, Relaxed) as u8),
+            classzone: self.classzone.swap(ANY_CLASSZONE, Relaxed) as usize,
+        }
+    }
+}
+
+/// What kswapd works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub order: Order,
+    pub classzone: usize,
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// The life of a node's kswapd; returns when its task is killed.
+    pub fn run_kswapd(&self, node: NodeId) {
+        let _span = self.machine.span(Func::Kswapd);
+        let mut task = Task::kswapd();
+        let state = self.node_state(node);
+        let any = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
+        let mut wanted = any;
+        let mut balanced = any;
+        while !self.machine.is_killed() {
+            let mut new = any;
+            // Look for a new request only if the last one was met: a failed one is not tried again
+            // just because it was not met.
+            if balanced.classzone >= wanted.classzone && balanced.order == wanted.order {
+                new = state.take_request();
+            }
+            if wanted.order < new.order || wanted.classzone > new.classzone {
+                wanted = new;
+            } else {
+                self.kswapd_try_to_sleep(node, balanced);
+                wanted = state.request();
+                let _ = state.take_request();
+            }
+            if self.machine.is_killed() {
+                return;
+            }
+            balanced = self.balance_node(&mut task, node, wanted);
+            self.release_orphans();
+        }
+    }
+
+    /// Sleeps until woken, if a nap of 100 ms shows that balance lasts.
+    fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
+        let state = self.node_state(node);
+        let mut ticket = self.machine.ticket(&state.kswapd_wait);
+        state.is_sleeping.store(true, Relaxed);
+        let mut time_left = Nanos(0);
+        if self.may_sleep(node, time_left, balanced) {
+            let deadline = self.machine.now() + TRIAL_SLEEP;
+            time_left = self.machine.sleep(&state.kswapd_wait, ticket, Some(deadline));
+            ticket = self.machine.ticket(&state.kswapd_wait);
+        }
+        if self.may_sleep(node, time_left, balanced) {
+            self.machine.sleep(&state.kswapd_wait, ticket, None);
+        } else if time_left > Nanos(0) {
+            self.stat.count(Event::KswapdLowWmarkHitQuickly, 1);
+        } else {
+            self.stat.count(Event::KswapdHighWmarkHitQuickly, 1);
+        }
+        state.is_sleeping.store(false, Relaxed);
+    }
+
+    fn may_sleep(&self, node: NodeId, time_left: Nanos, balanced: Request) -> bool {
+        if time_left > Nanos(0) || self.machine.is_killed() {
+            return false;
+        }
+        let state = self.node_state(node);
+        // Nobody may be left waiting for a kswapd that sleeps.
+        if state.waiters.load(Relaxed) > 0 {
+            self.machine.wake(&state.reserve_wait);
+            return false;
+        }
+        self.is_node_balanced(node, balanced)
+    }
+
+    /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps.
+    pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
+        let state = self.node_state(zone.node);
+        if state.max_order.load(Relaxed) < u32::from(order.0) {
+            state.max_order.store(u32::from(order.0), Relaxed);
+            state.classzone.fetch_min(classzone as u32, Relaxed);
+        }
+        if !state.is_sleeping.load(Relaxed) || zone.is_above(zone.marks.low, order, 0, MarkRights::default()) {
+            return;
+        }
+        self.machine.wake(&state.kswapd_wait);
+    }
+
+    /// Lets waiting direct reclaimers go when the reserve is filled again.
+    pub(super) fn wake_reserve_waiters(&self, node: NodeId) {
+        let state = self.node_state(node);
+        if state.waiters.load(Relaxed) > 0 && self.is_reserve_ok(node) {
+            self.machine.wake(&state.reserve_wait);
+        }
+    }
+}

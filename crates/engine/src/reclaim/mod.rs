@@ -1,0 +1,94 @@
+//! Reclaim: making memory free.
+//!
+//! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background, an allocating task ([`direct`]) when
+//! that is not enough. Both shrink a zone ([`shrink_lruvec`]) by as much of each list as [`scan_count`]
+//! says, in clusters of 32, and decide the fate of each page ([`shrink_pages`]); object caches are shrunk
+//! in proportion ([`shrink_slab`]). *Called by* `allocate`, and as kswapd's task. *Locks*: the page lock
+//! by try only; `lru` for each cluster, never while a page is looked at. *Description*: spec reclaim,
+//! 10 to 14, 17 to 19, 22, 24.
+//!
+//! Next: [`crate::allocate`].
+
+pub mod balance;
+pub mod choices;
+pub mod control;
+pub mod direct;
+pub mod kswapd;
+pub mod scan_count;
+pub mod shrink_active;
+pub mod shrink_lruvec;
+pub mod shrink_pages;
+pub mod shrink_slab;
+pub mod throttle;
+
+pub use choices::Choices;
+pub use control::ScanControl;
+
+use crate::compact::Compact;
+use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag};
+use crate::stat::Gauge;
+use kswapd::NodeState;
+use machine::atomic::Ordering::Relaxed;
+use machine::{Machine, Order, Step};
+use std::ops::Deref;
+
+/// The gentlest priority: 1/4096 of each list.
+pub const DEF_PRIORITY: u32 = 12;
+
+/// The balance gap is this part of a zone.
+const BALANCE_GAP_RATIO: u64 = 100;
+
+/// The floor of reclaim.
+pub struct Reclaim<M: Machine> {
+    compact: Compact<M>,
+    /// The section `[reclaim]` of the kernel file.
+    pub choices: Choices,
+    node_states: Vec<NodeState<M>>,
+}
+
+impl<M: Machine> Deref for Reclaim<M> {
+    type Target = Compact<M>;
+    #[inline]
+    fn deref(&self) -> &Compact<M> {
+        &self.compact
+    }
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Nobody reclaims yet.
+    pub fn new(compact: Compact<M>, choices: Choices) -> Self {
+        let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
+        Self { compact, choices, node_states }
+    }
+
+    fn node_state(&self, node: NodeId) -> &NodeState<M> {
+        &self.node_states[usize::from(node.0)]
+    }
+
+    /// Is a mark above which the zone counts as balanced reached: high and `gap`, with a block of the
+    /// order, or compaction able to make one?
+    fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
+        self.machine.spend(Step::WatermarkCheck, 1);
+        zone.is_above(zone.marks.high + gap, order, classzone, MarkRights::default())
+            && (order == Order::ZERO || self.suitable(zone, order) != crate::compact::Suitability::Skipped)
+    }
+
+    /// A little more than high, so that low zones do not stand still while high ones are filled.
+    fn balance_gap(&self, zone: &Zone<M>) -> u64 {
+        zone.marks.low.min(zone.managed.div_ceil(BALANCE_GAP_RATIO))
+    }
+
+    /// Has the zone been scanned six times over without a page going back to its free lists?
+    fn is_hopeless(&self, zone: &Zone<M>) -> bool {
+        zone.pages_scanned.load(Relaxed) >= 6 * self.reclaimable_pages(zone)
+    }
+
+    fn is_marked_hopeless(zone: &Zone<M>) -> bool {
+        zone.is(ZoneFlag::ALL_UNRECLAIMABLE)
+    }
+
+    /// Pages under writeback, all zones.
+    fn writeback_pages(&self) -> u64 {
+        self.gauge(Gauge::NrWriteback)
+    }
+}

@@ -1,0 +1,83 @@
+//! How much of each list of a zone to scan (`get_scan_count`; spec reclaim, 10.2, 310 and later).
+
+use super::choices::AtPriorityZero;
+use super::{Reclaim, ScanControl};
+use crate::lru::{CLUSTER, Family, ListKind};
+use crate::memory::Zone;
+use machine::{Func, Lock, Machine, Step};
+
+/// Pages to scan, by [`ListKind`].
+pub type Targets = [u64; ListKind::ALL.len()];
+
+/// How scanning is divided between the families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Balance {
+    /// Both in full.
+    Equal,
+    /// Only one.
+    Only(Family),
+    /// By what scanning each brought lately: anonymous and file parts, and their sum.
+    Fraction { anon: u64, file: u64, denominator: u64 },
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Pages of each list to scan at the control's priority.
+    pub(super) fn scan_count(&self, zone: &Zone<M>, control: &ScanControl) -> Targets {
+        let _span = self.machine.span(Func::GetScanCount);
+        self.machine.spend(Step::ScanCount, 1);
+        let balance = self.scan_balance(zone, control);
+        let force = control.is_kswapd && Self::is_marked_hopeless(zone);
+        ListKind::ALL.map(|kind| {
+            let pages = self.list_pages(zone, kind);
+            let mut scan = pages >> control.priority;
+            if scan == 0 && force {
+                scan = pages.min(CLUSTER);
+            }
+            match balance {
+                Balance::Equal => scan,
+                Balance::Only(family) if family == kind.family() => scan,
+                Balance::Only(_) => 0,
+                Balance::Fraction { anon, file, denominator } => {
+                    let part = if kind.family() == Family::Anon { anon } else { file };
+                    (u128::from(scan) * u128::from(part) / u128::from(denominator)) as u64
+                }
+            }
+        })
+    }
+
+    fn scan_balance(&self, zone: &Zone<M>, control: &ScanControl) -> Balance {
+        let swappiness = self.choices.swappiness;
+        if !control.may_swap || self.swap.free_slots() == 0 {
+            return Balance::Only(Family::File);
+        }
+        if control.priority == 0 && swappiness > 0 && self.choices.at_priority_zero == AtPriorityZero::Equal {
+            return Balance::Equal;
+        }
+        let family_pages =
+            |family: Family| self.list_pages(zone, family.inactive()) + self.list_pages(zone, family.active());
+        let file = family_pages(Family::File);
+        // Without file pages the zone thrashes on the few that are left.
+        if file + zone.free_pages() <= zone.marks.high {
+            return Balance::Only(Family::Anon);
+        }
+        // Enough inactive file pages: leave anonymous ones alone.
+        if !self.is_inactive_low(zone, Family::File) {
+            return Balance::Only(Family::File);
+        }
+        let mut lruvec = self.lruvec(zone).lock();
+        for (family, pages) in [(Family::Anon, family_pages(Family::Anon)), (Family::File, file)] {
+            let family = family as usize;
+            if lruvec.recent_scanned[family] > pages / 4 {
+                lruvec.recent_scanned[family] /= 2;
+                lruvec.recent_rotated[family] /= 2;
+            }
+        }
+        let part = |weight: u64, family: Family| {
+            let family = family as usize;
+            weight * (lruvec.recent_scanned[family] + 1) / (lruvec.recent_rotated[family] + 1)
+        };
+        let anon = part(swappiness, Family::Anon);
+        let file = part(200 - swappiness.min(200), Family::File);
+        Balance::Fraction { anon, file, denominator: anon + file + 1 }
+    }
+}

@@ -1,0 +1,237 @@
+//! Shrinking one zone: clusters of each list in turn until the targets, or enough pages, are reached
+//! (spec reclaim, 12, 14, 24).
+
+use super::choices::{DirtyAccounting, EarlyExit, ListStall, ZoneWriteback};
+use super::scan_count::Targets;
+use super::shrink_pages::ListCounts;
+use super::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::compact::Suitability;
+use crate::lru::{CLUSTER, Family, ListKind, Recent};
+use crate::memory::{Zone, ZoneFlag};
+use crate::stat::ZoneEvent;
+use crate::task::Task;
+use machine::{Func, Machine, Nanos, Order};
+
+/// How long reclaim sleeps when it has to.
+pub(super) const STALL: Nanos = Nanos::from_millis(100);
+
+/// Orders above this are costly: nothing is promised for them.
+pub const COSTLY_ORDER: Order = Order(3);
+
+impl<M: Machine> Reclaim<M> {
+    /// Reclaims from one zone; again while compaction needs more (`shrink_zone`).
+    pub(super) fn shrink_zone(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
+        let _span = self.machine.span(Func::ShrinkZone);
+        loop {
+            let (scanned, reclaimed) = (control.scanned, control.reclaimed);
+            self.shrink_lruvec(task, zone, control);
+            let round = (control.scanned - scanned, control.reclaimed - reclaimed);
+            if self.machine.is_killed() || !self.should_continue(zone, control, round) {
+                return;
+            }
+        }
+    }
+
+    fn shrink_lruvec(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
+        let _span = self.machine.span(Func::ShrinkLruvec);
+        let original = self.scan_count(zone, control);
+        let mut left = original;
+        let mut adjusted = false;
+        let mut freed = 0;
+        // What is left of the active anonymous list alone does not keep the scan going.
+        let goes_on = |left: &Targets| {
+            [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile].iter().any(|k| left[*k as usize] > 0)
+        };
+        while goes_on(&left) && !self.machine.is_killed() {
+            for kind in ListKind::ALL {
+                let pages = left[kind as usize].min(CLUSTER);
+                if pages > 0 {
+                    left[kind as usize] -= pages;
+                    freed += self.shrink_list(task, zone, kind, pages, control);
+                }
+            }
+            self.machine.relax();
+            if freed < control.to_reclaim_pages || adjusted {
+                continue;
+            }
+            match self.choices.early_exit {
+                EarlyExit::BelowDefaultPriority if control.priority < DEF_PRIORITY => break,
+                EarlyExit::BelowDefaultPriority => {}
+                EarlyExit::Proportional if !control.is_kswapd => break,
+                EarlyExit::Proportional => {
+                    trim_in_proportion(&original, &mut left);
+                    adjusted = true;
+                }
+            }
+        }
+        control.reclaimed += freed;
+        self.age_active_anon(zone, control);
+        self.throttle_vm_writeout(control.gfp);
+    }
+
+    fn shrink_list(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        kind: ListKind,
+        pages: u64,
+        control: &mut ScanControl,
+    ) -> u64 {
+        if kind.is_active() {
+            if self.is_inactive_low(zone, kind.family()) {
+                self.shrink_active(zone, kind, pages);
+            }
+            return 0;
+        }
+        self.shrink_inactive(task, zone, kind.family(), pages, control)
+    }
+
+    /// Reclaims one cluster of an inactive list; returns the pages freed (`shrink_inactive_list`).
+    fn shrink_inactive(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        family: Family,
+        pages: u64,
+        control: &mut ScanControl,
+    ) -> u64 {
+        let _span = self.machine.span(Func::ShrinkInactiveList);
+        while !control.is_kswapd && self.are_too_many_isolated(zone, family, control) {
+            self.congestion_wait(STALL);
+            if self.machine.is_killed() {
+                return CLUSTER;
+            }
+        }
+        self.drain_local();
+        let (taken, scanned) = self.isolate(zone, family.inactive(), pages);
+        let (scan_event, steal_event) = if control.is_kswapd {
+            (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)
+        } else {
+            (ZoneEvent::PgscanDirect, ZoneEvent::PgstealDirect)
+        };
+        self.stat.count_zone(scan_event, zone.kind as usize, scanned);
+        if taken.is_empty() {
+            return 0;
+        }
+        let mut counts = ListCounts::default();
+        let survivors = self.shrink_pages(task, zone, &taken, control, &mut counts);
+        let freed = (taken.len() - survivors.len()) as u64;
+        self.stat.count_zone(steal_event, zone.kind as usize, freed);
+        let recent = Recent { scanned: taken.len() as u64, rotated: 0, counts_active: true };
+        self.putback(zone, family, &survivors, recent);
+        self.end_isolation(zone, family, taken.len() as u64);
+        self.stall_after_list(zone, control, &counts, taken.len() as u64);
+        freed
+    }
+
+    /// Would so many pages in the hands of reclaimers make a list look empty to others?
+    fn are_too_many_isolated(&self, zone: &Zone<M>, family: Family, control: &ScanControl) -> bool {
+        let inactive = self.list_pages(zone, family.inactive());
+        // Callers that may not enter the file system get more room, or they would wait for those
+        // that wait for them.
+        let limit = if control.gfp.io && control.gfp.fs { inactive / 8 } else { inactive };
+        self.isolated_pages(zone, family) > limit
+    }
+
+    /// Marks the zone by what the list was like, and waits accordingly (spec reclaim, 12.3).
+    fn stall_after_list(&self, zone: &Zone<M>, control: &ScanControl, counts: &ListCounts, taken: u64) {
+        let scaled = taken >> (DEF_PRIORITY - control.priority.min(DEF_PRIORITY));
+        if self.choices.dirty_accounting == DirtyAccounting::OnSight {
+            let is_full = match self.choices.zone_writeback {
+                ZoneWriteback::ScaledByPriority => counts.writeback >= scaled,
+                ZoneWriteback::All => counts.writeback == taken,
+            };
+            if counts.writeback > 0 && is_full {
+                zone.set(ZoneFlag::WRITEBACK);
+            }
+            if counts.unqueued_dirty == taken {
+                zone.set(ZoneFlag::TAIL_LRU_DIRTY);
+            }
+        }
+        if counts.dirty > 0 && counts.dirty == counts.congested {
+            zone.set(ZoneFlag::CONGESTED);
+        }
+        match self.choices.list_stall {
+            ListStall::WhenWriteback => {
+                if counts.writeback > 0 && counts.writeback >= scaled {
+                    self.wait_iff_congested(zone, STALL);
+                }
+            }
+            ListStall::WhenDirtyUnqueued => {
+                if counts.unqueued_dirty == taken || counts.immediate > 0 {
+                    self.congestion_wait(STALL);
+                }
+                if !control.is_kswapd {
+                    self.wait_iff_congested(zone, STALL);
+                }
+            }
+            ListStall::Never => {}
+        }
+    }
+
+    /// Does compaction need more free pages from this zone (spec reclaim, 24)? `round` is what the
+    /// last round scanned and reclaimed.
+    fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: (u64, u64)) -> bool {
+        let order = control.order;
+        let is_active = order > Order::ZERO && (order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2);
+        if !is_active {
+            return false;
+        }
+        let (scanned, reclaimed) = round;
+        if if control.gfp.repeat { reclaimed == 0 && scanned == 0 } else { reclaimed == 0 } {
+            return false;
+        }
+        let needed = 2 * order.pages();
+        let mut inactive = self.list_pages(zone, ListKind::InactiveFile);
+        if self.swap.free_slots() > 0 {
+            inactive += self.list_pages(zone, ListKind::InactiveAnon);
+        }
+        if control.reclaimed < needed && inactive > needed {
+            return true;
+        }
+        self.suitable(zone, order) == Suitability::Skipped
+    }
+}
+
+/// Enough was freed: stop with the family that has less left, and trim the other so that both were
+/// scanned in the same proportion (spec reclaim, 14.4).
+fn trim_in_proportion(original: &Targets, left: &mut Targets) {
+    let sum =
+        |targets: &Targets, family: Family| targets[family.inactive() as usize] + targets[family.active() as usize];
+    let (small, large) = if sum(left, Family::File) > sum(left, Family::Anon) {
+        (Family::Anon, Family::File)
+    } else {
+        (Family::File, Family::Anon)
+    };
+    let percent_left = sum(left, small) * 100 / (sum(original, small) + 1);
+    for kind in [small.inactive(), small.active()] {
+        left[kind as usize] = 0;
+    }
+    for kind in [large.inactive(), large.active()] {
+        let kind = kind as usize;
+        let done = original[kind] - left[kind];
+        left[kind] = (original[kind] * (100 - percent_left) / 100).saturating_sub(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trimming_leaves_the_larger_family_scanned_as_far_as_the_smaller() {
+        // Anonymous: 100 of 400 scanned, 300 left; file: 100 of 1000 scanned, 900 left.
+        let original = [400, 0, 1000, 0];
+        let mut left = [300, 0, 900, 0];
+        trim_in_proportion(&original, &mut left);
+        // 74 % of the smaller is left (of 401), so 26 % of the larger is to be scanned, 100 of it done.
+        assert_eq!(left, [0, 0, 160, 0]);
+    }
+
+    #[test]
+    fn trimming_ends_the_scan_when_the_smaller_family_had_no_target() {
+        let mut left = [0, 0, 900, 50];
+        trim_in_proportion(&[0, 0, 1000, 60], &mut left);
+        assert_eq!(left, [0, 0, 900, 50], "0 % of nothing is left: the larger is scanned in full");
+    }
+}

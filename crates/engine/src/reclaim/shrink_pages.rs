@@ -1,0 +1,437 @@
+//! The fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
+//!
+//! Each step first decides ([`check_references`], [`check_writeback`], [`check_dirty`]: pure functions)
+//! and then acts. The page lock is only tried. Description: spec reclaim, 13 (≥36).
+
+use super::choices::{DirtyAccounting, PageoutTrigger, WritebackMet};
+use super::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::lru::Isolated;
+use crate::mapping::writeback::WritePage;
+use crate::mapping::{File, Mapping, Region};
+use crate::memory::{Flags, Owner, Warmth, Zone, ZoneFlag};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
+use std::sync::Arc;
+
+/// What the pages of one list were like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListCounts {
+    /// Dirty pages.
+    pub dirty: u64,
+    /// Dirty file pages that no writer has queued.
+    pub unqueued_dirty: u64,
+    /// Pages whose device is congested, or that were met under writeback before.
+    pub congested: u64,
+    /// Pages under writeback.
+    pub writeback: u64,
+    /// Pages under writeback that kswapd met for the second time.
+    pub immediate: u64,
+}
+
+/// Owners looked up last: the pages of one list mostly have the same.
+pub struct Owners<M: Machine> {
+    file: Option<Arc<File<M>>>,
+    region: Option<Arc<Region<M>>>,
+}
+
+impl<M: Machine> Default for Owners<M> {
+    fn default() -> Self {
+        Self { file: None, region: None }
+    }
+}
+
+impl<M: Machine> Owners<M> {
+    /// The file that a page belongs to.
+    pub fn file_of(&mut self, mapping: &Mapping<M>, frame: FrameNumber) -> Option<&Arc<File<M>>> {
+        let Owner::File(id) = mapping.frames[frame].owner() else { return None };
+        if self.file.as_ref().is_none_or(|file| file.id != id) {
+            self.file = mapping.file(id);
+        }
+        self.file.as_ref()
+    }
+
+    /// The region that a page belongs to.
+    pub fn region_of(&mut self, mapping: &Mapping<M>, frame: FrameNumber) -> Option<&Region<M>> {
+        let Owner::Region(id) = mapping.frames[frame].owner() else { return None };
+        if self.region.as_ref().is_none_or(|region| region.id != id) {
+            self.region = mapping.region(id);
+        }
+        self.region.as_deref()
+    }
+}
+
+/// What recent use says of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum References {
+    /// In use: to the active list.
+    Activate,
+    /// Used once: one more round.
+    Keep,
+    /// Not used.
+    Reclaim,
+    /// Used once through its file: free it if it is clean, leave it to the flusher otherwise.
+    ReclaimClean,
+}
+
+/// Judges a page by the mappings that touched it and by whether it was marked referenced.
+#[must_use]
+pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bool) -> References {
+    match (mappings_touched, was_referenced, is_anon) {
+        (1.., _, true) | (2.., _, false) | (1, true, false) => References::Activate,
+        (1, false, false) => References::Keep,
+        (0, true, false) => References::ReclaimClean,
+        (0, ..) => References::Reclaim,
+    }
+}
+
+/// What to do with a page under writeback: it is kept in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writeback {
+    /// Mark it, so that it is the next to go when its write ends.
+    Mark,
+    /// It was marked before: whoever reclaims is faster than the disk.
+    MetAgain,
+}
+
+/// Judges a page under writeback.
+#[must_use]
+pub fn check_writeback(met: WritebackMet, is_kswapd: bool, is_marked: bool, zone_is_full: bool) -> Writeback {
+    match met {
+        WritebackMet::CountImmediate if is_kswapd && is_marked && zone_is_full => Writeback::MetAgain,
+        WritebackMet::CountImmediate | WritebackMet::Mark => Writeback::Mark,
+    }
+}
+
+/// What to do with a dirty page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dirty {
+    /// Leave it to the flusher, and free it as soon as that has written it.
+    MarkForReclaim,
+    /// Keep it.
+    Keep,
+    /// Write it now.
+    Pageout,
+}
+
+/// What is known of a dirty page and of who looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct DirtyPage {
+    /// Does it belong to a file (and not to swap)?
+    pub is_file: bool,
+    /// May the reclaimer write file pages at all: is it kswapd, and is its trigger met?
+    pub may_write_file: bool,
+    /// What recent use says of it.
+    pub references: References,
+    /// May the caller enter what writes it?
+    pub may_enter_fs: bool,
+    /// May this reclaim write?
+    pub may_writepage: bool,
+}
+
+/// Judges a dirty page.
+#[must_use]
+pub fn check_dirty(page: DirtyPage) -> Dirty {
+    if page.is_file && !page.may_write_file {
+        Dirty::MarkForReclaim
+    } else if page.references == References::ReclaimClean || !page.may_enter_fs || !page.may_writepage {
+        Dirty::Keep
+    } else {
+        Dirty::Pageout
+    }
+}
+
+/// What happened to one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Its owner gave it up: free it.
+    Free,
+    /// Back to its list.
+    Keep,
+    /// Back to its list; already unlocked.
+    KeepUnlocked,
+    /// To the active list.
+    Activate,
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Decides the fate of isolated pages, oldest first; returns those that stay.
+    pub(super) fn shrink_pages(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        taken: &[FrameNumber],
+        control: &mut ScanControl,
+        counts: &mut ListCounts,
+    ) -> Isolated {
+        let _span = self.machine.span(Func::ShrinkPageList);
+        let mut owners = Owners::default();
+        let mut survivors = Isolated::new();
+        let mut free = Isolated::new();
+        let mut activated = 0;
+        for &frame in taken {
+            let descriptor = &self.frames[frame];
+            self.machine.spend(Step::ScanPage, 1);
+            if !descriptor.try_lock() {
+                survivors.push(frame);
+                continue;
+            }
+            control.scanned += 1;
+            match self.shrink_page(task, zone, frame, control, counts, &mut owners) {
+                Fate::Free => {
+                    descriptor.clear(Flags::LOCKED);
+                    free.push(frame);
+                    continue;
+                }
+                Fate::KeepUnlocked => {}
+                Fate::Keep => self.unlock_page(frame),
+                Fate::Activate => {
+                    if descriptor.is(Flags::SWAPCACHE) && self.swap.is_nearly_full() {
+                        self.try_to_free_swap(frame);
+                    }
+                    descriptor.set(Flags::ACTIVE);
+                    activated += 1;
+                    self.unlock_page(frame);
+                }
+            }
+            survivors.push(frame);
+        }
+        self.stat.count(Event::Pgactivate, activated);
+        let _span = self.machine.span(Func::FreePageList);
+        self.machine.spend(Step::FreePage, free.len() as u32);
+        for frame in free {
+            self.free(frame, Order::ZERO, Warmth::Cold);
+        }
+        survivors
+    }
+
+    fn shrink_page(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        frame: FrameNumber,
+        control: &mut ScanControl,
+        counts: &mut ListCounts,
+        owners: &mut Owners<M>,
+    ) -> Fate {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        let is_file = !flags.has(Flags::SWAPBACKED);
+        if descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE) {
+            control.scanned += 1;
+        }
+        let mut may_enter_fs = control.gfp.fs || flags.has(Flags::SWAPCACHE) && control.gfp.io;
+        let on_sight = self.choices.dirty_accounting == DirtyAccounting::OnSight;
+        if on_sight {
+            self.count_on_sight(is_file, flags, frame, counts, owners);
+        }
+        if flags.has(Flags::WRITEBACK) {
+            let (is_marked, zone_is_full) = (flags.has(Flags::RECLAIM), zone.is(ZoneFlag::WRITEBACK));
+            match check_writeback(self.choices.writeback_met, control.is_kswapd, is_marked, zone_is_full) {
+                Writeback::MetAgain => counts.immediate += 1,
+                Writeback::Mark => {
+                    descriptor.set(Flags::RECLAIM);
+                    counts.writeback += 1;
+                }
+            }
+            return Fate::Keep;
+        }
+
+        let references = {
+            let _span = self.machine.span(Func::PageReferenced);
+            let region = owners.region_of(self, frame);
+            let touched = self.page_referenced(frame, region);
+            let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+            if touched == 1 && is_file && !was_referenced {
+                descriptor.set(Flags::REFERENCED);
+            }
+            check_references(touched, was_referenced, !is_file)
+        };
+        match references {
+            References::Activate => return Fate::Activate,
+            References::Keep => return Fate::Keep,
+            References::Reclaim | References::ReclaimClean => {}
+        }
+
+        if !is_file && !flags.has(Flags::SWAPCACHE) {
+            if !control.gfp.io || !control.may_swap {
+                return Fate::Keep;
+            }
+            if !self.add_to_swap(frame) {
+                return Fate::Activate;
+            }
+            may_enter_fs = true;
+        }
+        if descriptor.mappings() > 0
+            && let Some(region) = owners.region_of(self, frame)
+        {
+            self.try_to_unmap(frame, region);
+            if descriptor.mappings() > 0 {
+                return Fate::Keep;
+            }
+        }
+        if descriptor.is(Flags::DIRTY) {
+            if !on_sight {
+                counts.dirty += 1;
+            }
+            let page = DirtyPage {
+                is_file,
+                may_write_file: control.is_kswapd && self.is_pageout_triggered(zone, control),
+                references,
+                may_enter_fs,
+                may_writepage: control.may_writepage,
+            };
+            match check_dirty(page) {
+                Dirty::MarkForReclaim => {
+                    self.stat.count(Event::NrVmscanImmediateReclaim, 1);
+                    descriptor.set(Flags::RECLAIM);
+                    return Fate::Keep;
+                }
+                Dirty::Keep => return Fate::Keep,
+                Dirty::Pageout => {
+                    if let Some(fate) = self.pageout(task, frame, counts, owners) {
+                        return fate;
+                    }
+                }
+            }
+        }
+        let file = if is_file { owners.file_of(self, frame) } else { None };
+        if is_file && file.is_none() || !is_file && !descriptor.is(Flags::SWAPCACHE) {
+            // Its owner went away: whoever holds the last reference frees it.
+            return Fate::Keep;
+        }
+        if self.remove_mapping(frame, file.map(AsRef::as_ref)) { Fate::Free } else { Fate::Keep }
+    }
+
+    fn count_on_sight(
+        &self,
+        is_file: bool,
+        flags: Flags,
+        frame: FrameNumber,
+        counts: &mut ListCounts,
+        owners: &mut Owners<M>,
+    ) {
+        // Flushers never clean anonymous pages: they say nothing of how writers keep up.
+        let dirty = is_file && flags.has(Flags::DIRTY);
+        let writeback = is_file && flags.has(Flags::WRITEBACK);
+        if !dirty && !writeback {
+            return;
+        }
+        counts.dirty += 1;
+        counts.unqueued_dirty += u64::from(dirty && !writeback);
+        let is_congested =
+            owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));
+        counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
+    }
+
+    fn is_pageout_triggered(&self, zone: &Zone<M>, control: &ScanControl) -> bool {
+        match self.choices.pageout_trigger {
+            PageoutTrigger::Priority => control.priority < DEF_PRIORITY - 2,
+            PageoutTrigger::DirtySeen => zone.is(ZoneFlag::TAIL_LRU_DIRTY),
+        }
+    }
+
+    /// Writes one dirty page; nothing when it is clean, locked, and may be freed at once.
+    fn pageout(
+        &self,
+        task: &Task,
+        frame: FrameNumber,
+        counts: &mut ListCounts,
+        owners: &mut Owners<M>,
+    ) -> Option<Fate> {
+        let _span = self.machine.span(Func::Pageout);
+        let descriptor = &self.frames[frame];
+        let at_write = self.choices.dirty_accounting == DirtyAccounting::AtWrite;
+        let mut keep = || {
+            counts.congested += u64::from(at_write);
+            Some(Fate::Keep)
+        };
+        // Somebody else refers to it: it could not be freed after the write.
+        if descriptor.references() != 2 {
+            return keep();
+        }
+        let file = owners.file_of(self, frame).cloned();
+        let device = file.as_ref().map_or(self.swap.device, |file| file.device);
+        // The swap device's own congestion is not looked at (spec reclaim, 22).
+        if file.is_some() && !task.may_write_congested && self.machine.is_congested(device, Operation::Write) {
+            return keep();
+        }
+        descriptor.set(Flags::RECLAIM);
+        let written = match &file {
+            Some(file) => {
+                if !self.clear_dirty_for_io(file, frame) {
+                    return None;
+                }
+                self.write_file_page(file, frame)
+            }
+            None => {
+                descriptor.clear(Flags::DIRTY);
+                self.write_swap_page(frame)
+            }
+        };
+        self.stat.count(Event::NrVmscanWrite, 1);
+        if !descriptor.is(Flags::WRITEBACK) {
+            descriptor.clear(Flags::RECLAIM);
+        }
+        if written == WritePage::Submitted && descriptor.flags().0 & (Flags::WRITEBACK.0 | Flags::DIRTY.0) != 0 {
+            return Some(Fate::KeepUnlocked);
+        }
+        if written != WritePage::Submitted || !descriptor.try_lock() {
+            return Some(Fate::KeepUnlocked);
+        }
+        if descriptor.flags().0 & (Flags::WRITEBACK.0 | Flags::DIRTY.0) != 0 {
+            return Some(Fate::Keep);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spec reclaim, 13.4, row "≥36r".
+    #[test]
+    fn references_decide_by_mappings_flag_and_family() {
+        use References::{Activate, Keep, Reclaim, ReclaimClean};
+        for (touched, flag, anon, expected) in [
+            (0, false, true, Reclaim),
+            (0, true, true, Reclaim),
+            (1, false, true, Activate),
+            (0, false, false, Reclaim),
+            (0, true, false, ReclaimClean),
+            (1, false, false, Keep),
+            (1, true, false, Activate),
+            (2, false, false, Activate),
+        ] {
+            assert_eq!(check_references(touched, flag, anon), expected, "{touched} {flag} {anon}");
+        }
+    }
+
+    #[test]
+    fn kswapd_counts_a_page_met_twice_only_in_a_zone_full_of_writeback() {
+        let again = |is_kswapd, is_marked, full| {
+            check_writeback(WritebackMet::CountImmediate, is_kswapd, is_marked, full) == Writeback::MetAgain
+        };
+        assert!(again(true, true, true));
+        assert!(!again(false, true, true) && !again(true, false, true) && !again(true, true, false));
+        assert_eq!(check_writeback(WritebackMet::Mark, true, true, true), Writeback::Mark);
+    }
+
+    #[test]
+    fn file_pages_are_left_to_the_flusher_until_kswapd_is_triggered() {
+        let page = DirtyPage {
+            is_file: true,
+            may_write_file: false,
+            references: References::Reclaim,
+            may_enter_fs: true,
+            may_writepage: true,
+        };
+        assert_eq!(check_dirty(page), Dirty::MarkForReclaim);
+        assert_eq!(check_dirty(DirtyPage { may_write_file: true, ..page }), Dirty::Pageout);
+        assert_eq!(check_dirty(DirtyPage { is_file: false, ..page }), Dirty::Pageout);
+        assert_eq!(check_dirty(DirtyPage { is_file: false, may_writepage: false, ..page }), Dirty::Keep);
+        let once = DirtyPage { may_write_file: true, references: References::ReclaimClean, ..page };
+        assert_eq!(check_dirty(once), Dirty::Keep);
+    }
+}

@@ -1,0 +1,61 @@
+//! Shrinking object caches in proportion to page reclaim (spec reclaim, 19).
+
+use super::Reclaim;
+use crate::lru::CLUSTER;
+use crate::mapping::object_cache::{DEFAULT_SEEKS, SHRINK_BATCH, Shrunk};
+use crate::memory::Warmth;
+use crate::stat::{Event, Gauge};
+use crate::task::Task;
+use machine::atomic::Ordering::Relaxed;
+use machine::{Func, Machine, Order};
+
+impl<M: Machine> Reclaim<M> {
+    /// `scanned` of `lru_pages` pages were looked at: look at as large a part of each cache. Returns
+    /// the objects dropped; pages freed are added to the task's count.
+    pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> u64 {
+        let _span = self.machine.span(Func::ShrinkSlab);
+        let scanned = if scanned == 0 { CLUSTER } else { scanned };
+        let mut dropped = 0;
+        for cache in self.object_caches.iter() {
+            let count = cache.count();
+            if count == 0 {
+                continue;
+            }
+            let delta =
+                (u128::from(4 * scanned / DEFAULT_SEEKS) * u128::from(count) / u128::from(lru_pages + 1)) as u64;
+            let mut total = cache.deferred.swap(0, Relaxed) + delta;
+            // Callers that may not enter the file system leave work behind: do not do it all at once.
+            if delta < count / 4 {
+                total = total.min(count / 2);
+            }
+            total = total.min(2 * count);
+            let mut shrunk = Shrunk::default();
+            while total >= SHRINK_BATCH {
+                cache.shrink(&self.machine, SHRINK_BATCH, &mut shrunk);
+                self.stat.count(Event::SlabsScanned, SHRINK_BATCH);
+                total -= SHRINK_BATCH;
+                self.machine.relax();
+            }
+            cache.deferred.fetch_add(total, Relaxed);
+            dropped += shrunk.objects;
+            self.free_shrunk(task, &shrunk);
+        }
+        dropped
+    }
+
+    fn free_shrunk(&self, task: &mut Task, shrunk: &Shrunk) {
+        for &frame in &shrunk.frames {
+            self.add_gauge(frame, Gauge::NrSlabReclaimable, -1);
+            self.frames[frame].set_references(0);
+            self.free(frame, Order::ZERO, Warmth::Hot);
+            task.slab_pages_freed += 1;
+        }
+        for id in &shrunk.files {
+            let Some(file) = self.file(*id) else { continue };
+            let pages = self.invalidate_file(&file);
+            let event = if task.is_kswapd { Event::KswapdInodesteal } else { Event::Pginodesteal };
+            self.stat.count(event, pages);
+            task.slab_pages_freed += pages;
+        }
+    }
+}

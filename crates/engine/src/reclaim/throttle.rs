@@ -1,0 +1,89 @@
+//! How reclaim and its callers wait (spec reclaim, 17.3, 21.3, 22).
+
+use super::Reclaim;
+use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
+use crate::stat::{Event, Gauge};
+use crate::task::Task;
+use machine::{Func, Machine, Nanos, Operation};
+
+impl<M: Machine> Reclaim<M> {
+    /// Sleeps until some device's queue stops being congested, at most `time`. When none is congested
+    /// nothing ends the sleep early.
+    pub fn congestion_wait(&self, time: Nanos) {
+        let _span = self.machine.span(Func::CongestionWait);
+        let deadline = self.machine.now() + time;
+        let queue = self.machine.uncongested();
+        let ticket = self.machine.ticket(queue);
+        self.machine.sleep(queue, ticket, Some(deadline));
+    }
+
+    /// The same, but only if some device's queue is congested and the zone was marked so.
+    pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
+        let _span = self.machine.span(Func::WaitIffCongested);
+        let is_any_congested = || {
+            let congested = |device, operation| self.machine.is_congested(device, operation);
+            self.backings
+                .iter()
+                .map(|b| b.device)
+                .chain([self.swap.device])
+                .any(|device| congested(device, Operation::Write) || congested(device, Operation::Read))
+        };
+        if zone.is(ZoneFlag::CONGESTED) && is_any_congested() {
+            self.congestion_wait(time);
+        } else {
+            self.machine.relax();
+        }
+    }
+
+    /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
+    pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
+        let _span = self.machine.span(Func::ThrottleVmWriteout);
+        while self.writeback_pages() > self.dirty_limits().dirty * 11 / 10 && !self.machine.is_killed() {
+            self.congestion_wait(super::shrink_lruvec::STALL);
+            if !(gfp.io && gfp.fs) {
+                return;
+            }
+        }
+    }
+
+    /// Are more than half of the node's min marks still free?
+    pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
+        let (mut free, mut min) = (0, 0);
+        for id in &self.nodes[usize::from(node.0)].zones {
+            let zone = self.zone(*id);
+            min += zone.marks.min;
+            free += zone.gauges.get(Gauge::NrFreePages);
+        }
+        min == 0 || free > min / 2
+    }
+
+    /// Holds a user's task back while the node's reserve is used up; returns whether it was killed
+    /// meanwhile, so that reclaiming is not worth it any more.
+    pub(crate) fn throttle_direct_reclaim(&self, task: &Task, node: NodeId, gfp: Gfp) -> bool {
+        if task.is_kernel || self.machine.is_killed() || self.is_reserve_ok(node) {
+            return false;
+        }
+        let _span = self.machine.span(Func::ThrottleDirectReclaim);
+        self.stat.count(Event::PgscanDirectThrottle, 1);
+        let state = self.node_state(node);
+        // Without the file system kswapd may depend on the caller: give up after a second.
+        let deadline = (!gfp.fs).then(|| self.machine.now() + Nanos::from_secs(1));
+        while !self.is_reserve_ok(node) && !self.machine.is_killed() {
+            let ticket = self.machine.ticket(&state.reserve_wait);
+            if self.is_reserve_ok(node) {
+                break;
+            }
+            self.machine.wake(&state.kswapd_wait);
+            state.waiters.fetch_add(1, machine::atomic::Ordering::Relaxed);
+            // A second look from time to time: memory may also be freed by others than kswapd.
+            let look_again = self.machine.now() + Nanos::from_millis(100);
+            let until = deadline.map_or(look_again, |deadline| deadline.min(look_again));
+            self.machine.sleep(&state.reserve_wait, ticket, Some(until));
+            state.waiters.fetch_sub(1, machine::atomic::Ordering::Relaxed);
+            if deadline.is_some_and(|deadline| self.machine.now() >= deadline) {
+                break;
+            }
+        }
+        self.machine.is_killed()
+    }
+}

@@ -1,0 +1,5 @@
+//! What happened: counters under the names of `/proc/vmstat`. Open to every floor.
+
+pub mod vmstat;
+
+pub use vmstat::{Event, Gauge, Stat, Vmstat, ZoneEvent};

@@ -1,0 +1,378 @@
+//! Counters and gauges, named as `/proc/vmstat` names them (spec: reclaim, 26).
+
+use machine::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::collections::BTreeMap;
+
+/// Zones a counter can be kept for; see [`crate::memory::ZoneKind`].
+pub const ZONE_KINDS: usize = 3;
+
+/// The suffixes of zone counters, by zone kind.
+pub const ZONE_SUFFIXES: [&str; ZONE_KINDS] = ["dma", "dma32", "normal"];
+
+/// An event, counted for the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Event {
+    /// `pgpgin`: KiB read from block devices, swap included.
+    Pgpgin,
+    /// `pgpgout`: KiB written to block devices, swap included.
+    Pgpgout,
+    /// `pswpin`: pages read from swap.
+    Pswpin,
+    /// `pswpout`: pages written to swap.
+    Pswpout,
+    /// `pgfree`: pages freed.
+    Pgfree,
+    /// `pgactivate`: pages moved from inactive to active.
+    Pgactivate,
+    /// `pgdeactivate`: pages moved from active to inactive.
+    Pgdeactivate,
+    /// `pgfault`: page faults.
+    Pgfault,
+    /// `pgmajfault`: page faults that waited for I/O.
+    Pgmajfault,
+    /// `pgscan_direct_throttle`: direct reclaimers that waited for the reserves.
+    PgscanDirectThrottle,
+    /// `slabs_scanned`: slab objects looked at.
+    SlabsScanned,
+    /// `pginodesteal`: cache pages dropped with their inode by direct reclaim.
+    Pginodesteal,
+    /// `kswapd_inodesteal`: cache pages dropped with their inode by kswapd.
+    KswapdInodesteal,
+    /// `kswapd_low_wmark_hit_quickly`: kswapd woken within its trial sleep.
+    KswapdLowWmarkHitQuickly,
+    /// `kswapd_high_wmark_hit_quickly`: balance lost by the end of kswapd's trial sleep, or never reached.
+    KswapdHighWmarkHitQuickly,
+    /// `kswapd_skip_congestion_wait`: pauses that kswapd left out.
+    KswapdSkipCongestionWait,
+    /// `pageoutrun`: balance passes of kswapd.
+    Pageoutrun,
+    /// `allocstall`: direct reclaims.
+    Allocstall,
+    /// `pgrotated`: pages moved to the inactive tail when their writeback ended.
+    Pgrotated,
+    /// `nr_vmscan_write`: pages written by reclaim.
+    NrVmscanWrite,
+    /// `nr_vmscan_immediate_reclaim`: dirty pages that reclaim met and marked.
+    NrVmscanImmediateReclaim,
+    /// `nr_dirtied`: pages dirtied.
+    NrDirtied,
+    /// `nr_written`: pages written.
+    NrWritten,
+    /// `compact_stall`: direct compactions.
+    CompactStall,
+    /// `compact_fail`: direct compactions that made no room.
+    CompactFail,
+    /// `compact_success`: direct compactions that made room.
+    CompactSuccess,
+    /// `thp_fault_alloc`: huge pages given to faults.
+    ThpFaultAlloc,
+    /// `thp_fault_fallback`: faults that got small pages for want of a huge one.
+    ThpFaultFallback,
+    /// `pgcache_dropped`: clean pages dropped on request.
+    DropPagecache,
+    /// `alloc_failed`: requests of order > 0 that failed.
+    AllocFailed,
+    /// `oom`: requests that failed because nothing could be reclaimed.
+    OutOfMemory,
+}
+
+impl Event {
+    /// All, in declaration order.
+    pub const ALL: [Self; 31] = [
+        Self::Pgpgin,
+        Self::Pgpgout,
+        Self::Pswpin,
+        Self::Pswpout,
+        Self::Pgfree,
+        Self::Pgactivate,
+        Self::Pgdeactivate,
+        Self::Pgfault,
+        Self::Pgmajfault,
+        Self::PgscanDirectThrottle,
+        Self::SlabsScanned,
+        Self::Pginodesteal,
+        Self::KswapdInodesteal,
+        Self::KswapdLowWmarkHitQuickly,
+        Self::KswapdHighWmarkHitQuickly,
+        Self::KswapdSkipCongestionWait,
+        Self::Pageoutrun,
+        Self::Allocstall,
+        Self::Pgrotated,
+        Self::NrVmscanWrite,
+        Self::NrVmscanImmediateReclaim,
+        Self::NrDirtied,
+        Self::NrWritten,
+        Self::CompactStall,
+        Self::CompactFail,
+        Self::CompactSuccess,
+        Self::ThpFaultAlloc,
+        Self::ThpFaultFallback,
+        Self::DropPagecache,
+        Self::AllocFailed,
+        Self::OutOfMemory,
+    ];
+
+    /// The name in `/proc/vmstat`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pgpgin => "pgpgin",
+            Self::Pgpgout => "pgpgout",
+            Self::Pswpin => "pswpin",
+            Self::Pswpout => "pswpout",
+            Self::Pgfree => "pgfree",
+            Self::Pgactivate => "pgactivate",
+            Self::Pgdeactivate => "pgdeactivate",
+            Self::Pgfault => "pgfault",
+            Self::Pgmajfault => "pgmajfault",
+            Self::PgscanDirectThrottle => "pgscan_direct_throttle",
+            Self::SlabsScanned => "slabs_scanned",
+            Self::Pginodesteal => "pginodesteal",
+            Self::KswapdInodesteal => "kswapd_inodesteal",
+            Self::KswapdLowWmarkHitQuickly => "kswapd_low_wmark_hit_quickly",
+            Self::KswapdHighWmarkHitQuickly => "kswapd_high_wmark_hit_quickly",
+            Self::KswapdSkipCongestionWait => "kswapd_skip_congestion_wait",
+            Self::Pageoutrun => "pageoutrun",
+            Self::Allocstall => "allocstall",
+            Self::Pgrotated => "pgrotated",
+            Self::NrVmscanWrite => "nr_vmscan_write",
+            Self::NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
+            Self::NrDirtied => "nr_dirtied",
+            Self::NrWritten => "nr_written",
+            Self::CompactStall => "compact_stall",
+            Self::CompactFail => "compact_fail",
+            Self::CompactSuccess => "compact_success",
+            Self::ThpFaultAlloc => "thp_fault_alloc",
+            Self::ThpFaultFallback => "thp_fault_fallback",
+            Self::DropPagecache => "pgcache_dropped",
+            Self::AllocFailed => "alloc_failed",
+            Self::OutOfMemory => "oom",
+        }
+    }
+}
+
+/// An event, counted by zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ZoneEvent {
+    /// `pgalloc`: pages allocated.
+    Pgalloc,
+    /// `pgrefill`: active pages scanned.
+    Pgrefill,
+    /// `pgscan_kswapd`: inactive pages scanned by kswapd.
+    PgscanKswapd,
+    /// `pgscan_direct`: inactive pages scanned by direct reclaim.
+    PgscanDirect,
+    /// `pgsteal_kswapd`: pages reclaimed by kswapd.
+    PgstealKswapd,
+    /// `pgsteal_direct`: pages reclaimed by direct reclaim.
+    PgstealDirect,
+}
+
+impl ZoneEvent {
+    /// All, in declaration order.
+    pub const ALL: [Self; 6] = [
+        Self::Pgalloc,
+        Self::Pgrefill,
+        Self::PgscanKswapd,
+        Self::PgscanDirect,
+        Self::PgstealKswapd,
+        Self::PgstealDirect,
+    ];
+
+    /// The name in `/proc/vmstat`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pgalloc => "pgalloc",
+            Self::Pgrefill => "pgrefill",
+            Self::PgscanKswapd => "pgscan_kswapd",
+            Self::PgscanDirect => "pgscan_direct",
+            Self::PgstealKswapd => "pgsteal_kswapd",
+            Self::PgstealDirect => "pgsteal_direct",
+        }
+    }
+}
+
+/// A number of pages that goes up and down, kept by zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Gauge {
+    /// `nr_free_pages`: free pages, per-CPU lists not counted.
+    NrFreePages,
+    /// `nr_inactive_anon`: inactive anonymous pages.
+    NrInactiveAnon,
+    /// `nr_active_anon`: active anonymous pages.
+    NrActiveAnon,
+    /// `nr_inactive_file`: inactive file pages.
+    NrInactiveFile,
+    /// `nr_active_file`: active file pages.
+    NrActiveFile,
+    /// `nr_unevictable`: unevictable pages.
+    NrUnevictable,
+    /// `nr_isolated_anon`: anonymous pages taken off their list for reclaim.
+    NrIsolatedAnon,
+    /// `nr_isolated_file`: file pages taken off their list for reclaim.
+    NrIsolatedFile,
+    /// `nr_anon_pages`: mapped anonymous pages.
+    NrAnonPages,
+    /// `nr_file_pages`: pages in file indexes and the swap cache.
+    NrFilePages,
+    /// `nr_dirty`: dirty file pages.
+    NrDirty,
+    /// `nr_writeback`: pages under writeback.
+    NrWriteback,
+    /// `nr_slab_reclaimable`: slab pages that a shrinker may free.
+    NrSlabReclaimable,
+    /// `nr_slab_unreclaimable`: slab pages and other kernel memory.
+    NrSlabUnreclaimable,
+    /// `nr_page_table_pages`: page-table pages.
+    NrPageTablePages,
+}
+
+impl Gauge {
+    /// All, in declaration order.
+    pub const ALL: [Self; 15] = [
+        Self::NrFreePages,
+        Self::NrInactiveAnon,
+        Self::NrActiveAnon,
+        Self::NrInactiveFile,
+        Self::NrActiveFile,
+        Self::NrUnevictable,
+        Self::NrIsolatedAnon,
+        Self::NrIsolatedFile,
+        Self::NrAnonPages,
+        Self::NrFilePages,
+        Self::NrDirty,
+        Self::NrWriteback,
+        Self::NrSlabReclaimable,
+        Self::NrSlabUnreclaimable,
+        Self::NrPageTablePages,
+    ];
+
+    /// The name in `/proc/vmstat`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NrFreePages => "nr_free_pages",
+            Self::NrInactiveAnon => "nr_inactive_anon",
+            Self::NrActiveAnon => "nr_active_anon",
+            Self::NrInactiveFile => "nr_inactive_file",
+            Self::NrActiveFile => "nr_active_file",
+            Self::NrUnevictable => "nr_unevictable",
+            Self::NrIsolatedAnon => "nr_isolated_anon",
+            Self::NrIsolatedFile => "nr_isolated_file",
+            Self::NrAnonPages => "nr_anon_pages",
+            Self::NrFilePages => "nr_file_pages",
+            Self::NrDirty => "nr_dirty",
+            Self::NrWriteback => "nr_writeback",
+            Self::NrSlabReclaimable => "nr_slab_reclaimable",
+            Self::NrSlabUnreclaimable => "nr_slab_unreclaimable",
+            Self::NrPageTablePages => "nr_page_table_pages",
+        }
+    }
+}
+
+/// A snapshot: value by name. Gauges are in pages; see the variants of [`Event`], [`ZoneEvent`] and
+/// [`Gauge`] for the rest.
+pub type Vmstat = BTreeMap<String, u64>;
+
+/// The counters of one engine.
+#[derive(Debug)]
+pub struct Stat {
+    events: [AtomicU64; Event::ALL.len()],
+    zone_events: [[AtomicU64; ZONE_KINDS]; ZoneEvent::ALL.len()],
+}
+
+impl Default for Stat {
+    fn default() -> Self {
+        Self {
+            events: std::array::from_fn(|_| AtomicU64::new(0)),
+            zone_events: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+        }
+    }
+}
+
+impl Stat {
+    /// Counts `n` of an event.
+    #[inline]
+    pub fn count(&self, event: Event, n: u64) {
+        self.events[event as usize].fetch_add(n, Relaxed);
+    }
+
+    /// Counts `n` of an event in a zone of the kind numbered `kind`.
+    #[inline]
+    pub fn count_zone(&self, event: ZoneEvent, kind: usize, n: u64) {
+        self.zone_events[event as usize][kind].fetch_add(n, Relaxed);
+    }
+
+    /// How often an event was counted.
+    #[must_use]
+    pub fn get(&self, event: Event) -> u64 {
+        self.events[event as usize].load(Relaxed)
+    }
+
+    /// How often a zone event was counted, over all zones.
+    #[must_use]
+    pub fn get_zones(&self, event: ZoneEvent) -> u64 {
+        self.zone_events[event as usize].iter().map(|n| n.load(Relaxed)).sum()
+    }
+
+    /// All counters by name; zone counters carry their zone as suffix.
+    #[must_use]
+    pub fn snapshot(&self) -> Vmstat {
+        let mut vmstat = Vmstat::new();
+        for event in Event::ALL {
+            vmstat.insert(event.name().to_owned(), self.get(event));
+        }
+        for event in ZoneEvent::ALL {
+            for (kind, suffix) in ZONE_SUFFIXES.iter().enumerate() {
+                let value = self.zone_events[event as usize][kind].load(Relaxed);
+                vmstat.insert(format!("{}_{suffix}", event.name()), value);
+            }
+        }
+        vmstat
+    }
+}
+
+/// The gauges of one zone, in pages.
+#[derive(Debug)]
+pub struct Gauges([AtomicI64; Gauge::ALL.len()]);
+
+impl Default for Gauges {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicI64::new(0)))
+    }
+}
+
+impl Gauges {
+    /// Adds `pages`, which may be negative.
+    #[inline]
+    pub fn add(&self, gauge: Gauge, pages: i64) {
+        self.0[gauge as usize].fetch_add(pages, Relaxed);
+    }
+
+    /// The value now; a racing reader never sees less than 0.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, gauge: Gauge) -> u64 {
+        self.0[gauge as usize].load(Relaxed).max(0) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshot_names_every_counter_once() {
+        let stat = Stat::default();
+        stat.count(Event::Allocstall, 2);
+        stat.count_zone(ZoneEvent::PgscanKswapd, 1, 3);
+        let vmstat = stat.snapshot();
+        assert_eq!(vmstat.len(), Event::ALL.len() + ZONE_KINDS * ZoneEvent::ALL.len());
+        assert_eq!(vmstat["allocstall"], 2);
+        assert_eq!(vmstat["pgscan_kswapd_dma32"], 3);
+    }
+}

@@ -1,0 +1,50 @@
+//! What belongs to a task: every entry of the engine takes the caller's as `&mut Task`.
+
+use machine::Nanos;
+
+/// A task as the engine sees it: its rights and its own counts.
+#[derive(Debug, Default)]
+pub struct Task {
+    /// May use the reserve under the min mark, because what it does makes room (`PF_MEMALLOC`).
+    pub may_use_reserve: bool,
+    /// Is it a node's kswapd?
+    pub is_kswapd: bool,
+    /// Is it a kernel task? Kernel tasks are not held back by `throttle_direct_reclaim`.
+    pub is_kernel: bool,
+    /// May write to a congested queue (`PF_SWAPWRITE`).
+    pub may_write_congested: bool,
+    /// Slab pages freed while this task shrank caches; reclaim counts them to its target.
+    pub slab_pages_freed: u64,
+    /// Pages dirtied since the last pause of `balance_dirty_pages`.
+    pub pages_dirtied: u64,
+    /// Pages to dirty before `balance_dirty_pages` looks again.
+    pub pages_dirtied_poll: u64,
+    /// When the last dirty pause ended.
+    pub dirty_paused_at: Nanos,
+    /// Faults served without I/O.
+    pub minor_faults: u64,
+    /// Faults that waited for I/O.
+    pub major_faults: u64,
+    /// Time spent waiting in major faults.
+    pub major_fault_wait: Nanos,
+}
+
+impl Task {
+    /// A program's task: no special rights.
+    #[must_use]
+    pub fn user() -> Self {
+        Self::default()
+    }
+
+    /// A node's kswapd.
+    #[must_use]
+    pub fn kswapd() -> Self {
+        Self { may_use_reserve: true, is_kswapd: true, is_kernel: true, may_write_congested: true, ..Self::default() }
+    }
+
+    /// A device's flusher.
+    #[must_use]
+    pub fn flusher() -> Self {
+        Self { is_kernel: true, may_write_congested: true, ..Self::default() }
+    }
+}
