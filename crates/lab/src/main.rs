@@ -1,2 +1,5 @@
 //! The command `highwater`.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    lab::cli::main()
+}

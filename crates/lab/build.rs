@@ -1,0 +1,35 @@
+//! Embeds the files of `kernels/`, `machines/` and `experiments/` as a table of path and text.
+
+use std::{env, fmt::Write, fs, path::Path};
+
+fn main() {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
+    let root = root.canonicalize().expect("the crate lies in its workspace");
+    let mut paths = Vec::new();
+    for folder in ["kernels", "machines", "experiments"] {
+        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+        collect(&root.join(folder), &mut paths);
+    }
+    paths.sort();
+    let mut table = String::from("&[\n");
+    for path in paths {
+        let name = path.strip_prefix(root.to_str().expect("UTF-8 path")).expect("found under the root");
+        let name = name.trim_start_matches(['/', '\\']).replace('\\', "/");
+        writeln!(table, "    ({name:?}, include_str!({path:?})),").expect("strings accept all");
+    }
+    table.push(']');
+    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("embedded.rs");
+    fs::write(out, table).expect("cargo's output folder is writable");
+}
+
+fn collect(folder: &Path, paths: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, paths);
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            paths.push(path.to_str().expect("UTF-8 path").to_owned());
+        }
+    }
+}

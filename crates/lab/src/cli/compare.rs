@@ -1,0 +1,129 @@
+//! `highwater compare` and `highwater run`.
+
+use std::{io, path::PathBuf};
+
+use super::{End, output::Output, parse_seed};
+use crate::{
+    plan::{JobFailure, Plan, Request},
+    progress::Bars,
+    report::{self, ReportFormat, Show, percent::PercentRule},
+    runner,
+    scale::Scale,
+    workloads,
+};
+
+/// Arguments of `highwater compare`.
+#[derive(clap::Args)]
+pub struct CompareArguments {
+    /// A name from `highwater list`, or a file
+    experiment: String,
+    /// Kernels in place of the experiment's own; the first is the baseline
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    kernels: Vec<String>,
+    /// A kernel beside them, a name or a file; may be given again
+    #[arg(long, value_name = "FILE")]
+    kernel: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Arguments of `highwater run`.
+#[derive(clap::Args)]
+pub struct RunArguments {
+    /// A name from `highwater list`, or a file
+    experiment: String,
+    /// The kernel, a name or a file
+    #[arg(long, value_name = "KERNEL")]
+    kernel: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(clap::Args)]
+struct Options {
+    /// The random seed, decimal or 0x…; the first one with --runs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed)]
+    seed: u64,
+    /// How many seeds: the table shows medians and their 95% intervals
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    runs: u64,
+    /// A smaller experiment: memory, files and time multiplied by this; no figures in print then
+    #[arg(long, value_name = "1/16")]
+    scale: Option<Scale>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+    /// Show figures in print under the rows that have them
+    #[arg(long)]
+    published: bool,
+    /// The rule of the percentages in brackets
+    #[arg(long, value_enum, value_name = "RULE", default_value_t)]
+    percent: PercentRule,
+    /// Write where virtual time goes, as folded stacks
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// A machine in place of the experiment's own, a name or a file
+    #[arg(long, value_name = "FILE")]
+    machine: Option<String>,
+    /// How many simulations run side by side [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    jobs: Option<u32>,
+    /// Write the report to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs an experiment's kernels and shows their table.
+pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
+    let CompareArguments { experiment, kernels, kernel, options } = arguments;
+    let kernels: Vec<String> = kernels.iter().map(|word| word.trim().to_owned()).filter(|it| !it.is_empty()).collect();
+    let request =
+        Request { experiment: experiment.clone(), kernels, more_kernels: kernel.clone(), ..Request::default() };
+    carry_out(request, options)
+}
+
+/// Runs an experiment with one kernel and shows its column.
+pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Result<(), End> {
+    let request = Request { experiment: experiment.clone(), kernels: vec![kernel.clone()], ..Request::default() };
+    carry_out(request, options)
+}
+
+fn carry_out(request: Request, options: &Options) -> Result<(), End> {
+    let request = Request {
+        machine: options.machine.clone(),
+        seed: options.seed,
+        runs: options.runs,
+        scale: options.scale,
+        profile: options.profile.is_some(),
+        ..request
+    };
+    let plan = Plan::new(&request, workloads::find)?;
+    let output = options.output.as_deref().map(Output::open).transpose()?;
+    let profile = options.profile.as_deref().map(Output::open).transpose()?;
+    let threads = options.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
+    let results = {
+        let bars = Bars::new(plan.titles());
+        plan.run(threads, &bars).map_err(|failures| failed(&failures))?
+    };
+    if let Some(profile) = profile {
+        let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
+        profile.write(text)?;
+    }
+    let show = Show { published: options.published, percent: options.percent };
+    let write = |out: &mut dyn io::Write| report::write(&results.table, options.format, show, out);
+    match output {
+        Some(output) => output.write(write),
+        None => {
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            write(&mut out)?;
+            Ok(io::Write::flush(&mut out)?)
+        }
+    }
+}
+
+fn failed(failures: &[JobFailure]) -> End {
+    let one = |JobFailure { column, seed, failure, replay }: &JobFailure| {
+        format!("{column}, seed {seed}: {failure}\n  replay: {replay}")
+    };
+    End::Failed(failures.iter().map(one).collect::<Vec<_>>().join("\nerror: "))
+}

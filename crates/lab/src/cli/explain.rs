@@ -1,0 +1,218 @@
+//! `highwater explain`: every value of a file and where it comes from.
+
+use std::path::Path;
+
+use engine::kernel::{
+    Kernel, Origin, Setting,
+    text::{Entry, Node, Value, one_of},
+};
+
+use super::{End, print};
+use crate::{embedded, experiment::Experiment, job::Machine, library};
+
+/// Arguments of `highwater explain`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A name from `highwater list`, or a file
+    name: String,
+}
+
+/// Prints what is known about a kernel, a machine or an experiment.
+pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
+    let is = |folder| embedded::names(folder).any(|known| known == name);
+    let text = match kind_of_file(name) {
+        Some(Kind::Experiment) => experiment(&library::experiment(name)?),
+        Some(Kind::Machine) => machine(&library::machine(name)?),
+        Some(Kind::Kernel) => kernel(&library::kernel(name)?),
+        None if is("kernels") => kernel(&library::kernel(name)?),
+        None if is("machines") => machine(&library::machine(name)?),
+        None if is("experiments") => experiment(&library::experiment(name)?),
+        None => {
+            let known: Vec<&str> =
+                ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
+            let hint = one_of(name, &known);
+            return Err(End::Usage(format!("no kernel, machine or experiment is called `{name}`{hint}")));
+        }
+    };
+    print(&text)
+}
+
+enum Kind {
+    Kernel,
+    Machine,
+    Experiment,
+}
+
+/// What a file holds, by the keys that only one kind has; `None` of a name.
+fn kind_of_file(word: &str) -> Option<Kind> {
+    if !library::is_file(word) {
+        return None;
+    }
+    let text = std::fs::read_to_string(Path::new(word)).unwrap_or_default();
+    // Whatever is wrong with the file, its own reader says it better.
+    let node = Node::parse(word, &text).ok();
+    let has = |key| node.as_ref().is_some_and(|node| node.get(key).is_some());
+    Some(if has("workload") {
+        Kind::Experiment
+    } else if has("disk") || has("cpu") || has("cost") {
+        Kind::Machine
+    } else {
+        Kind::Kernel
+    })
+}
+
+/// Every value by section; `*` marks what differs from the base.
+fn kernel(kernel: &Kernel) -> String {
+    let mut text = format!("kernel {}\n", kernel.name);
+    if !kernel.about.is_empty() {
+        text.push_str(&format!("  {}\n", kernel.about));
+    }
+    let base = match kernel.bases.as_slice() {
+        [] => "the defaults in the code".into(),
+        bases => bases.join(" -> "),
+    };
+    let differences = kernel.differences().count();
+    let few = if differences == 1 { "1 value differs".into() } else { format!("{differences} values differ") };
+    text.push_str(&format!("  base: {base}; {few} from it, marked *\n"));
+    let name = |setting: &Setting| setting.key.chars().count();
+    let key_width = kernel.settings.iter().map(name).max().unwrap_or(0);
+    let value_width =
+        kernel.settings.iter().map(|setting| setting.value.to_string().chars().count()).max().unwrap_or(0);
+    for section in kernel.settings.chunk_by(|a, b| a.section == b.section) {
+        text.push_str(&format!("\n[{}]\n", section[0].section));
+        for setting in section {
+            let mark = if setting.replaces.is_some() { '*' } else { ' ' };
+            let (key, value) = (&setting.key, setting.value.to_string());
+            text.push_str(&format!("{mark} {key:<key_width$} = {value:<value_width$}  {}\n", origin(setting)));
+        }
+    }
+    text
+}
+
+fn origin(setting: &Setting) -> String {
+    let mut text = match &setting.origin {
+        Origin::Default => "default".into(),
+        Origin::Set => "set on the command line".into(),
+        Origin::File { place, source, .. } => match source {
+            Some(source) => format!("{place}: {source}"),
+            None => place.to_string(),
+        },
+    };
+    if let Some(value) = &setting.replaces {
+        text.push_str(&format!(" (base: {value})"));
+    }
+    text
+}
+
+fn machine(machine: &Machine) -> String {
+    let mut text = format!("machine {}\n", machine.name);
+    if !machine.about.is_empty() {
+        text.push_str(&format!("  {}\n", machine.about));
+    }
+    let sections = machine.node.entries().iter().filter(|entry| entry.key != "about");
+    for Entry { key, node, .. } in sections {
+        let several = match &node.value {
+            Value::List(nodes) => nodes.iter().collect(),
+            _ => vec![node],
+        };
+        for node in several {
+            text.push_str(&format!("\n[{key}]\n"));
+            values(node, "", &mut text);
+        }
+    }
+    text
+}
+
+fn experiment(experiment: &Experiment) -> String {
+    let Experiment { name, about, machine, workload, kernels, .. } = experiment;
+    let mut text = format!("experiment {name}\n  {about}\n\n");
+    text.push_str(&format!("machine   {machine}\nworkload  {workload}\nkernels   {}\n", kernels.join(", ")));
+    if let Some(published) = &experiment.published {
+        let crate::experiment::Posting { author, title, date } = &published.posting;
+        text.push_str(&format!("in print  {author}, \"{title}\", {date}: {} rows\n", published.rows.len()));
+    }
+    if !experiment.params.entries().is_empty() {
+        text.push_str("\n[params]\n");
+        values(&experiment.params, "", &mut text);
+    }
+    for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
+        if !note.is_empty() {
+            text.push_str(&format!("\n{title}\n\n{note}\n"));
+        }
+    }
+    text
+}
+
+/// Every value under a table, a line each, with its place and the comment on its line.
+fn values(node: &Node, path: &str, text: &mut String) {
+    for Entry { key, node, .. } in node.entries() {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let tables = |nodes: &[Node]| nodes.iter().any(|node| matches!(node.value, Value::Table(_)));
+        match &node.value {
+            // A constant with its origin is one thing.
+            Value::Table(entries) if !entries.iter().any(|entry| entry.key == "from") => values(node, &path, text),
+            Value::List(nodes) if tables(nodes) => {
+                for (index, node) in nodes.iter().enumerate() {
+                    values(node, &format!("{path}[{index}]"), text);
+                }
+            }
+            _ => {
+                let source = node.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
+                let line = format!("  {path:<28} = {}", constant(node));
+                text.push_str(&format!("{line:<72}  {}{source}\n", node.place));
+            }
+        }
+    }
+}
+
+/// A value, or a constant `{ ns = 90, from = "fitted", … }` as "`90 ns (fitted: …)`".
+fn constant(node: &Node) -> String {
+    let Some(origin) = node.get("from").and_then(Node::as_text) else { return node.value.to_string() };
+    let quantity = node.entries().iter().find(|entry| !["from", "source", "to"].contains(&entry.key.as_str()));
+    let quantity = quantity.map_or_else(String::new, |entry| match entry.key.as_str() {
+        "value" => entry.node.value.to_string(),
+        unit => format!("{} {unit}", entry.node.value),
+    });
+    let source = ["source", "to"].iter().find_map(|key| node.get(key)?.as_text());
+    format!("{quantity} ({origin}{})", source.map_or_else(String::new, |source| format!(": {source}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::kernel::Source;
+
+    #[test]
+    fn a_kernel_shows_values_origins_and_differences() {
+        let base = "[reclaim]\nkswapd_floor = \"zero\" # spec\n";
+        let resolve = |_: &str| Ok(Source { file: "kernels/base.toml".into(), text: base.into() });
+        let text = "base = \"base\"\nabout = \"more in a batch\"\n[lru]\nbatch = 15 # a guess\n";
+        let text = kernel(&Kernel::parse("mine", "mine.toml", text, &resolve).unwrap());
+        assert!(
+            text.starts_with("kernel mine\n  more in a batch\n  base: base; 1 value differs from it, marked *\n"),
+            "{text}"
+        );
+        let line = |key: &str| {
+            text.lines()
+                .find(|line| line.get(2..).is_some_and(|line| line.starts_with(key)))
+                .unwrap()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(line("batch"), "* batch = 15 mine.toml:4: a guess (base: 14)");
+        assert_eq!(line("kswapd_floor"), "kswapd_floor = \"zero\" kernels/base.toml:2: spec");
+        assert_eq!(line("swappiness"), "swappiness = 60 default");
+    }
+
+    #[test]
+    fn constants_show_their_origin() {
+        let node = Node::parse("m", "a = { ns = 90, from = \"fitted\", to = \"scans\" }\nb = 3 # guess\n[c]\nd = 1\n")
+            .unwrap();
+        let mut text = String::new();
+        values(&node, "", &mut text);
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines, ["a = 90 ns (fitted: scans) m:1", "b = 3 m:2: guess", "c.d = 1 m:4"]);
+    }
+}

@@ -1,0 +1,126 @@
+//! The command `highwater`, a file for each verb.
+//!
+//! Exit status: 0 done, 1 the work failed, 2 wrong usage or wrong input files. Reports go to standard
+//! output (or `--output`), everything else to standard error. A reader that closes its pipe ends the
+//! command quietly.
+
+mod compare;
+mod explain;
+mod list;
+mod output;
+mod swarm;
+
+use std::{
+    io::{self, Write as _},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+use engine::kernel::text::Error;
+
+use crate::panics;
+
+/// Linux page reclaim as a laboratory: change kswapd, see the A/B table in seconds.
+#[derive(Parser)]
+#[command(name = "highwater", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List kernels, machines, experiments and workloads
+    List,
+    /// Show every value of a kernel, a machine or an experiment, and where it comes from
+    Explain(explain::Arguments),
+    /// Run an experiment's kernels and print the table of their figures
+    Compare(compare::CompareArguments),
+    /// Run an experiment with one kernel
+    Run(compare::RunArguments),
+    /// Run random worlds with every check on
+    Swarm(swarm::Arguments),
+}
+
+/// How a command ends when it does not end well.
+enum End {
+    /// Wrong usage or wrong input: status 2.
+    Usage(String),
+    /// The work failed: status 1.
+    Failed(String),
+    /// Nobody reads on: status 0, nothing said.
+    ClosedPipe,
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            _ => Self::Failed(format!("cannot write the report: {error}")),
+        }
+    }
+}
+
+/// Runs the command with the process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    panics::keep_quiet();
+    let Arguments { verb } = Arguments::parse();
+    let run = || match verb {
+        Verb::List => list::run(),
+        Verb::Explain(arguments) => explain::run(&arguments),
+        Verb::Compare(arguments) => compare::compare(&arguments),
+        Verb::Run(arguments) => compare::run(&arguments),
+        Verb::Swarm(arguments) => swarm::run(&arguments),
+    };
+    let end = catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));
+    let (message, status) = match end {
+        Ok(()) | Err(End::ClosedPipe) => return ExitCode::SUCCESS,
+        Err(End::Usage(message)) => (message, 2),
+        Err(End::Failed(message)) => (message, 1),
+    };
+    // Where standard error is closed too, the status must do.
+    let _ = writeln!(io::stderr(), "error: {message}");
+    ExitCode::from(status)
+}
+
+/// Writes to standard output.
+fn print(text: &str) -> Result<(), End> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// A seed: decimal, or hexadecimal after `0x`.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a whole number of 64 bits, or one in hexadecimal after 0x".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn seeds_are_decimal_or_hexadecimal() {
+        assert_eq!([parse_seed("12"), parse_seed("0x51a7")], [Ok(12), Ok(0x51a7)]);
+        assert!(parse_seed("one").is_err() && parse_seed("-1").is_err());
+    }
+}

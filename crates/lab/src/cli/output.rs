@@ -1,0 +1,57 @@
+//! Files that a command writes when its work is done, tried before the work begins.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use super::End;
+
+/// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
+/// made here is removed again if that never comes.
+pub struct Output {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+    is_written: bool,
+}
+
+impl Output {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    /// When it cannot be written to: wrong usage.
+    pub fn open(path: &Path) -> Result<Self, End> {
+        let is_new = !path.exists();
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {error}", path.display())))?;
+        Ok(Self { path: path.to_owned(), file, is_new, is_written: false })
+    }
+
+    /// Replaces what the file held.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), End> {
+        let failed = |error| End::Failed(format!("cannot write to {}: {error}", self.path.display()));
+        // A device or a pipe has no length to set.
+        if self.file.metadata().is_ok_and(|data| data.is_file()) {
+            self.file.set_len(0).map_err(failed)?;
+        }
+        let mut out = BufWriter::new(&self.file);
+        text(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+        drop(out);
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_written {
+            // What cannot be removed stays behind empty.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

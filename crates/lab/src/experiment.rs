@@ -1,0 +1,229 @@
+//! An experiment: a machine, a workload, kernels to compare, and figures in print.
+
+use engine::kernel::text::{Error, Node};
+use serde::Deserialize;
+
+use crate::{report::Better, report::Figure, scale::Scale};
+
+/// An experiment as its folder describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// Name of the folder.
+    pub name: String,
+    /// What messages call the file.
+    pub file: String,
+    /// One line about it.
+    pub about: String,
+    /// What it measures, what to look at.
+    pub analysis: String,
+    /// Where it is unfair to a kernel or unlike what was printed.
+    pub fairness: String,
+    /// Name or file of the machine.
+    pub machine: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Names or files of the kernels; the first is the baseline.
+    pub kernels: Vec<String>,
+    /// The scale of the golden report, if it has one.
+    pub smoke_scale: Option<Scale>,
+    /// The workload's parameters.
+    pub params: Node,
+    /// Figures in print, if someone published any.
+    pub published: Option<Published>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExperimentText {
+    about: String,
+    #[serde(default)]
+    analysis: String,
+    #[serde(default)]
+    fairness: String,
+    machine: String,
+    workload: String,
+    kernels: Vec<String>,
+    smoke_scale: Option<String>,
+}
+
+impl Experiment {
+    /// Reads `experiment.toml` and, if there is one, `published.toml` beside it, each given as what
+    /// messages call it and its text.
+    ///
+    /// # Errors
+    /// The first thing wrong in either, with file and line.
+    pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
+        let mut node = Node::parse(file.0, file.1)?;
+        let empty = Node { value: engine::kernel::text::Value::Table(Vec::new()), ..node.clone() };
+        let params = node.take("params").unwrap_or(empty);
+        let ExperimentText { about, analysis, fairness, machine, workload, kernels, smoke_scale } = node.read()?;
+        if kernels.is_empty() {
+            return Err(Error::at(&node.place, "an experiment compares at least one kernel"));
+        }
+        let smoke_scale = match smoke_scale.map(|text| text.parse()).transpose() {
+            Ok(scale) => scale,
+            Err(message) => {
+                let place = node.get("smoke_scale").map_or(&node.place, |node| &node.place);
+                return Err(Error::at(place, format!("`smoke_scale`: {message}")));
+            }
+        };
+        let published = published.map(|(file, text)| Published::parse(file, text)).transpose()?;
+        let (name, file) = (name.to_owned(), file.0.to_owned());
+        let (analysis, fairness) = (analysis.trim().to_owned(), fairness.trim().to_owned());
+        Ok(Self { name, file, about, analysis, fairness, machine, workload, kernels, smoke_scale, params, published })
+    }
+}
+
+/// Figures in print, transcribed digit for digit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Version of this format: 1.
+    pub schema: u32,
+    /// Where the figures were posted.
+    pub posting: Posting,
+    /// What the table is about.
+    pub title: String,
+    /// Names of the kernels, in the order of each row's values.
+    pub columns: Vec<String>,
+    /// The columns' names as printed.
+    #[serde(default)]
+    pub printed_columns: Vec<String>,
+    /// The kernel that percentages are relative to.
+    pub baseline: String,
+    /// The rule of the printed percentages, as `--percent` calls it.
+    pub pct_rule: String,
+    /// The rows.
+    #[serde(default)]
+    pub rows: Vec<PublishedRow>,
+    /// What the posting says about the machine, and what follows from its figures.
+    #[serde(skip)]
+    pub machine: Option<Node>,
+    /// Single numbers from the prose.
+    #[serde(skip)]
+    pub facts: Option<Node>,
+    /// Orderings that the prose states without a number.
+    #[serde(skip)]
+    pub claims: Option<Node>,
+}
+
+/// Where figures were posted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Posting {
+    /// Who posted them.
+    pub author: String,
+    /// Subject of the posting.
+    pub title: String,
+    /// Its day, year first.
+    pub date: String,
+}
+
+/// One row in print.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedRow {
+    /// The block that it stands in.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// The sign convention of MMTests; see [`PublishedRow::better`].
+    pub better: Better,
+    /// The figures; NaN where none is printed.
+    pub values: Vec<f64>,
+    /// The percentages in brackets, as printed.
+    #[serde(default)]
+    pub pct: Vec<f64>,
+    /// Can it be computed from other rows?
+    #[serde(default)]
+    pub derived: bool,
+    /// Is it context, with `better` only a sign convention?
+    #[serde(default)]
+    pub neutral: bool,
+    /// What else a reader must know.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+impl PublishedRow {
+    /// Which way the figure is better, `Neutral` where it is context.
+    #[must_use]
+    pub fn better(&self) -> Better {
+        if self.neutral { Better::Neutral } else { self.better }
+    }
+}
+
+impl Published {
+    /// Reads `published.toml`.
+    ///
+    /// # Errors
+    /// The first thing wrong, with file and line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let mut node = Node::parse(file, text)?;
+        let (machine, facts, claims) = (node.take("machine"), node.take("facts"), node.take("claims"));
+        let published: Self = node.read()?;
+        let columns = published.columns.len();
+        for row in &published.rows {
+            if row.values.len() != columns || !(row.pct.is_empty() || row.pct.len() == columns) {
+                let message = format!("row `{}` needs {columns} values, one for each column", row.name);
+                return Err(Error::at(&node.place, message));
+            }
+        }
+        Ok(Self { machine, facts, claims, ..published })
+    }
+
+    /// What is printed for a row and a kernel.
+    #[must_use]
+    pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
+        let column = self.columns.iter().position(|column| column == kernel)?;
+        let row = self.rows.iter().find(|row| row.group == group && row.name == name)?;
+        let value = row.values[column];
+        (!value.is_nan()).then(|| Figure { value, percent: row.pct.get(column).copied() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "about = \"a\"\nmachine = \"m\"\nworkload = \"w\"\nkernels = [\"k\"]\n";
+
+    fn parse(text: &str) -> Result<Experiment, String> {
+        Experiment::parse("e", ("e/experiment.toml", text), None).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_experiment_is_read_with_its_parameters_where_they_stand() {
+        let experiment = parse(&format!("{TEXT}smoke_scale = \"1/16\"\n[params]\nsteps = 4\n")).unwrap();
+        assert_eq!(experiment.params.get("steps").unwrap().place.to_string(), "e/experiment.toml:7");
+        assert_eq!(experiment.smoke_scale.unwrap().to_string(), "1/16");
+        assert!(parse(TEXT).unwrap().params.entries().is_empty());
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_told_with_their_line() {
+        assert_eq!(
+            parse(&TEXT.replace("machine", "machin")).unwrap_err(),
+            "e/experiment.toml:2: unknown key `machin`: did you mean `machine`?"
+        );
+        assert_eq!(
+            parse(&format!("{TEXT}smoke_scale = \"small\"\n")).unwrap_err().split(": ").next(),
+            Some("e/experiment.toml:5")
+        );
+        assert!(parse(&TEXT.replace("[\"k\"]", "[]")).unwrap_err().ends_with("at least one kernel"));
+    }
+
+    #[test]
+    fn figures_are_found_by_group_name_and_kernel() {
+        let text = crate::embedded::text("experiments/parallelio/published.toml").unwrap();
+        let published = Published::parse("published.toml", text).unwrap();
+        let figure = |name: &str, kernel: &str| published.figure("Ops", name, kernel);
+        let found = figure("Ops memcachetest-2385M", "mm1-mmotm-20130606").unwrap();
+        assert_eq!((found.value, found.percent), (23_564.0, Some(114.43)));
+        assert_eq!(figure("Ops memcachetest-2385M", "mine"), None);
+        assert_eq!(figure("Ops memcachetest-149M", "mm1-mmotm-20130606"), None);
+        assert_eq!(published.rows.len(), 59);
+    }
+}

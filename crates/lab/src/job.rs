@@ -1,0 +1,134 @@
+//! One simulation: what goes in, what comes out, who runs it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use engine::kernel::{Kernel, text::Node};
+
+use crate::{machine_file::MachineFile, report::Row, scale::Scale};
+
+/// The machine files that jobs run on.
+// The sections are untyped until the structs of their readers exist.
+pub type Machine =
+    MachineFile<serde_json::Value, serde_json::Value, serde_json::Value, serde_json::Value, serde_json::Value>;
+
+/// One simulation to run: one kernel, one seed.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// The experiment's `[params]`; a workload reads its own type from it.
+    pub params: Node,
+    /// The random seed.
+    pub seed: u64,
+    /// By how much the experiment is made smaller.
+    pub scale: Scale,
+    /// Is virtual time by call path wanted?
+    pub profile: bool,
+}
+
+/// What a simulation found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Its figures, in the order in which they are printed.
+    pub rows: Vec<Row>,
+    /// Hash over states and events; does not depend on output format or [`Job::profile`].
+    pub fingerprint: u64,
+    /// How long the run was, in virtual nanoseconds.
+    pub virtual_time_ns: u64,
+    /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
+    pub profile: Option<Vec<String>>,
+}
+
+/// How far a simulation is; the simulation stores, others look.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    now_ns: Arc<AtomicU64>,
+    total_ns: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// The cell that the simulation stores its virtual time into, in nanoseconds.
+    #[must_use]
+    pub fn clock(&self) -> Arc<AtomicU64> {
+        self.now_ns.clone()
+    }
+
+    /// Says that virtual time is at `now_ns`.
+    pub fn set_now_ns(&self, now_ns: u64) {
+        self.now_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Says that the run will end at about `total_ns` of virtual time; 0 if that is not known.
+    pub fn set_total_ns(&self, total_ns: u64) {
+        self.total_ns.store(total_ns, Ordering::Relaxed);
+    }
+
+    /// Virtual time, ns.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    /// Virtual time at the end, ns; 0 if it is not known.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.total_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a job cannot run or did not end well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<engine::kernel::text::Error> for Failure {
+    fn from(error: engine::kernel::text::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+/// What an experiment runs.
+pub trait Workload: Sync {
+    /// Its name in `experiment.toml`.
+    fn name(&self) -> &'static str;
+
+    /// One line about it.
+    fn about(&self) -> &'static str;
+
+    /// Looks at a job before any job runs, quickly.
+    ///
+    /// # Errors
+    /// When its parameters are wrong or its machine is too small: bad input, which ends the command
+    /// with status 2.
+    fn check(&self, job: &Job) -> Result<(), Failure>;
+
+    /// Runs a job to its end, on the calling thread, telling how far it is.
+    ///
+    /// # Errors
+    /// When the run could not be finished: simulated memory or swap exhausted, a check of the workload
+    /// failed. The command then ends with status 1. A panic is caught and ends it so too.
+    fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
+}

@@ -1,0 +1,151 @@
+//! Finds kernels, machines and experiments: among the embedded files by name, or in a file.
+//!
+//! A word with a `/` or ending in `.toml` is a file; its `base` is sought beside it, then among the
+//! embedded files.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use engine::kernel::{
+    Kernel, Source,
+    text::{Error, one_of},
+};
+
+use crate::{embedded, experiment::Experiment, job::Machine};
+
+/// Does `word` mean a file rather than a name?
+#[must_use]
+pub fn is_file(word: &str) -> bool {
+    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
+}
+
+/// The name that a file gives to what it holds: its own without ending, or its folder's for
+/// `experiment.toml`.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    let folder = || fs::canonicalize(path).ok()?.parent()?.file_name().map(ToOwned::to_owned);
+    let name = if stem == "experiment" { folder() } else { None };
+    name.as_deref().unwrap_or(stem).to_string_lossy().into_owned()
+}
+
+/// Text of a file, or a message that names the file and says why not.
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+            _ if path.is_dir() => "it is a folder".to_owned(),
+            _ => error.to_string(),
+        };
+        Error { place: None, message: format!("cannot read {}: {why}", path.display()) }
+    })
+}
+
+fn unknown(kind: &str, folder: &str, name: &str) -> String {
+    let mut names: Vec<&str> = embedded::names(folder).collect();
+    names.sort_unstable();
+    let file = if names.is_empty() { ": none is embedded; a file has a `/` or ends in `.toml`" } else { "" };
+    format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
+}
+
+/// The embedded kernel called `name`.
+fn embedded_kernel(name: &str) -> Result<Source, String> {
+    let file = format!("kernels/{name}.toml");
+    let text = embedded::text(&file).ok_or_else(|| unknown("kernel", "kernels", name))?;
+    Ok(Source { file, text: text.to_owned() })
+}
+
+/// The kernel that `word` means.
+///
+/// # Errors
+/// When there is no such kernel or file (with the nearest names), or the file or one of its bases is
+/// wrong.
+pub fn kernel(word: &str) -> Result<Kernel, Error> {
+    if !is_file(word) {
+        let Source { file, text } = embedded_kernel(word).map_err(|message| Error { place: None, message })?;
+        return Kernel::parse(word, &file, &text, &embedded_kernel);
+    }
+    let path = Path::new(word);
+    let beside = |name: &str| {
+        let path: PathBuf = path.with_file_name(format!("{name}.toml"));
+        if !path.exists() {
+            return embedded_kernel(name).map_err(|message| format!("{message} (nor is it beside this file)"));
+        }
+        let text = read(&path).map_err(|error| error.message)?;
+        Ok(Source { file: path.display().to_string(), text })
+    };
+    Kernel::parse(&name_of(path), word, &read(path)?, &beside)
+}
+
+/// The machine that `word` means.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn machine(word: &str) -> Result<Machine, Error> {
+    if is_file(word) {
+        return Machine::parse(&name_of(Path::new(word)), word, &read(Path::new(word))?);
+    }
+    let file = format!("machines/{word}.toml");
+    let text =
+        embedded::text(&file).ok_or_else(|| Error { place: None, message: unknown("machine", "machines", word) })?;
+    Machine::parse(word, &file, text)
+}
+
+/// The experiment that `word` means; `published.toml` is taken from beside a file. A file's relative
+/// machine and kernel files are sought from its folder.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn experiment(word: &str) -> Result<Experiment, Error> {
+    if !is_file(word) {
+        let [file, printed] = ["experiment", "published"].map(|file| format!("experiments/{word}/{file}.toml"));
+        let text = embedded::text(&file)
+            .ok_or_else(|| Error { place: None, message: unknown("experiment", "experiments", word) })?;
+        let published = embedded::text(&printed).map(|text| (printed.as_str(), text));
+        return Experiment::parse(word, (&file, text), published);
+    }
+    let path = Path::new(word);
+    let text = read(path)?;
+    let printed = path.with_file_name("published.toml");
+    let published = if printed.exists() { Some(read(&printed)?) } else { None };
+    let printed = printed.display().to_string();
+    let published = published.as_deref().map(|text| (printed.as_str(), text));
+    let mut experiment = Experiment::parse(&name_of(path), (word, &text), published)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let from_folder = |word: &mut String| {
+        if is_file(word) {
+            *word = folder.join(&word).display().to_string();
+        }
+    };
+    from_folder(&mut experiment.machine);
+    experiment.kernels.iter_mut().for_each(from_folder);
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_a_slash_or_the_ending_are_files() {
+        assert!(is_file("./mine") && is_file("mine.toml") && !is_file("3.10-rc4-vanilla"));
+        assert_eq!(name_of(Path::new("a/3.10-rc4-vanilla.toml")), "3.10-rc4-vanilla");
+    }
+
+    #[test]
+    fn an_unknown_name_comes_with_the_nearest() {
+        let error = experiment("paralelio").unwrap_err().to_string();
+        assert_eq!(error, "no experiment is called `paralelio`: did you mean `parallelio`?");
+        let error = kernel("./nowhere.toml").unwrap_err().to_string();
+        assert_eq!(error, "cannot read ./nowhere.toml: there is no such file");
+    }
+
+    #[test]
+    fn every_embedded_experiment_is_read() {
+        for name in embedded::names("experiments") {
+            experiment(name).unwrap();
+        }
+    }
+}

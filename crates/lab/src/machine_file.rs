@@ -1,0 +1,156 @@
+//! A machine file: one simulated computer, every constant with its origin.
+//!
+//! ```toml
+//! about = "8 GiB, 8 CPUs, one 7200 rpm disk"
+//! [memory]      # nodes and zones
+//! [cpu]         # how many, how fast they switch
+//! [cost]        # what each step costs: { ns = 90, from = "fitted", source = "…" }
+//! [[disk]]      # one for each device
+//! [before]      # what memory held before the run
+//! ```
+//!
+//! The types of the sections belong to who reads them; this loader gives their values places, so that
+//! whatever is wrong is told with file, line and the nearest known key.
+
+use engine::kernel::text::{Error, Node};
+use serde::de::DeserializeOwned;
+
+/// A machine file whose sections have these types.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineFile<Memory, Cpu, Cost, Disk, Before> {
+    /// Its name: the file's, without folder and ending.
+    pub name: String,
+    /// What messages call the file.
+    pub file: String,
+    /// One line about it.
+    pub about: String,
+    /// Nodes and zones.
+    pub memory: Memory,
+    /// The CPUs.
+    pub cpu: Cpu,
+    /// What each step costs.
+    pub cost: Cost,
+    /// The block devices.
+    pub disks: Vec<Disk>,
+    /// What memory held before the run.
+    pub before: Before,
+    /// The whole file, for messages and explanations.
+    pub node: Node,
+}
+
+/// The top level of a machine file.
+const KEYS: [&str; 6] = ["about", "memory", "cpu", "cost", "disk", "before"];
+
+/// Where a constant may come from.
+const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
+
+impl<Memory, Cpu, Cost, Disk, Before> MachineFile<Memory, Cpu, Cost, Disk, Before>
+where
+    Memory: DeserializeOwned,
+    Cpu: DeserializeOwned,
+    Cost: DeserializeOwned,
+    Disk: DeserializeOwned,
+    Before: DeserializeOwned,
+{
+    /// Reads a machine from the text of its file; `file` is what messages call it.
+    ///
+    /// # Errors
+    /// The first thing wrong, with file and line: an unknown or missing section or key, a value of the
+    /// wrong type, an origin (`from`) that is not one of the known words.
+    pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, Error> {
+        let node = Node::parse(file, text)?;
+        node.only(&KEYS)?;
+        check_origins(&node)?;
+        let section = |key: &str| {
+            node.get(key).ok_or_else(|| Error::at(&node.place, format!("section [{key}] of the machine is missing")))
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            about: node.get("about").map(Node::read).transpose()?.unwrap_or_default(),
+            memory: in_section("memory", section("memory")?)?,
+            cpu: in_section("cpu", section("cpu")?)?,
+            cost: in_section("cost", section("cost")?)?,
+            disks: node.get("disk").map(|node| in_section("disk", node)).transpose()?.unwrap_or_default(),
+            before: in_section("before", section("before")?)?,
+            node,
+        })
+    }
+}
+
+/// Reads one section; a message about it names it.
+fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
+    node.read().map_err(|error| Error { message: format!("in [{name}]: {}", error.message), ..error })
+}
+
+/// Every `from` is one of the known origins.
+fn check_origins(node: &Node) -> Result<(), Error> {
+    use engine::kernel::text::{Value, one_of};
+    match &node.value {
+        Value::List(nodes) => nodes.iter().try_for_each(check_origins),
+        Value::Table(entries) => entries.iter().try_for_each(|entry| match entry.node.as_text() {
+            Some(origin) if entry.key == "from" && !ORIGINS.contains(&origin) => {
+                let message = format!("unknown origin `{origin}`{}", one_of(origin, &ORIGINS));
+                Err(Error::at(&entry.place, message))
+            }
+            _ => check_origins(&entry.node),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Constant {
+        ns: u64,
+        from: String,
+        #[serde(default)]
+        source: String,
+    }
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Cost {
+        scan_page: Constant,
+    }
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Cpu {
+        count: u32,
+    }
+    type Any = std::collections::BTreeMap<String, u64>;
+    type Machine = MachineFile<Any, Cpu, Cost, Any, Any>;
+
+    const TEXT: &str = "about = \"small\"\n[memory]\n[cpu]\ncount = 8\n[cost]\nscan_page = { ns = 90, from = \"fitted\" }\n[[disk]]\nbytes = 1\n[before]\n";
+
+    fn parse(text: &str) -> Result<Machine, String> {
+        Machine::parse("m", "machines/m.toml", text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sections_become_their_types() {
+        let machine = parse(TEXT).unwrap();
+        assert_eq!((machine.cpu.count, machine.cost.scan_page.ns, machine.disks.len()), (8, 90, 1));
+        assert_eq!((machine.name.as_str(), machine.about.as_str()), ("m", "small"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_section_and_nearest_name() {
+        let wrong = |from: &str, to: &str| parse(&TEXT.replace(from, to)).unwrap_err();
+        assert_eq!(wrong("[cost]", "[costs]"), "machines/m.toml:5: unknown section `costs`: did you mean `cost`?");
+        assert_eq!(wrong("[before]", ""), "machines/m.toml:1: section [before] of the machine is missing");
+        assert_eq!(
+            wrong("scan_page", "scan_pages"),
+            "machines/m.toml:6: in [cost]: unknown key `scan_pages`: did you mean `scan_page`?"
+        );
+        assert_eq!(
+            wrong("= 8", "= \"8\""),
+            "machines/m.toml:4: in [cpu]: expected a whole number from 0 to 4294967295, found \"8\""
+        );
+        assert_eq!(wrong("fitted", "fited"), "machines/m.toml:6: unknown origin `fited`: did you mean `fitted`?");
+    }
+}

@@ -1,0 +1,227 @@
+//! What a comparison will run, checked before it runs, and the table that it ends in.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use engine::kernel::{Kernel, text::Error};
+
+use crate::{
+    experiment::Experiment,
+    job::{Failure, Job, Machine, Outcome, Workload},
+    library,
+    report::{Column, Table, TableHead},
+    runner::{self, Watch},
+    scale::Scale,
+};
+
+/// What is to be compared, as the user says it.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Name or file of the experiment.
+    pub experiment: String,
+    /// Names or files that replace the experiment's kernels, if any are given.
+    pub kernels: Vec<String>,
+    /// Names or files that are added to them.
+    pub more_kernels: Vec<String>,
+    /// Name or file in place of the experiment's machine.
+    pub machine: Option<String>,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds, at least 1.
+    pub runs: u64,
+    /// The scale; full size if not given.
+    pub scale: Option<Scale>,
+    /// Is virtual time by call path wanted?
+    pub profile: bool,
+}
+
+/// A comparison, ready to run.
+pub struct Plan {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// The scale.
+    pub scale: Scale,
+    workload: &'static dyn Workload,
+    machine: Arc<Machine>,
+    jobs: Vec<Job>,
+    replays: Vec<String>,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The table.
+    pub table: Table,
+    /// Folded stacks of every job, each under its column's id (and seed, if there are several); empty
+    /// if none were wanted.
+    pub profile: Vec<String>,
+}
+
+/// Jobs that did not end well.
+#[derive(Clone, Debug)]
+pub struct JobFailure {
+    /// The column.
+    pub column: String,
+    /// The seed.
+    pub seed: u64,
+    /// What happened.
+    pub failure: Failure,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl Plan {
+    /// Finds everything that `request` names, with `find` for workloads, and lets the workload check
+    /// every job.
+    ///
+    /// # Errors
+    /// The first thing that is unknown or wrong: bad input.
+    pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Workload>) -> Result<Self, Error> {
+        let experiment = library::experiment(&request.experiment)?;
+        let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
+        let machine = Arc::new(library::machine(request.machine.as_ref().unwrap_or(&experiment.machine))?);
+        let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
+        let words: Vec<&String> = words.iter().chain(&request.more_kernels).collect();
+        let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
+        let columns = columns(&words, &kernels);
+        let scale = request.scale.unwrap_or(Scale::FULL);
+        let Some(last) = request.seed.checked_add(request.runs.max(1) - 1) else {
+            let message = format!("seeds {} and the {} after it do not fit 64 bits", request.seed, request.runs - 1);
+            return Err(Error { place: None, message });
+        };
+        let seeds: Vec<u64> = (request.seed..=last).collect();
+        let (mut jobs, mut replays) = (Vec::new(), Vec::new());
+        for (word, kernel) in words.iter().zip(kernels) {
+            for &seed in &seeds {
+                replays.push(replay(request, word, seed));
+                jobs.push(Job {
+                    experiment: experiment.name.clone(),
+                    kernel: kernel.clone(),
+                    machine: machine.clone(),
+                    params: experiment.params.clone(),
+                    seed,
+                    scale,
+                    profile: request.profile,
+                });
+            }
+        }
+        for job in &jobs {
+            if job.seed == request.seed {
+                workload.check(job).map_err(|Failure(message)| Error { place: None, message })?;
+            }
+        }
+        Ok(Self { experiment, columns, seeds, scale, workload, machine, jobs, replays })
+    }
+
+    /// How each job is called while it runs: its column, and its seed if there are several.
+    #[must_use]
+    pub fn titles(&self) -> Vec<String> {
+        let several = self.seeds.len() > 1;
+        let seed = |job: &Job| if several { format!(" seed {}", job.seed) } else { String::new() };
+        self.jobs.iter().enumerate().map(|(i, job)| format!("{}{}", self.column(i).id, seed(job))).collect()
+    }
+
+    fn column(&self, job: usize) -> &Column {
+        &self.columns[job / self.seeds.len()]
+    }
+
+    /// Runs every job on `threads` threads.
+    ///
+    /// # Errors
+    /// Every job that failed; what had not begun by then was not run.
+    pub fn run(&self, threads: usize, watch: &dyn Watch) -> Result<Results, Vec<JobFailure>> {
+        let mut outcomes = Vec::new();
+        let mut failures = Vec::new();
+        for (index, result) in runner::run(self.workload, &self.jobs, threads, watch).into_iter().enumerate() {
+            match result {
+                Some(Ok(outcome)) => outcomes.push(outcome),
+                Some(Err(failure)) => failures.push(JobFailure {
+                    column: self.column(index).id.clone(),
+                    seed: self.jobs[index].seed,
+                    failure,
+                    replay: self.replays[index].clone(),
+                }),
+                None => {}
+            }
+        }
+        if failures.is_empty() { Ok(self.results(outcomes)) } else { Err(failures) }
+    }
+
+    fn results(&self, outcomes: Vec<Outcome>) -> Results {
+        let head = TableHead {
+            experiment: self.experiment.name.clone(),
+            machine: self.machine.name.clone(),
+            scale: self.scale,
+            seeds: self.seeds.clone(),
+            fingerprint: fold(outcomes.iter().map(|outcome| outcome.fingerprint)),
+            columns: self.columns.clone(),
+        };
+        let titles = self.titles();
+        let stacks = |(title, outcome): (&String, &Outcome)| -> Vec<String> {
+            let root = title.replace([' ', ';'], "_");
+            outcome.profile.iter().flatten().map(|line| format!("{root};{line}")).collect()
+        };
+        let profile = titles.iter().zip(&outcomes).flat_map(stacks).collect();
+        let mut rows = outcomes.into_iter().map(|outcome| outcome.rows);
+        let runs: Vec<Vec<_>> = self.columns.iter().map(|_| rows.by_ref().take(self.seeds.len()).collect()).collect();
+        Results { table: Table::of_runs(head, &runs, self.experiment.published.as_ref()), profile }
+    }
+}
+
+fn no_workload(experiment: &Experiment) -> Error {
+    let names: Vec<&str> = crate::workloads::all().iter().map(|workload| workload.name()).collect();
+    let hint = engine::kernel::text::one_of(&experiment.workload, &names);
+    Error {
+        place: None,
+        message: format!("{}: no workload is called `{}`{hint}", experiment.file, experiment.workload),
+    }
+}
+
+/// The columns: each kernel by its name, with `#2` and so on where a name comes again.
+fn columns(words: &[&String], kernels: &[Kernel]) -> Vec<Column> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let column = |(word, kernel): (&&String, &Kernel), times: usize| Column {
+        id: if times == 1 { kernel.name.clone() } else { format!("{}#{times}", kernel.name) },
+        kernel: kernel.name.clone(),
+        ground: "sim".into(),
+        set: BTreeMap::new(),
+        comparable: !library::is_file(word),
+    };
+    words
+        .iter()
+        .zip(kernels)
+        .map(|pair| {
+            let times = seen.entry(&pair.1.name).or_default();
+            *times += 1;
+            column(pair, *times)
+        })
+        .collect()
+}
+
+/// The command that runs one job again.
+fn replay(request: &Request, kernel: &str, seed: u64) -> String {
+    let mut command =
+        format!("highwater run {} --kernel {} --seed {seed}", quoted(&request.experiment), quoted(kernel));
+    if let Some(machine) = &request.machine {
+        command.push_str(&format!(" --machine {}", quoted(machine)));
+    }
+    if let Some(scale) = request.scale.filter(|scale| !scale.is_full()) {
+        command.push_str(&format!(" --scale {scale}"));
+    }
+    command
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// One fingerprint of many, order included (FNV-1a over their bytes).
+fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
+    let bytes = fingerprints.flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,52 @@
+//! The report as CSV: one line for each row and column of the table.
+
+use std::io;
+
+use super::{Table, text};
+
+/// Writes a heading and the lines.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new().from_writer(out);
+    csv.write_record(["group", "name", "unit", "better", "column", "median", "low", "high", "n", "published"])
+        .map_err(io_error)?;
+    for row in &table.rows {
+        for ((column, value), published) in table.columns.iter().zip(&row.values).zip(&row.published) {
+            let Some(value) = value else { continue };
+            let [median, low, high] = [value.median, value.low, value.high].map(|value| value.to_string());
+            let published = published.map_or_else(String::new, |figure| figure.value.to_string());
+            let n = value.n.to_string();
+            let better = text::arrow(row.better);
+            let (group, name, unit, id) = (&row.group, &row.name, &row.unit, &column.id);
+            csv.write_record([group, name, unit, better, id, &median, &low, &high, &n, &published])
+                .map_err(io_error)?;
+        }
+    }
+    csv.flush()
+}
+
+/// The kind of a write error is what tells a closed pipe from a full disk.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests;
+
+    #[test]
+    fn each_row_and_column_has_a_line() {
+        let run = |value| vec![vec![tests::ops("Ops a, b", value)]];
+        let table = Table::of_runs(tests::head(&["x", "y"], 1), &[run(9.5), vec![]], None);
+        let mut out = Vec::new();
+        write(&table, &mut out).unwrap();
+        let head = "group,name,unit,better,column,median,low,high,n,published\n";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{head}Ops,\"Ops a, b\",ops/s,higher,x,9.5,9.5,9.5,1,\n"));
+    }
+}

@@ -1,0 +1,94 @@
+//! The report as JSON; `docs/json.md` describes it.
+
+use serde_json::{Map, Number, Value, json};
+
+use super::{Table, TableRow};
+
+/// The whole report, with a line break at its end.
+#[must_use]
+pub fn render(table: &Table) -> String {
+    let seeds: &[u64] = &table.seeds;
+    let value = json!({
+        "schema": 1,
+        "experiment": table.experiment,
+        "scale": table.scale.to_string(),
+        "seeds": seeds,
+        "fingerprint": format!("{:016x}", table.fingerprint),
+        "machine": table.machine,
+        "columns": table.columns,
+        "rows": table.rows.iter().map(|row| row_of(table, row)).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}
+
+fn row_of(table: &Table, row: &TableRow) -> Value {
+    let ids = || table.columns.iter().map(|column| column.id.clone());
+    let estimate = |(id, value): (String, &Option<crate::statistics::Estimate>)| {
+        let value = (*value)?;
+        let [median, low, high] = [value.median, value.low, value.high].map(number);
+        Some((id, json!({ "median": median, "low": low, "high": high, "n": value.n })))
+    };
+    let values: Map<String, Value> = ids().zip(&row.values).filter_map(estimate).collect();
+    let figure = |(id, figure): (String, &Option<super::Figure>)| Some((id, number((*figure)?.value)));
+    let published: Map<String, Value> = ids().zip(&row.published).filter_map(figure).collect();
+    json!({
+        "group": row.group,
+        "name": row.name,
+        "unit": row.unit,
+        "better": row.better,
+        "values": values,
+        "published": published,
+    })
+}
+
+/// A whole number without a decimal point; null for what is no number.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        return Value::from(value as i64);
+    }
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests;
+
+    #[test]
+    fn a_report_holds_its_columns_and_rows() {
+        let run = |value| vec![vec![tests::ops("Ops memcachetest-0M", value)]];
+        let table = Table::of_runs(tests::head(&["3.10-rc4-vanilla", "mine"], 1), &[run(9.5), run(10.0)], None);
+        let value: Value = serde_json::from_str(&render(&table)).unwrap();
+        assert_eq!(
+            value,
+            json!({
+                "schema": 1,
+                "experiment": "parallelio",
+                "scale": "1",
+                "seeds": [1],
+                "fingerprint": "0000000000005f0c",
+                "machine": "parallelio-8g",
+                "columns": [
+                    { "id": "3.10-rc4-vanilla", "kernel": "3.10-rc4-vanilla", "ground": "sim", "set": {} },
+                    { "id": "mine", "kernel": "mine", "ground": "sim", "set": {} },
+                ],
+                "rows": [{
+                    "group": "Ops",
+                    "name": "Ops memcachetest-0M",
+                    "unit": "ops/s",
+                    "better": "higher",
+                    "values": {
+                        "3.10-rc4-vanilla": { "median": 9.5, "low": 9.5, "high": 9.5, "n": 1 },
+                        "mine": { "median": 10, "low": 10, "high": 10, "n": 1 },
+                    },
+                    "published": {},
+                }],
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_no_number_is_null() {
+        assert_eq!([number(f64::NAN), number(f64::INFINITY), number(0.1)], [Value::Null, Value::Null, json!(0.1)]);
+    }
+}

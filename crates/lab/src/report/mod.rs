@@ -1,0 +1,328 @@
+//! What a run found, and the forms in which it is shown.
+//!
+//! A workload returns [`Row`]s; [`Table`] holds them for all columns and seeds; [`text`], [`json`],
+//! [`csv`] and [`markdown`] write it. [`mmtests`] derives the rows that MMTests takes from
+//! `/proc/vmstat` and iostat, [`percent`] has its rules for the percentages in brackets.
+
+pub mod csv;
+pub mod json;
+pub mod markdown;
+pub mod mmtests;
+pub mod percent;
+pub mod text;
+
+use std::{collections::BTreeMap, io};
+
+use serde::Serialize;
+
+use crate::{experiment::Published, scale::Scale, statistics::Estimate};
+
+/// Which way a figure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The higher the better.
+    Higher,
+    /// The lower the better.
+    Lower,
+    /// Neither: context for other rows. Where MMTests prints a percentage, it is as for `Lower`.
+    Neutral,
+}
+
+/// How a figure is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// With this many decimals.
+    Decimals(u8),
+    /// As a whole percentage: `67%`.
+    Percent,
+}
+
+impl Format {
+    /// `value` in this form; a median of whole percentages may have a half.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Decimals(decimals) => format!("{value:.*}", usize::from(decimals)),
+            Self::Percent if value.fract() == 0.0 => format!("{value:.0}%"),
+            Self::Percent => format!("{value:.1}%"),
+        }
+    }
+}
+
+/// One figure of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The block that it stands in: `Ops`, `duration`, `vmstat`, `iostat`, ….
+    pub group: String,
+    /// Its name, as in `published.toml`; with the statistic in front where one is printed.
+    pub name: String,
+    /// Its unit: `pages`, `ops/s`, ….
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Better,
+    /// The figure.
+    pub value: f64,
+    /// How it is printed.
+    pub format: Format,
+}
+
+impl Row {
+    /// A row.
+    #[must_use]
+    pub fn new(group: &str, name: impl Into<String>, unit: &str, better: Better, format: Format, value: f64) -> Self {
+        Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
+    }
+}
+
+/// The rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
+#[must_use]
+pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
+    [("User", user_s), ("System", system_s), ("Elapsed", elapsed_s)]
+        .map(|(name, value)| Row::new("duration", name, "s", Better::Lower, Format::Decimals(2), value))
+        .into()
+}
+
+/// One column: a kernel on a ground.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// What tells the column apart: the kernel's name where that is enough.
+    pub id: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The ground: `sim`.
+    pub ground: String,
+    /// Single values changed beside the kernel file, by key.
+    pub set: BTreeMap<String, String>,
+    /// Is this the kernel of that name that figures in print may be set beside, not a user's file?
+    #[serde(skip)]
+    pub comparable: bool,
+}
+
+/// A figure in print.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The figure.
+    pub value: f64,
+    /// The percentage in brackets beside it, as printed.
+    pub percent: Option<f64>,
+}
+
+/// One row of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableRow {
+    /// As in [`Row`].
+    pub group: String,
+    /// As in [`Row`].
+    pub name: String,
+    /// As in [`Row`].
+    pub unit: String,
+    /// As in [`Row`].
+    pub better: Better,
+    /// As in [`Row`].
+    pub format: Format,
+    /// One for each column; none where no run of the column has the row.
+    pub values: Vec<Option<Estimate>>,
+    /// One for each column: what is in print.
+    pub published: Vec<Option<Figure>>,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the machine.
+    pub machine: String,
+    /// The scale.
+    pub scale: Scale,
+    /// The seeds, in order.
+    pub seeds: Vec<u64>,
+    /// Hash over every run's fingerprint, in order of columns and seeds.
+    pub fingerprint: u64,
+    /// The columns; the first is the baseline.
+    pub columns: Vec<Column>,
+    /// The rows, in the order of the first run that has each.
+    pub rows: Vec<TableRow>,
+}
+
+impl Table {
+    /// Puts runs together: `runs[column][seed]` holds one run's rows. `published` are the figures in
+    /// print; at another scale than full size they are left out.
+    #[must_use]
+    pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
+        let TableHead { experiment, machine, scale, seeds, fingerprint, columns } = head;
+        let mut found: Vec<(&Row, Vec<Vec<f64>>)> = Vec::new();
+        for (column, seeds) in runs.iter().enumerate() {
+            for row in seeds.iter().flatten() {
+                let known = found.iter().position(|(known, _)| known.group == row.group && known.name == row.name);
+                let at = known.unwrap_or_else(|| {
+                    found.push((row, vec![Vec::new(); columns.len()]));
+                    found.len() - 1
+                });
+                found[at].1[column].push(row.value);
+            }
+        }
+        let published = published.filter(|_| scale.is_full());
+        let rows = found.into_iter().map(|(row, samples)| TableRow {
+            group: row.group.clone(),
+            name: row.name.clone(),
+            unit: row.unit.clone(),
+            better: row.better,
+            format: row.format,
+            values: samples.iter().map(|samples| crate::statistics::estimate(samples)).collect(),
+            published: columns
+                .iter()
+                .map(|column| published.filter(|_| column.comparable)?.figure(&row.group, &row.name, &column.kernel))
+                .collect(),
+        });
+        let rows = in_blocks(rows.collect());
+        Self { experiment, machine, scale, seeds, fingerprint, columns, rows }
+    }
+
+    /// The line under every report that is read by people.
+    #[must_use]
+    pub fn footer(&self) -> String {
+        let seeds = match self.seeds.as_slice() {
+            [seed] => format!("seed {seed}"),
+            [first, .., last] => {
+                let seeds = self.seeds.len();
+                format!("median and 95% interval of {seeds} runs, seeds {first} to {last}")
+            }
+            [] => "no seed".into(),
+        };
+        let kernels = match self.columns.len() {
+            1 => "1 kernel".into(),
+            n => format!("{n} kernels"),
+        };
+        let Self { machine, scale, fingerprint, .. } = self;
+        format!("{seeds} · {kernels} · machine {machine} · scale {scale} · fingerprint {fingerprint:016x}")
+    }
+
+    /// The rows of each group, in the order of the groups' first rows.
+    pub fn blocks(&self) -> impl Iterator<Item = (&str, &[TableRow])> {
+        self.rows.chunk_by(|a, b| a.group == b.group).map(|rows| (rows[0].group.as_str(), rows))
+    }
+}
+
+/// What a [`Table`] says beside its rows; see there.
+#[derive(Clone, Debug)]
+pub struct TableHead {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the machine.
+    pub machine: String,
+    /// The scale.
+    pub scale: Scale,
+    /// The seeds, in order.
+    pub seeds: Vec<u64>,
+    /// Hash over every run's fingerprint.
+    pub fingerprint: u64,
+    /// The columns.
+    pub columns: Vec<Column>,
+}
+
+/// Brings the rows of each group together, groups in the order of their first rows.
+fn in_blocks(rows: Vec<TableRow>) -> Vec<TableRow> {
+    let mut groups: Vec<String> = Vec::new();
+    for row in &rows {
+        if !groups.contains(&row.group) {
+            groups.push(row.group.clone());
+        }
+    }
+    let mut rows = rows;
+    rows.sort_by_key(|row| groups.iter().position(|group| *group == row.group));
+    rows
+}
+
+/// A form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// The layout of MMTests.
+    #[default]
+    Table,
+    /// docs/json.md describes it.
+    Json,
+    /// A line for each row and column.
+    Csv,
+    /// Tables for a text in Markdown.
+    Markdown,
+}
+
+/// What is shown beside the figures themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Show {
+    /// Figures in print under the rows that have them (always in JSON and CSV).
+    pub published: bool,
+    /// The rule for the percentages in brackets.
+    pub percent: percent::PercentRule,
+}
+
+/// Writes a table in one form.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::Write) -> io::Result<()> {
+    match format {
+        ReportFormat::Table => out.write_all(text::render(table, show).as_bytes()),
+        ReportFormat::Json => out.write_all(json::render(table).as_bytes()),
+        ReportFormat::Csv => csv::write(table, out),
+        ReportFormat::Markdown => out.write_all(markdown::render(table, show).as_bytes()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn column(id: &str) -> Column {
+        Column { id: id.into(), kernel: id.into(), ground: "sim".into(), set: BTreeMap::new(), comparable: true }
+    }
+
+    pub(crate) fn head(kernels: &[&str], seeds: u64) -> TableHead {
+        TableHead {
+            experiment: "parallelio".into(),
+            machine: "parallelio-8g".into(),
+            scale: Scale::FULL,
+            seeds: (1..=seeds).collect(),
+            fingerprint: 0x5f0c,
+            columns: kernels.iter().map(|kernel| column(kernel)).collect(),
+        }
+    }
+
+    pub(crate) fn ops(name: &str, value: f64) -> Row {
+        Row::new("Ops", name, "ops/s", Better::Higher, Format::Decimals(2), value)
+    }
+
+    #[test]
+    fn rows_of_several_runs_become_a_median_and_groups_stay_together() {
+        let run = |value: f64| vec![ops("Ops a", value), duration_rows(1.0, 2.0, 3.0)[0].clone(), ops("Ops b", 1.0)];
+        let runs = vec![vec![run(1.0), run(3.0), run(2.0)], vec![run(5.0), run(6.0), vec![]]];
+        let table = Table::of_runs(head(&["a", "b"], 3), &runs, None);
+        let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["Ops a", "Ops b", "User"]);
+        assert_eq!(table.rows[0].values[0].map(|e| (e.median, e.n)), Some((2.0, 3)));
+        assert_eq!(table.rows[0].values[1].map(|e| (e.median, e.n)), Some((5.5, 2)));
+        assert_eq!(
+            table.blocks().map(|(group, rows)| (group, rows.len())).collect::<Vec<_>>(),
+            [("Ops", 2), ("duration", 1)]
+        );
+    }
+
+    #[test]
+    fn footers_name_what_is_needed_to_repeat_a_run() {
+        let mut table = Table::of_runs(head(&["a"], 1), &[vec![]], None);
+        let end = "1 kernel · machine parallelio-8g · scale 1 · fingerprint 0000000000005f0c";
+        assert_eq!(table.footer(), format!("seed 1 · {end}"));
+        table.seeds = (1..=5).collect();
+        assert!(table.footer().starts_with("median and 95% interval of 5 runs, seeds 1 to 5 · "));
+    }
+
+    #[test]
+    fn whole_percentages_stay_whole() {
+        assert_eq!(
+            [Format::Percent.show(6.0), Format::Percent.show(6.5), Format::Decimals(3).show(4.6264)],
+            ["6%", "6.5%", "4.626"]
+        );
+    }
+}

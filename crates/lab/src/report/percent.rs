@@ -1,0 +1,109 @@
+//! The percentages in brackets: positive is better.
+
+use super::Better;
+
+/// By which rule a percentage is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PercentRule {
+    /// MMTests today; in tables, a value that comes from or goes to zero shows as `new` or `gone`.
+    #[default]
+    Current,
+    /// MMTests of 2012 and 2013: nothing left of something prints 0.00, something from nothing -99.
+    #[value(name = "mmtests-2013")]
+    Mmtests2013,
+    /// MMTests of 2010 and 2011: relative to the new value, not to the baseline.
+    #[value(name = "mmtests-2010")]
+    Mmtests2010,
+}
+
+impl PercentRule {
+    /// The change from `base` to `new` in percent.
+    #[must_use]
+    pub fn percent(self, better: Better, base: f64, new: f64) -> f64 {
+        let higher = better == Better::Higher;
+        if base == new || (base.is_nan() && new.is_nan()) {
+            return 0.0;
+        }
+        match self {
+            Self::Mmtests2010 if new == 0.0 => 0.0,
+            Self::Mmtests2010 if higher => (new - base) * 100.0 / new,
+            Self::Mmtests2010 => -((new - base) * 100.0 / new),
+            Self::Mmtests2013 if new == 0.0 => 0.0,
+            Self::Current if new == 0.0 && !higher => 100.0,
+            _ if base == 0.0 || base.is_nan() => {
+                if higher {
+                    100.0
+                } else {
+                    -99.0
+                }
+            }
+            _ if higher => new * 100.0 / base - 100.0,
+            _ => 100.0 - new * 100.0 / base,
+        }
+    }
+
+    /// What stands between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`.
+    #[must_use]
+    pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
+        match self {
+            Self::Current if base == 0.0 && new != 0.0 => format!("{:>7}", "new"),
+            Self::Current if base != 0.0 && new == 0.0 => format!("{:>7}", "gone"),
+            _ => bracket(self.percent(better, base, new)),
+        }
+    }
+}
+
+/// A percentage as it stands between brackets.
+#[must_use]
+pub fn bracket(percent: f64) -> String {
+    format!("{:>6.2}%", if percent == 0.0 { 0.0 } else { percent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PercentRule::*, *};
+    use crate::experiment::Published;
+
+    #[test]
+    fn every_percentage_of_the_posting_of_2013_is_recomputed() {
+        let text = crate::embedded::text("experiments/parallelio/published.toml").unwrap();
+        let published = Published::parse("published.toml", text).unwrap();
+        let mut checked = 0;
+        for row in &published.rows {
+            for (value, printed) in row.values.iter().zip(&row.pct) {
+                let percent = Mmtests2013.percent(row.better, row.values[0], *value);
+                assert_eq!(format!("{percent:.2}"), format!("{printed:.2}"), "{}: {value}", row.name);
+                checked += 1;
+            }
+        }
+        assert_eq!(checked, 24 * 3);
+    }
+
+    #[test]
+    fn the_rule_of_2010_divides_by_the_new_value() {
+        assert_eq!(format!("{:.2}", Mmtests2010.percent(Better::Higher, 250.0, 416.0)), "39.90");
+        assert_eq!(format!("{:.2}", Mmtests2010.percent(Better::Lower, 420.0, 520.0)), "-19.23");
+        assert_eq!(format!("{:.2}", Mmtests2010.percent(Better::Higher, 520.0, 420.0)), "-23.81");
+        assert_eq!(Mmtests2010.percent(Better::Lower, 520.0, 0.0), 0.0);
+        assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
+    }
+
+    #[test]
+    fn zeroes_have_their_special_cases() {
+        assert_eq!(Mmtests2013.percent(Better::Lower, 139_693.0, 0.0), 0.0);
+        assert_eq!(Current.percent(Better::Lower, 139_693.0, 0.0), 100.0);
+        assert_eq!(Current.percent(Better::Higher, 5.0, 0.0), -100.0);
+        assert_eq!(Current.percent(Better::Lower, 0.0, 5.0), -99.0);
+        assert_eq!(Current.percent(Better::Higher, 0.0, 5.0), 100.0);
+        assert_eq!(Current.percent(Better::Lower, 0.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn tables_say_new_and_gone() {
+        assert_eq!(Current.bracket(Better::Lower, 0.0, 5.0), "    new");
+        assert_eq!(Current.bracket(Better::Lower, 5.0, 0.0), "   gone");
+        assert_eq!(Current.bracket(Better::Lower, 0.0, 0.0), "  0.00%");
+        assert_eq!(Mmtests2013.bracket(Better::Lower, 0.0, 5.0), "-99.00%");
+        assert_eq!(Current.bracket(Better::Higher, 10_989.0, 23_564.0), "114.43%");
+    }
+}

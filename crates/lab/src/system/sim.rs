@@ -1,0 +1,202 @@
+//! The ground `sim`: the engine in a simulated machine.
+
+use super::{Faults, System, SystemError};
+use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
+use engine::memory::{Gfp, Layout};
+use engine::stat::{Gauge, Vmstat};
+use engine::{Engine, ReadState, Task};
+use machine::{DeviceId, Machine, Nanos, PAGE_BYTES};
+use sim::Sim;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What all tasks of one simulated system share.
+struct Shared {
+    sim: Sim,
+    engine: Rc<Engine<Sim>>,
+    files: RefCell<BTreeMap<String, Arc<File<Sim>>>>,
+}
+
+/// The simulated system as one task sees it.
+pub struct SimSystem {
+    shared: Rc<Shared>,
+    task: RefCell<Task>,
+}
+
+/// A file, open for one reader.
+pub struct OpenFile {
+    file: Arc<File<Sim>>,
+    state: ReadState,
+}
+
+/// What a simulated system consists of beside its machine.
+#[derive(Clone, Debug)]
+pub struct SystemConfig {
+    /// Memory.
+    pub layout: Layout,
+    /// Blocks for files, by device.
+    pub devices: Vec<DeviceLayout>,
+    /// Where swap lies.
+    pub swap: SwapLayout,
+}
+
+impl SimSystem {
+    /// A system on a simulated machine, with the engine's own tasks started.
+    ///
+    /// # Errors
+    /// When the engine cannot work with the layout.
+    pub fn new(
+        sim: &Sim,
+        choices: &engine::kernel::Choices,
+        config: &SystemConfig,
+    ) -> Result<Self, engine::LayoutError> {
+        let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
+        sim.attach(engine.clone());
+        for task in engine.kernel_tasks() {
+            let engine = engine.clone();
+            sim.spawn(&task.name(), move || engine.run(task));
+        }
+        let shared = Rc::new(Shared { sim: sim.clone(), engine, files: RefCell::default() });
+    }
+
+    /// The engine, for whoever looks inside: checks, lists, what was there before a run.
+    #[must_use]
+    pub fn engine(&self) -> &Engine<Sim> {
+        &self.shared.engine
+    }
+
+    /// Takes memory for the kernel's own use, for good.
+    ///
+    /// # Errors
+    /// When there is not so much.
+    pub fn take_kernel_memory(&self, pages: u64) -> Result<(), SystemError> {
+        let mut task = self.task.borrow_mut();
+        for _ in 0..pages {
+            self.engine()
+                .allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable)
+                .map_err(|error| SystemError(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// A file whose contents are on the device already and not in memory.
+    ///
+    /// # Errors
+    /// When there is one of that name, memory for its inode is exhausted, or the device is full.
+    pub fn import(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
+        let open = self.create(name)?;
+        if !self.engine().allocate_blocks(&open.file, bytes) {
+            return Err(SystemError(format!("no room on the device for file `{name}` of {bytes} bytes")));
+        }
+        Ok(open)
+    }
+
+    fn for_task(shared: &Rc<Shared>) -> Self {}
+}
+
+fn words(error: engine::Error) -> SystemError {
+    SystemError(error.to_string())
+}
+
+impl System for SimSystem {
+    type File = OpenFile;
+    type Region = Arc<Region<Sim>>;
+    type Task = sim::TaskId;
+
+    fn now(&self) -> Nanos {
+        self.shared.sim.now()
+    }
+
+    fn sleep(&self, time: Nanos) {
+        self.shared.sim.pause(time);
+    }
+
+    fn compute(&self, time: Nanos) {
+        self.shared.sim.compute(time);
+    }
+
+    fn is_killed(&self) -> bool {
+        self.shared.sim.is_killed()
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> sim::TaskId {
+        let shared = self.shared.clone();
+        self.shared.sim.spawn(name, move || body(&Self::for_task(&shared)))
+    }
+
+    fn join(&self, task: &sim::TaskId) {
+        self.shared.sim.join(*task);
+    }
+
+    fn kill(&self, task: &sim::TaskId) {
+        self.shared.sim.kill(*task);
+    }
+
+    fn memory_pages(&self) -> u64 {
+        self.engine().zones.iter().map(|zone| zone.managed).sum()
+    }
+
+    fn free_pages(&self) -> u64 {
+        self.engine().gauge(Gauge::NrFreePages)
+    }
+
+    fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
+        if self.shared.files.borrow().contains_key(name) {
+            return Err(SystemError(format!("file `{name}` exists")));
+        }
+        let file = self.engine().create(&mut self.task.borrow_mut(), DeviceId(0)).map_err(words)?;
+        self.shared.files.borrow_mut().insert(name.to_owned(), file.clone());
+        Ok(OpenFile { file, state: ReadState::default() })
+    }
+
+    fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        self.engine().write(&mut self.task.borrow_mut(), &file.file, offset, bytes).map_err(words)
+    }
+
+    fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
+        let OpenFile { file, state } = file;
+        self.engine().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
+    }
+
+    fn fsync(&self, file: &OpenFile) -> Result<(), SystemError> {
+        self.engine().fsync(&mut self.task.borrow_mut(), &file.file).map_err(words)
+    }
+
+    fn unlink(&self, name: &str) -> Result<(), SystemError> {
+        let file = self.shared.files.borrow_mut().remove(name);
+        let file = file.ok_or_else(|| SystemError(format!("there is no file `{name}`")))?;
+        self.engine().unlink(&file);
+        Ok(())
+    }
+
+    fn map(&self, pages: u32) -> Arc<Region<Sim>> {
+        self.engine().create_region(pages, false)
+    }
+
+    #[inline]
+    fn touch(&self, region: &Arc<Region<Sim>>, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
+        self.engine().touch(&mut self.task.borrow_mut(), region, pages, write).map_err(words)
+    }
+
+    fn unmap(&self, region: Arc<Region<Sim>>) {
+        self.engine().drop_region(&region);
+    }
+
+    fn faults(&self) -> Faults {
+        let task = self.task.borrow();
+        Faults { minor: task.minor_faults, major: task.major_faults, major_wait: task.major_fault_wait }
+    }
+
+    fn vmstat(&self) -> Vmstat {
+        self.engine().vmstat()
+    }
+}
+
+/// Bytes of so many pages.
+#[must_use]
+pub const fn page_bytes(pages: u64) -> u64 {
+    pages * PAGE_BYTES as u64
+}
