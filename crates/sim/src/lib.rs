@@ -1,1 +1,43 @@
 //! A machine in virtual time.
+//!
+//! [`Sim`] implements [`machine::Machine`]: CPUs with clocks, tasks on coroutines, interrupts, spin locks and disks, all
+//! on one thread, and all decided by a seed: the same seed gives the same [`Sim::fingerprint`] on every computer.
+//!
+//! The flow: `world` holds the loop that lets whichever CPU or event is the earliest go on; `clock` finds it; `fiber`
+//! is the stack of a task or of an interrupt handler; `scheduler` says which task is on which CPU; `lock`, `per_cpu`
+//! and `wait` are what tasks wait for; `interrupt` and `device` bring requests to disks and back; `profile` and
+//! `fingerprint` watch. What a step costs stands in [`cost`], what a disk is in [`disk`].
+//!
+//! Next: `world`.
+
+mod clock;
+pub mod config;
+pub mod cost;
+mod cpu;
+mod device;
+pub mod disk;
+mod failure;
+mod fiber;
+mod fingerprint;
+mod interrupt;
+mod lock;
+mod per_cpu;
+mod profile;
+mod rng;
+mod scheduler;
+mod sim;
+mod stamps;
+mod task;
+mod wait;
+mod world;
+
+pub use config::{Config, LockFairness, Perturb, Scheduler};
+pub use cost::CostModel;
+pub use failure::Failure;
+pub use interrupt::MaskStatistics;
+pub use lock::{LockStatistics, SpinGuard, SpinLock};
+pub use per_cpu::{CpuSlots, SlotGuard};
+pub use rng::Rng;
+pub use sim::{CpuStatistics, Sim, Span};
+pub use task::TaskId;
+pub use wait::WaitQueue;

@@ -1,0 +1,123 @@
+//! Which CPU is next: a tournament of clocks.
+//!
+//! Virtual time inside this crate counts picoseconds, so that a step may cost a fraction of a nanosecond. A key is a
+//! clock with the CPU's number in its low bits: equal clocks order by CPU, and the smallest key of a tree of
+//! pairwise minima is the next CPU to run. Each level costs one branch-free `min`.
+
+use machine::Nanos;
+use std::cell::Cell;
+
+/// Picoseconds in a nanosecond.
+pub(crate) const PICOS: u64 = 1000;
+/// Low bits of a key that hold the CPU's number.
+pub(crate) const CPU_BITS: u32 = 8;
+/// CPUs that a simulated machine may have.
+pub(crate) const CPUS_MAX: usize = 1 << CPU_BITS;
+/// No clock reaches this: 20 virtual hours. Events later than this never come.
+pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
+/// The key of a CPU that runs nothing.
+pub(crate) const NOT_RUNNING: u64 = u64::MAX;
+
+/// A time of the trait's unit, in picoseconds.
+pub(crate) fn picos(time: Nanos) -> u64 {
+    time.0.saturating_mul(PICOS)
+}
+
+/// Picoseconds, in the trait's unit.
+pub(crate) fn nanos(picos: u64) -> Nanos {
+    Nanos(picos / PICOS)
+}
+
+/// The latest clock up to which CPU `cpu` may go before key `other` is due.
+pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
+    other.saturating_sub(1 + cpu as u64) >> CPU_BITS
+}
+
+/// A tree of minima over the keys of all CPUs.
+pub(crate) struct Clocks {
+    /// `nodes[1]` is the root; the children of `i` are `2 i` and `2 i + 1`; leaves are the second half.
+    nodes: Box<[Cell<u64>]>,
+}
+
+impl Clocks {
+    pub(crate) fn new(cpus: usize) -> Self {
+        assert!((1..=CPUS_MAX).contains(&cpus), "a machine has 1 to {CPUS_MAX} CPUs, not {cpus}");
+        Self { nodes: vec![Cell::new(NOT_RUNNING); 2 * cpus.next_power_of_two()].into() }
+    }
+
+    /// CPU `cpu` runs, and its clock shows `clock`.
+    #[inline]
+    pub(crate) fn run(&self, cpu: usize, clock: u64) {
+        assert!(clock < END_OF_TIME, "virtual time ran past its end, {} s", END_OF_TIME / PICOS / 1_000_000_000);
+        self.set(cpu, clock << CPU_BITS | cpu as u64);
+    }
+
+    /// CPU `cpu` does not compete: it is idle, or spins.
+    pub(crate) fn stop(&self, cpu: usize) {
+        self.set(cpu, NOT_RUNNING);
+    }
+
+    #[inline]
+    fn set(&self, cpu: usize, key: u64) {
+        let mut node = self.nodes.len() / 2 + cpu;
+        let mut least = key;
+        self.nodes[node].set(key);
+        while node > 1 {
+            least = least.min(self.nodes[node ^ 1].get());
+            node >>= 1;
+            self.nodes[node].set(least);
+        }
+    }
+
+    /// The smallest key.
+    #[inline]
+    pub(crate) fn least(&self) -> u64 {
+        self.nodes[1].get()
+    }
+
+    /// The smallest key of the CPUs other than `cpu`.
+    #[inline]
+    pub(crate) fn least_other(&self, cpu: usize) -> u64 {
+        let mut node = self.nodes.len() / 2 + cpu;
+        let mut least = NOT_RUNNING;
+        while node > 1 {
+            least = least.min(self.nodes[node ^ 1].get());
+            node >>= 1;
+        }
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_matches_a_naive_scan() {
+        for cpus in [1, 2, 3, 7, 64] {
+            let clocks = Clocks::new(cpus);
+            let mut naive = vec![NOT_RUNNING; cpus];
+            let mut x = 1u64;
+            for _ in 0..2000 {
+                x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let cpu = (x >> 33) as usize % cpus;
+                if x >> 60 == 0 {
+                    clocks.stop(cpu);
+                    naive[cpu] = NOT_RUNNING;
+                } else {
+                    clocks.run(cpu, x >> 50 & 63);
+                    naive[cpu] = (x >> 50 & 63) << CPU_BITS | cpu as u64;
+                }
+                assert_eq!(clocks.least(), *naive.iter().min().unwrap());
+                let others = naive.iter().enumerate().filter(|&(i, _)| i != cpu).map(|(_, &key)| key);
+                assert_eq!(clocks.least_other(cpu), others.min().unwrap_or(NOT_RUNNING));
+            }
+        }
+    }
+
+    #[test]
+    fn equal_clocks_order_by_cpu() {
+        assert_eq!(horizon_below(5 << CPU_BITS | 3, 2), 5);
+        assert_eq!(horizon_below(5 << CPU_BITS | 3, 4), 4);
+    }
+}

@@ -1,0 +1,95 @@
+//! What a simulated machine is made of.
+
+use crate::cost::CostModel;
+use crate::disk::DiskConfig;
+use machine::Nanos;
+
+/// A simulated machine, its seed, and how far the seed may disturb it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// CPUs, 1 to 256.
+    pub cpus: usize,
+    /// What each step costs.
+    pub cost: CostModel,
+    /// How tasks share the CPUs.
+    pub scheduler: Scheduler,
+    /// Who gets a contended lock.
+    pub lock_fairness: LockFairness,
+    /// Everything that is left to chance follows from it.
+    pub seed: u64,
+    /// Frames of memory; needed for stamps only.
+    pub frames: usize,
+    /// Keep the first eight bytes of each page, so that workloads can verify contents.
+    pub stamps: bool,
+    /// Block devices, in the order of their [`machine::DeviceId`].
+    pub disks: Vec<DiskConfig>,
+    /// The CPU that takes each device's interrupts, by device; 0 for devices past the end.
+    pub interrupt_cpus: Vec<usize>,
+    /// Disturb the interleaving at every step and lock; for swarms.
+    pub perturb: Option<Perturb>,
+    /// Fail a run which is not over by this time.
+    pub time_limit: Option<Nanos>,
+    /// How long tasks have, from the return of the main task on, to return too. Default: 60 s.
+    pub shutdown_limit: Nanos,
+    /// Bytes of each task's and each interrupt handler's stack; touched pages only are held. Default: 512 KiB.
+    pub stack_bytes: usize,
+}
+
+impl Config {
+    /// A machine with this number of CPUs, one price for every step, no disks and no memory; for tests.
+    #[must_use]
+    pub fn uniform(cpus: usize, step_ns: u64) -> Self {
+        Self {
+            cpus,
+            cost: CostModel::uniform(step_ns),
+            scheduler: Scheduler::default(),
+            lock_fairness: LockFairness::default(),
+            seed: 1,
+            frames: 0,
+            stamps: false,
+            disks: Vec::new(),
+            interrupt_cpus: Vec::new(),
+            perturb: None,
+            time_limit: None,
+            shutdown_limit: Nanos::from_secs(60),
+            stack_bytes: 512 << 10,
+        }
+    }
+}
+
+/// How tasks share the CPUs: by virtual runtime, as the completely fair scheduler does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduler {
+    /// How long a task runs before another that waits for its CPU. Default: 4 ms.
+    pub slice: Nanos,
+    /// A woken task takes the CPU at once from one that has had this much more of it. Default: 1 ms.
+    pub wakeup_granularity: Nanos,
+}
+
+impl Default for Scheduler {
+    fn default() -> Self {
+        Self { slice: Nanos::from_millis(4), wakeup_granularity: Nanos::from_millis(1) }
+    }
+}
+
+/// Who gets a lock that several CPUs spin for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockFairness {
+    /// The CPU that has waited longest (ticket locks, from 2.6.25 on).
+    #[default]
+    Fifo,
+    /// Any of them, by chance: one may wait much longer than the others.
+    Random,
+}
+
+/// How much a swarm disturbs each spend and each lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Perturb {
+    /// Chance out of 65536 that a step takes longer.
+    pub delay_chance: u32,
+    /// By at most this time, each length equally likely.
+    pub delay_max: Nanos,
+    /// Chance out of 65536 that the task gives up its CPU, where it may.
+    pub yield_chance: u32,
+}

@@ -1,0 +1,171 @@
+//! A CPU, and the two lanes on which it can run: a task's and, in front of it, an interrupt handler's.
+
+use crate::fiber::Fiber;
+use crate::profile::NodeId;
+use crate::task::TaskId;
+use machine::LockClass;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ptr::null;
+
+/// Number of a lane: twice its CPU's number, and 1 more for the handler's.
+pub(crate) type LaneId = u32;
+/// No lane.
+pub(crate) const NO_LANE: LaneId = LaneId::MAX;
+
+pub(crate) fn task_lane(cpu: usize) -> LaneId {
+    2 * cpu as LaneId
+}
+
+pub(crate) fn handler_lane(cpu: usize) -> LaneId {
+    2 * cpu as LaneId + 1
+}
+
+pub(crate) fn cpu_of(lane: LaneId) -> usize {
+    (lane >> 1) as usize
+}
+
+pub(crate) fn is_handler(lane: LaneId) -> bool {
+    lane & 1 == 1
+}
+
+/// What runs on a CPU, and what it holds. A task that is off its CPU holds nothing, so this belongs to the lane.
+pub(crate) struct Lane {
+    /// Kept alive by the world's list of fibers; null when the lane is empty.
+    pub(crate) fiber: Cell<*const Fiber>,
+    /// Where in the profile it is.
+    pub(crate) node: Cell<NodeId>,
+    /// The clock up to which time has been charged to `node`.
+    pub(crate) mark: Cell<u64>,
+    /// CPU time charged since the task came on.
+    pub(crate) used: Cell<u64>,
+    /// Locks held, one byte for each class, in order of rank.
+    pub(crate) held: Cell<u64>,
+    /// Per-CPU slots held.
+    pub(crate) slots: Cell<u32>,
+    /// Reasons for interrupts to be off.
+    pub(crate) masked: Cell<u32>,
+    /// When they went off, and the first reason.
+    pub(crate) masked_at: Cell<u64>,
+    pub(crate) masked_by: Cell<u8>,
+    /// Its clock to go on with, while a handler runs in front of it, unless it spins.
+    pub(crate) resume_at: Cell<u64>,
+    /// Does it spin?
+    pub(crate) is_spinning: Cell<bool>,
+    /// Was its lock handed over while a handler ran in front of it?
+    pub(crate) is_granted: Cell<bool>,
+    /// The next lane that spins for the same lock.
+    pub(crate) next_waiter: Cell<LaneId>,
+    /// Class of the lock that it spins for, for reports.
+    pub(crate) spins_for: Cell<u8>,
+}
+
+impl Lane {
+    fn new() -> Self {
+        Self {
+            fiber: Cell::new(null()),
+            node: Cell::new(0),
+            mark: Cell::new(0),
+            used: Cell::new(0),
+            held: Cell::new(0),
+            slots: Cell::new(0),
+            masked: Cell::new(0),
+            masked_at: Cell::new(0),
+            masked_by: Cell::new(0),
+            resume_at: Cell::new(0),
+            is_spinning: Cell::new(false),
+            is_granted: Cell::new(false),
+            next_waiter: Cell::new(NO_LANE),
+            spins_for: Cell::new(0),
+        }
+    }
+
+    /// May its task be put off the CPU?
+    pub(crate) fn is_preemptible(&self) -> bool {
+        self.held.get() == 0 && self.masked.get() == 0 && self.slots.get() == 0 && !self.is_spinning.get()
+    }
+
+    /// The locks and slots held, in words.
+    pub(crate) fn held_words(&self) -> String {
+        let mut words: Vec<String> = Vec::new();
+        for class in LockClass::ALL {
+            if self.held.get() >> (8 * class.rank()) & 0xff != 0 {
+                words.push(format!("lock `{}`", class.name()));
+            }
+        }
+        if self.slots.get() > 0 {
+            words.push("a per-CPU slot".into());
+        }
+        words.join(" and ")
+    }
+}
+
+/// A task that waits for a CPU, in order of virtual runtime, then of arrival.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Queued {
+    pub(crate) runtime: u64,
+    pub(crate) arrival: u64,
+    pub(crate) task: TaskId,
+}
+
+/// A virtual CPU.
+pub(crate) struct Cpu {
+    /// Its clock while it is suspended; while it runs, the world's `clock` is ahead of it.
+    pub(crate) clock: Cell<u64>,
+    /// The task on it.
+    pub(crate) task: Cell<Option<TaskId>>,
+    /// The task that was on it before: none to switch from when it comes back.
+    pub(crate) last_task: Cell<Option<TaskId>>,
+    /// Does a handler run in front of the task?
+    pub(crate) in_handler: Cell<bool>,
+    pub(crate) handler_began: Cell<u64>,
+    /// Tasks that can run, last one first.
+    pub(crate) queue: RefCell<Vec<Queued>>,
+    /// Virtual runtimes on this CPU count from here.
+    pub(crate) runtime_floor: Cell<u64>,
+    pub(crate) slice_end: Cell<u64>,
+    /// Time of the earliest slice event under way.
+    pub(crate) slice_event: Cell<u64>,
+    /// Its task is to give way as soon as it may be put off.
+    pub(crate) wants_switch: Cell<bool>,
+    /// An interrupt waits until interrupts are on, or a switch until preemption is.
+    pub(crate) attention: Cell<bool>,
+    /// Devices whose interrupt waits.
+    pub(crate) pending: RefCell<VecDeque<u8>>,
+    pub(crate) idle_since: Cell<u64>,
+    pub(crate) idle_total: Cell<u64>,
+    pub(crate) interrupt_total: Cell<u64>,
+    pub(crate) switches: Cell<u64>,
+}
+
+impl Cpu {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: Cell::new(0),
+            task: Cell::new(None),
+            last_task: Cell::new(None),
+            in_handler: Cell::new(false),
+            handler_began: Cell::new(0),
+            queue: RefCell::default(),
+            runtime_floor: Cell::new(0),
+            slice_end: Cell::new(0),
+            slice_event: Cell::new(u64::MAX),
+            wants_switch: Cell::new(false),
+            attention: Cell::new(false),
+            pending: RefCell::default(),
+            idle_since: Cell::new(0),
+            idle_total: Cell::new(0),
+            interrupt_total: Cell::new(0),
+            switches: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn lanes(cpus: usize) -> Box<[Lane]> {
+        (0..2 * cpus).map(|_| Lane::new()).collect()
+    }
+
+    /// The lane that runs.
+    pub(crate) fn front(&self, cpu: usize) -> LaneId {
+        task_lane(cpu) + LaneId::from(self.in_handler.get())
+    }
+}

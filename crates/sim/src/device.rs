@@ -1,0 +1,169 @@
+//! Block devices: requests go in, their disk's events are dispatched, completions come out in a handler.
+
+use crate::clock::{nanos, picos};
+use crate::disk::{Disk, DiskConfig, Fault, Finished};
+use crate::fiber::Ask;
+use crate::fingerprint::Mark;
+use crate::stamps::BlockStamps;
+use crate::task::State;
+use crate::wait::Sleeper;
+use crate::world::{EventKind, World};
+use machine::{Func, Operation, Request, Step};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+const OPERATIONS: [Operation; 2] = [Operation::Read, Operation::Write];
+
+pub(crate) struct Device {
+    pub(crate) disk: RefCell<Disk>,
+    /// The CPU that takes its interrupts.
+    cpu: usize,
+    /// Time of the event under way, if any counts.
+    armed: Cell<u64>,
+    finished: RefCell<Vec<Finished>>,
+    /// Does an interrupt wait to be handled?
+    is_raised: Cell<bool>,
+    /// Tasks that wait for a place, by direction, the first one first.
+    waiters: [RefCell<VecDeque<Sleeper>>; 2],
+    was_congested: [Cell<bool>; 2],
+    stamps: RefCell<BlockStamps>,
+}
+
+impl Device {
+    pub(crate) fn new(config: &DiskConfig, cpu: usize) -> Self {
+        Self {
+            disk: RefCell::new(Disk::new(config)),
+            cpu,
+            armed: Cell::new(u64::MAX),
+            finished: RefCell::default(),
+            is_raised: Cell::new(false),
+            waiters: Default::default(),
+            was_congested: Default::default(),
+            stamps: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn is_due(&self, time: u64) -> bool {
+        self.armed.get() == time
+    }
+
+    /// A request that merges needs no place; others queue up.
+    fn takes_at_once(&self, request: &Request) -> bool {
+        let disk = self.disk.borrow();
+        let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();
+        disk.can_take(request) && (nobody_waits || !disk.has_room(request.operation))
+    }
+}
+
+impl World {
+    pub(crate) fn submit(&self, request: Request) {
+        self.sleeping_task("submit");
+        self.within(Func::SubmitBio, || {
+            self.spend(Step::SubmitRequest, 1);
+            let index = usize::from(request.device.0);
+            assert!(index < self.devices.len(), "there is no device {index}");
+            let device = &self.devices[index];
+            if !device.takes_at_once(&request) {
+                self.wait_for_room(device, &request);
+            }
+            device.stamps.borrow_mut().submit(&self.stamps, &request);
+            self.fingerprint.mix(
+                Mark::Submit,
+                self.clock.get(),
+                request.block << 16 | (request.frames.len() as u64) << 1 | request.operation as u64,
+            );
+            let now = nanos(self.clock.get());
+            let operation = request.operation;
+            device.disk.borrow_mut().submit(now, request);
+            self.arm_device(index);
+            self.wake_first_waiter(device, operation);
+            self.note_congestion(device);
+        });
+    }
+
+    /// Queues up for a place; no kill ends it, for the request must get to its device.
+    fn wait_for_room(&self, device: &Device, request: &Request) {
+        let task = self.sleeping_task("submit");
+        let waiters = &device.waiters[request.operation as usize];
+        let mut sleep = self.begin_sleep(&task, State::Uninterruptible, u64::MAX);
+        waiters.borrow_mut().push_back(Sleeper { task: task.id, sleep });
+        loop {
+            self.suspend(Ask::Sleep);
+            let is_first = waiters.borrow().front().is_some_and(|first| first.task == task.id);
+            if is_first && device.disk.borrow().can_take(request) {
+                waiters.borrow_mut().pop_front();
+                return;
+            }
+            sleep = self.begin_sleep(&task, State::Uninterruptible, u64::MAX).max(sleep);
+            for waiter in waiters.borrow_mut().iter_mut().filter(|waiter| waiter.task == task.id) {
+                waiter.sleep = sleep;
+            }
+        }
+    }
+
+    fn wake_first_waiter(&self, device: &Device, operation: Operation) {
+        if device.disk.borrow().has_room(operation) {
+            let first = device.waiters[operation as usize].borrow().front().copied();
+            if let Some(first) = first {
+                self.end_sleep(first);
+            }
+        }
+    }
+
+    /// Wakes those who wait for the end of congestion, if some has ended.
+    fn note_congestion(&self, device: &Device) {
+        let mut has_ended = false;
+        for operation in OPERATIONS {
+            let is_congested = device.disk.borrow().is_congested(operation);
+            has_ended |= device.was_congested[operation as usize].replace(is_congested) && !is_congested;
+        }
+        if has_ended {
+            self.wake(&self.uncongested);
+        }
+    }
+
+    /// Has the device's next event dispatched in time.
+    fn arm_device(&self, index: usize) {
+        let device = &self.devices[index];
+        let next = device.disk.borrow().next_event();
+        let Some(next) = next else { return device.armed.set(u64::MAX) };
+        // What the disk does at once it does at the present time, which is a part of a nanosecond later.
+        let time = picos(next).max(self.clock.get());
+        if device.armed.replace(time) != time {
+            self.push_event(time, EventKind::Device(index as u8));
+        }
+    }
+
+    pub(crate) fn device_event(&self, index: usize) {
+        let device = &self.devices[index];
+        device.armed.set(u64::MAX);
+        let mut finished = device.finished.borrow_mut();
+        device.disk.borrow_mut().advance(nanos(self.clock.get()), &mut finished);
+        let is_any = !finished.is_empty();
+        drop(finished);
+        self.note_congestion(device);
+        for operation in OPERATIONS {
+            self.wake_first_waiter(device, operation);
+        }
+        self.arm_device(index);
+        if is_any && !device.is_raised.replace(true) {
+            self.raise_interrupt(device.cpu, index as u8);
+        }
+    }
+
+    /// In a handler: hands on what the device has finished.
+    pub(crate) fn complete_finished(&self, index: usize) {
+        let device = &self.devices[index];
+        device.is_raised.set(false);
+        let finished = device.finished.take();
+        for Finished { request, result } in finished {
+            device.stamps.borrow_mut().complete(&self.stamps, &request, result.is_ok());
+            let completions = self.completions.borrow().clone();
+            completions.expect("a machine with requests has completions attached").complete(request, result);
+        }
+    }
+
+    pub(crate) fn inject(&self, index: usize, fault: Fault) {
+        self.devices[index].disk.borrow_mut().inject(fault);
+    }
+}

@@ -1,0 +1,26 @@
+//! Why a world stopped before its time.
+
+use machine::Nanos;
+use std::fmt;
+
+/// A bug that the simulation found: a failed assertion, a deadlock, a task that does not end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is wrong, in words.
+    pub message: String,
+    /// The task (or `interrupt`) in which it showed, when it was one.
+    pub task: Option<String>,
+    /// When.
+    pub time: Nanos,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.task {
+            Some(task) => write!(f, "{} (task {task}, at {})", self.message, self.time),
+            None => write!(f, "{} (at {})", self.message, self.time),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

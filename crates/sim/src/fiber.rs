@@ -1,0 +1,144 @@
+//! Stacks that run one job after another.
+//!
+//! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next: making a stack costs
+//! system calls, so a fiber is made once and serves many tasks and interrupt handlers. It leaves its stack only by
+//! [`Fiber::suspend`], which tells the loop in `world` why.
+
+use corosensei::stack::{DefaultStack, Stack, StackPointer};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null;
+use std::rc::Rc;
+
+/// Why a fiber gives control back to the loop.
+pub(crate) enum Ask {
+    /// Its clock has passed what is next: resume it when it is the earliest again.
+    Spent,
+    /// It spins for a lock until it is handed over.
+    Spin,
+    /// Its task sleeps.
+    Sleep,
+    /// Its task gives up the CPU but can run.
+    Yield,
+    /// Interrupts are on again, or preemption is, and something waits for that.
+    Unmasked,
+    /// Its job returned.
+    Done,
+    /// Its job panicked.
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// What a fiber runs.
+pub(crate) type Job = Box<dyn FnOnce()>;
+
+/// What the coroutine's body and the fiber share.
+struct Inside {
+    job: Cell<Option<Job>>,
+    yielder: Cell<*const Yielder<(), Ask>>,
+}
+
+/// A stack, and what runs on it.
+pub(crate) struct Fiber {
+    coroutine: RefCell<Coroutine<(), Ask, (), ColouredStack>>,
+    inside: Rc<Inside>,
+}
+
+impl Fiber {
+    /// Makes a stack. `colour` shifts its base, so that the hot ends of stacks do not share cache sets.
+    pub(crate) fn new(stack_bytes: usize, colour: usize) -> Self {
+        let inside = Rc::new(Inside { job: Cell::new(None), yielder: Cell::new(null()) });
+        let shared = Rc::clone(&inside);
+        let stack = ColouredStack::new(stack_bytes, colour);
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Ask>, ()| {
+            shared.yielder.set(yielder);
+            while let Some(job) = shared.job.take() {
+                yielder.suspend(match catch_unwind(AssertUnwindSafe(job)) {
+                    Ok(()) => Ask::Done,
+                    Err(payload) => Ask::Panicked(payload),
+                });
+            }
+        });
+        Self { coroutine: RefCell::new(coroutine), inside }
+    }
+
+    /// Gives an idle fiber its next job.
+    pub(crate) fn assign(&self, job: Job) {
+        self.inside.job.set(Some(job));
+    }
+
+    /// Runs until the job asks for something.
+    #[inline]
+    pub(crate) fn resume(&self) -> Ask {
+        match self.coroutine.borrow_mut().resume(()) {
+            CoroutineResult::Yield(ask) => ask,
+            CoroutineResult::Return(()) => unreachable!("a fiber is resumed only with a job"),
+        }
+    }
+
+    /// Leaves the fiber's stack; returns when it is resumed. Called on this fiber's own stack only.
+    #[inline]
+    pub(crate) fn suspend(&self, ask: Ask) {
+        // SAFETY: the body stored the pointer to its argument before any job ran, and that argument lives as long as
+        // the body, on whose stack the caller runs.
+        unsafe { (*self.inside.yielder.get()).suspend(ask) }
+    }
+
+    /// Ends an idle fiber, so that its stack can go.
+    pub(crate) fn retire(&self) {
+        let mut coroutine = self.coroutine.borrow_mut();
+        if coroutine.started() && !coroutine.done() {
+            let ended = coroutine.resume(());
+            assert!(matches!(ended, CoroutineResult::Return(())), "a retired fiber has no job");
+        }
+    }
+}
+
+impl Drop for Fiber {
+    fn drop(&mut self) {
+        let coroutine = self.coroutine.get_mut();
+        if coroutine.started() && !coroutine.done() {
+            // SAFETY: the job is abandoned in the middle (the world failed) and never runs again. Its values are
+            // leaked, not freed; jobs are `'static`, so nothing outside borrows from this stack, and the simulator
+            // keeps no pointer into it once the loop has ended.
+            unsafe { coroutine.force_reset() }
+        }
+    }
+}
+
+/// A stack whose base lies a little below the end of its memory.
+struct ColouredStack {
+    stack: DefaultStack,
+    shift: usize,
+}
+
+impl ColouredStack {
+    fn new(bytes: usize, colour: usize) -> Self {
+        // 12 shifts of 5 cache lines fit in a page; one page more than asked for makes up for them.
+        let stack = DefaultStack::new(bytes + machine::PAGE_BYTES).expect("memory for another stack");
+        Self { stack, shift: colour % 13 * 320 }
+    }
+}
+
+// SAFETY: it is `DefaultStack`'s memory with its guard page, less at most 3840 bytes at the far end, of which `new`
+// asks for 4096 more; the shift is a multiple of 64, so the base stays aligned.
+unsafe impl Stack for ColouredStack {
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.stack.base().get() - self.shift).expect("a stack is not at address 0")
+    }
+
+    fn limit(&self) -> StackPointer {
+        self.stack.limit()
+    }
+
+    #[cfg(windows)]
+    fn teb_fields(&self) -> corosensei::stack::StackTebFields {
+        self.stack.teb_fields()
+    }
+
+    #[cfg(windows)]
+    fn update_teb_fields(&mut self, stack_limit: usize, guaranteed_stack_bytes: usize) {
+        self.stack.update_teb_fields(stack_limit, guaranteed_stack_bytes);
+    }
+}

@@ -1,0 +1,191 @@
+//! Interrupts: when they are off, for how long, and the handlers.
+//!
+//! A handler runs on a fiber of its own in front of its CPU's task, which stands still: a spend in which the interrupt
+//! falls takes so much longer. Handlers do not nest, and the interrupts that wait are handled by the same run.
+
+use crate::clock::nanos;
+use crate::cpu::{Lane, cpu_of, handler_lane, is_handler};
+use crate::fingerprint::Mark;
+use crate::lock::{CAUSES, HANDLER, cause_name};
+use crate::world::World;
+use machine::{Func, Nanos, Step};
+use std::cell::Cell;
+
+const BUCKETS: usize = 40;
+
+/// How long interrupts were off on a CPU, for one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaskStatistics {
+    /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for handlers.
+    pub cause: &'static str,
+    /// How often.
+    pub count: u64,
+    /// For how long altogether.
+    pub total: Nanos,
+    /// For how long at most.
+    pub max: Nanos,
+    /// Entry `i` counts the times of at least 2^(i-1) and less than 2^i ns; entry 0 those below 1 ns.
+    pub by_log2_ns: Vec<u64>,
+}
+
+#[derive(Clone)]
+pub(crate) struct MaskCounts {
+    count: Cell<u64>,
+    total: Cell<u64>,
+    max: Cell<u64>,
+    buckets: [Cell<u64>; BUCKETS],
+}
+
+impl MaskCounts {
+    pub(crate) fn table() -> Box<[Self]> {
+        let empty = Self {
+            count: Cell::new(0),
+            total: Cell::new(0),
+            max: Cell::new(0),
+            buckets: [const { Cell::new(0) }; BUCKETS],
+        };
+        vec![empty; CAUSES].into()
+    }
+
+    fn add(&self, time: u64) {
+        self.count.set(self.count.get() + 1);
+        self.total.set(self.total.get() + time);
+        self.max.set(self.max.get().max(time));
+        let bits = u64::BITS - nanos(time).0.leading_zeros();
+        let bucket = &self.buckets[(bits as usize).min(BUCKETS - 1)];
+        bucket.set(bucket.get() + 1);
+    }
+
+    pub(crate) fn statistics(&self, cause: u8) -> MaskStatistics {
+        MaskStatistics {
+            cause: cause_name(cause),
+            count: self.count.get(),
+            total: nanos(self.total.get()),
+            max: nanos(self.max.get()),
+            by_log2_ns: self.buckets.iter().map(Cell::get).collect(),
+        }
+    }
+}
+
+impl World {
+    /// One more reason for interrupts to be off on the running lane's CPU.
+    #[inline]
+    pub(crate) fn mask(&self, lane: &Lane, cause: u8) {
+        let reasons = lane.masked.get();
+        lane.masked.set(reasons + 1);
+        if reasons == 0 {
+            lane.masked_at.set(self.clock.get());
+            lane.masked_by.set(cause);
+        }
+    }
+
+    /// One reason less.
+    #[inline]
+    pub(crate) fn unmask(&self, lane: &Lane) {
+        let reasons = lane.masked.get() - 1;
+        lane.masked.set(reasons);
+        if reasons == 0 {
+            self.mask_counts[usize::from(lane.masked_by.get())].add(self.clock.get() - lane.masked_at.get());
+        }
+    }
+
+    /// Something was given up: lets what waited for that happen.
+    #[inline]
+    pub(crate) fn look_up(&self) {
+        let id = self.lane.get();
+        if self.cpus[cpu_of(id)].attention.get() && !is_handler(id) {
+            let lane = &self.lanes[id as usize];
+            if lane.masked.get() == 0 {
+                self.suspend(crate::fiber::Ask::Unmasked);
+            }
+        }
+    }
+
+    /// The task on `cpu` has interrupts on again.
+    pub(crate) fn unmasked(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        state.attention.set(false);
+        self.clocks.run(cpu, self.clock.get());
+        if state.pending.borrow().is_empty() {
+            self.switch_if_possible(cpu);
+        } else {
+            self.begin_handler(cpu);
+        }
+    }
+
+    /// A device asks for its CPU, at the present time.
+    pub(crate) fn raise_interrupt(&self, cpu: usize, device: u8) {
+        let state = &self.cpus[cpu];
+        state.pending.borrow_mut().push_back(device);
+        if state.in_handler.get() {
+            // The handler takes this one too, before it ends.
+        } else if state.task.get().is_some() && self.lanes[2 * cpu].masked.get() > 0 {
+            state.attention.set(true);
+        } else {
+            self.begin_handler(cpu);
+        }
+    }
+
+    fn begin_handler(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let now = self.clock.get();
+        if state.task.get().is_some() {
+            let below = &self.lanes[2 * cpu];
+            below.resume_at.set(state.clock.get());
+            below.is_granted.set(false);
+        } else {
+            self.leave_idle(cpu);
+        }
+        state.in_handler.set(true);
+        state.handler_began.set(now);
+        let lane = &self.lanes[handler_lane(cpu) as usize];
+        lane.node.set(self.profile.child(self.profile.root("interrupt"), Func::IoInterrupt));
+        lane.mark.set(now);
+        lane.masked.set(0);
+        let world = self.rc();
+        lane.fiber.set(self.take_fiber(Box::new(move || world.handle_pending(cpu))));
+        self.fingerprint.mix(Mark::Interrupt, now, cpu as u64);
+        self.set_running(cpu, now);
+        self.mask(lane, HANDLER);
+    }
+
+    /// The handler's own work.
+    fn handle_pending(&self, cpu: usize) {
+        loop {
+            let device = self.cpus[cpu].pending.borrow_mut().pop_front();
+            let Some(device) = device else { return };
+            self.spend(Step::InterruptEntry, 1);
+            self.complete_finished(usize::from(device));
+        }
+    }
+
+    pub(crate) fn end_handler(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let lane = &self.lanes[handler_lane(cpu) as usize];
+        let now = self.clock.get();
+        if lane.held.get() != 0 || lane.slots.get() != 0 {
+            return self.fail(format!("a completion returned while holding {}", lane.held_words()));
+        }
+        self.charge(lane);
+        lane.used.set(0);
+        self.unmask(lane);
+        self.give_fiber(lane.fiber.replace(std::ptr::null()));
+        state.in_handler.set(false);
+        let took = now - state.handler_began.get();
+        state.interrupt_total.set(state.interrupt_total.get() + took);
+        self.fingerprint.mix(Mark::InterruptEnd, now, cpu as u64);
+        if state.task.get().is_none() {
+            return self.schedule(cpu);
+        }
+        let below = &self.lanes[2 * cpu];
+        below.mark.set(below.mark.get() + took);
+        if below.is_spinning.get() {
+            self.clocks.stop(cpu);
+            return;
+        }
+        // A lock that it got meanwhile it has had since; a spend goes on where it stood.
+        let resume_at = below.resume_at.get();
+        self.set_running(cpu, if below.is_granted.get() { resume_at.max(now) } else { resume_at + took });
+        self.switch_if_possible(cpu);
+    }
+}

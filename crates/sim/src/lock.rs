@@ -1,0 +1,319 @@
+//! Spin locks.
+//!
+//! A free lock is taken at the moment of the call, and then costs [`Step::LockAcquire`]. For a held one the caller's
+//! CPU spins, which is charged to `_raw_spin_lock`, until the holder hands the lock over; that costs
+//! [`Step::LockHandover`], and by then the lock is the waiter's already. Waiters form a list through their lanes, so a
+//! lock is small: a million of them are affordable.
+//!
+//! Reported as bugs, by a panic: taking a lock of not-higher rank than one held; taking, in an interrupt handler, a lock
+//! whose holders leave interrupts on; sleeping while holding a lock.
+
+use crate::clock::nanos;
+use crate::config::LockFairness;
+use crate::cpu::{Lane, LaneId, NO_LANE, cpu_of, is_handler};
+use crate::fiber::Ask;
+use crate::fingerprint::Mark;
+use crate::world::World;
+use machine::{Func, LockClass, Nanos, Step};
+use std::cell::{Cell, UnsafeCell};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// Numbers of what is waited for and of what turns interrupts off: the lock classes, and these.
+pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
+pub(crate) const HANDLER: u8 = SLOT + 1;
+pub(crate) const CAUSES: usize = HANDLER as usize + 1;
+
+/// The holder when no task runs: set-up, and a look at the result.
+const OUTSIDE: LaneId = NO_LANE - 1;
+
+pub(crate) fn cause_name(cause: u8) -> &'static str {
+    match cause {
+        SLOT => "per_cpu",
+        HANDLER => "interrupt",
+        class => LockClass::ALL[usize::from(class)].name(),
+    }
+}
+
+/// Counts of one class of locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockStatistics {
+    /// The name of the class, or `per_cpu` for slots.
+    pub class: &'static str,
+    /// Times that a lock was taken.
+    pub acquisitions: u64,
+    /// Of these, times that it was held by another.
+    pub contended: u64,
+    /// Time spent spinning.
+    pub wait_total: Nanos,
+    /// Longest spin.
+    pub wait_max: Nanos,
+    /// Time held.
+    pub hold_total: Nanos,
+    /// Longest time held.
+    pub hold_max: Nanos,
+}
+
+#[derive(Default)]
+pub(crate) struct LockCounts {
+    acquisitions: Cell<u64>,
+    contended: Cell<u64>,
+    wait_total: Cell<u64>,
+    wait_max: Cell<u64>,
+    hold_total: Cell<u64>,
+    hold_max: Cell<u64>,
+}
+
+impl LockCounts {
+    pub(crate) fn table() -> Box<[Self]> {
+        (0..=SLOT).map(|_| Self::default()).collect()
+    }
+
+    pub(crate) fn statistics(&self, cause: u8) -> LockStatistics {
+        LockStatistics {
+            class: cause_name(cause),
+            acquisitions: self.acquisitions.get(),
+            contended: self.contended.get(),
+            wait_total: nanos(self.wait_total.get()),
+            wait_max: nanos(self.wait_max.get()),
+            hold_total: nanos(self.hold_total.get()),
+            hold_max: nanos(self.hold_max.get()),
+        }
+    }
+}
+
+fn add(total: &Cell<u64>, max: &Cell<u64>, time: u64) {
+    total.set(total.get() + time);
+    max.set(max.get().max(time));
+}
+
+/// Who holds it, and who spins for it.
+pub(crate) struct RawLock {
+    holder: Cell<LaneId>,
+    first: Cell<LaneId>,
+    last: Cell<LaneId>,
+    /// Since when.
+    since: Cell<u64>,
+}
+
+impl RawLock {
+    pub(crate) fn new() -> Self {
+        Self { holder: Cell::new(NO_LANE), first: Cell::new(NO_LANE), last: Cell::new(NO_LANE), since: Cell::new(0) }
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        self.holder.get() == NO_LANE
+    }
+
+    pub(crate) fn is_held_by(&self, lane: LaneId) -> bool {
+        self.holder.get() == lane
+    }
+}
+
+impl World {
+    /// Takes a lock or a slot; the caller has said what it holds from now on.
+    pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
+        let id = self.lane.get();
+        if id == NO_LANE {
+            assert!(raw.is_free(), "`{}` is held, and nobody runs who could release it", cause_name(cause));
+            return raw.holder.set(OUTSIDE);
+        }
+        let counts = &self.lock_counts[usize::from(cause)];
+        counts.acquisitions.set(counts.acquisitions.get() + 1);
+        if raw.is_free() {
+            raw.holder.set(id);
+            raw.since.set(self.clock.get());
+            if cause != SLOT {
+                self.spend(Step::LockAcquire, 1);
+            }
+            return;
+        }
+        counts.contended.set(counts.contended.get() + 1);
+        let lane = &self.lanes[id as usize];
+        lane.next_waiter.set(NO_LANE);
+        match raw.last.replace(id) {
+            NO_LANE => raw.first.set(id),
+            last => self.lanes[last as usize].next_waiter.set(id),
+        }
+        let began = self.clock.get();
+        self.within(Func::SpinLock, || {
+            lane.spins_for.set(cause);
+            lane.is_spinning.set(true);
+            self.suspend(Ask::Spin);
+        });
+        assert!(raw.is_held_by(id), "a waiter is resumed when the lock is its own");
+        add(&counts.wait_total, &counts.wait_max, self.clock.get() - began);
+    }
+
+    /// Gives a lock or a slot up. The caller then says what it holds no more.
+    pub(crate) fn release(&self, raw: &RawLock, cause: u8) {
+        if raw.holder.get() == OUTSIDE || self.is_dying() {
+            return raw.holder.set(NO_LANE);
+        }
+        debug_assert!(raw.is_held_by(self.lane.get()), "a lock is released by its holder");
+        let counts = &self.lock_counts[usize::from(cause)];
+        add(&counts.hold_total, &counts.hold_max, self.clock.get() - raw.since.get());
+        if raw.first.get() == NO_LANE {
+            raw.holder.set(NO_LANE);
+        } else {
+            self.hand_over(raw, cause);
+        }
+    }
+
+    fn hand_over(&self, raw: &RawLock, cause: u8) {
+        let winner = match self.config.lock_fairness {
+            LockFairness::Fifo => raw.first.get(),
+            LockFairness::Random => self.draw_winner(raw),
+        };
+        self.unlink(raw, winner);
+        let cost = if cause == SLOT { 0 } else { self.costs[Step::LockHandover as usize] };
+        let clock = self.clock.get() + cost;
+        raw.holder.set(winner);
+        raw.since.set(clock);
+        self.fingerprint.mix(Mark::HandOver, self.clock.get(), u64::from(winner) << 8 | u64::from(cause));
+        let lane = &self.lanes[winner as usize];
+        lane.is_spinning.set(false);
+        let cpu = cpu_of(winner);
+        if self.cpus[cpu].front(cpu) == winner {
+            self.set_running(cpu, clock);
+        } else {
+            lane.resume_at.set(clock);
+            lane.is_granted.set(true);
+        }
+    }
+
+    /// One of the waiters that look at the lock now: those with a handler in front of them do not, unless all have one.
+    fn draw_winner(&self, raw: &RawLock) -> LaneId {
+        let looks = |lane: &LaneId| self.cpus[cpu_of(*lane)].front(cpu_of(*lane)) == *lane;
+        let waiters = || {
+            std::iter::successors(Some(raw.first.get()), |&lane| {
+                Some(self.lanes[lane as usize].next_waiter.get()).filter(|&next| next != NO_LANE)
+            })
+        };
+        match waiters().filter(looks).count() as u64 {
+            0 => raw.first.get(),
+            looking => {
+                let drawn = self.chance.borrow_mut().below(looking) as usize;
+                waiters().filter(looks).nth(drawn).expect("one of those counted")
+            }
+        }
+    }
+
+    fn unlink(&self, raw: &RawLock, lane: LaneId) {
+        let next = self.lanes[lane as usize].next_waiter.get();
+        if raw.first.get() == lane {
+            raw.first.set(next);
+            if next == NO_LANE {
+                raw.last.set(NO_LANE);
+            }
+            return;
+        }
+        let mut before = raw.first.get();
+        while self.lanes[before as usize].next_waiter.get() != lane {
+            before = self.lanes[before as usize].next_waiter.get();
+        }
+        self.lanes[before as usize].next_waiter.set(next);
+        if next == NO_LANE {
+            raw.last.set(before);
+        }
+    }
+
+    fn check_rank(&self, lane: &Lane, class: LockClass) {
+        let not_lower = lane.held.get() >> (8 * class.rank());
+        if not_lower != 0 {
+            let held = LockClass::ALL[(class.rank() as u32 + not_lower.trailing_zeros() / 8) as usize];
+            panic!("lock `{}` taken while holding lock `{}`: ranks must rise", class.name(), held.name());
+        }
+        let is_inner = matches!(class, LockClass::Lru | LockClass::Zone);
+        assert!(lane.slots.get() == 0 || is_inner, "lock `{}` taken while holding a per-CPU slot", class.name());
+    }
+
+    /// Notes that the running lane holds a lock of `class`; `false` when none runs.
+    fn note_taking(&self, class: LockClass) {
+        let Some(lane) = self.running() else { return };
+        let may = class.interrupts_off() || !is_handler(self.lane.get());
+        assert!(may, "lock `{}` taken in an interrupt handler: its holders leave interrupts on", class.name());
+        lane.held.set(lane.held.get() + (1 << (8 * class.rank())));
+        if class.interrupts_off() {
+            self.mask(lane, class as u8);
+        }
+    }
+
+    fn note_released(&self, class: LockClass) {
+        let Some(lane) = self.running() else { return };
+        lane.held.set(lane.held.get() - (1 << (8 * class.rank())));
+        if class.interrupts_off() {
+            self.unmask(lane);
+        }
+        self.look_up();
+    }
+}
+
+/// A lock of the simulated machine.
+pub struct SpinLock<T> {
+    world: Rc<World>,
+    class: LockClass,
+    raw: RawLock,
+    value: UnsafeCell<T>,
+}
+
+impl<T> SpinLock<T> {
+    pub(crate) fn new(world: Rc<World>, class: LockClass, value: T) -> Self {
+        Self { world, class, raw: RawLock::new(), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<T: 'static> machine::Lock<T> for SpinLock<T> {
+    type Guard<'a> = SpinGuard<'a, T>;
+
+    fn lock(&self) -> SpinGuard<'_, T> {
+        self.world.perturb_point();
+        if let Some(lane) = self.world.running() {
+            self.world.check_rank(lane, self.class);
+        }
+        self.world.note_taking(self.class);
+        self.world.acquire(&self.raw, self.class as u8);
+        SpinGuard { lock: self }
+    }
+
+    fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+        self.world.perturb_point();
+        if !self.raw.is_free() {
+            self.world.spend(Step::LockAcquire, 1);
+            return None;
+        }
+        self.world.note_taking(self.class);
+        self.world.acquire(&self.raw, self.class as u8);
+        Some(SpinGuard { lock: self })
+    }
+}
+
+/// Holds a [`SpinLock`] until it is dropped.
+pub struct SpinGuard<'a, T: 'static> {
+    lock: &'a SpinLock<T>,
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held by this guard, one holder at a time, and a world stays on one thread.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    fn drop(&mut self) {
+        let world = &self.lock.world;
+        world.release(&self.lock.raw, self.lock.class as u8);
+        if !world.is_dying() {
+            world.note_released(self.lock.class);
+        }
+    }
+}

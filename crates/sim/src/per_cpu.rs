@@ -1,0 +1,100 @@
+//! One value for each CPU.
+//!
+//! A slot is a lock that its own CPU finds free, unless a [`machine::PerCpu::for_each_cpu`] is just visiting it: then
+//! the CPU waits, as it would for the visitor's drain to end, and a visitor waits for a holder that is in the middle of
+//! a spend. Interrupts are off meanwhile on the CPU that holds a slot, and neither costs anything by itself.
+
+use crate::cpu::{NO_LANE, cpu_of};
+use crate::lock::{RawLock, SLOT};
+use crate::world::World;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+struct Slot<T> {
+    raw: RawLock,
+    value: UnsafeCell<T>,
+}
+
+/// One `T` for each CPU of the simulated machine.
+pub struct CpuSlots<T> {
+    world: Rc<World>,
+    slots: Box<[Slot<T>]>,
+}
+
+impl<T> CpuSlots<T> {
+    pub(crate) fn new(world: Rc<World>, mut make: impl FnMut(usize) -> T) -> Self {
+        let slot = |cpu| Slot { raw: RawLock::new(), value: UnsafeCell::new(make(cpu)) };
+        let slots = (0..world.cpus.len()).map(slot).collect();
+        Self { world, slots }
+    }
+
+    fn hold(&self, choose: impl FnOnce() -> usize) -> SlotGuard<'_, T> {
+        let world = &self.world;
+        if let Some(lane) = world.running() {
+            // From here on the task stays on its CPU.
+            world.mask(lane, SLOT);
+            lane.slots.set(lane.slots.get() + 1);
+        }
+        let cpu = choose();
+        let slot = &self.slots[cpu];
+        let is_held = world.lane.get() != NO_LANE && slot.raw.is_held_by(world.lane.get());
+        assert!(!is_held, "the slot of CPU {cpu} is taken by a task that holds it already");
+        world.acquire(&slot.raw, SLOT);
+        SlotGuard { world, slot }
+    }
+}
+
+impl<T: 'static> machine::PerCpu<T> for CpuSlots<T> {
+    type Guard<'a> = SlotGuard<'a, T>;
+
+    fn local(&self) -> SlotGuard<'_, T> {
+        self.world.perturb_point();
+        self.hold(|| match self.world.lane.get() {
+            NO_LANE => 0,
+            lane => cpu_of(lane),
+        })
+    }
+
+    fn for_each_cpu(&self, mut visit: impl FnMut(&mut T)) {
+        for cpu in 0..self.slots.len() {
+            self.world.perturb_point();
+            visit(&mut self.hold(|| cpu));
+        }
+    }
+}
+
+/// Holds a slot of [`CpuSlots`] until it is dropped.
+pub struct SlotGuard<'a, T: 'static> {
+    world: &'a World,
+    slot: &'a Slot<T>,
+}
+
+impl<T> Deref for SlotGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the slot is held by this guard, one holder at a time, and a world stays on one thread.
+        unsafe { &*self.slot.value.get() }
+    }
+}
+
+impl<T> DerefMut for SlotGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`.
+        unsafe { &mut *self.slot.value.get() }
+    }
+}
+
+impl<T> Drop for SlotGuard<'_, T> {
+    fn drop(&mut self) {
+        self.world.release(&self.slot.raw, SLOT);
+        if self.world.is_dying() {
+            return;
+        }
+        if let Some(lane) = self.world.running() {
+            lane.slots.set(lane.slots.get() - 1);
+            self.world.unmask(lane);
+            self.world.look_up();
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Virtual time by call path.
+//!
+//! Paths form a tree with one root for each task name. A node holds a dense array of its children, so that entering a
+//! span is one load. Time is charged when the path changes, not at each spend.
+
+use machine::Func;
+use std::cell::RefCell;
+
+/// A path: an index into [`Profile`]'s nodes.
+pub(crate) type NodeId = u32;
+
+const NO_NODE: NodeId = NodeId::MAX;
+const FUNCS: usize = Func::ALL.len();
+
+struct Node {
+    on_cpu: u64,
+    off_cpu: u64,
+    parent: NodeId,
+    /// Index of the function, or of the root's name when there is no parent.
+    label: u32,
+    children: [NodeId; FUNCS],
+}
+
+#[derive(Default)]
+struct Tree {
+    nodes: Vec<Node>,
+    root_names: Vec<Box<str>>,
+}
+
+/// The tree of paths.
+#[derive(Default)]
+pub(crate) struct Profile(RefCell<Tree>);
+
+impl Profile {
+    /// The root of all tasks of this name.
+    pub(crate) fn root(&self, name: &str) -> NodeId {
+        let mut tree = self.0.borrow_mut();
+        let label = tree.root_names.iter().position(|known| &**known == name);
+        if let Some(label) = label {
+            let root = tree.nodes.iter().position(|node| node.parent == NO_NODE && node.label == label as u32);
+            return root.expect("a name was entered with its root") as NodeId;
+        }
+        tree.root_names.push(name.into());
+        let label = tree.root_names.len() as u32 - 1;
+        tree.push(NO_NODE, label)
+    }
+
+    /// The path `node` and then `func`.
+    #[inline]
+    pub(crate) fn child(&self, node: NodeId, func: Func) -> NodeId {
+        let mut tree = self.0.borrow_mut();
+        let child = tree.nodes[node as usize].children[func as usize];
+        if child != NO_NODE {
+            return child;
+        }
+        let child = tree.push(node, func as u32);
+        tree.nodes[node as usize].children[func as usize] = child;
+        child
+    }
+
+    #[inline]
+    pub(crate) fn charge(&self, node: NodeId, time: u64) {
+        self.0.borrow_mut().nodes[node as usize].on_cpu += time;
+    }
+
+    pub(crate) fn charge_sleep(&self, node: NodeId, time: u64) {
+        self.0.borrow_mut().nodes[node as usize].off_cpu += time;
+    }
+
+    /// The path in words: `kswapd0;kswapd;balance_pgdat`.
+    pub(crate) fn path(&self, node: NodeId) -> String {
+        self.0.borrow().path(node)
+    }
+
+    /// `path ns`, sorted, without the paths on which no time was spent.
+    pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
+        let tree = self.0.borrow();
+        let mut lines: Vec<String> = Vec::new();
+        for (index, node) in tree.nodes.iter().enumerate() {
+            let ns = time(node.on_cpu, node.off_cpu) / crate::clock::PICOS;
+            if ns > 0 {
+                lines.push(format!("{} {ns}", tree.path(index as NodeId)));
+            }
+        }
+        lines.sort_unstable();
+        lines
+    }
+}
+
+impl Tree {
+    fn push(&mut self, parent: NodeId, label: u32) -> NodeId {
+        self.nodes.push(Node { on_cpu: 0, off_cpu: 0, parent, label, children: [NO_NODE; FUNCS] });
+        self.nodes.len() as NodeId - 1
+    }
+
+    fn path(&self, mut node: NodeId) -> String {
+        let mut words: Vec<&str> = Vec::new();
+        while node != NO_NODE {
+            let Node { parent, label, .. } = self.nodes[node as usize];
+            words.push(match parent {
+                NO_NODE => &self.root_names[label as usize],
+                _ => Func::ALL[label as usize].name(),
+            });
+            node = parent;
+        }
+        words.reverse();
+        words.join(";")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_fold_into_sorted_lines() {
+        let profile = Profile::default();
+        let b = profile.root("b");
+        let a = profile.root("a");
+        assert_eq!(profile.root("b"), b);
+        let child = profile.child(b, Func::Kswapd);
+        assert_eq!(profile.child(b, Func::Kswapd), child);
+        profile.charge(child, 5000);
+        profile.charge(a, 7000);
+        profile.charge_sleep(b, 1000);
+        assert_eq!(profile.folded(|on, _| on), ["a 7", "b;kswapd 5"]);
+        assert_eq!(profile.folded(|_, off| off), ["b 1"]);
+    }
+}

@@ -1,0 +1,242 @@
+//! Which task runs on which CPU, by virtual runtime.
+//!
+//! A woken task goes to its previous CPU if that is idle, else to an idle one, else to the one with the fewest tasks;
+//! an idle CPU takes a task from the one with the most. A task gives way at the end of its slice, or earlier to a woken
+//! task that has had much less of the CPU, but never while it holds a lock or a per-CPU slot.
+
+use crate::clock::picos;
+use crate::cpu::{Queued, cpu_of};
+use crate::fingerprint::Mark;
+use crate::task::{State, Task, TaskId};
+use crate::world::{EventKind, World};
+use machine::{Func, Step};
+
+impl World {
+    /// Finds a CPU for a task that can run from now on.
+    pub(crate) fn place_woken(&self, task: &Task) {
+        let cpu = self.choose_cpu(task.cpu.get());
+        // A sleeper has some credit, but not all the time that it slept.
+        let floor = self.cpus[cpu].runtime_floor.get();
+        self.move_runtime(task, cpu);
+        task.runtime.set(task.runtime.get().max(floor.saturating_sub(picos(self.config.scheduler.slice))));
+        if self.is_marked_idle(cpu) {
+            self.leave_idle(cpu);
+            self.cpus[cpu].clock.set(self.clock.get());
+            self.put_on(cpu, task);
+        } else {
+            self.enqueue(cpu, task);
+            self.preempt_for(cpu, task);
+        }
+    }
+
+    fn choose_cpu(&self, previous: usize) -> usize {
+        if self.is_marked_idle(previous) {
+            return previous;
+        }
+        if let Some(word) = self.idle.iter().position(|word| word.get() != 0) {
+            return word * 64 + self.idle[word].get().trailing_zeros() as usize;
+        }
+        let load = |cpu: usize| self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some());
+        let least = (0..self.cpus.len()).min_by_key(|&cpu| (load(cpu), cpu != previous, cpu));
+        least.expect("a machine has a CPU")
+    }
+
+    /// Keeps the task's lead or lag when it changes CPUs, whose virtual runtimes are not comparable.
+    fn move_runtime(&self, task: &Task, to: usize) {
+        let from = task.cpu.replace(to);
+        if from != to {
+            let lead = task.runtime.get().saturating_sub(self.cpus[from].runtime_floor.get());
+            task.runtime.set(self.cpus[to].runtime_floor.get() + lead);
+        }
+    }
+
+    fn enqueue(&self, cpu: usize, task: &Task) {
+        task.state.set(State::Queued);
+        let arrival = self.arrivals.get();
+        self.arrivals.set(arrival + 1);
+        let queued = Queued { runtime: task.runtime.get(), arrival, task: task.id };
+        let mut queue = self.cpus[cpu].queue.borrow_mut();
+        let place = queue.partition_point(|other| *other > queued);
+        queue.insert(place, queued);
+        drop(queue);
+        self.tasks_queued.set(self.tasks_queued.get() + 1);
+        self.arm_slice(cpu);
+    }
+
+    /// Lets a woken task have the CPU at once if the one on it has had much more.
+    fn preempt_for(&self, cpu: usize, woken: &Task) {
+        let state = &self.cpus[cpu];
+        let Some(current) = state.task.get() else { return };
+        let lane = &self.lanes[2 * cpu];
+        let used = lane.used.get() + self.clock.get().saturating_sub(lane.mark.get());
+        let runtime = self.task(current).runtime.get() + used;
+        if runtime > woken.runtime.get() + picos(self.config.scheduler.wakeup_granularity) {
+            state.wants_switch.set(true);
+            state.slice_event.set(self.clock.get());
+            self.push_event(self.clock.get(), EventKind::Slice(cpu as u16));
+        }
+    }
+
+    /// Makes sure that an event comes when the slice of the task on `cpu` ends, if another waits.
+    fn arm_slice(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let time = state.slice_end.get().max(self.clock.get());
+        if state.task.get().is_some() && state.slice_event.get() > time {
+            state.slice_event.set(time);
+            self.push_event(time, EventKind::Slice(cpu as u16));
+        }
+    }
+
+    pub(crate) fn slice_ended(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        state.slice_event.set(u64::MAX);
+        if state.task.get().is_none() || state.queue.borrow().is_empty() {
+            state.wants_switch.set(false);
+        } else if !state.wants_switch.get() && self.clock.get() < state.slice_end.get() {
+            self.arm_slice(cpu);
+        } else {
+            state.wants_switch.set(true);
+            self.switch_if_possible(cpu);
+        }
+    }
+
+    /// Switches if the CPU wants to and its task may be put off; else when it may.
+    pub(crate) fn switch_if_possible(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        if state.wants_switch.get() && !state.in_handler.get() {
+            if self.lanes[2 * cpu].is_preemptible() {
+                self.give_way(cpu);
+            } else {
+                state.attention.set(true);
+            }
+        }
+    }
+
+    /// The task on `cpu` goes back to the queue at the present time, perhaps in the middle of a spend, and the CPU
+    /// takes the next.
+    pub(crate) fn give_way(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let task = self.task(state.task.get().expect("a CPU gives way from a task"));
+        // It may still be paying for its own switch: that it finishes.
+        let lane = &self.lanes[2 * cpu];
+        let now = self.clock.get();
+        let stop = now.max(lane.mark.get());
+        task.owed.set(state.clock.get().saturating_sub(stop));
+        self.clock.set(stop);
+        state.clock.set(stop);
+        self.take_off(cpu);
+        self.enqueue(cpu, &task);
+        self.schedule(cpu);
+        self.clock.set(now);
+    }
+
+    /// The task on `cpu` goes behind the first that waits for it.
+    pub(crate) fn yield_to_next(&self, cpu: usize) {
+        let task = self.task(self.cpus[cpu].task.get().expect("a task yields"));
+        self.take_off(cpu);
+        let first = self.cpus[cpu].queue.borrow().last().map_or(0, |first| first.runtime);
+        task.runtime.set(task.runtime.get().max(first));
+        self.enqueue(cpu, &task);
+        self.schedule(cpu);
+    }
+
+    /// The task on `cpu` leaves it at the present time.
+    pub(crate) fn take_off(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let lane = &self.lanes[2 * cpu];
+        let id = state.task.take().expect("a task leaves the CPU that it is on");
+        let task = self.task(id);
+        self.charge(lane);
+        let used = lane.used.take();
+        task.cpu_time.set(task.cpu_time.get() + used);
+        task.runtime.set(task.runtime.get() + used);
+        task.node.set(lane.node.get());
+        lane.fiber.set(std::ptr::null());
+        state.last_task.set(Some(id));
+        state.wants_switch.set(false);
+    }
+
+    /// Puts the next task on a CPU that has none, its own or another's, or lets it idle.
+    pub(crate) fn schedule(&self, cpu: usize) {
+        match self.next_task(cpu) {
+            Some(id) => {
+                let task = self.task(id);
+                self.move_runtime(&task, cpu);
+                self.put_on(cpu, &task);
+            }
+            None => {
+                self.clocks.stop(cpu);
+                self.idle[cpu / 64].set(self.idle[cpu / 64].get() | 1 << (cpu % 64));
+                self.cpus[cpu].idle_since.set(self.clock.get());
+                self.fingerprint.mix(Mark::Idle, self.clock.get(), cpu as u64);
+            }
+        }
+    }
+
+    fn next_task(&self, cpu: usize) -> Option<TaskId> {
+        if self.tasks_queued.get() == 0 {
+            return None;
+        }
+        let own = self.cpus[cpu].queue.borrow().len();
+        let from = match own {
+            0 => (0..self.cpus.len()).rev().max_by_key(|&other| self.cpus[other].queue.borrow().len())?,
+            _ => cpu,
+        };
+        let next = self.cpus[from].queue.borrow_mut().pop().expect("some queue has a task");
+        self.tasks_queued.set(self.tasks_queued.get() - 1);
+        Some(next.task)
+    }
+
+    fn put_on(&self, cpu: usize, task: &Task) {
+        let state = &self.cpus[cpu];
+        let lane = &self.lanes[2 * cpu];
+        let mut clock = state.clock.get();
+        let off_cpu = clock.saturating_sub(task.slept_at.get());
+        if task.slept_at.replace(u64::MAX) != u64::MAX {
+            self.profile.charge_sleep(task.node.get(), off_cpu);
+        }
+        if task.fiber.get().is_null() {
+            let job = task.job.take().expect("a task that has not started has its job");
+            task.fiber.set(self.take_fiber(job));
+        }
+        if state.last_task.get() != Some(task.id) {
+            let cost = self.costs[Step::ContextSwitch as usize];
+            self.profile.charge(self.profile.child(task.root, Func::Schedule), cost);
+            lane.used.set(cost);
+            clock += cost;
+            state.switches.set(state.switches.get() + 1);
+        }
+        self.fingerprint.mix(Mark::Switch, clock, (cpu as u64) << 32 | u64::from(task.id.0));
+        task.state.set(State::OnCpu);
+        state.task.set(Some(task.id));
+        state.runtime_floor.set(state.runtime_floor.get().max(task.runtime.get()));
+        state.slice_end.set(clock + picos(self.config.scheduler.slice));
+        lane.fiber.set(task.fiber.get());
+        lane.node.set(task.node.get());
+        lane.mark.set(clock);
+        self.set_running(cpu, clock + task.owed.take());
+        if !state.queue.borrow().is_empty() {
+            self.arm_slice(cpu);
+        }
+    }
+
+    fn is_marked_idle(&self, cpu: usize) -> bool {
+        self.idle[cpu / 64].get() >> (cpu % 64) & 1 == 1
+    }
+
+    /// The CPU has something to do from now on, a task or an interrupt.
+    pub(crate) fn leave_idle(&self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        self.idle[cpu / 64].set(self.idle[cpu / 64].get() & !(1 << (cpu % 64)));
+        state.idle_total.set(state.idle_total.get() + self.clock.get().saturating_sub(state.idle_since.get()));
+    }
+
+    /// May the calling task be asked to give up its CPU here?
+    pub(crate) fn relax(&self) {
+        self.sleeping_task("relax");
+        self.perturb_point();
+        if self.cpus[cpu_of(self.lane.get())].wants_switch.get() {
+            self.yield_cpu();
+        }
+    }
+}

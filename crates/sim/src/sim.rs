@@ -1,0 +1,341 @@
+//! The machine as the engine and the lab see it.
+
+use crate::clock::nanos;
+use crate::config::Config;
+use crate::device::Device;
+use crate::disk::{DiskStatistics, Fault};
+use crate::failure::Failure;
+use crate::fingerprint::Mark;
+use crate::interrupt::MaskStatistics;
+use crate::lock::{LockStatistics, SpinLock};
+use crate::per_cpu::CpuSlots;
+use crate::profile::NodeId;
+use crate::rng::Rng;
+use crate::task::{State, Task, TaskId};
+use crate::wait::WaitQueue;
+use crate::world::World;
+use machine::{Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, Request, Step, Ticket};
+use std::rc::Rc;
+
+/// A machine in virtual time. Clones are the same machine.
+///
+/// Before and after [`Sim::run`], when no task runs, everything that does not sleep may be called too; it then takes
+/// no time.
+#[derive(Clone)]
+pub struct Sim(pub(crate) Rc<World>);
+
+/// How the time of one CPU went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuStatistics {
+    /// Time with nothing to do.
+    pub idle: Nanos,
+    /// Time in interrupt handlers.
+    pub interrupt: Nanos,
+    /// Times that another task came on.
+    pub switches: u64,
+}
+
+impl Sim {
+    /// Makes a machine at time 0.
+    ///
+    /// # Panics
+    /// When the configuration makes no sense: no CPU or more than 256, an interrupt on a CPU that is not there.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let device = |(index, disk)| {
+            let cpu = config.interrupt_cpus.get(index).copied().unwrap_or(0);
+            assert!(cpu < config.cpus, "device {index} interrupts CPU {cpu} of {}", config.cpus);
+            Device::new(disk, cpu)
+        };
+        let devices = config.disks.iter().enumerate().map(device).collect();
+        Self(World::new(config, devices))
+    }
+
+    /// Says who receives finished requests; let go of when [`Sim::run`] returns.
+    pub fn attach(&self, completions: Rc<dyn Completions>) {
+        *self.0.completions.borrow_mut() = Some(completions);
+    }
+
+    /// Starts a task. Tasks of one name share their root in the profile.
+    pub fn spawn(&self, name: &str, main: impl FnOnce() + 'static) -> TaskId {
+        self.0.spawn(name, Box::new(main))
+    }
+
+    /// *May sleep.* Waits until a task has returned. Has it? Not when the caller was killed first.
+    pub fn join(&self, id: TaskId) -> bool {
+        let task = self.0.task(id);
+        loop {
+            let ticket = task.ended.ticket();
+            if task.state.get() == State::Finished {
+                return true;
+            }
+            if self.is_killed() {
+                return false;
+            }
+            self.0.sleep(&task.ended, ticket, None);
+        }
+    }
+
+    /// Tells a task to end, and ends its sleep.
+    pub fn kill(&self, id: TaskId) {
+        self.0.kill(id);
+    }
+
+    /// Runs the machine until the main task returns; then kills the remaining tasks and runs on until they have
+    /// returned too and every device is idle. A machine runs once.
+    ///
+    /// # Errors
+    /// The first bug: a panic in a task or a completion, a deadlock, a task that does not end, a time limit. Whatever
+    /// was under way is then abandoned, without running destructors.
+    pub fn run(&self, name: &str, main: impl FnOnce() + 'static) -> Result<(), Failure> {
+        self.0.run(name, Box::new(main))
+    }
+
+    /// The calling task; none outside of tasks and in a completion.
+    #[must_use]
+    pub fn current(&self) -> Option<TaskId> {
+        self.0.current_task().map(|task| task.id)
+    }
+
+    fn calling(&self) -> Rc<Task> {
+        self.0.current_task().expect("only a task has a generator")
+    }
+
+    /// Draws from the calling task's generator, which depends on the seed and the number of the task only.
+    ///
+    /// # Panics
+    /// Outside of a task.
+    pub fn with_rng<R>(&self, draw: impl FnOnce(&mut Rng) -> R) -> R {
+        draw(&mut self.calling().rng.borrow_mut())
+    }
+
+    /// A generator of its own for the calling task to keep; each call gives another.
+    ///
+    /// # Panics
+    /// Outside of a task.
+    #[must_use]
+    pub fn task_rng(&self) -> Rng {
+        self.with_rng(|rng| Rng::new(rng.next_u64(), 0))
+    }
+
+    /// CPU time that a task has used, waiting for spin locks included.
+    #[must_use]
+    pub fn cpu_time(&self, id: TaskId) -> Nanos {
+        let task = self.0.task(id);
+        let mut time = task.cpu_time.get();
+        if task.state.get() == State::OnCpu {
+            let lane = &self.0.lanes[2 * task.cpu.get()];
+            time += lane.used.get() + self.0.clock.get().saturating_sub(lane.mark.get());
+        }
+        nanos(time)
+    }
+
+    /// Time since a task was spawned.
+    #[must_use]
+    pub fn elapsed(&self, id: TaskId) -> Nanos {
+        nanos(self.0.clock.get() - self.0.task(id).started_at)
+    }
+
+    /// The name under which a task was spawned.
+    #[must_use]
+    pub fn name(&self, id: TaskId) -> Rc<str> {
+        Rc::clone(&self.0.task(id).name)
+    }
+
+    /// Has a task returned?
+    #[must_use]
+    pub fn is_finished(&self, id: TaskId) -> bool {
+        self.0.task(id).state.get() == State::Finished
+    }
+
+    /// The number of everything that has happened so far, in order.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.0.fingerprint.get()
+    }
+
+    /// Mixes a number into the fingerprint: a counter at the end of a run.
+    pub fn mix(&self, value: u64) {
+        self.0.fingerprint.mix(Mark::Lab, self.0.clock.get(), value);
+    }
+
+    /// CPU time by call path, as folded stacks: sorted lines `task;func;func ns`.
+    #[must_use]
+    pub fn profile(&self) -> Vec<String> {
+        self.0.profile.folded(|on_cpu, _| on_cpu)
+    }
+
+    /// Time off the CPU by the call path that slept, in the same form.
+    #[must_use]
+    pub fn sleep_profile(&self) -> Vec<String> {
+        self.0.profile.folded(|_, off_cpu| off_cpu)
+    }
+
+    /// Counts of each lock class, in order of rank, and of per-CPU slots.
+    #[must_use]
+    pub fn lock_statistics(&self) -> Vec<LockStatistics> {
+        (0..).zip(&self.0.lock_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
+    }
+
+    /// How long interrupts were off, by cause.
+    #[must_use]
+    pub fn mask_statistics(&self) -> Vec<MaskStatistics> {
+        (0..).zip(&self.0.mask_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
+    }
+
+    /// How the time of each CPU went.
+    #[must_use]
+    pub fn cpu_statistics(&self) -> Vec<CpuStatistics> {
+        let statistics = |(cpu, state): (usize, &crate::cpu::Cpu)| {
+            let is_idle = self.0.idle[cpu / 64].get() >> (cpu % 64) & 1 == 1;
+            let idle_now = if is_idle { self.0.clock.get().saturating_sub(state.idle_since.get()) } else { 0 };
+            CpuStatistics {
+                idle: nanos(state.idle_total.get() + idle_now),
+                interrupt: nanos(state.interrupt_total.get()),
+                switches: state.switches.get(),
+            }
+        };
+        self.0.cpus.iter().enumerate().map(statistics).collect()
+    }
+
+    /// The counters of a device, as `/proc/diskstats` has them.
+    #[must_use]
+    pub fn disk_statistics(&self, device: DeviceId) -> DiskStatistics {
+        self.0.devices[usize::from(device.0)].disk.borrow().statistics(self.now())
+    }
+
+    /// Blocks of a device.
+    #[must_use]
+    pub fn capacity_blocks(&self, device: DeviceId) -> u64 {
+        self.0.devices[usize::from(device.0)].disk.borrow().capacity_blocks()
+    }
+
+    /// Puts a fault into a device.
+    pub fn inject(&self, device: DeviceId, fault: Fault) {
+        self.0.inject(usize::from(device.0), fault);
+    }
+}
+
+/// Ends a part of the profile when it is dropped.
+pub struct Span<'a> {
+    world: &'a World,
+    before: NodeId,
+}
+
+impl<'a> Span<'a> {
+    #[inline]
+    pub(crate) fn enter(world: &'a World, func: Func) -> Self {
+        let Some(lane) = world.running() else { return Self { world, before: 0 } };
+        world.charge(lane);
+        let before = lane.node.get();
+        lane.node.set(world.profile.child(before, func));
+        Self { world, before }
+    }
+}
+
+impl Drop for Span<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // A panic keeps the path, for the report.
+        if self.world.is_dying() {
+            return;
+        }
+        if let Some(lane) = self.world.running() {
+            self.world.charge(lane);
+            lane.node.set(self.before);
+        }
+    }
+}
+
+impl Machine for Sim {
+    type Lock<T: 'static> = SpinLock<T>;
+    type PerCpu<T: 'static> = CpuSlots<T>;
+    type WaitQueue = WaitQueue;
+    type Span<'a> = Span<'a>;
+
+    fn now(&self) -> Nanos {
+        nanos(self.0.clock.get())
+    }
+
+    fn cpus(&self) -> usize {
+        self.0.cpus.len()
+    }
+
+    fn lock<T: 'static>(&self, class: LockClass, value: T) -> SpinLock<T> {
+        SpinLock::new(Rc::clone(&self.0), class, value)
+    }
+
+    fn per_cpu<T: 'static>(&self, make: impl FnMut(usize) -> T) -> CpuSlots<T> {
+        CpuSlots::new(Rc::clone(&self.0), make)
+    }
+
+    fn wait_queue(&self) -> WaitQueue {
+        WaitQueue::default()
+    }
+
+    fn ticket(&self, queue: &WaitQueue) -> Ticket {
+        queue.ticket()
+    }
+
+    fn sleep(&self, queue: &WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
+        self.0.sleep(queue, ticket, deadline)
+    }
+
+    fn wake(&self, queue: &WaitQueue) {
+        self.0.wake(queue);
+    }
+
+    fn pause(&self, time: Nanos) {
+        self.0.pause(time);
+    }
+
+    fn is_killed(&self) -> bool {
+        self.0.current_task().is_some_and(|task| task.is_killed.get())
+    }
+
+    #[inline]
+    fn spend(&self, step: Step, n: u32) {
+        self.0.spend(step, n);
+    }
+
+    fn compute(&self, time: Nanos) {
+        self.0.within(Func::User, || self.0.spend_picos(crate::clock::picos(time)));
+    }
+
+    fn relax(&self) {
+        self.0.relax();
+    }
+
+    #[inline]
+    fn span(&self, func: Func) -> Span<'_> {
+        Span::enter(&self.0, func)
+    }
+
+    fn submit(&self, request: Request) {
+        self.0.submit(request);
+    }
+
+    fn is_congested(&self, device: DeviceId, operation: Operation) -> bool {
+        self.0.devices[usize::from(device.0)].disk.borrow().is_congested(operation)
+    }
+
+    fn uncongested(&self) -> &WaitQueue {
+        &self.0.uncongested
+    }
+
+    fn zero_frame(&self, frame: FrameNumber) {
+        self.0.stamps.zero(frame);
+    }
+
+    fn copy_frame(&self, from: FrameNumber, to: FrameNumber) {
+        self.0.stamps.copy(from, to);
+    }
+
+    fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
+        self.0.stamps.write(frame, offset, bytes);
+    }
+
+    fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
+        self.0.stamps.read(frame, offset, bytes);
+    }
+}

@@ -1,0 +1,60 @@
+//! Tasks: kernel tasks and workloads alike.
+
+use crate::fiber::{Fiber, Job};
+use crate::profile::NodeId;
+use crate::rng::Rng;
+use crate::wait::WaitQueue;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+
+/// A task, numbered from 0 in the order in which tasks are spawned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.0)
+    }
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In a CPU's queue.
+    Queued,
+    /// On a CPU, running or spinning.
+    OnCpu,
+    /// Waits to be woken; a kill ends it.
+    Sleeping,
+    /// Waits for a place in a device's queue; a kill does not end it.
+    Uninterruptible,
+    /// Has returned.
+    Finished,
+}
+
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    pub(crate) name: Rc<str>,
+    pub(crate) state: Cell<State>,
+    /// What it is to do, until it starts.
+    pub(crate) job: Cell<Option<Job>>,
+    /// Its stack, from its start on.
+    pub(crate) fiber: Cell<*const Fiber>,
+    /// Where in the profile it is, while it is off its CPU.
+    pub(crate) node: Cell<NodeId>,
+    pub(crate) root: NodeId,
+    /// The CPU that it was last on.
+    pub(crate) cpu: Cell<usize>,
+    pub(crate) runtime: Cell<u64>,
+    /// Time that it was in the middle of spending when it was put off.
+    pub(crate) owed: Cell<u64>,
+    pub(crate) cpu_time: Cell<u64>,
+    pub(crate) started_at: u64,
+    pub(crate) slept_at: Cell<u64>,
+    /// Counts its sleeps, so that a late waker or timer does not end a later one.
+    pub(crate) sleeps: Cell<u64>,
+    pub(crate) is_killed: Cell<bool>,
+    pub(crate) rng: RefCell<Rng>,
+    pub(crate) ended: WaitQueue,
+}

@@ -1,0 +1,133 @@
+//! Wait queues, timers, sleeping and waking.
+
+use crate::clock::{END_OF_TIME, nanos, picos};
+use crate::cpu::{NO_LANE, is_handler};
+use crate::fiber::Ask;
+use crate::fingerprint::Mark;
+use crate::task::{State, Task, TaskId};
+use crate::world::{EventKind, World};
+use machine::{Nanos, Step, Ticket};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A task that sleeps, and which of its sleeps it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sleeper {
+    pub(crate) task: TaskId,
+    pub(crate) sleep: u64,
+}
+
+/// A place to wait at. It counts its wakes; a ticket is a count.
+#[derive(Default)]
+pub struct WaitQueue {
+    wakes: Cell<u64>,
+    sleepers: RefCell<Vec<Sleeper>>,
+}
+
+impl WaitQueue {
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket(self.wakes.get())
+    }
+}
+
+impl World {
+    /// The calling task, which is about to do what may sleep.
+    ///
+    /// # Panics
+    /// When it may not: that is a bug of the caller, and it is reported here.
+    pub(crate) fn sleeping_task(&self, what: &str) -> Rc<Task> {
+        let lane = self.lane.get();
+        assert!(lane != NO_LANE, "{what} outside of any task");
+        assert!(!is_handler(lane), "{what} in an interrupt handler");
+        let held = &self.lanes[lane as usize];
+        assert!(held.held.get() == 0 && held.slots.get() == 0, "{what} while holding {}", held.held_words());
+        self.current_task().expect("a task's lane has a task")
+    }
+
+    pub(crate) fn sleep(&self, queue: &WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
+        let task = self.sleeping_task("sleep");
+        let until = deadline.map_or(u64::MAX, picos);
+        if task.is_killed.get() {
+            self.refuse_to_sleep();
+        } else if queue.wakes.get() == ticket.0 && self.clock.get() < until {
+            self.sleep_at(queue, &task, until);
+        }
+        deadline.map_or(Nanos(u64::MAX), |deadline| deadline.since(nanos(self.clock.get())))
+    }
+
+    pub(crate) fn pause(&self, time: Nanos) {
+        let task = self.sleeping_task("pause");
+        if task.is_killed.get() {
+            self.refuse_to_sleep();
+        } else if time.0 > 0 {
+            let until = self.clock.get().saturating_add(picos(time));
+            self.begin_sleep(&task, State::Sleeping, until);
+            self.suspend(Ask::Sleep);
+        }
+    }
+
+    /// A killed task does not sleep, but time passes: others must get their turn, and shutdown its end.
+    fn refuse_to_sleep(&self) {
+        self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
+    }
+
+    fn sleep_at(&self, queue: &WaitQueue, task: &Task, until: u64) {
+        let sleep = self.begin_sleep(task, State::Sleeping, until);
+        let sleeper = Sleeper { task: task.id, sleep };
+        queue.sleepers.borrow_mut().push(sleeper);
+        self.suspend(Ask::Sleep);
+        // A timer or a kill leaves the sleeper in the queue.
+        queue.sleepers.borrow_mut().retain(|other| *other != sleeper);
+    }
+
+    /// Marks the calling task as asleep from the next suspend on. Returns the number of the sleep.
+    pub(crate) fn begin_sleep(&self, task: &Task, state: State, until: u64) -> u64 {
+        let sleep = task.sleeps.get() + 1;
+        task.sleeps.set(sleep);
+        task.state.set(state);
+        task.slept_at.set(self.clock.get());
+        if until < END_OF_TIME {
+            self.push_event(until, EventKind::Timer(Sleeper { task: task.id, sleep }));
+        }
+        self.fingerprint.mix(Mark::Sleep, self.clock.get(), u64::from(task.id.0));
+        sleep
+    }
+
+    pub(crate) fn wake(&self, queue: &WaitQueue) {
+        queue.wakes.set(queue.wakes.get() + 1);
+        if queue.sleepers.borrow().is_empty() || self.is_dying() {
+            return;
+        }
+        let mut sleepers = queue.sleepers.take();
+        for &sleeper in &sleepers {
+            if self.end_sleep(sleeper) {
+                self.spend(Step::Wake, 1);
+            }
+        }
+        sleepers.clear();
+        let mut newer = queue.sleepers.borrow_mut();
+        if newer.is_empty() {
+            *newer = sleepers;
+        }
+    }
+
+    /// Ends one sleep, unless it is over. Did it sleep?
+    pub(crate) fn end_sleep(&self, sleeper: Sleeper) -> bool {
+        let task = self.task(sleeper.task);
+        let sleeps = matches!(task.state.get(), State::Sleeping | State::Uninterruptible);
+        if !sleeps || task.sleeps.get() != sleeper.sleep {
+            return false;
+        }
+        self.fingerprint.mix(Mark::Wake, self.clock.get(), u64::from(task.id.0));
+        self.place_woken(&task);
+        true
+    }
+
+    pub(crate) fn kill(&self, id: TaskId) {
+        let task = self.task(id);
+        task.is_killed.set(true);
+        if task.state.get() == State::Sleeping {
+            self.end_sleep(Sleeper { task: id, sleep: task.sleeps.get() });
+        }
+    }
+}
