@@ -9,13 +9,16 @@ use std::{
 };
 
 use engine::kernel::{Kernel, text::Node};
+use engine::memory::Layout;
+use sim::CostModel;
 
+use crate::simulation::{Cpu, Disk};
+use crate::workloads::before::Before;
 use crate::{machine_file::MachineFile, report::Row, scale::Scale};
 
 /// The machine files that jobs run on.
-// The sections are untyped until the structs of their readers exist.
-pub type Machine =
-    MachineFile<serde_json::Value, serde_json::Value, serde_json::Value, serde_json::Value, serde_json::Value>;
+
+pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;
 
 /// One simulation to run: one kernel, one seed.
 #[derive(Clone, Debug)]

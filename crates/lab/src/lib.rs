@@ -19,6 +19,8 @@ pub mod progress;
 pub mod report;
 pub mod runner;
 pub mod scale;
+pub mod simulation;
 pub mod statistics;
 pub mod swarm;
+pub mod system;
 pub mod workloads;

@@ -81,12 +81,25 @@ impl Plan {
     /// The first thing that is unknown or wrong: bad input.
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Workload>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
-        let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
-        let machine = Arc::new(library::machine(request.machine.as_ref().unwrap_or(&experiment.machine))?);
         let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
-        let words: Vec<&String> = words.iter().chain(&request.more_kernels).collect();
+        let words: Vec<String> = words.iter().chain(&request.more_kernels).cloned().collect();
         let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
-        let columns = columns(&words, &kernels);
+        let machine = library::machine(request.machine.as_ref().unwrap_or(&experiment.machine))?;
+        let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
+        Self::of(request, experiment, &words, kernels, machine, workload)
+    }
+
+    /// A plan of what [`Plan::new`] found; `words` are the kernels as the user says them.
+    fn of(
+        request: &Request,
+        experiment: Experiment,
+        words: &[String],
+        kernels: Vec<Kernel>,
+        machine: Machine,
+        workload: &'static dyn Workload,
+    ) -> Result<Self, Error> {
+        let machine = Arc::new(machine);
+        let columns = columns(words, &kernels);
         let scale = request.scale.unwrap_or(Scale::FULL);
         let Some(last) = request.seed.checked_add(request.runs.max(1) - 1) else {
             let message = format!("seeds {} and the {} after it do not fit 64 bits", request.seed, request.runs - 1);
@@ -181,9 +194,9 @@ fn no_workload(experiment: &Experiment) -> Error {
 }
 
 /// The columns: each kernel by its name, with `#2` and so on where a name comes again.
-fn columns(words: &[&String], kernels: &[Kernel]) -> Vec<Column> {
+fn columns(words: &[String], kernels: &[Kernel]) -> Vec<Column> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let column = |(word, kernel): (&&String, &Kernel), times: usize| Column {
+    let column = |(word, kernel): (&String, &Kernel), times: usize| Column {
         id: if times == 1 { kernel.name.clone() } else { format!("{}#{times}", kernel.name) },
         kernel: kernel.name.clone(),
         ground: "sim".into(),
@@ -224,4 +237,109 @@ fn quoted(word: &str) -> String {
 fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
     let bytes = fingerprints.flat_map(u64::to_le_bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{job::Progress, report::tests::ops};
+
+    /// Answers with the seed, the size of a batch and the kernel's name; fails where it is told to.
+    struct Echo;
+
+    impl Workload for Echo {
+        fn name(&self) -> &'static str {
+            "echo"
+        }
+
+        fn about(&self) -> &'static str {
+            "answers with what it is asked"
+        }
+
+        fn check(&self, job: &Job) -> Result<(), Failure> {
+            if job.scale.as_f64() < 0.1 { Err(Failure("needs at least 64 MiB".into())) } else { Ok(()) }
+        }
+
+        fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+            progress.set_total_ns(10);
+            progress.set_now_ns(10);
+            let batch = job.kernel.choices.lru.batch;
+            match job.seed {
+                13 => return Err(Failure("swap is full: all 64 slots in use".into())),
+                14 => panic!("frame 0x2 isolated twice"),
+                _ => {}
+            }
+            let rows = vec![ops("Ops batch", f64::from(batch)), ops("Ops seed", job.seed as f64)];
+            let profile = job.profile.then(|| vec!["kswapd0;balance_pgdat 7".into()]);
+            Ok(Outcome { rows, fingerprint: job.seed ^ u64::from(batch), virtual_time_ns: 10, profile })
+        }
+    }
+
+    fn plan(request: &Request, words: &[&str]) -> Result<Plan, Error> {
+        let skeleton = || Machine::parse("m", "m", "[memory]\n[cpu]\n[cost]\n[before]\n").unwrap();
+        let machine = library::machine("parallelio-8g").unwrap_or_else(|_| skeleton());
+        let kernel = |(index, word): (usize, &&str)| {
+            let mut kernel = Kernel::of_defaults(word.trim_end_matches(".toml"));
+            kernel.set("lru.batch", &(10 + index).to_string()).unwrap();
+            kernel
+        };
+        let kernels = words.iter().enumerate().map(kernel).collect();
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let experiment = library::experiment("parallelio").unwrap();
+        Plan::of(request, experiment, &words, kernels, machine, &Echo)
+    }
+
+    fn request(seed: u64, runs: u64) -> Request {
+        Request { experiment: "parallelio".into(), seed, runs, ..Request::default() }
+    }
+
+    #[test]
+    fn a_table_is_the_same_with_any_number_of_simulations_side_by_side() {
+        let run = |threads| plan(&request(1, 3), &["a", "b"]).unwrap().run(threads, &()).unwrap().table;
+        let table = run(1);
+        let medians = |row: usize| table.rows[row].values.iter().map(|value| value.unwrap().median).collect::<Vec<_>>();
+        assert_eq!((medians(0), medians(1)), (vec![10.0, 11.0], vec![2.0, 2.0]));
+        assert_eq!((table.seeds.as_slice(), table.fingerprint), ([1, 2, 3].as_slice(), run(8).fingerprint));
+        assert_eq!(table, run(8));
+        assert_ne!(
+            table.fingerprint,
+            plan(&request(2, 3), &["a", "b"]).unwrap().run(1, &()).unwrap().table.fingerprint
+        );
+    }
+
+    #[test]
+    fn kernels_of_one_name_are_told_apart_and_files_are_not_compared_with_print() {
+        let plan = plan(&request(1, 1), &["a", "a", "a.toml"]).unwrap();
+        let ids: Vec<(&str, bool)> =
+            plan.columns.iter().map(|column| (column.id.as_str(), column.comparable)).collect();
+        assert_eq!(ids, [("a", true), ("a#2", true), ("a#3", false)]);
+    }
+
+    #[test]
+    fn profiles_stand_under_their_columns() {
+        let wanted = Request { profile: true, ..request(1, 2) };
+        let results = plan(&wanted, &["a"]).unwrap().run(2, &()).unwrap();
+        let stacks = ["a_seed_1;kswapd0;balance_pgdat 7", "a_seed_2;kswapd0;balance_pgdat 7"];
+        assert_eq!(results.profile, stacks);
+        let table = plan(&request(1, 2), &["a"]).unwrap().run(2, &()).unwrap().table;
+        assert_eq!(table, results.table, "a profile changes no figure");
+    }
+
+    #[test]
+    fn failures_and_panics_come_with_the_command_that_repeats_them() {
+        let wanted = Request { scale: "1/2".parse().ok(), machine: Some("a b.toml".into()), ..request(12, 3) };
+        let failures = plan(&wanted, &["a.toml"]).unwrap().run(1, &()).unwrap_err();
+        let [JobFailure { column, seed: 13, failure, replay }] = failures.as_slice() else { panic!("{failures:?}") };
+        assert_eq!((column.as_str(), failure.0.as_str()), ("a", "swap is full: all 64 slots in use"));
+        assert_eq!(replay, "highwater run parallelio --kernel a.toml --seed 13 --machine 'a b.toml' --scale 1/2");
+        let failures = plan(&request(14, 1), &["a"]).unwrap().run(1, &()).unwrap_err();
+        assert!(failures[0].failure.0.contains("frame 0x2 isolated twice"), "{failures:?}");
+    }
+
+    #[test]
+    fn what_the_workload_refuses_never_runs() {
+        let tiny = Request { scale: "1/64".parse().ok(), ..request(1, 1) };
+        assert_eq!(plan(&tiny, &["a"]).err().unwrap().to_string(), "needs at least 64 MiB");
+        assert!(plan(&request(u64::MAX, 2), &["a"]).is_err());
+    }
 }

@@ -37,6 +37,16 @@ pub enum Origin {
         /// On which, and how.
         source: String,
     },
+    /// Worked out from other figures in print.
+    Inferred {
+        /// From which.
+        source: String,
+    },
+    /// Not known: taken for plausible.
+    Assumed {
+        /// Why.
+        source: String,
+    },
 }
 
 impl CostModel {
@@ -87,6 +97,8 @@ enum From {
     Published,
     DataSheet,
     Measured,
+    Inferred,
+    Assumed,
 }
 
 /// Nanoseconds, whole or with decimals.
@@ -113,6 +125,8 @@ impl Entry {
             (From::Published, None, Some(source)) => Ok(Origin::Published { source }),
             (From::DataSheet, None, Some(source)) => Ok(Origin::DataSheet { source }),
             (From::Measured, None, Some(source)) => Ok(Origin::Measured { source }),
+            (From::Inferred, None, Some(source)) => Ok(Origin::Inferred { source }),
+            (From::Assumed, None, Some(source)) => Ok(Origin::Assumed { source }),
             _ => Err("a cost that was not fitted says where it is from: `source = \"…\"`".into()),
         }
     }

@@ -136,9 +136,10 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&wanted, &plain(name)), name))
         .filter(|(distance, name)| {
-            let near = *distance <= 1 + wanted.chars().count().min(name.chars().count()) / 3;
-            let part = wanted.len() >= 3 && plain(name).contains(&wanted);
-            near || part
+            let is_near = *distance <= 1 + wanted.chars().count().min(name.chars().count()) / 3;
+            let is_part = wanted.len() >= 3 && plain(name).contains(&wanted);
+            let is_word = |word: &str| strsim::damerau_levenshtein(&wanted, word) <= 1;
+            is_near || is_part || (wanted.len() >= 5 && plain(name).split('-').any(is_word))
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
@@ -565,6 +566,7 @@ mod tests {
         assert_eq!(nearest("zone_balence", known), Some("zone_balance"));
         assert_eq!(nearest("Zone-Balance", known), Some("zone_balance"));
         assert_eq!(nearest("scan_priority", known), Some("min_scan_priority"));
+        assert_eq!(nearest("priorty", known), Some("min_scan_priority"));
         assert_eq!(nearest("colour", known), None);
     }
 }

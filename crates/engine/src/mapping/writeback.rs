@@ -180,6 +180,24 @@ impl<M: Machine> Mapping<M> {
         Some(start)
     }
 
+    /// Makes a file `bytes` long whose contents are on the device already: gives it blocks and reads
+    /// nothing. False when the device is full.
+    pub fn allocate_blocks(&self, file: &File<M>, bytes: u64) -> bool {
+        let pages = bytes.div_ceil(PAGE_BYTES as u64) as u32;
+        let mut page = 0;
+        while page < pages {
+            let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
+            let taken = self.backing(file.device).blocks.lock().take(goal, u64::from(pages - page));
+            let Some((start, got)) = taken else { return false };
+            for n in 0..got as u32 {
+                file.set_block(page + n, start + u64::from(n));
+            }
+            page += got as u32;
+        }
+        file.extend(bytes);
+        true
+    }
+
     /// Writes dirty pages of a file in file order; returns how many. *May sleep.*
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);

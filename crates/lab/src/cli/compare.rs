@@ -97,9 +97,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         profile: options.profile.is_some(),
         ..request
     };
-    let plan = Plan::new(&request, workloads::find)?;
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
+    let plan = Plan::new(&request, workloads::find)?;
     let threads = options.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
     let results = {
         let bars = Bars::new(plan.titles());

@@ -63,7 +63,7 @@ impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::ClosedPipe,
-            _ => Self::Failed(format!("cannot write the report: {error}")),
+            _ => Self::Failed(format!("cannot write the report: {}", output::why(&error))),
         }
     }
 }

@@ -25,7 +25,7 @@ impl Output {
     pub fn open(path: &Path) -> Result<Self, End> {
         let is_new = !path.exists();
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {error}", path.display())))?;
+        let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error))))?;
         Ok(Self { path: path.to_owned(), file, is_new, is_written: false })
     }
 
@@ -34,7 +34,7 @@ impl Output {
     /// # Errors
     /// When writing fails.
     pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), End> {
-        let failed = |error| End::Failed(format!("cannot write to {}: {error}", self.path.display()));
+        let failed = |error| End::Failed(format!("cannot write to {}: {}", self.path.display(), why(&error)));
         // A device or a pipe has no length to set.
         if self.file.metadata().is_ok_and(|data| data.is_file()) {
             self.file.set_len(0).map_err(failed)?;
@@ -54,4 +54,10 @@ impl Drop for Output {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// An error of the system in its own words, without the number that Rust puts behind them.
+pub fn why(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

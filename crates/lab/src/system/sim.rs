@@ -1,11 +1,12 @@
 //! The ground `sim`: the engine in a simulated machine.
 
 use super::{Faults, System, SystemError};
+use crate::simulation::CpuTimes;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
 use engine::{Engine, ReadState, Task};
-use machine::{DeviceId, Machine, Nanos, PAGE_BYTES};
+use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES};
 use sim::Sim;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -60,12 +61,25 @@ impl SimSystem {
             sim.spawn(&task.name(), move || engine.run(task));
         }
         let shared = Rc::new(Shared { sim: sim.clone(), engine, files: RefCell::default() });
+        Ok(Self::for_task(&shared))
     }
 
     /// The engine, for whoever looks inside: checks, lists, what was there before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
+    }
+
+    /// CPU time of all tasks so far.
+    #[must_use]
+    pub fn cpu_times(&self) -> CpuTimes {
+        let mut times = CpuTimes::default();
+        for line in self.shared.sim.profile() {
+            let Some((path, ns)) = line.rsplit_once(' ') else { continue };
+            let time = Nanos(ns.parse().unwrap_or(0));
+            if path.ends_with(Func::User.name()) { times.user += time } else { times.system += time }
+        }
+        times
     }
 
     /// Takes memory for the kernel's own use, for good.
@@ -94,7 +108,9 @@ impl SimSystem {
         Ok(open)
     }
 
-    fn for_task(shared: &Rc<Shared>) -> Self {}
+    fn for_task(shared: &Rc<Shared>) -> Self {
+        Self { shared: shared.clone(), task: RefCell::new(Task::user()) }
+    }
 }
 
 fn words(error: engine::Error) -> SystemError {

@@ -47,6 +47,21 @@ impl DiskConfig {
         }
     }
 
+    /// Changes every bandwidth, bytes a second, as an experiment at another scale does.
+    pub fn scale_bandwidth(&mut self, scale: impl Fn(u64) -> u64) {
+        let change = |bandwidth: &mut Sourced<u64>| bandwidth.value = scale(bandwidth.value);
+        match self {
+            Self::Rotational(disk) => {
+                change(&mut disk.bandwidth_bytes_per_s);
+                disk.inner_bandwidth_bytes_per_s.iter_mut().for_each(change);
+            }
+            Self::Flash(disk) => {
+                change(&mut disk.read_bandwidth_bytes_per_s);
+                change(&mut disk.write_bandwidth_bytes_per_s);
+            }
+        }
+    }
+
     /// Checks that the constants make a disk.
     ///
     /// # Errors

@@ -15,6 +15,10 @@ pub enum Origin {
     DataSheet,
     /// Measured on real hardware.
     Measured,
+    /// Worked out from other figures in print; the source says from which.
+    Inferred,
+    /// Not known: taken for plausible, and what hangs on it is to be shown.
+    Assumed,
 }
 
 impl fmt::Display for Origin {
@@ -24,6 +28,8 @@ impl fmt::Display for Origin {
             Self::Published => "published",
             Self::DataSheet => "data-sheet",
             Self::Measured => "measured",
+            Self::Inferred => "inferred",
+            Self::Assumed => "assumed",
         })
     }
 }

@@ -1,0 +1,202 @@
+//! One simulated run: from a job to a machine, its system, and what it found.
+
+use crate::job::{Failure, Job, Outcome, Progress};
+use crate::report::Row;
+use crate::report::mmtests::Sample;
+use crate::scale::Scale;
+use crate::system::SystemError;
+use crate::system::sim::{SimSystem, SystemConfig};
+use crate::workloads::before::Before;
+use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::memory::Layout;
+use engine::stat::Vmstat;
+use machine::{DeviceId, Nanos};
+use serde::{Deserialize, Serialize};
+use sim::disk::{DiskConfig, Sourced};
+use sim::{CostModel, Sim};
+use std::sync::{Arc, Mutex};
+
+/// How often iostat samples, as MMTests has it.
+const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
+
+/// The section `[cpu]` of a machine file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cpu {
+    /// Logical CPUs.
+    pub count: Sourced<usize>,
+    /// The CPU that takes the disks' interrupts.
+    pub interrupt_cpu: Sourced<usize>,
+}
+
+/// One `[[disk]]` of a machine file; the first holds files and swap.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Disk {
+    /// Blocks for files, first and one past the last, at full scale.
+    pub file_blocks: Sourced<[u64; 2]>,
+    /// Block of the first swap slot.
+    pub swap_first_block: Sourced<u64>,
+    /// Swap slots of 4 KiB, at full scale; 0 for no swap.
+    pub swap_slots: Sourced<u64>,
+    /// The device.
+    pub device: DiskConfig,
+}
+
+/// A machine at the scale of a job.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// Memory, scaled.
+    pub layout: Layout,
+    /// What memory held before, not scaled.
+    pub before: Before,
+    cpu: Cpu,
+    cost: CostModel,
+    disk: Disk,
+    scale: Scale,
+}
+
+impl Simulation {
+    /// The machine of a job, scaled: memory, swap and the disk's bandwidth; not its latencies.
+    ///
+    /// # Errors
+    /// When the machine has no disk, or the engine cannot work with so little memory.
+    pub fn of_job(job: &Job) -> Result<Self, Failure> {
+        let machine = &job.machine;
+        let mut layout = machine.memory.clone();
+        for zone in layout.nodes.iter_mut().flat_map(|node| &mut node.zones) {
+            zone.managed_pages = job.scale.of(zone.managed_pages);
+        }
+        let Some(disk) = machine.disks.first() else {
+            return Err(Failure(format!("machine `{}` has no [[disk]]", machine.name)));
+        };
+        let mut disk = disk.clone();
+        disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
+        Ok(Self {
+            layout,
+            before: machine.before.clone(),
+            cpu: machine.cpu.clone(),
+            cost: machine.cost.clone(),
+            disk,
+            scale: job.scale,
+        })
+    }
+
+    /// Swap slots at this scale.
+    #[must_use]
+    pub fn swap_slots(&self) -> u32 {
+        self.scale.of(self.disk.swap_slots.value) as u32
+    }
+
+    fn sim_config(&self, seed: u64) -> sim::Config {
+        sim::Config {
+            cost: self.cost.clone(),
+            seed,
+            frames: 0,
+            stamps: false,
+            disks: vec![self.disk.device.clone()],
+            interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
+            ..sim::Config::uniform(self.cpu.count.value, 0)
+        }
+    }
+
+    fn system_config(&self) -> SystemConfig {
+        let [first, end] = self.disk.file_blocks.value;
+        SystemConfig {
+            layout: self.layout.clone(),
+            devices: vec![DeviceLayout { file_blocks: first..end }],
+            swap: SwapLayout {
+                device: DeviceId(0),
+                first_block: self.disk.swap_first_block.value,
+                slots: self.swap_slots(),
+            },
+        }
+    }
+}
+
+/// Runs `body` as the main task of a job's machine, sampling the first disk meanwhile; its rows become
+/// the outcome.
+///
+/// # Errors
+/// When the machine cannot be built, the body fails, a simulated task hangs or panics, or an invariant
+/// of the engine does not hold at the end.
+pub fn run(
+    job: &Job,
+    simulation: Simulation,
+    progress: &Progress,
+    body: impl FnOnce(&SimSystem, &Mutex<Vec<Sample>>) -> Result<Vec<Row>, SystemError> + 'static,
+) -> Result<Outcome, Failure> {
+    let sim = Sim::new(simulation.sim_config(job.seed));
+    let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config())
+        .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
+    let samples: Arc<Mutex<Vec<Sample>>> = Arc::default();
+    watch(&sim, progress, samples.clone());
+    let found: Arc<Mutex<Result<Vec<Row>, SystemError>>> = Arc::new(Mutex::new(Ok(Vec::new())));
+    let result = found.clone();
+    let ended = Arc::new(Mutex::new(Nanos(0)));
+    let end = ended.clone();
+    let clock = sim.clone();
+    sim.run("main", move || {
+        let rows = body(&system, &samples);
+        *end.lock().expect("nothing panicked") = machine::Machine::now(&clock);
+        *result.lock().expect("nothing panicked") = rows;
+    })
+    .map_err(|failure| Failure(failure.to_string()))?;
+    let rows = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
+    for row in &rows {
+        sim.mix(row.value.to_bits());
+    }
+    let virtual_time_ns = ended.lock().expect("the main task has ended").0;
+    let profile = job.profile.then(|| sim.profile());
+    Ok(Outcome { rows, fingerprint: sim.fingerprint(), virtual_time_ns, profile })
+}
+
+/// Starts a task that tells how far the run is and samples the disk.
+fn watch(sim: &Sim, progress: &Progress, samples: Arc<Mutex<Vec<Sample>>>) {
+    let clock = progress.clock();
+    let watched = sim.clone();
+    sim.spawn("iostat", move || {
+        use machine::Machine;
+        let mut earlier = watched.disk_statistics(DeviceId(0));
+        let mut next = watched.now() + SAMPLE_EVERY;
+        while !watched.is_killed() {
+            watched.pause(Nanos::from_secs(1));
+            clock.store(watched.now().0, std::sync::atomic::Ordering::Relaxed);
+            if watched.now() >= next {
+                next += SAMPLE_EVERY;
+                let now = watched.disk_statistics(DeviceId(0));
+                let interval = now.interval(&earlier, SAMPLE_EVERY);
+                earlier = now;
+                samples.lock().expect("nothing panicked").push(Sample {
+                    avgqz: interval.avgqz,
+                    await_ms: interval.await_ms,
+                    r_await_ms: interval.r_await_ms,
+                    w_await_ms: interval.w_await_ms,
+                });
+            }
+        }
+    });
+}
+
+/// By how much each counter grew; a gauge that fell counts as 0.
+#[must_use]
+pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
+    let of = |name: &String| before.get(name).copied().unwrap_or(0);
+    after.iter().map(|(name, value)| (name.clone(), value.saturating_sub(of(name)))).collect()
+}
+
+/// CPU time of all tasks of a system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// In programs.
+    pub user: Nanos,
+    /// In the engine.
+    pub system: Nanos,
+}
+
+impl CpuTimes {
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
+    }
+}

@@ -1,0 +1,63 @@
+//! What memory held before a run: the section `[before]` of a machine file.
+//!
+//! Nobody prints it and it decides much, so it is a stated assumption, the same for all kernels.
+
+use crate::scale::Scale;
+use crate::system::sim::{SimSystem, page_bytes};
+use crate::system::{System, SystemError};
+use serde::{Deserialize, Serialize};
+use sim::disk::Sourced;
+
+/// Pages of one MiB.
+const MIB_PAGES: u64 = 256;
+
+/// What memory held before a run. Sizes are of the machine at full scale.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// Memory of the kernel itself, which is never freed, MiB.
+    pub kernel_mib: Sourced<u64>,
+    /// Anonymous memory of idle processes, MiB.
+    pub idle_anon_mib: Sourced<u64>,
+    /// Clean page cache of files that nobody reads any more, MiB.
+    pub file_cache_mib: Sourced<u64>,
+    /// Part of that cache that was read twice, and so is active, percent.
+    pub file_cache_active_percent: Sourced<u64>,
+    /// Size of each of those files, KiB.
+    pub file_kib: Sourced<u64>,
+}
+
+impl Before {
+    /// Pages that all of it takes.
+    #[must_use]
+    pub fn pages(&self, scale: Scale) -> u64 {
+        let mib = self.kernel_mib.value + self.idle_anon_mib.value + self.file_cache_mib.value;
+        scale.of(mib * MIB_PAGES)
+    }
+
+    /// Brings memory into that state: takes kernel memory, touches idle memory once, reads the files.
+    ///
+    /// # Errors
+    /// When memory or the device is too small for it.
+    pub fn prepare(&self, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
+        system.take_kernel_memory(scale.of(self.kernel_mib.value * MIB_PAGES))?;
+        let idle_pages = scale.of(self.idle_anon_mib.value * MIB_PAGES) as u32;
+        let idle = system.map(idle_pages);
+        system.touch(&idle, 0..idle_pages, true)?;
+
+        let cache_pages = scale.of(self.file_cache_mib.value * MIB_PAGES);
+        let file_pages = (self.file_kib.value / 4).max(1);
+        let files = cache_pages / file_pages;
+        let active_files = files * self.file_cache_active_percent.value / 100;
+        let mut buffer = vec![0; page_bytes(file_pages) as usize];
+        for n in 0..files {
+            let mut file = system.import(&format!("old/{n}"), page_bytes(file_pages))?;
+            // The active ones are spread among the others, as files in use are among old ones.
+            let is_active = (n + 1) * active_files / files > n * active_files / files;
+            for _ in 0..if is_active { 2 } else { 1 } {
+                system.read(&mut file, 0, &mut buffer)?;
+            }
+        }
+        Ok(())
+    }
+}
