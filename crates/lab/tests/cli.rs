@@ -1,0 +1,166 @@
+//! What a user sees who mistypes, misplaces or stops reading: messages and exit statuses.
+
+use std::{
+    fs,
+    process::{Command, Output, Stdio},
+};
+
+fn highwater(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
+}
+
+/// The message of a command that must end with `status`, without touching standard output.
+fn message(status: i32, arguments: &[&str]) -> String {
+    let output = highwater(arguments);
+    let text = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+    text
+}
+
+/// What a command prints that must end well.
+fn print(arguments: &[&str]) -> String {
+    let output = highwater(arguments);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.is_empty(), "{arguments:?}: {text}");
+    String::from_utf8(output.stdout).expect("reports are UTF-8")
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).expect("a temporary file");
+        path
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+#[test]
+fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
+    assert!(print(&["--help"]).contains("compare"));
+    assert!(print(&["compare", "--help"]).contains("--published"));
+    assert!(print(&["--version"]).starts_with("highwater "));
+    assert!(message(2, &[]).contains("Usage"));
+    assert!(message(2, &["comprae"]).contains("compare"));
+}
+
+#[test]
+fn list_and_explain_know_what_is_embedded() {
+    let text = print(&["list"]);
+    for name in ["kernels\n", "  3.10-rc4-vanilla ", "experiments\n", "  parallelio "] {
+        assert!(text.contains(name), "{text}");
+    }
+    let text = print(&["explain", "mm1-mmotm-20130606"]);
+    assert!(text.contains("base: 3.10-rc4-vanilla") && text.contains("\n[reclaim]\n"), "{text}");
+    assert!(print(&["explain", "parallelio"]).contains("Mel Gorman"));
+}
+
+#[test]
+fn unknown_names_come_with_the_nearest_known() {
+    let text = message(2, &["compare", "paralelio"]);
+    assert_eq!(text, "error: no experiment is called `paralelio`: did you mean `parallelio`?\n");
+    let text = message(2, &["compare", "parallelio", "--kernels", "3.10-rc4-vanila"]);
+    assert_eq!(text, "error: no kernel is called `3.10-rc4-vanila`: did you mean `3.10-rc4-vanilla`?\n");
+    let text = message(2, &["compare", "parallelio", "--machine", "./none.toml"]);
+    assert_eq!(text, "error: cannot read ./none.toml: there is no such file\n");
+    assert!(message(2, &["explain", "vanila"]).contains("did you mean `3.10-rc4-vanilla`?"));
+}
+
+#[test]
+fn an_unknown_key_of_a_kernel_file_is_told_with_file_and_line() {
+    let folder = Folder::new();
+    let kernel = folder.file("mine.toml", "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_flor = \"one\"\n");
+    for arguments in [vec!["explain", &kernel], vec!["compare", "parallelio", "--kernel", &kernel]] {
+        let expected =
+            format!("error: {kernel}:3: unknown key `kswapd_flor` in [reclaim]: did you mean `kswapd_floor`?\n");
+        assert_eq!(message(2, &arguments), expected);
+    }
+}
+
+#[test]
+fn a_base_is_sought_beside_its_file_then_among_the_embedded() {
+    let folder = Folder::new();
+    folder.file("ours.toml", "base = \"3.10-rc4-vanilla\"\n[lru]\nbatch = 31\n");
+    let kernel = folder.file("mine.toml", "base = \"ours\"\nabout = \"with a larger batch\"\n");
+    let text = print(&["explain", &kernel]);
+    assert!(text.contains("base: ours -> 3.10-rc4-vanilla"), "{text}");
+    assert!(text.contains(&folder.path("ours.toml:3")), "{text}");
+    let orphan = folder.file("orphan.toml", "base = \"oours\"\n");
+    let text = message(2, &["explain", &orphan]);
+    assert!(text.starts_with(&format!("error: {orphan}:1: no kernel is called `oours`")), "{text}");
+    let own = folder.file("own.toml", "base = \"own\"\n");
+    assert!(message(2, &["explain", &own]).contains("circle: own -> own"));
+}
+
+#[test]
+fn broken_files_are_refused_without_a_panic() {
+    let folder = Folder::new();
+    fs::write(folder.path("bytes.toml"), [0xff, 0xfe, 0]).expect("a temporary file");
+    for (name, text) in
+        [("empty.toml", ""), ("half.toml", "[recl"), ("list.toml", "[[reclaim]]\n"), ("key.toml", "reclaim = 1\n")]
+    {
+        folder.file(name, text);
+    }
+    assert!(message(2, &["explain", &folder.path("bytes.toml")]).contains("not UTF-8"));
+    assert!(message(2, &["explain", &folder.path("half.toml")]).contains("half.toml:1: not TOML"));
+    assert!(message(2, &["explain", &folder.path("list.toml")]).contains("is a section"));
+    assert!(message(2, &["explain", &folder.path("key.toml")]).contains("is a section"));
+    assert!(message(2, &["explain", &folder.path("none.toml")]).contains("no such file"));
+    assert!(message(2, &["explain", &folder.path("")]).contains("cannot read"));
+    assert!(print(&["explain", &folder.path("empty.toml")]).contains("0 values differ"));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_before_the_run() {
+    let folder = Folder::new();
+    for option in ["--output", "--profile"] {
+        let path = folder.path("missing/report.txt");
+        let text = message(2, &["compare", "parallelio", option, &path]);
+        assert_eq!(text, format!("error: cannot write to {path}: no such file or directory\n"));
+    }
+    let kept = folder.file("kept.txt", "an older report\n");
+    let fresh = folder.path("fresh.txt");
+    for path in [&kept, &fresh] {
+        message(2, &["compare", "parallelio", "--kernels", "none", "--output", path]);
+    }
+    assert_eq!(fs::read_to_string(&kept).expect("it is still there"), "an older report\n");
+    assert!(!std::path::Path::new(&fresh).exists(), "a report that never came leaves no file");
+}
+
+#[test]
+fn wrong_numbers_are_refused() {
+    for (option, value) in [
+        ("--scale", "1/0"),
+        ("--scale", "tiny"),
+        ("--runs", "0"),
+        ("--seed", "x"),
+        ("--jobs", "0"),
+        ("--format", "xml"),
+    ] {
+        let text = message(2, &["compare", "parallelio", option, value]);
+        assert!(text.contains(option), "{option} {value}: {text}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    for arguments in [["explain", "3.10-rc4-vanilla"].as_slice(), &["list"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args(arguments).stdout(writer).stderr(Stdio::piped());
+        let output = command.output().expect("the binary was built for this test");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
+}

@@ -1,0 +1,35 @@
+//! Golden reports: the whole report of each experiment at its small size, byte for byte.
+//!
+//! A change of code that changes a report shows here as a difference to be looked at. When it is meant,
+//! `HIGHWATER_BLESS=1 cargo test --test golden` writes the reports anew.
+
+use std::{fs, path::Path, process::Command};
+
+use lab::{embedded, library};
+
+fn report(experiment: &str, scale: &str, jobs: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    let output = command.args(["compare", experiment, "--scale", scale, "--seed", "1", "--jobs", jobs]).output();
+    let output = output.expect("the binary was built for this test");
+    assert!(output.status.success(), "{experiment}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("reports are UTF-8")
+}
+
+#[test]
+fn reports_are_as_they_were_and_the_same_side_by_side() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let bless = std::env::var_os("HIGHWATER_BLESS").is_some();
+    for name in embedded::names("experiments") {
+        let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        let golden = root.join(name).join("report.smoke.txt");
+        let Some(scale) = experiment.smoke_scale.filter(|_| bless || golden.exists()) else { continue };
+        let found = report(name, &scale.to_string(), "1");
+        assert_eq!(found, report(name, &scale.to_string(), "2"), "{name}: the report depends on what runs beside it");
+        if bless {
+            fs::write(&golden, found).expect("the experiment's folder is writable");
+        } else {
+            let expected = fs::read_to_string(&golden).expect("it exists");
+            assert_eq!(found, expected, "{name}: if this is meant, run HIGHWATER_BLESS=1 cargo test --test golden");
+        }
+    }
+}

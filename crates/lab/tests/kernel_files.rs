@@ -1,0 +1,43 @@
+//! Every kernel in `kernels/` is read, differs from its base, and says on each line what it is taken from.
+
+use engine::kernel::Origin;
+use lab::{embedded, library};
+
+#[test]
+fn every_line_of_a_kernel_file_has_a_source() {
+    for name in embedded::names("kernels") {
+        let kernel = library::kernel(name).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!kernel.about.is_empty(), "{name} has no `about`");
+        for setting in kernel.own() {
+            let Origin::File { place, source, .. } = &setting.origin else { continue };
+            assert!(source.is_some(), "{place}: `{}` has no source behind it", setting.key);
+        }
+    }
+}
+
+#[test]
+fn a_kernel_differs_from_its_base_in_everything_that_it_names() {
+    for name in embedded::names("kernels") {
+        let kernel = library::kernel(name).unwrap_or_else(|error| panic!("{error}"));
+        if kernel.bases.is_empty() {
+            continue;
+        }
+        assert!(kernel.differences().next().is_some(), "{name} is its base");
+        for setting in kernel.own() {
+            assert!(setting.replaces.is_some(), "{name}: `{}` is as in the base", setting.key);
+        }
+    }
+}
+
+#[test]
+fn experiments_name_kernels_that_exist_and_figures_of_theirs() {
+    for name in embedded::names("experiments") {
+        let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        for kernel in &experiment.kernels {
+            library::kernel(kernel).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        for column in experiment.published.iter().flat_map(|published| &published.columns) {
+            assert!(experiment.kernels.contains(column), "{name}: {column} is in print but not compared");
+        }
+    }
+}
