@@ -1,2 +1,105 @@
-//! Everything that CI runs.
-fn main() {}
+//! Everything that CI runs: `cargo ci`, or `cargo xtask VERB`.
+
+mod readme;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+const USAGE: &str = "\
+usage: cargo xtask VERB
+  ci                everything that CI runs, and more
+  readme [--check]  put what their commands print into README.md and docs/; or say what is stale
+  links             look for what links in README.md and docs/ point to";
+
+/// What went wrong, for people.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["ci"] => ci(),
+        ["readme"] => readme::splice(&root(), false),
+        ["readme", "--check"] => readme::splice(&root(), true),
+        ["links"] => readme::links(&root()),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
+}
+
+/// Cheap steps first, so that a slip is told early.
+fn ci() -> Outcome {
+    cargo(&["fmt", "--all", "--check"])?;
+    readme::links(&root())?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(&["test", "--workspace"])?;
+    run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    same_bytes_twice(&["compare", "parallelio", "--scale", "1/16", "--format", "json"])?;
+    run(Command::new(highwater()?).args(["swarm", "--seed", "1", "--count", "200"]))?;
+    readme::splice(&root(), true)
+}
+
+fn cargo(arguments: &[&str]) -> Outcome {
+    run(Command::new("cargo").args(arguments))
+}
+
+fn run(command: &mut Command) -> Outcome {
+    eprintln!("--- {}", shown(command));
+    match command.current_dir(root()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{}: {status}", shown(command))),
+        Err(error) => Err(format!("{}: {error}", shown(command))),
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    [program].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The command `highwater`, built for speed.
+fn highwater() -> Result<PathBuf, String> {
+    cargo(&["build", "--release", "--package", "highwater-lab"])?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(root().join(target).join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))
+}
+
+/// What a command prints on standard output.
+fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    eprintln!("--- {}", shown(&command));
+    let output = command.output().map_err(|error| format!("{}: {error}", shown(&command)))?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{}: output is not UTF-8", shown(&command)))
+}
+
+/// One experiment, alone and with two simulations side by side: the same report, fingerprint included.
+fn same_bytes_twice(arguments: &[&str]) -> Outcome {
+    let program = highwater()?;
+    let with_jobs = |jobs| output(&program, &[arguments, &["--jobs", jobs]].concat());
+    if with_jobs("1")? == with_jobs("2")? {
+        return Ok(());
+    }
+    Err(format!("highwater {}: two runs differ", arguments.join(" ")))
+}

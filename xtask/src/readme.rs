@@ -1,0 +1,150 @@
+//! Texts that quote commands, and the links in them.
+//!
+//! Between `<!-- spliced: highwater … -->` and `<!-- end -->` stands the command and what it prints, put
+//! there by `cargo xtask readme`, so that no table in a text is older than the code.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{Outcome, highwater, output};
+
+const BEGIN: &str = "<!-- spliced: highwater ";
+const END: &str = "<!-- end -->";
+
+/// The texts: Markdown files at the root and in `docs/`.
+fn texts(root: &Path) -> Vec<PathBuf> {
+    let folder = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut texts: Vec<PathBuf> = folder(root.into()).chain(folder(root.join("docs"))).collect();
+    texts.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    texts.sort();
+    texts
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Runs the commands that texts quote and puts in what they print; with `is_check` only says which are
+/// stale.
+pub fn splice(root: &Path, is_check: bool) -> Outcome {
+    let mut stale = Vec::new();
+    for path in texts(root) {
+        let old = read(&path)?;
+        if !old.contains(BEGIN) {
+            continue;
+        }
+        let program = highwater()?;
+        let print = |command: &str| output(&program, &command.split_whitespace().collect::<Vec<_>>());
+        let new = spliced(&old, &print).map_err(|error| format!("{}: {error}", path.display()))?;
+        if new == old {
+            continue;
+        }
+        stale.push(path.display().to_string());
+        if !is_check {
+            fs::write(&path, new).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    match (stale.is_empty(), is_check) {
+        (false, true) => Err(format!("stale, run cargo xtask readme: {}", stale.join(", "))),
+        _ => Ok(()),
+    }
+}
+
+/// `text` with the output of each quoted command in its place.
+fn spliced(text: &str, print: &dyn Fn(&str) -> Result<String, String>) -> Result<String, String> {
+    let mut new = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(BEGIN) {
+        let (before, marked) = rest.split_at(at);
+        let command = marked[BEGIN.len()..].split(" -->").next().unwrap_or_default();
+        let end = marked.find(END).ok_or_else(|| format!("no {END} after {BEGIN}{command}"))?;
+        let printed = print(command)?;
+        new.push_str(before);
+        new.push_str(&format!("{BEGIN}{command} -->\n```text\n$ highwater {command}\n{}\n```\n", printed.trim_end()));
+        rest = &marked[end..];
+    }
+    new.push_str(rest);
+    Ok(new)
+}
+
+/// Every relative link of a text points to a file that exists, and to a heading in it.
+pub fn links(root: &Path) -> Outcome {
+    let mut broken = Vec::new();
+    for path in texts(root) {
+        for (line, target) in targets(&read(&path)?) {
+            let (file, heading) = target.split_once('#').unwrap_or((&target, ""));
+            let file = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
+            let has_heading =
+                || heading.is_empty() || read(&file).is_ok_and(|text| headings(&text).any(|it| it == heading));
+            if !file.exists() || !has_heading() {
+                broken.push(format!("{}:{line}: nothing at {target}", path.display()));
+            }
+        }
+    }
+    if broken.is_empty() { Ok(()) } else { Err(broken.join("\nerror: ")) }
+}
+
+/// Lines outside of fenced code, numbered from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        (!is_code && !is_fence).then_some((index + 1, line))
+    })
+}
+
+/// Line and target of each relative link.
+fn targets(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (line, text) in prose(text) {
+        for part in text.split("](").skip(1) {
+            let target = part.split([')', ' ']).next().unwrap_or_default();
+            if !target.contains("://") && !target.starts_with("mailto:") {
+                found.push((line, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The headings of a text as links name them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    prose(text).filter_map(|(_, line)| {
+        let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_commands_get_what_they_print() {
+        let old = "a\n<!-- spliced: highwater list -->\nold\n<!-- end -->\nb\n";
+        let print = |command: &str| Ok(format!("{command} printed\n"));
+        let new = spliced(old, &print).unwrap();
+        assert_eq!(
+            new,
+            "a\n<!-- spliced: highwater list -->\n```text\n$ highwater list\nlist printed\n```\n<!-- end -->\nb\n"
+        );
+        assert_eq!(spliced(&new, &print).unwrap(), new);
+        assert!(spliced("<!-- spliced: highwater list -->", &print).is_err());
+    }
+
+    #[test]
+    fn links_are_found_outside_of_code() {
+        let text = "# One thing, at once\nsee [a](b.md#c) and [d](https://e)\n```\n[no](x)\n```\n";
+        assert_eq!(targets(text), [(2, "b.md#c".to_owned())]);
+        assert_eq!(headings(text).collect::<Vec<_>>(), ["one-thing-at-once"]);
+    }
+
+    #[test]
+    fn links_of_this_repository_lead_somewhere() {
+        links(&crate::root()).unwrap();
+    }
+}
