@@ -1,1 +1,488 @@
 //! The suite that every [`crate::Machine`] passes.
+//!
+//! It needs a [`Ground`]: something that starts tasks on a new machine, with a [`Stage`] that they share. The tests are
+//! plain functions of it; [`conformance_tests!`](crate::conformance_tests) makes a `#[test]` of each.
+//!
+//! The tests may run in real time and on one core: what they wait for comes in milliseconds, what must not happen gets
+//! tens of seconds.
+
+use crate::atomic::{AtomicU64, Ordering};
+use crate::{DeviceId, FrameNumber, IoError, Lock, LockClass, Machine, Nanos, Operation, PerCpu, Request, Step};
+
+/// Frames that a ground's machine has, at least.
+pub const FRAMES: u32 = 256;
+/// Blocks of its device 0, at least.
+pub const BLOCKS: u64 = 1 << 20;
+
+/// Far beyond what any test takes: a wait that lasts so long has lost its wake-up.
+const NEVER: Nanos = Nanos::from_secs(30);
+/// Long enough that a task that sleeps for it is asleep when another looks.
+const SHORT: Nanos = Nanos::from_millis(20);
+
+/// What a task of a test does.
+pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
+
+/// Gives the suite machines with CPUs, a device and memory.
+pub trait Ground: Sized {
+    /// The machine under test.
+    type Machine: Machine;
+
+    /// Makes a machine of at least two CPUs with [`FRAMES`] frames and a device of [`BLOCKS`] blocks, and a stage on
+    /// it. Calls [`Stage::receive`] for each finished request. Starts a task for each of `acts`, numbered from 0, all
+    /// at once, waits until all have returned, and calls `check`.
+    fn run(acts: &[Act<Self>], check: Act<Self>);
+
+    /// Tells task number `task` of the run to end. Called by a task of the same run.
+    fn kill(machine: &Self::Machine, task: usize);
+}
+
+/// What the tasks of one test share.
+pub struct Stage<M: Machine> {
+    count: M::Lock<u64>,
+    other: M::Lock<u64>,
+    slots: M::PerCpu<u64>,
+    queue: M::WaitQueue,
+    done: M::WaitQueue,
+    finished: M::Lock<Vec<(Request, Result<(), IoError>)>>,
+    seen: [AtomicU64; 4],
+}
+
+impl<M: Machine> Stage<M> {
+    /// Sets the stage on a machine.
+    pub fn new(machine: &M) -> Self {
+        Self {
+            count: machine.lock(LockClass::IPages, 0),
+            other: machine.lock(LockClass::Zone, 0),
+            slots: machine.per_cpu(|_| 0),
+            queue: machine.wait_queue(),
+            done: machine.wait_queue(),
+            finished: machine.lock(LockClass::Lru, Vec::new()),
+            seen: Default::default(),
+        }
+    }
+
+    /// A device has finished a request; called in [`crate::Completions::complete`].
+    pub fn receive(&self, machine: &M, request: Request, result: Result<(), IoError>) {
+        self.finished.lock().push((request, result));
+        machine.wake(&self.done);
+    }
+
+    fn add(&self, index: usize, n: u64) -> u64 {
+        self.seen[index].fetch_add(n, Ordering::SeqCst) + n
+    }
+
+    fn get(&self, index: usize) -> u64 {
+        self.seen[index].load(Ordering::SeqCst)
+    }
+
+    /// Waits until `is_done`, which others make true before they wake `queue`.
+    fn wait_until(&self, machine: &M, queue: &M::WaitQueue, mut is_done: impl FnMut() -> bool) {
+        let deadline = machine.now() + NEVER;
+        loop {
+            let ticket = machine.ticket(queue);
+            if is_done() {
+                return;
+            }
+            let left = machine.sleep(queue, ticket, Some(deadline));
+            assert!(left > Nanos(0) || is_done(), "a wake-up was lost");
+        }
+    }
+}
+
+/// Tasks that all do the same.
+fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
+    G::run(&vec![act; tasks], check);
+}
+
+fn nothing<M: Machine>(_: &M, _: &Stage<M>) {}
+
+/// Tasks that add to a value under its lock lose no addition.
+pub fn a_lock_has_one_holder_at_a_time<G: Ground>() {
+    fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
+        for _ in 0..500 {
+            let mut count = stage.count.lock();
+            let before = *count;
+            machine.spend(Step::ScanPage, 3);
+            *count = before + 1;
+        }
+    }
+    run_alike::<G>(8, act, |_, stage| assert_eq!(*stage.count.lock(), 8 * 500));
+}
+
+/// A held lock cannot be tried, a free one can, and locks of rising rank nest.
+pub fn try_lock_takes_free_locks_only<G: Ground>() {
+    fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
+        for _ in 0..200 {
+            let Some(mut count) = stage.count.try_lock() else {
+                machine.pause(Nanos(1000));
+                continue;
+            };
+            assert!(stage.count.try_lock().is_none(), "a held lock was taken again");
+            let before = *count;
+            *stage.other.lock() += 1;
+            machine.spend(Step::ScanPage, 1);
+            *count = before + 1;
+        }
+    }
+    run_alike::<G>(4, act, |_, stage| {
+        assert_eq!(*stage.count.lock(), *stage.other.lock());
+        assert!(*stage.count.lock() > 0);
+    });
+}
+
+/// A wake between the ticket and the sleep ends the sleep at once.
+pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
+    G::run(
+        &[|machine, stage| {
+            let ticket = machine.ticket(&stage.queue);
+            machine.wake(&stage.queue);
+            let deadline = machine.now() + NEVER;
+            let left = machine.sleep(&stage.queue, ticket, Some(deadline));
+            assert!(left > Nanos(0), "slept through a wake");
+            let ticket = machine.ticket(&stage.queue);
+            machine.wake(&stage.queue);
+            assert_eq!(machine.sleep(&stage.queue, ticket, None), Nanos(u64::MAX));
+        }],
+        nothing,
+    );
+}
+
+/// Two tasks that wait for each other in turn go on to the end.
+pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
+    fn play<M: Machine>(machine: &M, stage: &Stage<M>, parity: u64) {
+        for _ in 0..200 {
+            stage.wait_until(machine, &stage.queue, || stage.get(0) % 2 == parity);
+            stage.add(0, 1);
+            machine.wake(&stage.queue);
+        }
+    }
+    G::run(&[|machine, stage| play(machine, stage, 0), |machine, stage| play(machine, stage, 1)], |_, stage| {
+        assert_eq!(stage.get(0), 400);
+    });
+}
+
+/// A sleep which nobody ends lasts until its deadline and leaves no time.
+pub fn a_deadline_passes<G: Ground>() {
+    G::run(
+        &[|machine, stage| {
+            let deadline = machine.now() + SHORT;
+            let ticket = machine.ticket(&stage.queue);
+            assert_eq!(machine.sleep(&stage.queue, ticket, Some(deadline)), Nanos(0));
+            assert!(machine.now() >= deadline, "woke {} before {deadline}", machine.now());
+            // And one that has passed already.
+            let ticket = machine.ticket(&stage.queue);
+            assert_eq!(machine.sleep(&stage.queue, ticket, Some(Nanos(0))), Nanos(0));
+        }],
+        nothing,
+    );
+}
+
+/// A sleep that is ended early returns what is left.
+pub fn an_early_wake_leaves_time<G: Ground>() {
+    G::run(
+        &[
+            |machine, stage| {
+                let deadline = machine.now() + NEVER;
+                let ticket = machine.ticket(&stage.queue);
+                stage.add(0, 1);
+                machine.wake(&stage.done);
+                let left = machine.sleep(&stage.queue, ticket, Some(deadline));
+                assert!(left > Nanos(0) && left <= NEVER, "{left} left of {NEVER}");
+            },
+            |machine, stage| {
+                stage.wait_until(machine, &stage.done, || stage.get(0) == 1);
+                machine.pause(SHORT);
+                machine.wake(&stage.queue);
+            },
+        ],
+        nothing,
+    );
+}
+
+/// One wake ends the sleep of all.
+pub fn a_wake_wakes_all<G: Ground>() {
+    fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
+        let ticket = machine.ticket(&stage.queue);
+        stage.add(0, 1);
+        machine.wake(&stage.done);
+        let deadline = machine.now() + NEVER;
+        assert!(machine.sleep(&stage.queue, ticket, Some(deadline)) > Nanos(0), "slept through a wake");
+        stage.add(1, 1);
+    }
+    G::run(
+        &[sleeper, sleeper, sleeper, sleeper, sleeper, |machine, stage| {
+            stage.wait_until(machine, &stage.done, || stage.get(0) == 5);
+            machine.wake(&stage.queue);
+        }],
+        |_, stage| assert_eq!(stage.get(1), 5),
+    );
+}
+
+/// A pause lasts as long as it should, wakes or not.
+pub fn a_pause_lasts<G: Ground>() {
+    G::run(
+        &[
+            |machine, _| {
+                let began = machine.now();
+                machine.pause(SHORT);
+                assert!(machine.now().since(began) >= SHORT, "paused for {}", machine.now().since(began));
+            },
+            |machine, stage| machine.wake(&stage.queue),
+        ],
+        nothing,
+    );
+}
+
+/// A kill ends a sleep and a pause, and a killed task does not sleep any more.
+pub fn a_kill_ends_waits<G: Ground>() {
+    G::run(
+        &[
+            |machine, stage| {
+                assert!(!machine.is_killed());
+                let ticket = machine.ticket(&stage.queue);
+                stage.add(0, 1);
+                machine.wake(&stage.done);
+                let began = machine.now();
+                machine.sleep(&stage.queue, ticket, Some(began + NEVER));
+                assert!(machine.is_killed());
+                machine.pause(NEVER);
+                machine.sleep(&stage.queue, machine.ticket(&stage.queue), None);
+                assert!(machine.now().since(began) < NEVER, "a kill did not end a wait");
+            },
+            |machine, stage| {
+                stage.add(0, 1);
+                machine.wake(&stage.done);
+                let began = machine.now();
+                machine.pause(NEVER);
+                assert!(machine.is_killed());
+                assert!(machine.now().since(began) < NEVER, "a kill did not end a pause");
+            },
+            |machine, stage| {
+                stage.wait_until(machine, &stage.done, || stage.get(0) == 2);
+                machine.pause(SHORT);
+                G::kill(machine, 0);
+                G::kill(machine, 1);
+                assert!(!machine.is_killed());
+            },
+        ],
+        nothing,
+    );
+}
+
+/// Time does not run backwards, and computing takes time on a simulated machine at least.
+pub fn time_goes_forward<G: Ground>() {
+    fn act<M: Machine>(machine: &M, _: &Stage<M>) {
+        let mut last = machine.now();
+        for _ in 0..100 {
+            machine.compute(Nanos(100));
+            machine.relax();
+            assert!(machine.now() >= last, "{} after {last}", machine.now());
+            last = machine.now();
+        }
+    }
+    run_alike::<G>(3, act, nothing);
+}
+
+/// A slot has one holder at a time, and a visit to all sees each addition once.
+pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
+    fn count<M: Machine>(machine: &M, stage: &Stage<M>) {
+        for _ in 0..500 {
+            let mut slot = stage.slots.local();
+            let before = *slot;
+            machine.spend(Step::LruMove, 2);
+            *slot = before + 1;
+        }
+    }
+    fn drain<M: Machine>(machine: &M, stage: &Stage<M>) {
+        for _ in 0..20 {
+            let mut visits = 0;
+            stage.slots.for_each_cpu(|slot| {
+                let taken = *slot;
+                machine.spend(Step::LruMove, 1);
+                assert_eq!(*slot, taken, "a slot changed under its visitor");
+                stage.add(0, taken);
+                *slot = 0;
+                visits += 1;
+            });
+            assert_eq!(visits, machine.cpus());
+            machine.pause(Nanos(5000));
+        }
+    }
+    G::run(&[count, count, drain, count, count], |_, stage| {
+        stage.slots.for_each_cpu(|slot| {
+            stage.add(0, *slot);
+        });
+        assert_eq!(stage.get(0), 4 * 500);
+    });
+}
+
+/// A slot can be held while locks of the inner classes are taken.
+pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
+    fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
+        for _ in 0..200 {
+            let mut slot = stage.slots.local();
+            *slot += 1;
+            if *slot >= 14 {
+                let mut total = stage.other.lock();
+                machine.spend(Step::LruMove, 14);
+                *total += std::mem::take(&mut *slot);
+            }
+        }
+    }
+    run_alike::<G>(4, act, |_, stage| {
+        let mut total = *stage.other.lock();
+        stage.slots.for_each_cpu(|slot| total += *slot);
+        assert_eq!(total, 4 * 200);
+    });
+}
+
+/// Frames are zeroed, copied, and keep the first bytes that are written to them.
+pub fn frames_hold_their_stamps<G: Ground>() {
+    G::run(
+        &[|machine, _| {
+            let (a, b) = (FrameNumber(1), FrameNumber(2));
+            let read = |frame| {
+                let mut bytes = [1; 8];
+                machine.read_frame(frame, 0, &mut bytes);
+                bytes
+            };
+            machine.zero_frame(a);
+            machine.zero_frame(b);
+            machine.write_frame(a, 0, &[1, 2, 3, 4, 5, 6, 7, 8]);
+            machine.copy_frame(a, b);
+            machine.write_frame(a, 2, &[9]);
+            machine.write_frame(a, crate::PAGE_BYTES - 1, &[1]);
+            assert_eq!(read(a), [1, 2, 9, 4, 5, 6, 7, 8]);
+            assert_eq!(read(b), [1, 2, 3, 4, 5, 6, 7, 8]);
+            let mut part = [0; 3];
+            machine.read_frame(b, 6, &mut part);
+            assert_eq!(part[..2], [7, 8]);
+            machine.zero_frame(a);
+            assert_eq!(read(a), [0; 8]);
+        }],
+        nothing,
+    );
+}
+
+fn request(operation: Operation, block: u64, frames: std::ops::Range<u32>) -> Request {
+    Request {
+        device: DeviceId(0),
+        operation,
+        block,
+        frames: frames.map(FrameNumber).collect(),
+        is_sync: operation == Operation::Read,
+    }
+}
+
+/// Each request completes once, and reads bring what writes took from the frames when they were submitted.
+pub fn requests_complete_once_and_carry_contents<G: Ground>() {
+    const REQUESTS: u64 = 16;
+    const LEN: u64 = 4;
+    fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
+        let all_done = |n: u64| move || stage.finished.lock().len() as u64 == n;
+        for number in 0..REQUESTS {
+            let first = (number * LEN) as u32;
+            for frame in first..first + LEN as u32 {
+                machine.write_frame(FrameNumber(frame), 0, &(u64::from(frame) + 1000).to_le_bytes());
+            }
+            machine.submit(request(Operation::Write, number * 1000, first..first + LEN as u32));
+        }
+        stage.wait_until(machine, &stage.done, all_done(REQUESTS));
+        for frame in 0..FRAMES {
+            machine.zero_frame(FrameNumber(frame));
+        }
+        for number in 0..REQUESTS {
+            // Into other frames than they came from, and one block, at the end, that was never written.
+            let first = ((REQUESTS + number) * LEN) as u32;
+            machine.submit(request(Operation::Read, number * 1000 + 1, first..first + LEN as u32));
+        }
+        stage.wait_until(machine, &stage.done, all_done(2 * REQUESTS));
+        for number in 0..REQUESTS {
+            for place in 0..LEN {
+                let mut bytes = [0; 8];
+                machine.read_frame(FrameNumber(((REQUESTS + number) * LEN + place) as u32), 0, &mut bytes);
+                let expected = if place + 1 < LEN { number * LEN + place + 1 + 1000 } else { 0 };
+                assert_eq!(u64::from_le_bytes(bytes), expected, "request {number}, block {place}");
+            }
+        }
+    }
+    G::run(&[act], |machine, stage| {
+        machine.spend(Step::EndPage, 1);
+        let finished = stage.finished.lock();
+        assert!(finished.iter().all(|(_, result)| result.is_ok()));
+        for operation in [Operation::Read, Operation::Write] {
+            let mut blocks: Vec<u64> = finished
+                .iter()
+                .filter(|(request, _)| request.operation == operation)
+                .map(|(request, _)| request.block / 1000)
+                .collect();
+            blocks.sort_unstable();
+            assert_eq!(blocks, (0..REQUESTS).collect::<Vec<_>>(), "{operation:?}: not each request once");
+        }
+    });
+}
+
+/// Many tasks that submit more than the device's queue holds all get through.
+pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
+    const EACH: u64 = 100;
+    fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
+        let task = stage.add(0, 1);
+        for number in 0..EACH {
+            let block = (task * EACH + number) * 7919 % (BLOCKS - 1);
+            machine.submit(request(Operation::Read, block, 0..1));
+        }
+        stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == 4 * EACH);
+    }
+    run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
+}
+
+/// A device that gets more writes than it can take becomes congested, and the end of that is told.
+pub fn the_end_of_congestion_is_told<G: Ground>() {
+    G::run(
+        &[|machine, stage| {
+            let mut submitted = 0;
+            while !machine.is_congested(DeviceId(0), Operation::Write) {
+                assert!(submitted < 10_000, "never congested");
+                machine.submit(request(Operation::Write, submitted * 7919 % (BLOCKS - 1), 0..1));
+                submitted += 1;
+            }
+            let queue = machine.uncongested();
+            stage.wait_until(machine, queue, || !machine.is_congested(DeviceId(0), Operation::Write));
+            stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == submitted);
+        }],
+        nothing,
+    );
+}
+
+/// Makes a `#[test]` of each test of the suite, for one [`Ground`].
+#[macro_export]
+macro_rules! conformance_tests {
+    ($ground:ty) => {
+        $crate::conformance_tests!(@ $ground:
+            a_lock_has_one_holder_at_a_time
+            try_lock_takes_free_locks_only
+            a_wake_after_the_ticket_is_not_lost
+            no_wake_up_is_lost_in_ping_pong
+            a_deadline_passes
+            an_early_wake_leaves_time
+            a_wake_wakes_all
+            a_pause_lasts
+            a_kill_ends_waits
+            time_goes_forward
+            slots_are_exclusive_and_a_visit_sees_all
+            a_slot_drains_under_an_inner_lock
+            frames_hold_their_stamps
+            requests_complete_once_and_carry_contents
+            a_full_queue_makes_submitters_wait
+            the_end_of_congestion_is_told
+        );
+    };
+    (@ $ground:ty: $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                $crate::conformance::$test::<$ground>();
+            }
+        )*
+    };
+}

@@ -1,0 +1,287 @@
+//! The suite on a small machine of real threads and standard locks: the trait does not assume a simulator.
+
+use machine::conformance::{Act, BLOCKS, FRAMES, Ground, Stage};
+use machine::{DeviceId, FrameNumber, Func, IoError, LockClass, Machine, Nanos, Operation, PAGE_BYTES};
+use machine::{Request, Step, Ticket};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+machine::conformance_tests!(Threads);
+
+const SHARDS: usize = 4;
+/// Places of each direction in the device's queue, and when that is congested.
+const QUEUE: usize = 16;
+const CONGESTED: usize = 14;
+const UNCONGESTED: usize = 12;
+/// How often a sleeper looks whether it was killed.
+const LOOK: Duration = Duration::from_millis(1);
+
+struct Threads;
+
+thread_local! {
+    /// The task that this thread runs: its shard and its kill flag.
+    static TASK: RefCell<(usize, Arc<AtomicBool>)> = RefCell::default();
+}
+
+#[derive(Clone)]
+struct ThreadMachine(Arc<Shared>);
+
+type Receive = Box<dyn Fn(&ThreadMachine, Request, Result<(), IoError>) + Send + Sync>;
+
+struct Shared {
+    began: Instant,
+    frames: Vec<Mutex<[u8; PAGE_BYTES]>>,
+    kill_flags: Vec<Arc<AtomicBool>>,
+    device: Mutex<Device>,
+    /// The device has work, or a place, or its machine ends.
+    device_changed: Condvar,
+    uncongested: Queue,
+    receive: OnceLock<Receive>,
+}
+
+#[derive(Default)]
+struct Device {
+    waiting: VecDeque<(Request, Vec<[u8; PAGE_BYTES]>)>,
+    allocated: [usize; 2],
+    is_congested: [bool; 2],
+    blocks: BTreeMap<u64, [u8; PAGE_BYTES]>,
+    is_over: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    wakes: Mutex<u64>,
+    woken: Condvar,
+}
+
+struct StdLock<T>(Mutex<T>);
+
+impl<T: 'static> machine::Lock<T> for StdLock<T> {
+    type Guard<'a> = MutexGuard<'a, T>;
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap()
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
+    }
+}
+
+struct Shards<T>(Vec<Mutex<T>>);
+
+impl<T: 'static> machine::PerCpu<T> for Shards<T> {
+    type Guard<'a> = MutexGuard<'a, T>;
+
+    fn local(&self) -> MutexGuard<'_, T> {
+        self.0[TASK.with_borrow(|task| task.0)].lock().unwrap()
+    }
+
+    fn for_each_cpu(&self, mut visit: impl FnMut(&mut T)) {
+        for shard in &self.0 {
+            visit(&mut shard.lock().unwrap());
+        }
+    }
+}
+
+impl Machine for ThreadMachine {
+    type Lock<T: 'static> = StdLock<T>;
+    type PerCpu<T: 'static> = Shards<T>;
+    type WaitQueue = Queue;
+    type Span<'a> = ();
+
+    fn now(&self) -> Nanos {
+        Nanos(self.0.began.elapsed().as_nanos() as u64)
+    }
+
+    fn cpus(&self) -> usize {
+        SHARDS
+    }
+
+    fn lock<T: 'static>(&self, _: LockClass, value: T) -> StdLock<T> {
+        StdLock(Mutex::new(value))
+    }
+
+    fn per_cpu<T: 'static>(&self, make: impl FnMut(usize) -> T) -> Shards<T> {
+        Shards((0..SHARDS).map(make).map(Mutex::new).collect())
+    }
+
+    fn wait_queue(&self) -> Queue {
+        Queue::default()
+    }
+
+    fn ticket(&self, queue: &Queue) -> Ticket {
+        Ticket(*queue.wakes.lock().unwrap())
+    }
+
+    fn sleep(&self, queue: &Queue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
+        let mut wakes = queue.wakes.lock().unwrap();
+        loop {
+            let left = deadline.map_or(Nanos(u64::MAX), |deadline| deadline.since(self.now()));
+            if *wakes != ticket.0 || left == Nanos(0) || self.is_killed() {
+                return left;
+            }
+            let look = LOOK.min(Duration::from_nanos(left.0));
+            wakes = queue.woken.wait_timeout(wakes, look).unwrap().0;
+        }
+    }
+
+    fn wake(&self, queue: &Queue) {
+        *queue.wakes.lock().unwrap() += 1;
+        queue.woken.notify_all();
+    }
+
+    fn pause(&self, time: Nanos) {
+        let queue = Queue::default();
+        self.sleep(&queue, Ticket(0), Some(self.now() + time));
+    }
+
+    fn is_killed(&self) -> bool {
+        TASK.with_borrow(|task| task.1.load(Ordering::SeqCst))
+    }
+
+    fn spend(&self, _: Step, _: u32) {}
+
+    fn compute(&self, _: Nanos) {}
+
+    fn relax(&self) {
+        thread::yield_now();
+    }
+
+    fn span(&self, _: Func) {}
+
+    fn submit(&self, request: Request) {
+        let contents = request.frames.iter().map(|frame| *self.0.frames[frame.index()].lock().unwrap()).collect();
+        let way = request.operation as usize;
+        let mut device = self.0.device.lock().unwrap();
+        while device.allocated[way] == QUEUE {
+            device = self.0.device_changed.wait(device).unwrap();
+        }
+        device.allocated[way] += 1;
+        device.is_congested[way] |= device.allocated[way] >= CONGESTED;
+        device.waiting.push_back((request, contents));
+        self.0.device_changed.notify_all();
+    }
+
+    fn is_congested(&self, _: DeviceId, operation: Operation) -> bool {
+        self.0.device.lock().unwrap().is_congested[operation as usize]
+    }
+
+    fn uncongested(&self) -> &Queue {
+        &self.0.uncongested
+    }
+
+    fn zero_frame(&self, frame: FrameNumber) {
+        self.0.frames[frame.index()].lock().unwrap().fill(0);
+    }
+
+    fn copy_frame(&self, from: FrameNumber, to: FrameNumber) {
+        let bytes = *self.0.frames[from.index()].lock().unwrap();
+        *self.0.frames[to.index()].lock().unwrap() = bytes;
+    }
+
+    fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
+        self.0.frames[frame.index()].lock().unwrap()[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.0.frames[frame.index()].lock().unwrap()[offset..][..bytes.len()]);
+    }
+}
+
+impl ThreadMachine {
+    fn new(tasks: usize) -> Self {
+        Self(Arc::new(Shared {
+            began: Instant::now(),
+            frames: (0..FRAMES).map(|_| Mutex::new([0; PAGE_BYTES])).collect(),
+            kill_flags: (0..tasks).map(|_| Arc::default()).collect(),
+            device: Mutex::default(),
+            device_changed: Condvar::new(),
+            uncongested: Queue::default(),
+            receive: OnceLock::new(),
+        }))
+    }
+
+    /// The device's thread: one request after another, until the machine is over.
+    fn serve(&self) {
+        loop {
+            let mut device = self.0.device.lock().unwrap();
+            let (request, contents) = loop {
+                match device.waiting.pop_front() {
+                    Some(next) => break next,
+                    None if device.is_over => return,
+                    None => device = self.0.device_changed.wait(device).unwrap(),
+                }
+            };
+            drop(device);
+            thread::sleep(Duration::from_micros(100));
+            let mut device = self.0.device.lock().unwrap();
+            for ((block, &frame), bytes) in (request.block..).zip(&request.frames).zip(contents) {
+                assert!(block < BLOCKS);
+                if request.operation == Operation::Write {
+                    device.blocks.insert(block, bytes);
+                } else {
+                    let bytes = device.blocks.get(&block).copied().unwrap_or([0; PAGE_BYTES]);
+                    *self.0.frames[frame.index()].lock().unwrap() = bytes;
+                }
+            }
+            let way = request.operation as usize;
+            device.allocated[way] -= 1;
+            let has_ended = device.is_congested[way] && device.allocated[way] < UNCONGESTED;
+            device.is_congested[way] &= !has_ended;
+            self.0.device_changed.notify_all();
+            drop(device);
+            (self.0.receive.get().expect("set before the tasks start"))(self, request, Ok(()));
+            if has_ended {
+                self.wake(&self.0.uncongested);
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.0.device.lock().unwrap().is_over = true;
+        self.0.device_changed.notify_all();
+    }
+}
+
+impl Ground for Threads {
+    type Machine = ThreadMachine;
+
+    fn run(acts: &[Act<Self>], check: Act<Self>) {
+        let machine = ThreadMachine::new(acts.len());
+        let stage = Arc::new(Stage::new(&machine));
+        let receiving = Arc::clone(&stage);
+        let receive: Receive = Box::new(move |machine, request, result| receiving.receive(machine, request, result));
+        assert!(machine.0.receive.set(receive).is_ok());
+        thread::scope(|scope| {
+            let device = machine.clone();
+            scope.spawn(move || device.serve());
+            let tasks: Vec<_> = acts
+                .iter()
+                .enumerate()
+                .map(|(number, act)| {
+                    let (machine, stage) = (machine.clone(), Arc::clone(&stage));
+                    scope.spawn(move || {
+                        let flag = Arc::clone(&machine.0.kill_flags[number]);
+                        TASK.set((number % SHARDS, flag));
+                        act(&machine, &stage);
+                    })
+                })
+                .collect();
+            let results: Vec<_> = tasks.into_iter().map(|task| task.join()).collect();
+            machine.end();
+            for result in results {
+                result.expect("a task failed");
+            }
+        });
+        check(&machine, &stage);
+    }
+
+    fn kill(machine: &ThreadMachine, task: usize) {
+        machine.0.kill_flags[task].store(true, Ordering::SeqCst);
+    }
+}
