@@ -36,6 +36,9 @@ pub trait Ground: Sized {
     fn kill(machine: &Self::Machine, task: usize);
 }
 
+/// A request and how it ended.
+type Finished = (Request, Result<(), IoError>);
+
 /// What the tasks of one test share.
 pub struct Stage<M: Machine> {
     count: M::Lock<u64>,
@@ -43,7 +46,7 @@ pub struct Stage<M: Machine> {
     slots: M::PerCpu<u64>,
     queue: M::WaitQueue,
     done: M::WaitQueue,
-    finished: M::Lock<Vec<(Request, Result<(), IoError>)>>,
+    finished: M::Lock<Vec<Finished>>,
     seen: [AtomicU64; 4],
 }
 

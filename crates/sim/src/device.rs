@@ -85,18 +85,17 @@ impl World {
     fn wait_for_room(&self, device: &Device, request: &Request) {
         let task = self.sleeping_task("submit");
         let waiters = &device.waiters[request.operation as usize];
-        let mut sleep = self.begin_sleep(&task, State::Uninterruptible, u64::MAX);
-        waiters.borrow_mut().push_back(Sleeper { task: task.id, sleep });
+        waiters.borrow_mut().push_back(Sleeper { task: task.id, sleep: 0 });
         loop {
+            let sleep = self.begin_sleep(&task, State::Uninterruptible, u64::MAX);
+            let mine = Sleeper { task: task.id, sleep };
+            waiters.borrow_mut().iter_mut().filter(|waiter| waiter.task == task.id).for_each(|waiter| *waiter = mine);
             self.suspend(Ask::Sleep);
-            let is_first = waiters.borrow().front().is_some_and(|first| first.task == task.id);
-            if is_first && device.disk.borrow().can_take(request) {
-                waiters.borrow_mut().pop_front();
+            // Only the first is woken, but others may have come and merged into what waits, or taken the place.
+            if device.disk.borrow().can_take(request) {
+                let first = waiters.borrow_mut().pop_front();
+                assert!(first == Some(mine), "submitters are served in the order in which they came");
                 return;
-            }
-            sleep = self.begin_sleep(&task, State::Uninterruptible, u64::MAX).max(sleep);
-            for waiter in waiters.borrow_mut().iter_mut().filter(|waiter| waiter.task == task.id) {
-                waiter.sleep = sleep;
             }
         }
     }

@@ -5,6 +5,8 @@
 
 use machine::Func;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A path: an index into [`Profile`]'s nodes.
 pub(crate) type NodeId = u32;
@@ -24,7 +26,8 @@ struct Node {
 #[derive(Default)]
 struct Tree {
     nodes: Vec<Node>,
-    root_names: Vec<Box<str>>,
+    root_names: Vec<Rc<str>>,
+    roots: BTreeMap<Rc<str>, NodeId>,
 }
 
 /// The tree of paths.
@@ -35,14 +38,15 @@ impl Profile {
     /// The root of all tasks of this name.
     pub(crate) fn root(&self, name: &str) -> NodeId {
         let mut tree = self.0.borrow_mut();
-        let label = tree.root_names.iter().position(|known| &**known == name);
-        if let Some(label) = label {
-            let root = tree.nodes.iter().position(|node| node.parent == NO_NODE && node.label == label as u32);
-            return root.expect("a name was entered with its root") as NodeId;
+        if let Some(&root) = tree.roots.get(name) {
+            return root;
         }
-        tree.root_names.push(name.into());
+        let name: Rc<str> = name.into();
+        tree.root_names.push(Rc::clone(&name));
         let label = tree.root_names.len() as u32 - 1;
-        tree.push(NO_NODE, label)
+        let root = tree.push(NO_NODE, label);
+        tree.roots.insert(name, root);
+        root
     }
 
     /// The path `node` and then `func`.

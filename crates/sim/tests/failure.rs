@@ -1,0 +1,289 @@
+//! Bugs stop the world and say who did what, where.
+
+mod common;
+
+use common::hard_disk;
+use machine::{Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Operation};
+use machine::{PerCpu, Request, Step};
+use sim::{Config, Failure, Sim};
+use std::cell::Cell;
+use std::rc::Rc;
+
+fn run(config: Config, main: impl FnOnce(&Sim) + 'static) -> Result<(), Failure> {
+    let sim = Sim::new(config);
+    let machine = sim.clone();
+    sim.run("main", move || main(&machine))
+}
+
+fn failure(main: impl FnOnce(&Sim) + 'static) -> Failure {
+    run(Config::uniform(2, 10), main).expect_err("a failure")
+}
+
+#[track_caller]
+fn assert_says(failure: &Failure, words: &[&str]) {
+    for word in words {
+        assert!(failure.message.contains(word), "`{word}` is not in: {failure}");
+    }
+}
+
+#[test]
+fn a_panic_names_the_task_the_path_and_the_time() {
+    let failure = failure(|sim| {
+        let _span = sim.span(Func::Kswapd);
+        let _guard = sim.lock(LockClass::Lru, ());
+        sim.compute(Nanos(1000));
+        panic!("frame {} isolated twice", 7);
+    });
+    assert_says(&failure, &["frame 7 isolated twice", "main;kswapd"]);
+    assert_eq!(failure.task.as_deref(), Some("main"));
+    assert!(failure.time >= Nanos(1000));
+}
+
+#[test]
+fn a_panic_under_a_lock_with_waiters_ends_the_world_too() {
+    let failure = failure(|sim| {
+        let lock = Rc::new(sim.lock(LockClass::Lru, ()));
+        let _guard = lock.lock();
+        let (waiter, other) = (sim.clone(), Rc::clone(&lock));
+        sim.spawn("waiter", move || {
+            drop(other.lock());
+            drop(waiter);
+        });
+        sim.compute(Nanos(100_000));
+        panic!("stop");
+    });
+    assert_says(&failure, &["stop"]);
+}
+
+#[test]
+fn a_lock_of_not_higher_rank_is_reported() {
+    let failure1 = failure(|sim| {
+        let (zone, lru) = (sim.lock(LockClass::Zone, ()), sim.lock(LockClass::Lru, ()));
+        let _zone = zone.lock();
+        let _lru = lru.lock();
+    });
+    assert_says(&failure1, &["lock `lru` taken while holding lock `zone`"]);
+    let failure2 = failure(|sim| {
+        let (a, b) = (sim.lock(LockClass::Lru, ()), sim.lock(LockClass::Lru, ()));
+        let _a = a.lock();
+        let _b = b.lock();
+    });
+    assert_says(&failure2, &["lock `lru` taken while holding lock `lru`"]);
+}
+
+#[test]
+fn a_rising_order_and_a_tried_lock_are_fine() {
+    run(Config::uniform(1, 10), |sim| {
+        let (lru, zone) = (sim.lock(LockClass::Lru, ()), sim.lock(LockClass::Zone, ()));
+        let outer = lru.lock();
+        let inner = zone.lock();
+        drop(outer);
+        assert!(lru.try_lock().is_some());
+        drop(inner);
+        drop(lru.lock());
+        sim.pause(Nanos(1));
+    })
+    .unwrap();
+}
+
+#[test]
+fn sleeping_under_a_lock_or_a_slot_is_reported() {
+    assert_says(
+        &failure(|sim| {
+            let lock = sim.lock(LockClass::IPages, ());
+            let _guard = lock.lock();
+            sim.pause(Nanos(1));
+        }),
+        &["pause while holding lock `i_pages`"],
+    );
+    assert_says(
+        &failure(|sim| {
+            let slots = sim.per_cpu(|_| ());
+            let _slot = slots.local();
+            let queue = sim.wait_queue();
+            sim.sleep(&queue, sim.ticket(&queue), None);
+        }),
+        &["sleep while holding a per-CPU slot"],
+    );
+    assert_says(
+        &failure(|sim| {
+            let lock = sim.lock(LockClass::Table, ());
+            let _guard = lock.lock();
+            sim.relax();
+        }),
+        &["relax while holding lock `table`"],
+    );
+}
+
+#[test]
+fn a_slot_taken_twice_and_an_outer_lock_inside_one_are_reported() {
+    assert_says(
+        &failure(|sim| {
+            let slots = sim.per_cpu(|_| ());
+            let _slot = slots.local();
+            drop(slots.local());
+        }),
+        &["the slot of CPU 0 is taken by a task that holds it already"],
+    );
+    assert_says(
+        &failure(|sim| {
+            let (slots, lock) = (sim.per_cpu(|_| ()), sim.lock(LockClass::Swap, ()));
+            let _slot = slots.local();
+            drop(lock.lock());
+        }),
+        &["lock `swap` taken while holding a per-CPU slot"],
+    );
+}
+
+#[test]
+fn a_deadlock_lists_the_tasks_and_where_they_are() {
+    let failure = failure(|sim| {
+        let queue = Rc::new(sim.wait_queue());
+        let (other, its_queue) = (sim.clone(), Rc::clone(&queue));
+        sim.spawn("flusher", move || {
+            let _span = other.span(Func::Flusher);
+            other.sleep(&its_queue, other.ticket(&its_queue), None);
+        });
+        let _span = sim.span(Func::DirectReclaim);
+        sim.sleep(&queue, sim.ticket(&queue), None);
+    });
+    assert_says(
+        &failure,
+        &["deadlock", "main: sleeps in main;try_to_free_pages", "flusher: sleeps in flusher;bdi_writeback_workfn"],
+    );
+}
+
+#[test]
+fn a_lock_that_is_never_released_is_a_deadlock() {
+    let failure = failure(|sim| {
+        let lock = Rc::new(sim.lock(LockClass::Lru, ()));
+        let slots = Rc::new(sim.per_cpu(|_| ()));
+        // Each waits for what the other holds; no rank is violated.
+        let (its_sim, its_lock, its_slots) = (sim.clone(), Rc::clone(&lock), Rc::clone(&slots));
+        sim.spawn("other", move || {
+            let _slot = its_slots.local();
+            its_sim.compute(Nanos(10_000));
+            drop(its_lock.lock());
+        });
+        let _guard = lock.lock();
+        sim.compute(Nanos(5000));
+        slots.for_each_cpu(|()| ());
+    });
+    assert_says(&failure, &["deadlock", "main: spins for per_cpu", "other: spins for lru"]);
+}
+
+#[test]
+fn shutdown_ends_tasks_that_sleep_for_ever() {
+    let ended = Rc::new(Cell::new(0));
+    let count = Rc::clone(&ended);
+    run(Config::uniform(2, 10), move |sim| {
+        let queue = Rc::new(sim.wait_queue());
+        for number in 0..5 {
+            let (daemon, queue, ended) = (sim.clone(), Rc::clone(&queue), Rc::clone(&count));
+            sim.spawn("daemon", move || {
+                while !daemon.is_killed() {
+                    daemon.sleep(&queue, daemon.ticket(&queue), None);
+                    daemon.pause(Nanos::from_secs(number));
+                }
+                ended.set(ended.get() + 1);
+            });
+        }
+        sim.pause(Nanos::from_millis(10));
+    })
+    .unwrap();
+    assert_eq!(ended.get(), 5);
+}
+
+#[test]
+fn a_task_that_does_not_end_is_named_with_its_path() {
+    let failure = run(Config { shutdown_limit: Nanos::from_millis(100), ..Config::uniform(2, 10) }, |sim| {
+        let daemon = sim.clone();
+        sim.spawn("kswapd0", move || {
+            let _span = daemon.span(Func::Kswapd);
+            let queue = daemon.wait_queue();
+            loop {
+                daemon.sleep(&queue, daemon.ticket(&queue), None);
+            }
+        });
+        sim.pause(Nanos(1000));
+    })
+    .unwrap_err();
+    assert_says(&failure, &["after the main task returned", "kswapd0:", "kswapd0;kswapd"]);
+}
+
+#[test]
+fn a_time_limit_ends_a_run() {
+    let config = Config { time_limit: Some(Nanos::from_secs(1)), ..Config::uniform(1, 10) };
+    let failure = run(config, |sim| {
+        loop {
+            sim.spend(Step::ScanPage, 1);
+        }
+    })
+    .unwrap_err();
+    assert_says(&failure, &["time limit", "main: runs"]);
+    assert_eq!(failure.time, Nanos::from_secs(1));
+}
+
+struct Careless(Sim, LockClass);
+
+impl Completions for Careless {
+    fn complete(&self, _: Request, _: Result<(), IoError>) {
+        drop(self.0.lock(self.1, ()).lock());
+        self.0.pause(Nanos(1));
+    }
+}
+
+#[test]
+fn what_a_completion_may_not_do_is_reported() {
+    for (class, words) in [
+        (LockClass::Lru, "pause in an interrupt handler"),
+        (LockClass::Swap, "lock `swap` taken in an interrupt handler"),
+    ] {
+        let sim = Sim::new(Config { disks: vec![hard_disk()], ..Config::uniform(2, 10) });
+        sim.attach(Rc::new(Careless(sim.clone(), class)));
+        let machine = sim.clone();
+        let failure = sim
+            .run("main", move || {
+                let frames = vec![FrameNumber(0)];
+                machine.submit(Request {
+                    device: DeviceId(0),
+                    operation: Operation::Write,
+                    block: 0,
+                    frames,
+                    is_sync: false,
+                });
+                machine.pause(Nanos::from_secs(1));
+            })
+            .unwrap_err();
+        assert_says(&failure, &[words]);
+        assert_eq!(failure.task.as_deref(), Some("interrupt"));
+    }
+}
+
+#[test]
+fn everything_that_does_not_sleep_may_be_done_outside_of_tasks() {
+    let sim = Sim::new(Config::uniform(2, 10));
+    let lock = Rc::new(sim.lock(LockClass::Lru, 1));
+    let slots = Rc::new(sim.per_cpu(|cpu| cpu));
+    let look = || {
+        let _span = sim.span(Func::Kswapd);
+        *lock.lock() += 1;
+        *slots.local() += 1;
+        sim.spend(Step::ScanPage, 5);
+        sim.compute(Nanos(100));
+        sim.wake(sim.uncongested());
+        assert!(!sim.is_killed());
+    };
+    look();
+    assert_eq!(sim.now(), Nanos(0));
+    let (machine, its_lock) = (sim.clone(), Rc::clone(&lock));
+    sim.run("main", move || {
+        *its_lock.lock() += 1;
+        machine.compute(Nanos(1000));
+    })
+    .unwrap();
+    let ended = sim.now();
+    assert!(ended >= Nanos(1000));
+    look();
+    assert_eq!((sim.now(), *lock.lock()), (ended, 4));
+}
