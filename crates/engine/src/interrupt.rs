@@ -15,6 +15,10 @@ impl<M: Machine> Completions for Engine<M> {
         self.machine.spend(Step::EndPage, request.frames.len() as u32);
         let mut owners = Owners::default();
         for &frame in &request.frames {
+            if self.frames[frame].is(Flags::KERNEL) {
+                self.end_direct(frame, result);
+                continue;
+            }
             match request.operation {
                 Operation::Read => self.end_read(frame, result),
                 Operation::Write => self.end_write(frame, result, &mut owners),
@@ -24,6 +28,13 @@ impl<M: Machine> Completions for Engine<M> {
 }
 
 impl<M: Machine> Engine<M> {
+    fn end_direct(&self, frame: FrameNumber, result: Result<(), IoError>) {
+        if result.is_err() {
+            self.frames[frame].set(Flags::ERROR);
+        }
+        self.unlock_page(frame);
+    }
+
     fn end_read(&self, frame: FrameNumber, result: Result<(), IoError>) {
         self.frames[frame].set(if result.is_ok() { Flags::UPTODATE } else { Flags::ERROR });
         self.unlock_page(frame);

@@ -8,6 +8,7 @@
 //! Next: nothing; this is where a page's way begins and ends.
 
 pub mod choices;
+pub mod direct_io;
 pub mod dirty_throttle;
 pub mod error;
 pub mod fault;
@@ -68,7 +69,7 @@ impl<M: Machine> Access<M> {
     pub fn create(&self, task: &mut Task, device: DeviceId) -> Result<Arc<File<M>>, Error> {
         let file = self.create_file(device);
         self.add_object(task, ObjectKind::Inode, Some(file.id))?;
-        self.add_object(task, ObjectKind::Dentry, None)?;
+        self.add_object(task, ObjectKind::Dentry, Some(file.id))?;
         Ok(file)
     }
 
@@ -92,6 +93,11 @@ impl<M: Machine> Access<M> {
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_file(file);
         self.release_orphans();
+        for cache in self.object_caches.iter() {
+            if let Some(frame) = cache.remove_file(file.id) {
+                self.free_kernel(frame, Gauge::NrSlabReclaimable);
+            }
+        }
         self.forget_file(file);
     }
 

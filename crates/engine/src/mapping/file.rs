@@ -25,6 +25,10 @@ pub struct File<M: Machine> {
     pub writeback_index: AtomicU32,
     /// Is the file on one of its device's lists of dirty files?
     pub(super) is_listed: AtomicBool,
+    /// Is somebody writing the file's dirty pages? Two at a time would tear its extents into single pages.
+    pub(super) is_being_written: AtomicBool,
+    /// Who wants to be the next waits here.
+    pub(super) written_wait: M::WaitQueue,
     /// A write failed since the error was last reported.
     write_error: AtomicBool,
 }
@@ -40,6 +44,8 @@ impl<M: Machine> File<M> {
             blocks: Segments::default(),
             writeback_index: AtomicU32::new(0),
             is_listed: AtomicBool::new(false),
+            is_being_written: AtomicBool::new(false),
+            written_wait: machine.wait_queue(),
             write_error: AtomicBool::new(false),
         }
     }

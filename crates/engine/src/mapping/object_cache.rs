@@ -1,12 +1,13 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
 //! Objects lie several to a page; a page is free when all of them are. They are dropped in the order
-//! of their last use, with a second chance for those used since. An inode takes its clean cache pages
-//! with it. Description: spec reclaim, 19.
+//! of their last use, with a second chance for those used since. A directory entry holds its file's
+//! inode; only when the entry is dropped does the inode come on to its own list, and when that is
+//! dropped it takes the file's clean cache pages with it. Description: spec reclaim, 19.
 
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Objects looked at in one step (`SHRINK_BATCH`).
 pub const SHRINK_BATCH: u64 = 128;
@@ -50,7 +51,25 @@ struct Pages {
     free_slabs: Vec<u32>,
     /// The page that new objects go to, and how many more it takes.
     current: Option<(u32, u16)>,
+    /// Objects that may be dropped, oldest first.
     objects: VecDeque<Object>,
+    /// Page of each file's object that is still held.
+    held: BTreeMap<u32, u32>,
+}
+
+impl Pages {
+    /// One object of a page less; returns the page's frame if it was the last.
+    fn drop_object(&mut self, page: u32) -> Option<FrameNumber> {
+        let (frame, live) = &mut self.slabs[page as usize];
+        *live -= 1;
+        let frame = *frame;
+        let is_current = self.current.is_some_and(|(current, _)| current == page);
+        if self.slabs[page as usize].1 > 0 || is_current {
+            return None;
+        }
+        self.free_slabs.push(page);
+        Some(frame)
+    }
 }
 
 /// One cache.
@@ -69,7 +88,7 @@ pub struct Shrunk {
     pub objects: u64,
     /// Slab pages without objects, to be freed.
     pub frames: Vec<FrameNumber>,
-    /// Files whose inode was dropped: their clean pages go too.
+    /// Files that the dropped objects named.
     pub files: Vec<u32>,
 }
 
@@ -83,7 +102,13 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Objects in the cache.
+    /// Which cache it is.
+    #[must_use]
+    pub const fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
+    /// Objects that may be dropped.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.load(Relaxed)
@@ -95,9 +120,25 @@ impl<M: Machine> ObjectCache<M> {
         let Some((page, left)) = pages.current else { return false };
         pages.current = (left > 1).then_some((page, left - 1));
         pages.slabs[page as usize].1 += 1;
-        pages.objects.push_back(Object { page, file, is_referenced: false });
-        self.count.fetch_add(1, Relaxed);
+        match (self.kind, file) {
+            (ObjectKind::Inode, Some(file)) => {
+                pages.held.insert(file, page);
+            }
+            _ => {
+                pages.objects.push_back(Object { page, file, is_referenced: false });
+                self.count.fetch_add(1, Relaxed);
+            }
+        }
         true
+    }
+
+    /// Nobody holds a file's object any more: it may be dropped, but not at the first look.
+    pub fn let_go(&self, file: u32) {
+        let mut pages = self.pages.lock();
+        if let Some(page) = pages.held.remove(&file) {
+            pages.objects.push_back(Object { page, file: Some(file), is_referenced: true });
+            self.count.fetch_add(1, Relaxed);
+        }
     }
 
     /// Gives the cache a page for new objects.
@@ -129,23 +170,20 @@ impl<M: Machine> ObjectCache<M> {
             self.count.fetch_sub(1, Relaxed);
             shrunk.objects += 1;
             shrunk.files.extend(object.file);
-            let (frame, live) = &mut pages.slabs[object.page as usize];
-            *live -= 1;
-            let frame = *frame;
-            let is_current = pages.current.is_some_and(|(page, _)| page == object.page);
-            if pages.slabs[object.page as usize].1 == 0 && !is_current {
-                pages.free_slabs.push(object.page);
-                shrunk.frames.push(frame);
-            }
+            shrunk.frames.extend(pages.drop_object(object.page));
         }
     }
 
-    /// Marks a file's inode as used.
-    pub fn touch(&self, file: u32) {
+    /// Drops the object of a file that is being removed; returns its page if that is free then.
+    pub fn remove_file(&self, file: u32) -> Option<FrameNumber> {
         let mut pages = self.pages.lock();
-        if let Some(object) = pages.objects.iter_mut().find(|object| object.file == Some(file)) {
-            object.is_referenced = true;
+        if let Some(page) = pages.held.remove(&file) {
+            return pages.drop_object(page);
         }
+        let at = pages.objects.iter().rposition(|object| object.file == Some(file))?;
+        let object = pages.objects.remove(at)?;
+        self.count.fetch_sub(1, Relaxed);
+        pages.drop_object(object.page)
     }
 
     /// Frames that hold objects.

@@ -7,7 +7,7 @@
 use super::{File, Mapping, Tag};
 use crate::memory::{Flags, Owner};
 use crate::stat::{Event, Gauge};
-use machine::atomic::Ordering::Relaxed;
+use machine::atomic::Ordering::{Acquire, Relaxed, Release};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Operation, PAGE_BYTES, Request, Step};
 use std::sync::Arc;
 
@@ -198,9 +198,26 @@ impl<M: Machine> Mapping<M> {
         true
     }
 
-    /// Writes dirty pages of a file in file order; returns how many. *May sleep.*
+    /// Writes dirty pages of a file in file order; returns how many: none when somebody else is writing
+    /// the file and nobody waits for this. *May sleep.*
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);
+        while file.is_being_written.swap(true, Acquire) {
+            if !control.is_sync || self.machine.is_killed() {
+                return 0;
+            }
+            let ticket = self.machine.ticket(&file.written_wait);
+            if file.is_being_written.load(Acquire) {
+                self.machine.sleep(&file.written_wait, ticket, None);
+            }
+        }
+        let wrote = self.write_file_alone(file, control);
+        file.is_being_written.store(false, Release);
+        self.machine.wake(&file.written_wait);
+        wrote
+    }
+
+    fn write_file_alone(&self, file: &File<M>, control: WriteControl) -> u64 {
         let start = if control.is_cyclic { file.writeback_index.load(Relaxed) } else { 0 };
         let mut bio = Bio::new(file.device, Operation::Write, control.is_sync);
         let mut left = control.pages_max;

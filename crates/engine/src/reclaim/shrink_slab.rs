@@ -2,7 +2,7 @@
 
 use super::Reclaim;
 use crate::lru::CLUSTER;
-use crate::mapping::object_cache::{DEFAULT_SEEKS, SHRINK_BATCH, Shrunk};
+use crate::mapping::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
 use crate::memory::Warmth;
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
@@ -38,12 +38,12 @@ impl<M: Machine> Reclaim<M> {
             }
             cache.deferred.fetch_add(total, Relaxed);
             dropped += shrunk.objects;
-            self.free_shrunk(task, &shrunk);
+            self.free_shrunk(task, cache.kind(), &shrunk);
         }
         dropped
     }
 
-    fn free_shrunk(&self, task: &mut Task, shrunk: &Shrunk) {
+    fn free_shrunk(&self, task: &mut Task, kind: ObjectKind, shrunk: &Shrunk) {
         for &frame in &shrunk.frames {
             self.add_gauge(frame, Gauge::NrSlabReclaimable, -1);
             self.frames[frame].set_references(0);
@@ -51,6 +51,10 @@ impl<M: Machine> Reclaim<M> {
             task.slab_pages_freed += 1;
         }
         for id in &shrunk.files {
+            if kind == ObjectKind::Dentry {
+                self.object_caches.get(ObjectKind::Inode).let_go(*id);
+                continue;
+            }
             let Some(file) = self.file(*id) else { continue };
             let pages = self.invalidate_file(&file);
             let event = if task.is_kswapd { Event::KswapdInodesteal } else { Event::Pginodesteal };

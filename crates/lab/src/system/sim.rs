@@ -6,7 +6,7 @@ use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
 use engine::{Engine, ReadState, Task};
-use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES};
+use machine::{DeviceId, Func, Machine, Nanos, Operation, PAGE_BYTES};
 use sim::Sim;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -106,6 +106,30 @@ impl SimSystem {
             return Err(SystemError(format!("no room on the device for file `{name}` of {bytes} bytes")));
         }
         Ok(open)
+    }
+
+    /// Length of a file, pages; 0 when there is none of that name.
+    #[must_use]
+    pub fn length_pages(&self, name: &str) -> u64 {
+        self.shared.files.borrow().get(name).map_or(0, |file| file.length().div_ceil(PAGE_BYTES as u64))
+    }
+
+    /// Writes pages of an imported file past the page cache, in requests of a MiB, and waits for them.
+    ///
+    /// # Errors
+    /// When there is no such file, memory for the buffer is exhausted, or the device fails.
+    pub fn write_direct(&self, name: &str, first_page: u64, pages: u64) -> Result<(), SystemError> {
+        let file = self.shared.files.borrow().get(name).cloned();
+        let file = file.ok_or_else(|| SystemError(format!("there is no file `{name}`")))?;
+        for start in (first_page..first_page + pages).step_by(256) {
+            let pages = (first_page + pages - start).min(256) as usize;
+            let block = file.block(start as u32).ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
+            let mut buffer = self.engine().direct_buffer(&mut self.task.borrow_mut(), pages).map_err(words)?;
+            let written = self.engine().direct_io(Operation::Write, file.device, block, &mut buffer, false);
+            self.engine().free_direct_buffer(buffer);
+            written.map_err(|error| SystemError(format!("file `{name}`: {error}")))?;
+        }
+        Ok(())
     }
 
     fn for_task(shared: &Rc<Shared>) -> Self {

@@ -5,6 +5,7 @@
 use crate::scale::Scale;
 use crate::system::sim::{SimSystem, page_bytes};
 use crate::system::{System, SystemError};
+use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::disk::Sourced;
 
@@ -25,6 +26,10 @@ pub struct Before {
     pub file_cache_active_percent: Sourced<u64>,
     /// Size of each of those files, KiB.
     pub file_kib: Sourced<u64>,
+    /// Inode tables that a fresh file system still has to write in the background, MiB.
+    pub inode_tables_mib: Sourced<u64>,
+    /// The background task rests this many times as long as each piece took.
+    pub inode_tables_rest: Sourced<u64>,
 }
 
 impl Before {
@@ -58,6 +63,30 @@ impl Before {
                 system.read(&mut file, 0, &mut buffer)?;
             }
         }
+        let tables_bytes = scale.of(self.inode_tables_mib.value << 20);
+        if tables_bytes > 0 {
+            system.import("inode tables", tables_bytes)?;
+            let rest = self.inode_tables_rest.value;
+            system.spawn("ext4lazyinit", move |system| write_inode_tables(system, rest));
+        }
         Ok(())
+    }
+}
+
+/// Inode table of one block group: 8192 inodes of 256 bytes.
+const GROUP_TABLE_PAGES: u64 = 512;
+
+/// Writes the inode tables of a fresh file system, group by group, past the page cache, resting in
+/// between.
+fn write_inode_tables(system: &SimSystem, rest: u64) {
+    let pages = system.length_pages("inode tables");
+    for start in (0..pages).step_by(GROUP_TABLE_PAGES as usize) {
+        let started = system.now();
+        if system.is_killed()
+            || system.write_direct("inode tables", start, GROUP_TABLE_PAGES.min(pages - start)).is_err()
+        {
+            return;
+        }
+        system.sleep(Nanos(system.now().since(started).0 * rest));
     }
 }

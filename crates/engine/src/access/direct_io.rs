@@ -1,0 +1,65 @@
+//! I/O past the page cache, from and to a buffer of the caller's own.
+
+use super::{Access, Error};
+use crate::memory::{Flags, Gfp};
+use crate::stat::{Event, Gauge};
+use crate::task::Task;
+use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Request};
+
+/// Pages that a device reads into and writes from directly.
+#[derive(Debug)]
+pub struct DirectBuffer(Vec<FrameNumber>);
+
+impl<M: Machine> Access<M> {
+    /// A buffer of `pages` pages. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted.
+    pub fn direct_buffer(&self, task: &mut Task, pages: usize) -> Result<DirectBuffer, Error> {
+        let mut frames = Vec::with_capacity(pages);
+        for _ in 0..pages {
+            match self.allocate_kernel(task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable) {
+                Ok(frame) => frames.push(frame),
+                Err(cause) => {
+                    self.free_direct_buffer(DirectBuffer(frames));
+                    return Err(self.out_of_memory(cause));
+                }
+            }
+        }
+        Ok(DirectBuffer(frames))
+    }
+
+    /// Gives a buffer's memory back.
+    pub fn free_direct_buffer(&self, buffer: DirectBuffer) {
+        for frame in buffer.0 {
+            self.free_kernel(frame, Gauge::NrSlabUnreclaimable);
+        }
+    }
+
+    /// Reads or writes a whole buffer at a block of a device, and waits for it. *May sleep.*
+    ///
+    /// # Errors
+    /// What the device said.
+    pub fn direct_io(
+        &self,
+        operation: Operation,
+        device: DeviceId,
+        block: u64,
+        buffer: &mut DirectBuffer,
+        is_sync: bool,
+    ) -> Result<(), IoError> {
+        let frames = buffer.0.clone();
+        for frame in &frames {
+            self.frames[*frame].clear(Flags::ERROR);
+            self.frames[*frame].set(Flags::LOCKED);
+        }
+        let kib = (frames.len() * PAGE_BYTES / 1024) as u64;
+        self.stat.count(if operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout }, kib);
+        self.machine.submit(Request { device, operation, block, frames, is_sync });
+        for frame in &buffer.0 {
+            self.wait_for_clear(*frame, Flags::LOCKED);
+        }
+        let failed = buffer.0.iter().any(|frame| self.frames[*frame].is(Flags::ERROR));
+        if failed { Err(IoError::Device) } else { Ok(()) }
+    }
+}
