@@ -117,7 +117,7 @@ fn machine(machine: &Machine) -> String {
         };
         for node in several {
             text.push_str(&format!("\n[{key}]\n"));
-            values(node, "", &mut text);
+            values(node, &mut text);
         }
     }
     text
@@ -133,7 +133,7 @@ fn experiment(experiment: &Experiment) -> String {
     }
     if !experiment.params.entries().is_empty() {
         text.push_str("\n[params]\n");
-        values(&experiment.params, "", &mut text);
+        values(&experiment.params, &mut text);
     }
     for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
         if !note.is_empty() {
@@ -144,23 +144,43 @@ fn experiment(experiment: &Experiment) -> String {
 }
 
 /// Every value under a table, a line each, with its place and the comment on its line.
-fn values(node: &Node, path: &str, text: &mut String) {
+fn values(node: &Node, text: &mut String) {
+    let mut lines = Vec::new();
+    collect(node, "", &mut lines);
+    // A few long values stand out rather than push all places to the right.
+    let width = |texts: &mut dyn Iterator<Item = &String>| {
+        texts.map(|text| text.chars().count()).filter(|width| *width <= 64).max().unwrap_or(0)
+    };
+    let path_width = width(&mut lines.iter().map(|(path, ..)| path));
+    let value_width = width(&mut lines.iter().map(|(_, value, _)| value));
+    for (path, value, node) in &lines {
+        let source = node.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
+        text.push_str(&format!("  {path:<path_width$} = {value:<value_width$}  {}{source}\n", node.place));
+    }
+}
+
+/// Path, value and node of every value under a table. A table without tables in it is one value where
+/// it stands in a list, and so is a constant with its origin.
+fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
+    let is_flat = |node: &Node| {
+        let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));
+        !node.entries().is_empty() && !node.entries().iter().any(nested)
+    };
     for Entry { key, node, .. } in node.entries() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let tables = |nodes: &[Node]| nodes.iter().any(|node| matches!(node.value, Value::Table(_)));
         match &node.value {
-            // A constant with its origin is one thing.
-            Value::Table(entries) if !entries.iter().any(|entry| entry.key == "from") => values(node, &path, text),
-            Value::List(nodes) if tables(nodes) => {
+            Value::Table(_) if node.get("from").is_none() => collect(node, &path, lines),
+            Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {
                 for (index, node) in nodes.iter().enumerate() {
-                    values(node, &format!("{path}[{index}]"), text);
+                    let path = format!("{path}[{index}]");
+                    if is_flat(node) {
+                        lines.push((path, constant(node), node));
+                    } else {
+                        collect(node, &path, lines);
+                    }
                 }
             }
-            _ => {
-                let source = node.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
-                let line = format!("  {path:<28} = {}", constant(node));
-                text.push_str(&format!("{line:<72}  {}{source}\n", node.place));
-            }
+            _ => lines.push((path, constant(node), node)),
         }
     }
 }
@@ -207,12 +227,18 @@ mod tests {
 
     #[test]
     fn constants_show_their_origin() {
-        let node = Node::parse("m", "a = { ns = 90, from = \"fitted\", to = \"scans\" }\nb = 3 # guess\n[c]\nd = 1\n")
-            .unwrap();
+        let node = Node::parse(
+            "m",
+            "a = { ns = 90, from = \"fitted\", to = \"scans\" }\nb = 3 # guess\n[c]\nd = 1\nz = [{ k = 1 }]\n",
+        )
+        .unwrap();
         let mut text = String::new();
-        values(&node, "", &mut text);
+        values(&node, &mut text);
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines, ["a = 90 ns (fitted: scans) m:1", "b = 3 m:2: guess", "c.d = 1 m:4"]);
+        assert_eq!(
+            lines,
+            ["a = 90 ns (fitted: scans) m:1", "b = 3 m:2: guess", "c.d = 1 m:4", "c.z[0] = { k = 1 } m:5"]
+        );
     }
 }

@@ -14,13 +14,10 @@ const BRACKET_WIDTH: usize = 10;
 /// The whole report.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
-    let mut text = String::new();
-    for (group, rows) in table.blocks() {
-        if !text.is_empty() {
+    let mut text = format!("{}\n", table.experiment);
+    for (index, (group, rows)) in table.blocks().enumerate() {
+        if index > 0 {
             text.push('\n');
-        }
-        if has_brackets(group) {
-            text.push_str(&format!("{}\n", table.experiment));
         }
         block(table, group, rows, show, &mut text);
     }
@@ -90,8 +87,8 @@ fn lines_of(row: &TableRow, brackets: bool, show: Show) -> Vec<Line> {
             .map(|value| value.map_or_else(String::new, |value| with_bracket(interval(value.low, value.high), None)));
         let counts: Vec<usize> = row.values.iter().flatten().map(|value| value.n).collect();
         let label = match counts.as_slice() {
-            [first, rest @ ..] if rest.iter().all(|n| n == first) => format!("  95% of {first}"),
-            _ => format!("  95% of {}", counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+            [first, rest @ ..] if rest.iter().all(|n| n == first) => format!("  95%, n = {first}"),
+            _ => format!("  95%, n = {}", counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
         };
         lines.push(Line { label, cells: cells.collect() });
     }
@@ -228,7 +225,7 @@ mod tests {
             Table::of_runs(tests::head(&["a", "b"], 3), &[vec![run(9.0), run(10.0), run(11.0)], vec![run(20.0)]], None);
         assert_eq!(table.rows[0].values[0], statistics::estimate(&[9.0, 10.0, 11.0]));
         let text = render(&table, Show::default());
-        assert!(text.contains("  95% of 3, 1           [9.00, 11.00]"), "{text}");
+        assert!(text.contains("  95%, n = 3, 1         [9.00, 11.00]"), "{text}");
         assert!(text.contains("(100.00%)"), "{text}");
     }
 }
