@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Sub};
 /// Bytes of a page, of a frame, and of a swap slot.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Bytes of a block of a [`Request`]: one page, so that frames and blocks correspond.
+/// Bytes of a block of a [`crate::Request`]: one page, so that frames and blocks correspond.
 pub const BLOCK_BYTES: usize = PAGE_BYTES;
 
 /// Nanoseconds in a second.

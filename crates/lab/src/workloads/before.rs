@@ -55,13 +55,15 @@ impl Before {
         let files = cache_pages / file_pages;
         let active_files = files * self.file_cache_active_percent.value / 100;
         let mut buffer = vec![0; page_bytes(file_pages) as usize];
+        let mut open = Vec::new();
         for n in 0..files {
             let mut file = system.import(&format!("old/{n}"), page_bytes(file_pages))?;
-            // The active ones are spread among the others, as files in use are among old ones.
-            let is_active = (n + 1) * active_files / files > n * active_files / files;
-            for _ in 0..if is_active { 2 } else { 1 } {
-                system.read(&mut file, 0, &mut buffer)?;
-            }
+            system.read(&mut file, 0, &mut buffer)?;
+            open.push(file);
+        }
+        // The active ones are spread among the others, as files in use are among old ones.
+        for n in (0..files).filter(|n| (n + 1) * active_files / files > n * active_files / files) {
+            system.read(&mut open[n as usize], 0, &mut buffer)?;
         }
         let tables_bytes = scale.of(self.inode_tables_mib.value << 20);
         if tables_bytes > 0 {

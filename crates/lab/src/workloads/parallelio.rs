@@ -249,7 +249,7 @@ fn run_round(
     let writer = (write_bytes > 0).then(|| {
         let (params, result) = (params.clone(), result.clone());
         system.spawn("dd", move |system| {
-            let found = write_behind(system, &params, sizes, write_bytes);
+            let found = write_behind(system, &params, sizes, write_bytes, Rng::new(seed, 2000 + round));
             let mut result = result.lock().expect("no task of this simulation panicked");
             match found {
                 Ok(time) => {
@@ -316,8 +316,18 @@ fn serve(
 }
 
 /// `dd`: waits until most of memory is in use, then writes and syncs; returns how long that took.
-fn write_behind(system: &SimSystem, params: &Params, sizes: Sizes, bytes: u64) -> Result<Nanos, SystemError> {
+///
+/// The script that waits is started by hand as it were: where its looks fall between two seconds depends
+/// on the seed.
+fn write_behind(
+    system: &SimSystem,
+    params: &Params,
+    sizes: Sizes,
+    bytes: u64,
+    mut rng: Rng,
+) -> Result<Nanos, SystemError> {
     let goal = sizes.memory_bytes / 5 * 4 / 5 * 4;
+    system.sleep(Nanos(rng.below(2 * NANOS_PER_SECOND)));
     while page_bytes(system.memory_pages() - system.free_pages()) < goal && !system.is_killed() {
         system.sleep(Nanos::from_secs(2));
     }
