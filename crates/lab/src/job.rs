@@ -17,7 +17,6 @@ use crate::workloads::before::Before;
 use crate::{machine_file::MachineFile, report::Row, scale::Scale};
 
 /// The machine files that jobs run on.
-
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;
 
 /// One simulation to run: one kernel, one seed.

@@ -105,8 +105,9 @@ impl Shared {
 fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
     let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
     let rate = now_s / wall.as_secs_f64().max(1e-3);
+    // The end is an estimate: who is past it is told nothing about the rest.
     match (total_ns, rate > 0.0) {
-        (0, _) => format!("{now_s:.0} s, {rate:.1} s/s"),
+        (total_ns, _) if now_ns >= total_ns => format!("{now_s:.0} s, {rate:.1} s/s"),
         (_, false) => format!("{now_s:.0} of {total_s:.0} s"),
         (_, true) => {
             format!("{now_s:.0} of {total_s:.0} s, {rate:.1} s/s, {:.0} s left", (total_s - now_s).max(0.0) / rate)

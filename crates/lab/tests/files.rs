@@ -1,4 +1,5 @@
-//! Every kernel in `kernels/` is read, differs from its base, and says on each line what it is taken from.
+//! Every file of `kernels/`, `machines/` and `experiments/` is read; a kernel differs from its base and says
+//! on each line what it is taken from.
 
 use engine::kernel::Origin;
 use lab::{embedded, library};
@@ -39,5 +40,18 @@ fn experiments_name_kernels_that_exist_and_figures_of_theirs() {
         for column in experiment.published.iter().flat_map(|published| &published.columns) {
             assert!(experiment.kernels.contains(column), "{name}: {column} is in print but not compared");
         }
+    }
+}
+
+#[test]
+fn machine_files_are_read_and_experiments_name_one_and_a_workload() {
+    for name in embedded::names("machines") {
+        let machine = library::machine(name).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!machine.about.is_empty(), "{name} has no `about`");
+    }
+    for name in embedded::names("experiments") {
+        let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        library::machine(&experiment.machine).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(lab::workloads::find(&experiment.workload).is_some(), "{name}: no workload {}", experiment.workload);
     }
 }
