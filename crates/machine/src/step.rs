@@ -51,8 +51,12 @@ pub enum Step {
     ScanCount,
     /// Look at one swap slot, allocate or free it.
     SwapSlot,
+    /// Let the file system prepare one page for a write and finish it: reserve a block, hold the journal.
+    WriteBegin,
     /// Account one page dirty or clean.
     DirtyPage,
+    /// Enter what writes one page for reclaim: walk its buffers, decide.
+    WritePage,
     /// Account the start of one page's writeback.
     WritebackPage,
     /// Add one page to a request.
@@ -69,7 +73,7 @@ pub enum Step {
 
 impl Step {
     /// Every step, in declaration order: `ALL[step as usize] == step`.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::SyscallEntry,
         Self::FaultEntry,
         Self::PteSet,
@@ -93,7 +97,9 @@ impl Step {
         Self::FreePage,
         Self::ScanCount,
         Self::SwapSlot,
+        Self::WriteBegin,
         Self::DirtyPage,
+        Self::WritePage,
         Self::WritebackPage,
         Self::BioPage,
         Self::SubmitRequest,
@@ -129,7 +135,9 @@ impl Step {
             Self::FreePage => "free_page",
             Self::ScanCount => "scan_count",
             Self::SwapSlot => "swap_slot",
+            Self::WriteBegin => "write_begin",
             Self::DirtyPage => "dirty_page",
+            Self::WritePage => "write_page",
             Self::WritebackPage => "writeback_page",
             Self::BioPage => "bio_page",
             Self::SubmitRequest => "submit_request",

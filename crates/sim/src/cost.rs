@@ -53,7 +53,10 @@ impl CostModel {
     /// Every step costs the same; for tests.
     #[must_use]
     pub fn uniform(ns: u64) -> Self {
-        Self { picos: [ns * 1000; 30], origins: vec![Origin::Fitted { to: "a test".into() }; 30] }
+        Self {
+            picos: [ns * 1000; Step::ALL.len()],
+            origins: vec![Origin::Fitted { to: "a test".into() }; Step::ALL.len()],
+        }
     }
 
     /// The same model with another cost of one step.

@@ -29,6 +29,7 @@ impl<M: Machine> Access<M> {
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
             let from = (at - offset) as usize;
             self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
+            self.machine.spend(Step::WriteBegin, 1);
             self.machine.spend(Step::CopyPage, 1);
             self.frames[frame].set(Flags::UPTODATE);
             self.mark_accessed(frame);

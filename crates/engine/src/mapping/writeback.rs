@@ -73,6 +73,21 @@ pub(crate) struct WriteControl {
     pub is_cyclic: bool,
 }
 
+/// Pages of the largest extent that is allocated at once.
+const EXTENT_PAGES: u32 = 2048;
+
+/// One writing of one file.
+#[derive(Debug)]
+struct Writer {
+    bio: Bio,
+    /// Pages still to be written.
+    left: u64,
+    is_sync: bool,
+    /// Pages that blocks are reserved for, from `reserved_block` on.
+    reserved: std::ops::Range<u32>,
+    reserved_block: u64,
+}
+
 /// What became of a page that reclaim wanted written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePage {
@@ -163,21 +178,42 @@ impl<M: Machine> Mapping<M> {
     }
 
     /// The block of a page, allocated now if it has none. Nothing when the device is full.
-    fn block_for_write(&self, file: &File<M>, page: u32) -> Option<u64> {
+    ///
+    /// All dirty pages that follow get their blocks together: that is what delaying is for. But each
+    /// page has its block only once it is being written, so that reclaim does not write it in between.
+    fn block_for_write(&self, file: &File<M>, writer: &mut Writer, page: u32) -> Option<u64> {
         if let Some(block) = file.block(page) {
             return Some(block);
         }
-        let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
-        // All dirty pages that follow get their blocks together: that is what delaying is for.
-        let mut wanted = 1;
-        while wanted < 2048 && file.index.has_tag(page + wanted, Tag::Dirty) && file.block(page + wanted).is_none() {
-            wanted += 1;
+        if !writer.reserved.contains(&page) {
+            self.give_reserved(file, writer);
+            let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
+            let mut end = page + 1;
+            while end - page < EXTENT_PAGES && file.index.has_tag(end, Tag::Dirty) && file.block(end).is_none() {
+                end += 1;
+            }
+            let (start, got) = self.backing(file.device).blocks.lock().take(goal, u64::from(end - page))?;
+            writer.reserved = page..page + got as u32;
+            writer.reserved_block = start;
         }
-        let (start, got) = self.backing(file.device).blocks.lock().take(goal, u64::from(wanted))?;
-        for n in 0..got as u32 {
-            file.set_block(page + n, start + u64::from(n));
+        let skipped = u64::from(page - writer.reserved.start);
+        let block = writer.reserved_block + skipped;
+        if skipped > 0 {
+            self.backing(file.device).blocks.lock().give(writer.reserved_block, skipped);
         }
-        Some(start)
+        writer.reserved.start = page + 1;
+        writer.reserved_block = block + 1;
+        file.set_block(page, block);
+        Some(block)
+    }
+
+    /// Gives back blocks that were reserved for pages which need none any more.
+    fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
+        if !writer.reserved.is_empty() {
+            let blocks = u64::from(writer.reserved.end - writer.reserved.start);
+            self.backing(file.device).blocks.lock().give(writer.reserved_block, blocks);
+            writer.reserved = 0..0;
+        }
     }
 
     /// Makes a file `bytes` long whose contents are on the device already: gives it blocks and reads
@@ -219,31 +255,31 @@ impl<M: Machine> Mapping<M> {
 
     fn write_file_alone(&self, file: &File<M>, control: WriteControl) -> u64 {
         let start = if control.is_cyclic { file.writeback_index.load(Relaxed) } else { 0 };
-        let mut bio = Bio::new(file.device, Operation::Write, control.is_sync);
-        let mut left = control.pages_max;
-        let mut next = self.write_range(file, &mut bio, start..u32::MAX, &mut left, control.is_sync);
-        if next.is_none() && start > 0 && left > 0 {
-            next = self.write_range(file, &mut bio, 0..start, &mut left, control.is_sync);
+        let mut writer = Writer {
+            bio: Bio::new(file.device, Operation::Write, control.is_sync),
+            left: control.pages_max,
+            is_sync: control.is_sync,
+            reserved: 0..0,
+            reserved_block: 0,
+        };
+        let mut next = self.write_range(file, &mut writer, start..u32::MAX);
+        if next.is_none() && start > 0 && writer.left > 0 {
+            next = self.write_range(file, &mut writer, 0..start);
         }
         if control.is_cyclic {
             file.writeback_index.store(next.unwrap_or(0), Relaxed);
         }
-        bio.submit(self);
-        control.pages_max - left
+        self.give_reserved(file, &mut writer);
+        writer.bio.submit(self);
+        control.pages_max - writer.left
     }
 
-    /// Writes dirty pages of a range until `left` is 0; returns where to go on, if not at the end.
-    fn write_range(
-        &self,
-        file: &File<M>,
-        bio: &mut Bio,
-        range: std::ops::Range<u32>,
-        left: &mut u64,
-        is_sync: bool,
-    ) -> Option<u32> {
+    /// Writes dirty pages of a range until nothing is left to write; returns where to go on, if not at
+    /// the end.
+    fn write_range(&self, file: &File<M>, writer: &mut Writer, range: std::ops::Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, Tag::Dirty).filter(|page| *page < range.end) {
-            if *left == 0 || self.machine.is_killed() {
+            if writer.left == 0 || self.machine.is_killed() {
                 return Some(page);
             }
             next = page + 1;
@@ -251,41 +287,39 @@ impl<M: Machine> Mapping<M> {
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             if !self.frames[frame].try_lock() {
                 // Whoever holds the page may wait for what is collected here.
-                bio.submit(self);
+                writer.bio.submit(self);
                 self.lock_page(frame);
             }
-            if self.write_locked_page(file, bio, page, frame, is_sync) {
-                *left -= 1;
-            }
+            self.write_locked_page(file, writer, page, frame);
             self.put_page_in_use(frame);
             self.machine.relax();
         }
         None
     }
 
-    /// Starts the write of a page that the caller locked, and unlocks it; was there anything to write?
-    fn write_locked_page(&self, file: &File<M>, bio: &mut Bio, page: u32, frame: FrameNumber, is_sync: bool) -> bool {
+    /// Starts the write of a page that the caller locked, if it still needs one, and unlocks it.
+    fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
-        if is_wanted() && is_sync && descriptor.is(Flags::WRITEBACK) {
-            bio.submit(self);
+        if is_wanted() && writer.is_sync && descriptor.is(Flags::WRITEBACK) {
+            writer.bio.submit(self);
             self.wait_for_clear(frame, Flags::WRITEBACK);
         }
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             self.unlock_page(frame);
-            return false;
+            return;
         }
-        let Some(block) = self.block_for_write(file, page) else {
+        let Some(block) = self.block_for_write(file, writer, page) else {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
             file.note_write_error();
             self.unlock_page(frame);
-            return false;
+            return;
         };
         self.clear_dirty_for_io(file, frame);
         self.start_writeback(file, frame);
         self.unlock_page(frame);
-        bio.add(self, block, frame);
-        true
+        writer.bio.add(self, block, frame);
+        writer.left -= 1;
     }
 
     /// Writes one page of a file for reclaim; the caller locked it and cleared its dirty mark. The

@@ -357,6 +357,7 @@ impl<M: Machine> Reclaim<M> {
             return keep();
         }
         descriptor.set(Flags::RECLAIM);
+        self.machine.spend(Step::WritePage, 1);
         let written = match &file {
             Some(file) => {
                 if !self.clear_dirty_for_io(file, frame) {

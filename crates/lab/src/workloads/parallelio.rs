@@ -39,6 +39,9 @@ const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 /// Bytes that `dd` writes at once.
 const BLOCK_BYTES: u64 = 1 << 20;
 
+/// How long `dd` takes to read a block of zeroes: 1 MiB at 16 GB/s.
+const ZERO_BLOCK: Nanos = Nanos(64_000);
+
 /// The `[params]` of an experiment.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -338,6 +341,7 @@ fn write_behind(
     let mut at = 0;
     while at < bytes {
         let n = BLOCK_BYTES.min(bytes - at);
+        system.compute(ZERO_BLOCK);
         system.write(&file, at, &zeroes[..n as usize])?;
         at += n;
     }
