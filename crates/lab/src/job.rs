@@ -47,6 +47,8 @@ pub struct Outcome {
     pub fingerprint: u64,
     /// How long the run was, in virtual nanoseconds.
     pub virtual_time_ns: u64,
+    /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists: the work done.
+    pub page_events: u64,
     /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
     pub profile: Option<Vec<String>>,
 }

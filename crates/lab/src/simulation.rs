@@ -14,6 +14,7 @@ use machine::{DeviceId, Nanos};
 use serde::{Deserialize, Serialize};
 use sim::disk::{DiskConfig, Sourced};
 use sim::{CostModel, Sim};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How often iostat samples, as MMTests has it.
@@ -135,8 +136,11 @@ pub fn run(
     let ended = Arc::new(Mutex::new(Nanos(0)));
     let end = ended.clone();
     let clock = sim.clone();
+    let counted = Arc::new(AtomicU64::new(0));
+    let events = counted.clone();
     sim.run("main", move || {
         let rows = body(&system, &samples);
+        events.store(page_events(&crate::system::System::vmstat(&system)), Ordering::Relaxed);
         *end.lock().expect("nothing panicked") = machine::Machine::now(&clock);
         *result.lock().expect("nothing panicked") = rows;
     })
@@ -147,7 +151,15 @@ pub fn run(
     }
     let virtual_time_ns = ended.lock().expect("the main task has ended").0;
     let profile = job.profile.then(|| sim.profile());
-    Ok(Outcome { rows, fingerprint: sim.fingerprint(), virtual_time_ns, profile })
+    let page_events = counted.load(Ordering::Relaxed);
+    Ok(Outcome { rows, fingerprint: sim.fingerprint(), virtual_time_ns, page_events, profile })
+}
+
+/// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
+fn page_events(vmstat: &Vmstat) -> u64 {
+    const EVENTS: [&str; 9] =
+        ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];
+    vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
 }
 
 /// Starts a task that tells how far the run is and samples the disk.

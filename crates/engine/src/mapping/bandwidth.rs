@@ -116,7 +116,7 @@ impl Bandwidth {
 
     fn update_ratelimit(&mut self, sample: &Sample, elapsed: Nanos, position: i64) {
         let dirty_rate = (sample.dirtied - self.dirtied_stamp) * NANOS_PER_SECOND / elapsed.0;
-        let task_rate = (self.ratelimit * position as u64 >> SHIFT) + 1;
+        let task_rate = ((self.ratelimit * position as u64) >> SHIFT) + 1;
         let balanced = (task_rate * self.average_write / dirty_rate.max(1)).min(self.average_write);
         let below_setpoint = sample.dirty < self.setpoint(sample);
         let mut rate = self.ratelimit;
@@ -155,7 +155,7 @@ impl Bandwidth {
         }
         let setpoint = self.setpoint(sample) as i64;
         let x = ((setpoint - dirty) << SHIFT) / (limit - setpoint).max(1);
-        let cube = ((x * x >> SHIFT) * x) >> SHIFT;
+        let cube = (((x * x) >> SHIFT) * x) >> SHIFT;
         let mut position = (ONE + cube).clamp(0, 2 * ONE);
 
         let device_limit = (sample.device_limit as i64).max(1);
@@ -203,7 +203,7 @@ mod tests {
         let mut now = sample(17_500);
         // One writer that always takes what it may; a device of 20,000 pages a second.
         for _ in 0..400 {
-            let rate = bandwidth.ratelimit * bandwidth.position(&now) as u64 >> SHIFT;
+            let rate = (bandwidth.ratelimit * bandwidth.position(&now) as u64) >> SHIFT;
             now.now += INTERVAL;
             now.dirtied += rate / 5;
             now.written += 4_000;
@@ -211,7 +211,7 @@ mod tests {
             now.device_dirty = now.dirty;
             bandwidth.update(&now);
         }
-        let rate = bandwidth.ratelimit * bandwidth.position(&now) as u64 >> SHIFT;
+        let rate = (bandwidth.ratelimit * bandwidth.position(&now) as u64) >> SHIFT;
         assert!(rate.abs_diff(20_000) < 3_000, "{rate} pages/s; {bandwidth:?}");
     }
 }

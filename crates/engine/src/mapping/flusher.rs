@@ -130,7 +130,8 @@ impl<M: Machine> Mapping<M> {
             Reason::Request(_) | Reason::Background => self.machine.now(),
         };
         let mut io = std::mem::take(&mut work.more_io);
-        while let Some(file) = work.dirty.pop_front_if(|file| file.since <= newest) {
+        while let Some(file) = work.dirty.front().copied().filter(|file| file.since <= newest) {
+            work.dirty.pop_front();
             io.push_back(file);
         }
         work.io = io;

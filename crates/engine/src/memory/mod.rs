@@ -247,7 +247,7 @@ impl<M: Machine> Memory<M> {
 
     fn free_initially(&self, zone: &Zone<M>) {
         // Up to two blocks are set aside for whatever cannot be had elsewhere.
-        let reserve = (zone.marks.min.next_multiple_of(buddy::BLOCK_PAGES) / buddy::BLOCK_PAGES).min(2);
+        let reserve = (zone.marks.min.div_ceil(buddy::BLOCK_PAGES)).min(2);
         for block in 0..reserve.min(zone.managed / buddy::BLOCK_PAGES / 4) {
             let frame = FrameNumber(zone.start.0 + (block * buddy::BLOCK_PAGES) as u32);
             zone.set_block_type(frame, MigrateType::Reserve);

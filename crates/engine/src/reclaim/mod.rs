@@ -25,11 +25,11 @@ pub use choices::Choices;
 pub use control::ScanControl;
 
 use crate::compact::Compact;
-use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag};
+use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag, ZoneId};
 use crate::stat::Gauge;
 use kswapd::NodeState;
 use machine::atomic::Ordering::Relaxed;
-use machine::{Machine, Order, Step};
+use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
 /// The gentlest priority: 1/4096 of each list.
@@ -44,6 +44,26 @@ pub struct Reclaim<M: Machine> {
     /// The section `[reclaim]` of the kernel file.
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
+    first_priority_zero: M::Lock<Option<PriorityZero>>,
+}
+
+/// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityZero {
+    /// When.
+    pub at: Nanos,
+    /// Which zone.
+    pub zone: ZoneId,
+    /// Was it kswapd?
+    pub is_kswapd: bool,
+    /// Pages of its inactive anonymous list.
+    pub inactive_anon_pages: u64,
+    /// Pages of its inactive file list.
+    pub inactive_file_pages: u64,
+    /// Its dirty file pages.
+    pub dirty_pages: u64,
+    /// Its pages under writeback.
+    pub writeback_pages: u64,
 }
 
 impl<M: Machine> Deref for Reclaim<M> {
@@ -58,7 +78,25 @@ impl<M: Machine> Reclaim<M> {
     /// Nobody reclaims yet.
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
-        Self { compact, choices, node_states }
+        let first_priority_zero = compact.machine.lock(LockClass::Other, None);
+        Self { compact, choices, node_states, first_priority_zero }
+    }
+
+    /// The first scan at priority 0 since this was last asked.
+    pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
+        self.first_priority_zero.lock().take()
+    }
+
+    fn note_priority_zero(&self, zone: &Zone<M>, control: &ScanControl) {
+        self.first_priority_zero.lock().get_or_insert_with(|| PriorityZero {
+            at: self.machine.now(),
+            zone: zone.id,
+            is_kswapd: control.is_kswapd,
+            inactive_anon_pages: zone.gauges.get(Gauge::NrInactiveAnon),
+            inactive_file_pages: zone.gauges.get(Gauge::NrInactiveFile),
+            dirty_pages: zone.gauges.get(Gauge::NrDirty),
+            writeback_pages: zone.gauges.get(Gauge::NrWriteback),
+        });
     }
 
     fn node_state(&self, node: NodeId) -> &NodeState<M> {

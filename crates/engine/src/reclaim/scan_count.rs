@@ -25,6 +25,9 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn scan_count(&self, zone: &Zone<M>, control: &ScanControl) -> Targets {
         let _span = self.machine.span(Func::GetScanCount);
         self.machine.spend(Step::ScanCount, 1);
+        if control.priority == 0 {
+            self.note_priority_zero(zone, control);
+        }
         let balance = self.scan_balance(zone, control);
         let force = control.is_kswapd && Self::is_marked_hopeless(zone);
         ListKind::ALL.map(|kind| {

@@ -10,6 +10,7 @@ use crate::report::{Better, Format, Row, duration_rows};
 use crate::simulation::{self, Simulation};
 use crate::system::sim::{SimSystem, page_bytes};
 use crate::system::{Faults, System, SystemError};
+use engine::reclaim::PriorityZero;
 use engine::stat::Vmstat;
 use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
@@ -113,8 +114,10 @@ fn chunk_pages(chunk: u64) -> Range<u32> {
 struct Round {
     operations: u64,
     faults: Faults,
+    write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
+    priority_zero: Option<PriorityZero>,
 }
 
 /// The workload.
@@ -187,19 +190,24 @@ fn run_rounds(
     }
     let elapsed = system.now().since(started);
     let cpu = system.cpu_times().since(cpu_started);
-    let mut rows = ops_rows(&rounds, params);
+    let (mut rows, diagnosis): (Vec<Row>, Vec<Row>) =
+        round_rows(&rounds, params).into_iter().partition(|row| row.group == "Ops");
     rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed.as_secs_f64()));
     rows.extend(mmtests::vmstat_rows(&simulation::difference(&counters, &system.vmstat()), elapsed.as_secs_f64()));
     rows.extend(mmtests::iostat_rows("sda", &samples.lock().expect("no task of this simulation panicked")));
+    rows.extend(diagnosis);
     Ok(rows)
 }
 
-fn ops_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
+fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
     type Figure = fn(&Round, &Params) -> f64;
     let swap_total: Figure = |round, _| {
         ["pswpin", "pswpout"].iter().map(|name| round.counters.get(*name).copied().unwrap_or(0) as f64).sum()
     };
-    let figures: [(&str, &str, &str, Better, Figure); 7] = [
+    let priority_zero: Figure =
+        |round, _| round.priority_zero.map_or(0.0, |zero| zero.at.since(round.write_started).as_secs_f64());
+    let candidates: Figure = |round, _| round.priority_zero.map_or(0.0, |zero| zero.inactive_anon_pages as f64);
+    let figures: [(&str, &str, &str, Better, Figure); 9] = [
         ("Ops", "memcachetest", "ops/s", Better::Higher, |round, params| {
             (round.operations / params.run_s.max(1)) as f64
         }),
@@ -210,12 +218,17 @@ fn ops_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
             (round.counters["pgfault"] - round.counters["pgmajfault"]) as f64
         }),
         ("Ops", "majorfaults", "faults", Better::Lower, |round, _| round.counters["pgmajfault"] as f64),
+        // When, after the write began, reclaim first scanned everything, and the anonymous pages that it
+        // then had before it; 0 where it never did.
+        ("diagnosis", "priority0", "s", Better::Neutral, priority_zero),
+        ("diagnosis", "priority0-inactiveanon", "pages", Better::Neutral, candidates),
         ("diagnosis", "faultwait", "s", Better::Lower, |round, _| round.faults.major_wait.as_secs_f64()),
     ];
     let mut rows = Vec::new();
     for (group, name, unit, better, figure) in figures {
         for (bytes, round) in rounds {
-            let name = format!("{group} {name}-{}M", bytes >> 20);
+            let label = if group == "Ops" { "Ops " } else { "" };
+            let name = format!("{label}{name}-{}M", bytes >> 20);
             rows.push(Row::new(group, name, unit, better, Format::Decimals(2), figure(round, params)));
         }
     }
@@ -232,6 +245,7 @@ fn run_round(
     write_bytes: u64,
 ) -> Result<Round, SystemError> {
     let counters = system.vmstat();
+    system.engine().take_first_priority_zero();
     let result: Arc<Mutex<Result<Round, SystemError>>> = Arc::new(Mutex::new(Ok(Round::default())));
     system.sleep(Nanos::from_secs(params.settle_s));
     let client = {
@@ -255,9 +269,9 @@ fn run_round(
             let found = write_behind(system, &params, sizes, write_bytes, Rng::new(seed, 2000 + round));
             let mut result = result.lock().expect("no task of this simulation panicked");
             match found {
-                Ok(time) => {
+                Ok((started, time)) => {
                     if let Ok(round) = &mut *result {
-                        round.write_time = time;
+                        (round.write_started, round.write_time) = (started, time);
                     }
                 }
                 Err(error) => *result = Err(error),
@@ -272,6 +286,7 @@ fn run_round(
     }
     let mut round = result.lock().expect("no task of this simulation panicked").clone()?;
     round.counters = counters;
+    round.priority_zero = system.engine().take_first_priority_zero();
     Ok(round)
 }
 
@@ -318,7 +333,8 @@ fn serve(
     Ok((operations, during))
 }
 
-/// `dd`: waits until most of memory is in use, then writes and syncs; returns how long that took.
+/// `dd`: waits until most of memory is in use, then writes and syncs; returns when that began and
+/// how long it took.
 ///
 /// The script that waits is started by hand as it were: where its looks fall between two seconds depends
 /// on the seed.
@@ -328,7 +344,7 @@ fn write_behind(
     sizes: Sizes,
     bytes: u64,
     mut rng: Rng,
-) -> Result<Nanos, SystemError> {
+) -> Result<(Nanos, Nanos), SystemError> {
     let goal = sizes.memory_bytes / 5 * 4 / 5 * 4;
     system.sleep(Nanos(rng.below(2 * NANOS_PER_SECOND)));
     while page_bytes(system.memory_pages() - system.free_pages()) < goal && !system.is_killed() {
@@ -346,7 +362,7 @@ fn write_behind(
         at += n;
     }
     system.fsync(&file)?;
-    Ok(system.now().since(started))
+    Ok((started, system.now().since(started)))
 }
 
 #[cfg(test)]

@@ -1,0 +1,41 @@
+//! How fast the laboratory simulates: columns of parallelio, simulated seconds and page events a second.
+//!
+//! `cargo bench -p highwater-lab` runs it at full size; `cargo test` at 1/64, silently.
+
+use lab::job::{Job, Progress};
+use lab::scale::Scale;
+use lab::{library, workloads};
+use std::sync::Arc;
+use std::time::Instant;
+
+const KERNELS: [&str; 2] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606"];
+
+fn main() {
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let scale: Scale = if is_bench { "1" } else { "1/64" }.parse().expect("a fraction");
+    let experiment = library::experiment("parallelio").expect("the experiment is embedded");
+    let machine = Arc::new(library::machine(&experiment.machine).expect("its machine is embedded"));
+    let workload = workloads::find(&experiment.workload).expect("its workload exists");
+    for kernel in KERNELS {
+        let job = Job {
+            experiment: experiment.name.clone(),
+            kernel: library::kernel(kernel).expect("its kernels are embedded"),
+            machine: machine.clone(),
+            params: experiment.params.clone(),
+            seed: 1,
+            scale,
+            profile: false,
+        };
+        let started = Instant::now();
+        let outcome = workload.run(&job, &Progress::default()).expect("the run ends");
+        let wall_s = started.elapsed().as_secs_f64();
+        if is_bench {
+            println!(
+                "parallelio {kernel}: {:.1} simulated s/s, {:.2} M page events/s, work {:016x}",
+                outcome.virtual_time_ns as f64 / 1e9 / wall_s,
+                outcome.page_events as f64 / 1e6 / wall_s,
+                outcome.fingerprint
+            );
+        }
+    }
+}
