@@ -271,7 +271,7 @@ mod tests {
             }
             let rows = vec![ops("Ops batch", f64::from(batch)), ops("Ops seed", job.seed as f64)];
             let profile = job.profile.then(|| vec!["kswapd0;balance_pgdat 7".into()]);
-            Ok(Outcome { rows, fingerprint: job.seed ^ u64::from(batch), virtual_time_ns: 10, profile })
+            Ok(Outcome { rows, fingerprint: job.seed ^ u64::from(batch), virtual_time_ns: 10, page_events: 0, profile })
         }
     }
 
