@@ -65,11 +65,11 @@ impl<M: Machine> Engine<M> {
     fn check_free(&self, places: &mut [Place]) -> Result<(), Broken> {
         for zone in &self.zones {
             let mut free = 0;
-            let buddy = zone.free.lock();
+            let area = zone.free.lock();
             for order in 0..MAX_ORDERS {
                 let mut blocks = 0;
                 for kind in MigrateType::ALL {
-                    for head in buddy.list(order, kind).iter(&self.frames) {
+                    for head in area.list(order, kind).iter(&self.frames) {
                         blocks += 1;
                         for n in 0..1 << order {
                             self.place(places, FrameNumber(head.0 + n), Place::Buddy)?;

@@ -9,15 +9,8 @@ use std::{
 };
 
 use engine::kernel::{Kernel, text::Node};
-use engine::memory::Layout;
-use sim::CostModel;
 
-use crate::simulation::{Cpu, Disk};
-use crate::workloads::before::Before;
-use crate::{machine_file::MachineFile, report::Row, scale::Scale};
-
-/// The machine files that jobs run on.
-pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;
+use crate::{hardware::Machine, report::Row, scale::Scale};
 
 /// One simulation to run: one kernel, one seed.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@
 pub mod cli;
 pub mod embedded;
 pub mod experiment;
+pub mod hardware;
 pub mod job;
 pub mod library;
 pub mod machine_file;

@@ -13,7 +13,7 @@ use engine::kernel::{
     text::{Error, one_of},
 };
 
-use crate::{embedded, experiment::Experiment, job::Machine};
+use crate::{embedded, experiment::Experiment, hardware::Machine};
 
 /// Does `word` mean a file rather than a name?
 #[must_use]

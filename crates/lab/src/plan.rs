@@ -6,7 +6,8 @@ use engine::kernel::{Kernel, text::Error};
 
 use crate::{
     experiment::Experiment,
-    job::{Failure, Job, Machine, Outcome, Workload},
+    hardware::Machine,
+    job::{Failure, Job, Outcome, Workload},
     library,
     report::{Column, Table, TableHead},
     runner::{self, Watch},

@@ -1,47 +1,22 @@
 //! One simulated run: from a job to a machine, its system, and what it found.
 
+use crate::hardware::{Before, Cpu, Disk};
 use crate::job::{Failure, Job, Outcome, Progress};
 use crate::report::Row;
 use crate::report::mmtests::Sample;
 use crate::scale::Scale;
 use crate::system::SystemError;
 use crate::system::sim::{SimSystem, SystemConfig};
-use crate::workloads::before::Before;
 use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::Layout;
 use engine::stat::Vmstat;
 use machine::{DeviceId, Nanos};
-use serde::{Deserialize, Serialize};
-use sim::disk::{DiskConfig, Sourced};
 use sim::{CostModel, Sim};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How often iostat samples, as MMTests has it.
 const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
-
-/// The section `[cpu]` of a machine file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cpu {
-    /// Logical CPUs.
-    pub count: Sourced<usize>,
-    /// The CPU that takes the disks' interrupts.
-    pub interrupt_cpu: Sourced<usize>,
-}
-
-/// One `[[disk]]` of a machine file; the first holds files and swap.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Disk {
-    /// Blocks for files, first and one past the last, at full scale.
-    pub file_blocks: Sourced<[u64; 2]>,
-    /// Block of the first swap slot.
-    pub swap_first_block: Sourced<u64>,
-    /// Swap slots of 4 KiB, at full scale; 0 for no swap.
-    pub swap_slots: Sourced<u64>,
-    /// The device.
-    pub device: DiskConfig,
-}
 
 /// A machine at the scale of a job.
 #[derive(Clone, Debug)]
@@ -194,21 +169,4 @@ fn watch(sim: &Sim, progress: &Progress, samples: Arc<Mutex<Vec<Sample>>>) {
 pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
     let of = |name: &String| before.get(name).copied().unwrap_or(0);
     after.iter().map(|(name, value)| (name.clone(), value.saturating_sub(of(name)))).collect()
-}
-
-/// CPU time of all tasks of a system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuTimes {
-    /// In programs.
-    pub user: Nanos,
-    /// In the engine.
-    pub system: Nanos,
-}
-
-impl CpuTimes {
-    /// What was used since `earlier`.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
-    }
 }

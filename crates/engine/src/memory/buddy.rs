@@ -4,71 +4,18 @@
 //! Locks: all of it under the zone's `free` lock. Description: spec reclaim, 6.
 
 use super::choices::FallbackRemainder;
-use super::frame::{Flags, FrameTable, List};
+use super::frame::{Flags, FrameTable};
+use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 use super::zone::Zone;
 use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
 
-/// Orders 0 to 10 (`MAX_ORDER`).
-pub const MAX_ORDERS: usize = 11;
-
-/// Order of a pageblock: a huge page.
-pub const PAGEBLOCK_ORDER: Order = Order(9);
-
-/// Pages of a pageblock.
-pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
-
-/// Whether pages can be moved or dropped; a pageblock has one type, so that pages which cannot move
-/// do not spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum MigrateType {
-    /// Kernel memory.
-    Unmovable,
-    /// Slab caches that can be shrunk.
-    Reclaimable,
-    /// Page cache and anonymous pages.
-    Movable,
-    /// A few blocks that serve every type when nothing else is left.
-    Reserve,
-}
-
-impl MigrateType {
-    /// All types; `ALL[t as usize] == t`.
-    pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];
-
-    /// Types that have per-CPU lists: the first three.
-    pub const PER_CPU: usize = 3;
-
-    const fn fallbacks(self) -> [Self; 2] {
-        match self {
-            Self::Unmovable => [Self::Reclaimable, Self::Movable],
-            Self::Reclaimable => [Self::Unmovable, Self::Movable],
-            Self::Movable | Self::Reserve => [Self::Reclaimable, Self::Unmovable],
-        }
-    }
-}
-
-/// The free lists of one zone.
-#[derive(Debug, Default)]
-pub struct Buddy {
-    lists: [[List; MigrateType::ALL.len()]; MAX_ORDERS],
-}
-
 /// A zone's free lists, with what is needed to change them.
 pub(super) struct FreeLists<'a, M: Machine> {
     pub zone: &'a Zone<M>,
     pub frames: &'a FrameTable,
-    pub buddy: &'a mut Buddy,
-}
-
-impl Buddy {
-    /// The blocks of one order and type, head first.
-    #[must_use]
-    pub fn list(&self, order: usize, kind: MigrateType) -> &List {
-        &self.lists[order][kind as usize]
-    }
+    pub area: &'a mut FreeArea,
 }
 
 impl<M: Machine> FreeLists<'_, M> {
@@ -105,7 +52,7 @@ impl<M: Machine> FreeLists<'_, M> {
 
     fn take_smallest(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         let (from, head) =
-            (order..MAX_ORDERS).find_map(|o| self.buddy.lists[o][kind as usize].first().map(|head| (o, head)))?;
+            (order..MAX_ORDERS).find_map(|o| self.area.lists[o][kind as usize].first().map(|head| (o, head)))?;
         self.unlink(head, from, kind);
         self.split(head, from, order, kind);
         Some(head)
@@ -115,7 +62,7 @@ impl<M: Machine> FreeLists<'_, M> {
     fn take_fallback(&mut self, order: usize, kind: MigrateType, remainder: FallbackRemainder) -> Option<FrameNumber> {
         for from in (order..MAX_ORDERS).rev() {
             for donor in kind.fallbacks() {
-                let Some(head) = self.buddy.lists[from][donor as usize].first() else { continue };
+                let Some(head) = self.area.lists[from][donor as usize].first() else { continue };
                 let mut list = donor;
                 if from >= usize::from(PAGEBLOCK_ORDER.0) / 2 || kind == MigrateType::Reclaimable {
                     let moved = self.move_pageblock(head, donor, kind);
@@ -200,7 +147,7 @@ impl<M: Machine> FreeLists<'_, M> {
         debug_assert!(!frame.is(Flags::BUDDY), "{head} freed twice: {frame:?}");
         frame.set_private(order as u32 | (kind as u32) << 8);
         frame.set(Flags::BUDDY);
-        let list = &mut self.buddy.lists[order][kind as usize];
+        let list = &mut self.area.lists[order][kind as usize];
         if at_tail {
             list.push_back(self.frames, head);
         } else {
@@ -210,7 +157,7 @@ impl<M: Machine> FreeLists<'_, M> {
     }
 
     fn unlink(&mut self, head: FrameNumber, order: usize, kind: MigrateType) {
-        self.buddy.lists[order][kind as usize].remove(self.frames, head);
+        self.area.lists[order][kind as usize].remove(self.frames, head);
         self.frames[head].clear(Flags::BUDDY);
         self.zone.nr_free[order].fetch_sub(1, Relaxed);
     }

@@ -7,17 +7,18 @@
 //!
 //! Next: [`crate::mapping`], which gives frames an owner.
 
-pub mod buddy;
+mod buddy;
 pub mod choices;
 pub mod frame;
+pub mod free_area;
 pub mod gfp;
 pub mod per_cpu;
 pub mod watermark;
 pub mod zone;
 
-pub use buddy::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use choices::Choices;
 pub use frame::{Flags, Frame, FrameTable, NO_FRAME, Owner};
+pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
@@ -153,9 +154,9 @@ impl<M: Machine> Memory<M> {
         let head = if order == Order::ZERO {
             self.take_per_cpu(zone, kind, warmth)?
         } else {
-            let mut buddy = zone.free.lock();
+            let mut area = zone.free.lock();
             self.machine.spend(Step::BuddyTake, 1);
-            let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+            let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
             lists.take(order, kind, self.choices.fallback_remainder)?
         };
         let frame = &self.frames[head];
@@ -203,11 +204,11 @@ impl<M: Machine> Memory<M> {
             self.free_per_cpu(zone, head, warmth);
         } else {
             let _span = self.machine.span(Func::FreePages);
-            let mut buddy = zone.free.lock();
+            let mut area = zone.free.lock();
             self.machine.spend(Step::BuddyTake, 1);
             zone.note_freed();
             let kind = zone.block_type(head);
-            FreeLists { zone, frames: &self.frames, buddy: &mut buddy }.free(head, order, kind);
+            FreeLists { zone, frames: &self.frames, area: &mut area }.free(head, order, kind);
         }
     }
 
@@ -247,13 +248,13 @@ impl<M: Machine> Memory<M> {
 
     fn free_initially(&self, zone: &Zone<M>) {
         // Up to two blocks are set aside for whatever cannot be had elsewhere.
-        let reserve = (zone.marks.min.div_ceil(buddy::BLOCK_PAGES)).min(2);
-        for block in 0..reserve.min(zone.managed / buddy::BLOCK_PAGES / 4) {
-            let frame = FrameNumber(zone.start.0 + (block * buddy::BLOCK_PAGES) as u32);
+        let reserve = (zone.marks.min.div_ceil(free_area::BLOCK_PAGES)).min(2);
+        for block in 0..reserve.min(zone.managed / free_area::BLOCK_PAGES / 4) {
+            let frame = FrameNumber(zone.start.0 + (block * free_area::BLOCK_PAGES) as u32);
             zone.set_block_type(frame, MigrateType::Reserve);
         }
-        let mut buddy = zone.free.lock();
-        let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+        let mut area = zone.free.lock();
+        let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
         let mut offset = 0;
         while offset < zone.managed {
             let head = FrameNumber(zone.start.0 + offset as u32);

@@ -3,8 +3,9 @@
 //! Locks: interrupts off on the CPU; the zone's `free` lock inside, for a refill or a flush of one
 //! batch. Description: spec reclaim, 7.
 
-use super::buddy::{FreeLists, MigrateType};
+use super::buddy::FreeLists;
 use super::frame::Flags;
+use super::free_area::MigrateType;
 use super::{Memory, Zone};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
 use std::collections::VecDeque;
@@ -59,8 +60,8 @@ impl<M: Machine> Memory<M> {
         let list = &mut pages.lists[kind as usize];
         if list.is_empty() {
             let _span = self.machine.span(Func::RmqueueBulk);
-            let mut buddy = zone.free.lock();
-            let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+            let mut area = zone.free.lock();
+            let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
             while pages.count < u32::MAX && (list.len() as u32) < self.per_cpu_size(zone).batch {
                 let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
                 self.frames[frame].set(Flags::PER_CPU);
@@ -124,9 +125,9 @@ impl<M: Machine> Memory<M> {
     /// next, and so on as empty lists are met; all from the only one that has any.
     fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
         let _span = self.machine.span(Func::FreePcppagesBulk);
-        let mut buddy = zone.free.lock();
+        let mut area = zone.free.lock();
         zone.note_freed();
-        let mut lists = FreeLists { zone, frames: &self.frames, buddy: &mut buddy };
+        let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
         let mut left = n.min(pages.count);
         let mut kind = 0;
         self.machine.spend(Step::BuddyTake, left);

@@ -4,9 +4,6 @@
 
 use super::Choices;
 use super::choices::MinFree;
-use super::zone::Zone;
-use machine::atomic::Ordering::Relaxed;
-use machine::{Machine, Order};
 
 /// The three marks of a zone, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,37 +25,8 @@ pub struct MarkRights {
     pub harder: bool,
 }
 
-impl<M: Machine> Zone<M> {
-    /// Would the zone still have more than `mark` pages free, and a block of the order, after a
-    /// request of 2^`order` pages which could have used zones up to `classzone`?
-    ///
-    /// Exactly at the mark is too few (`zone_watermark_ok`).
-    pub fn is_above(&self, mark: u64, order: Order, classzone: usize, rights: MarkRights) -> bool {
-        let mut free = self.free_pages() as i64 - (order.pages() as i64 - 1);
-        let mut need = mark as i64;
-        if rights.high {
-            need -= need / 2;
-        }
-        if rights.harder {
-            need -= need / 4;
-        }
-        if free <= need + self.lowmem_reserve[classzone] as i64 {
-            return false;
-        }
-        for o in 0..usize::from(order.0) {
-            // Blocks that are too small do not help; the demand halves with each order.
-            free -= (self.nr_free[o].load(Relaxed) << o) as i64;
-            need >>= 1;
-            if free <= need {
-                return false;
-            }
-        }
-        true
-    }
-}
-
 /// Pages of a pageblock with huge pages, which is what `MinFree::ForHugePages` counts in.
-const PAGEBLOCK: u64 = super::buddy::BLOCK_PAGES;
+const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 
 /// Types of pages that may each spill into another's pageblock (`MIGRATE_PCPTYPES`).
 const PCP_TYPES: u64 = 3;

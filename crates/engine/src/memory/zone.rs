@@ -3,11 +3,11 @@
 //! A zone holds its free lists and its gauges, not its LRU lists: those are the floor above.
 //! Description: spec reclaim, 2, 4.
 
-use super::buddy::{BLOCK_PAGES, Buddy, MAX_ORDERS, MigrateType};
-use super::watermark::Marks;
+use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
+use super::watermark::{MarkRights, Marks};
 use crate::stat::{Gauge, vmstat::Gauges};
 use machine::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, LockClass, Machine};
+use machine::{FrameNumber, LockClass, Machine, Order};
 use serde::{Deserialize, Serialize};
 
 /// What a zone is for; low zones can serve requests that high ones cannot.
@@ -145,7 +145,7 @@ pub struct Zone<M: Machine> {
     /// Free blocks of each order; written under `free`, read racily by watermark checks.
     pub nr_free: [AtomicU64; MAX_ORDERS],
     /// The free lists.
-    pub free: M::Lock<Buddy>,
+    pub free: M::Lock<FreeArea>,
     /// Migrate type of each pageblock; written under `free`.
     block_types: Box<[AtomicU8]>,
     flags: AtomicU32,
@@ -167,7 +167,7 @@ impl<M: Machine> Zone<M> {
             dirty_balance_reserve: 0,
             gauges: Gauges::default(),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
-            free: machine.lock(LockClass::Zone, Buddy::default()),
+            free: machine.lock(LockClass::Zone, FreeArea::default()),
             block_types: (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect(),
             flags: AtomicU32::new(0),
             pages_scanned: AtomicU64::new(0),
@@ -178,6 +178,33 @@ impl<M: Machine> Zone<M> {
     #[inline]
     pub fn free_pages(&self) -> u64 {
         self.gauges.get(Gauge::NrFreePages)
+    }
+
+    /// Would the zone still have more than `mark` pages free, and a block of the order, after a
+    /// request of 2^`order` pages which could have used zones up to `classzone`?
+    ///
+    /// Exactly at the mark is too few (`zone_watermark_ok`).
+    pub fn is_above(&self, mark: u64, order: Order, classzone: usize, rights: MarkRights) -> bool {
+        let mut free = self.free_pages() as i64 - (order.pages() as i64 - 1);
+        let mut need = mark as i64;
+        if rights.high {
+            need -= need / 2;
+        }
+        if rights.harder {
+            need -= need / 4;
+        }
+        if free <= need + self.lowmem_reserve[classzone] as i64 {
+            return false;
+        }
+        for o in 0..usize::from(order.0) {
+            // Blocks that are too small do not help; the demand halves with each order.
+            free -= (self.nr_free[o].load(Relaxed) << o) as i64;
+            need >>= 1;
+            if free <= need {
+                return false;
+            }
+        }
+        true
     }
 
     /// Is the frame one that this zone manages?

@@ -8,7 +8,7 @@ use engine::kernel::{
 };
 
 use super::{End, print};
-use crate::{embedded, experiment::Experiment, job::Machine, library};
+use crate::{embedded, experiment::Experiment, hardware::Machine, library};
 
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]

@@ -33,6 +33,23 @@ pub struct Faults {
     pub major_wait: Nanos,
 }
 
+/// CPU time of all tasks of a system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// In programs.
+    pub user: Nanos,
+    /// In the engine.
+    pub system: Nanos,
+}
+
+impl CpuTimes {
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
+    }
+}
+
 /// A system with memory, files and tasks. Each task has its own; [`System::spawn`] makes it.
 pub trait System: Sized + 'static {
     /// An open file.

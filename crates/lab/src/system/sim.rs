@@ -1,7 +1,6 @@
 //! The ground `sim`: the engine in a simulated machine.
 
-use super::{Faults, System, SystemError};
-use crate::simulation::CpuTimes;
+use super::{CpuTimes, Faults, System, SystemError};
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};

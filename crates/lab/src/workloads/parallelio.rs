@@ -4,6 +4,7 @@
 //! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of
 //! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
 
+use super::before;
 use crate::job::{Failure, Job, Outcome, Progress, Workload};
 use crate::report::mmtests::{self, Sample};
 use crate::report::{Better, Format, Row, duration_rows};
@@ -138,7 +139,7 @@ impl Workload for Parallelio {
         let simulation = Simulation::of_job(job)?;
         let memory = simulation.layout.pages();
         let sizes = Sizes::of_memory(memory);
-        let needed = sizes.region_pages + simulation.before.pages(job.scale);
+        let needed = sizes.region_pages + before::pages(&simulation.before, job.scale);
         if needed > memory + u64::from(simulation.swap_slots()) || sizes.items < 1000 {
             return Err(Failure(format!(
                 "machine `{}` at scale {} is too small for parallelio: {memory} pages of memory, where the server \
@@ -160,7 +161,7 @@ impl Workload for Parallelio {
         let scale = job.scale;
         let seed = job.seed;
         simulation::run(job, simulation, progress, move |system, samples| {
-            before.prepare(system, scale)?;
+            before::prepare(&before, system, scale)?;
             run_rounds(system, &params, sizes, scale.as_f64(), seed, samples)
         })
     }

@@ -1,0 +1,60 @@
+//! The sizes and kinds of free blocks, and the lists that hold them (`struct free_area`).
+//!
+//! Description: spec reclaim, 6.
+
+use super::frame::List;
+use machine::Order;
+
+/// Orders 0 to 10 (`MAX_ORDER`).
+pub const MAX_ORDERS: usize = 11;
+
+/// Order of a pageblock: a huge page.
+pub const PAGEBLOCK_ORDER: Order = Order(9);
+
+/// Pages of a pageblock.
+pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
+
+/// Whether pages can be moved or dropped; a pageblock has one type, so that pages which cannot move
+/// do not spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum MigrateType {
+    /// Kernel memory.
+    Unmovable,
+    /// Slab caches that can be shrunk.
+    Reclaimable,
+    /// Page cache and anonymous pages.
+    Movable,
+    /// A few blocks that serve every type when nothing else is left.
+    Reserve,
+}
+
+impl MigrateType {
+    /// All types; `ALL[t as usize] == t`.
+    pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];
+
+    /// Types that have per-CPU lists: the first three.
+    pub const PER_CPU: usize = 3;
+
+    pub(super) const fn fallbacks(self) -> [Self; 2] {
+        match self {
+            Self::Unmovable => [Self::Reclaimable, Self::Movable],
+            Self::Reclaimable => [Self::Unmovable, Self::Movable],
+            Self::Movable | Self::Reserve => [Self::Reclaimable, Self::Unmovable],
+        }
+    }
+}
+
+/// The free lists of one zone.
+#[derive(Debug, Default)]
+pub struct FreeArea {
+    pub(super) lists: [[List; MigrateType::ALL.len()]; MAX_ORDERS],
+}
+
+impl FreeArea {
+    /// The blocks of one order and type, head first.
+    #[must_use]
+    pub fn list(&self, order: usize, kind: MigrateType) -> &List {
+        &self.lists[order][kind as usize]
+    }
+}
