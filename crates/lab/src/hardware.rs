@@ -5,7 +5,8 @@ use crate::machine_file::MachineFile;
 use engine::memory::Layout;
 use serde::{Deserialize, Serialize};
 use sim::CostModel;
-use sim::disk::{DiskConfig, Sourced};
+use sim::Sourced;
+use sim::disk::DiskConfig;
 
 /// The machine files that jobs run on.
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;

@@ -1,62 +1,61 @@
 //! What each step costs, and where each figure comes from.
 
+use crate::sourced::Origin;
 use machine::Step;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use std::fmt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// CPU time of every [`Step`], in picoseconds, with the origin of each figure.
 ///
 /// In TOML it is a table with one entry for each step, none missing:
-/// `scan_page = { ns = 90, from = "fitted", to = "parallelio: Kswapd pages scanned" }`.
-#[derive(Clone, Debug, PartialEq)]
+/// `scan_page = { ns = 90, from = "fitted", to = "parallelio: Kswapd pages scanned" }`; an origin other
+/// than `fitted` has its text under `source`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "BTreeMap<String, Entry>")]
 pub struct CostModel {
     picos: [u64; Step::ALL.len()],
-    origins: Vec<Origin>,
+    origins: Vec<(Origin, String)>,
 }
 
-/// Where a constant comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Chosen so that a figure comes out; `to` names the figure.
-    Fitted {
-        /// The figure.
-        to: String,
-    },
-    /// Printed somewhere.
-    Published {
-        /// Where.
-        source: String,
-    },
-    /// Given by a maker.
-    DataSheet {
-        /// By which data sheet.
-        source: String,
-    },
-    /// Measured on a real computer.
-    Measured {
-        /// On which, and how.
-        source: String,
-    },
-    /// Worked out from other figures in print.
-    Inferred {
-        /// From which.
-        source: String,
-    },
-    /// Not known: taken for plausible.
-    Assumed {
-        /// Why.
-        source: String,
-    },
+/// One entry, as it stands in the file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    ns: f64,
+    from: Origin,
+    #[serde(alias = "to")]
+    source: String,
+}
+
+impl TryFrom<BTreeMap<String, Entry>> for CostModel {
+    type Error = String;
+
+    fn try_from(mut entries: BTreeMap<String, Entry>) -> Result<Self, String> {
+        let known = |name: &str| Step::ALL.into_iter().any(|step| step.name() == name);
+        if let Some(name) = entries.keys().find(|name| !known(name)) {
+            let near = Step::ALL.into_iter().map(Step::name).min_by_key(|step| strsim::levenshtein(name, step));
+            return Err(format!("unknown step `{name}`: did you mean `{}`?", near.expect("there are steps")));
+        }
+        let mut model = Self { picos: [0; Step::ALL.len()], origins: Vec::new() };
+        for step in Step::ALL {
+            let name = step.name();
+            let Some(entry) = entries.remove(name) else { return Err(format!("step `{name}` has no cost")) };
+            if !(0.0..1e12).contains(&entry.ns) {
+                return Err(format!("step `{name}`: {} ns is not a cost", entry.ns));
+            }
+            model.picos[step as usize] = (entry.ns * 1000.0).round() as u64;
+            model.origins.push((entry.from, entry.source));
+        }
+        Ok(model)
+    }
 }
 
 impl CostModel {
     /// Every step costs the same; for tests.
     #[must_use]
     pub fn uniform(ns: u64) -> Self {
-        Self {
-            picos: [ns * 1000; Step::ALL.len()],
-            origins: vec![Origin::Fitted { to: "a test".into() }; Step::ALL.len()],
-        }
+        let origin = (Origin::Assumed, "a test".to_owned());
+        Self { picos: [ns * 1000; Step::ALL.len()], origins: vec![origin; Step::ALL.len()] }
     }
 
     /// The same model with another cost of one step.
@@ -72,132 +71,16 @@ impl CostModel {
         self.picos[step as usize]
     }
 
-    /// Where the cost of one step comes from.
+    /// Where the cost of one step comes from: how it was found, and the text of its source.
     #[must_use]
-    pub fn origin(&self, step: Step) -> &Origin {
-        &self.origins[step as usize]
+    pub fn origin(&self, step: Step) -> (Origin, &str) {
+        let (origin, source) = &self.origins[step as usize];
+        (*origin, source)
     }
 
     pub(crate) fn table(&self) -> [u64; Step::ALL.len()] {
         self.picos
     }
-}
-
-/// One entry, as it stands in the file.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    ns: Decimal,
-    from: From,
-    to: Option<String>,
-    source: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum From {
-    Fitted,
-    Published,
-    DataSheet,
-    Measured,
-    Inferred,
-    Assumed,
-}
-
-/// Nanoseconds, whole or with decimals.
-#[derive(serde::Deserialize)]
-#[serde(untagged)]
-enum Decimal {
-    Whole(u64),
-    Parts(f64),
-}
-
-impl Entry {
-    fn picos(&self) -> Result<u64, String> {
-        match self.ns {
-            Decimal::Whole(ns) => ns.checked_mul(1000).ok_or_else(|| format!("{ns} ns is too long")),
-            Decimal::Parts(ns) if (0.0..1e12).contains(&ns) => Ok((ns * 1000.0).round() as u64),
-            Decimal::Parts(ns) => Err(format!("{ns} ns is not a cost")),
-        }
-    }
-
-    fn origin(self) -> Result<Origin, String> {
-        match (self.from, self.to, self.source) {
-            (From::Fitted, Some(to), None) => Ok(Origin::Fitted { to }),
-            (From::Fitted, ..) => Err("a fitted cost says what it was fitted to: `to = \"…\"`".into()),
-            (From::Published, None, Some(source)) => Ok(Origin::Published { source }),
-            (From::DataSheet, None, Some(source)) => Ok(Origin::DataSheet { source }),
-            (From::Measured, None, Some(source)) => Ok(Origin::Measured { source }),
-            (From::Inferred, None, Some(source)) => Ok(Origin::Inferred { source }),
-            (From::Assumed, None, Some(source)) => Ok(Origin::Assumed { source }),
-            _ => Err("a cost that was not fitted says where it is from: `source = \"…\"`".into()),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for CostModel {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ModelVisitor)
-    }
-}
-
-struct ModelVisitor;
-
-impl<'de> Visitor<'de> for ModelVisitor {
-    type Value = CostModel;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one cost for each step")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CostModel, A::Error> {
-        let mut entries = [const { None }; Step::ALL.len()];
-        let mut unknown: Vec<String> = Vec::new();
-        while let Some(key) = map.next_key::<String>()? {
-            let Some(step) = Step::ALL.into_iter().find(|step| step.name() == key) else {
-                unknown.push(key);
-                map.next_value::<serde::de::IgnoredAny>()?;
-                continue;
-            };
-            let entry: Entry = map.next_value()?;
-            let picos = entry.picos().map_err(|why| A::Error::custom(format!("step `{key}`: {why}")))?;
-            let origin = entry.origin().map_err(|why| A::Error::custom(format!("step `{key}`: {why}")))?;
-            entries[step as usize] = Some((picos, origin));
-        }
-        if let Some(key) = unknown.first() {
-            let near = nearest(key);
-            return Err(A::Error::custom(format!("unknown step `{key}`: did you mean `{near}`?")));
-        }
-        let mut model = CostModel { picos: [0; Step::ALL.len()], origins: Vec::new() };
-        for (step, entry) in Step::ALL.into_iter().zip(entries) {
-            let Some((picos, origin)) = entry else {
-                return Err(A::Error::custom(format!("step `{}` has no cost", step.name())));
-            };
-            model.picos[step as usize] = picos;
-            model.origins.push(origin);
-        }
-        Ok(model)
-    }
-}
-
-/// The step whose name is the fewest edits away from `key`.
-fn nearest(key: &str) -> &'static str {
-    Step::ALL.into_iter().map(Step::name).min_by_key(|name| edits(key, name)).expect("there are steps")
-}
-
-/// Insertions, deletions and replacements that turn `a` into `b`.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replace = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -217,7 +100,7 @@ mod tests {
     fn costs_may_have_decimals_and_say_where_they_are_from() {
         let model = file(line).unwrap();
         assert_eq!(model.picos(Step::ScanPage), 90_500);
-        assert_eq!(model.origin(Step::ScanPage), &Origin::Fitted { to: "a row".into() });
+        assert_eq!(model.origin(Step::ScanPage), (Origin::Fitted, "a row"));
     }
 
     #[test]

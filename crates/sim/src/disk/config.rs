@@ -6,7 +6,7 @@
 //!
 //! Next: `queue`, which applies [`QueueConfig`].
 
-use super::sourced::{Origin, Sourced};
+use crate::sourced::{Origin, Sourced};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

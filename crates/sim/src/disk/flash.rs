@@ -83,7 +83,7 @@ impl Flash {
 mod tests {
     use super::*;
     use crate::disk::config::{DiskConfig, EraseConfig, samples};
-    use crate::disk::sourced::{Origin, Sourced};
+    use crate::sourced::{Origin, Sourced};
 
     fn config() -> FlashConfig {
         let DiskConfig::Flash(config) = samples::flash() else { unreachable!("it is flash") };

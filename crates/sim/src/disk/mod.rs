@@ -46,14 +46,14 @@ mod fault;
 mod flash;
 mod queue;
 mod rotational;
-pub mod sourced;
+
 pub mod statistics;
 #[cfg(test)]
 mod tests;
 
 pub use config::DiskConfig;
 pub use fault::Fault;
-pub use sourced::{Origin, Sourced};
+
 pub use statistics::{DiskStatistics, Interval};
 
 use elevator::{Decision, Elevator};

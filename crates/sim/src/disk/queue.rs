@@ -323,7 +323,7 @@ fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::sourced::{Origin, Sourced};
+    use crate::sourced::{Origin, Sourced};
     use machine::{DeviceId, FrameNumber};
 
     fn queue(nr_requests: u64, max_request_pages: u64) -> Queue {

@@ -152,7 +152,7 @@ pub(super) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::disk::config::{DiskConfig, samples};
-    use crate::disk::sourced::{Origin, Sourced};
+    use crate::sourced::{Origin, Sourced};
 
     const REVOLUTION_NS: u64 = 8_333_333;
     const TRANSFER_4K_NS: u64 = 36_247; // 4096 bytes at 113 MB/s

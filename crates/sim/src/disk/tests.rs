@@ -3,6 +3,7 @@
 use super::config::samples::{flash, rotational, with_queue};
 use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, SyncArrival};
 use super::*;
+use crate::sourced::{Origin, Sourced};
 use machine::{DeviceId, FrameNumber, NANOS_PER_SECOND};
 
 fn request(operation: Operation, block: u64, blocks: u64, is_sync: bool) -> Request {
