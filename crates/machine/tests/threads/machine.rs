@@ -1,6 +1,6 @@
-//! The suite on a small machine of real threads and standard locks: the trait does not assume a simulator.
+//! A small machine of real threads, standard locks and one device in memory, for tests.
+#![allow(dead_code)]
 
-use machine::conformance::{Act, BLOCKS, FRAMES, Ground, Stage};
 use machine::{DeviceId, FrameNumber, Func, IoError, LockClass, Machine, Nanos, Operation, PAGE_BYTES};
 use machine::{Request, Step, Ticket};
 use std::cell::RefCell;
@@ -10,9 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-machine::conformance_tests!(Threads);
-
-const SHARDS: usize = 4;
+pub const SHARDS: usize = 4;
 /// Places of each direction in the device's queue, and when that is congested.
 const QUEUE: usize = 16;
 const CONGESTED: usize = 14;
@@ -20,19 +18,19 @@ const UNCONGESTED: usize = 12;
 /// How often a sleeper looks whether it was killed.
 const LOOK: Duration = Duration::from_millis(1);
 
-struct Threads;
-
 thread_local! {
     /// The task that this thread runs: its shard and its kill flag.
     static TASK: RefCell<(usize, Arc<AtomicBool>)> = RefCell::default();
 }
 
+/// The machine; clones are the same one.
 #[derive(Clone)]
-struct ThreadMachine(Arc<Shared>);
+pub struct ThreadMachine(Arc<Shared>);
 
-type Receive = Box<dyn Fn(&ThreadMachine, Request, Result<(), IoError>) + Send + Sync>;
+/// What becomes of finished requests.
+pub type Receive = Box<dyn Fn(&ThreadMachine, Request, Result<(), IoError>) + Send + Sync>;
 
-struct Shared {
+pub struct Shared {
     began: Instant,
     frames: Vec<Mutex<[u8; PAGE_BYTES]>>,
     kill_flags: Vec<Arc<AtomicBool>>,
@@ -53,12 +51,12 @@ struct Device {
 }
 
 #[derive(Default)]
-struct Queue {
+pub struct Queue {
     wakes: Mutex<u64>,
     woken: Condvar,
 }
 
-struct StdLock<T>(Mutex<T>);
+pub struct StdLock<T>(Mutex<T>);
 
 impl<T: 'static> machine::Lock<T> for StdLock<T> {
     type Guard<'a> = MutexGuard<'a, T>;
@@ -72,7 +70,7 @@ impl<T: 'static> machine::Lock<T> for StdLock<T> {
     }
 }
 
-struct Shards<T>(Vec<Mutex<T>>);
+pub struct Shards<T>(Vec<Mutex<T>>);
 
 impl<T: 'static> machine::PerCpu<T> for Shards<T> {
     type Guard<'a> = MutexGuard<'a, T>;
@@ -194,10 +192,11 @@ impl Machine for ThreadMachine {
 }
 
 impl ThreadMachine {
-    fn new(tasks: usize) -> Self {
+    /// A machine of `frames` frames for `tasks` tasks.
+    pub fn new(tasks: usize, frames: u32) -> Self {
         Self(Arc::new(Shared {
             began: Instant::now(),
-            frames: (0..FRAMES).map(|_| Mutex::new([0; PAGE_BYTES])).collect(),
+            frames: (0..frames).map(|_| Mutex::new([0; PAGE_BYTES])).collect(),
             kill_flags: (0..tasks).map(|_| Arc::default()).collect(),
             device: Mutex::default(),
             device_changed: Condvar::new(),
@@ -207,7 +206,7 @@ impl ThreadMachine {
     }
 
     /// The device's thread: one request after another, until the machine is over.
-    fn serve(&self) {
+    pub fn serve(&self) {
         loop {
             let mut device = self.0.device.lock().unwrap();
             let (request, contents) = loop {
@@ -221,7 +220,6 @@ impl ThreadMachine {
             thread::sleep(Duration::from_micros(100));
             let mut device = self.0.device.lock().unwrap();
             for ((block, &frame), bytes) in (request.block..).zip(&request.frames).zip(contents) {
-                assert!(block < BLOCKS);
                 if request.operation == Operation::Write {
                     device.blocks.insert(block, bytes);
                 } else {
@@ -242,46 +240,24 @@ impl ThreadMachine {
         }
     }
 
-    fn end(&self) {
+    /// Ends the device's thread.
+    pub fn end(&self) {
         self.0.device.lock().unwrap().is_over = true;
         self.0.device_changed.notify_all();
     }
-}
 
-impl Ground for Threads {
-    type Machine = ThreadMachine;
-
-    fn run(acts: &[Act<Self>], check: Act<Self>) {
-        let machine = ThreadMachine::new(acts.len());
-        let stage = Arc::new(Stage::new(&machine));
-        let receiving = Arc::clone(&stage);
-        let receive: Receive = Box::new(move |machine, request, result| receiving.receive(machine, request, result));
-        assert!(machine.0.receive.set(receive).is_ok());
-        thread::scope(|scope| {
-            let device = machine.clone();
-            scope.spawn(move || device.serve());
-            let tasks: Vec<_> = acts
-                .iter()
-                .enumerate()
-                .map(|(number, act)| {
-                    let (machine, stage) = (machine.clone(), Arc::clone(&stage));
-                    scope.spawn(move || {
-                        let flag = Arc::clone(&machine.0.kill_flags[number]);
-                        TASK.set((number % SHARDS, flag));
-                        act(&machine, &stage);
-                    })
-                })
-                .collect();
-            let results: Vec<_> = tasks.into_iter().map(|task| task.join()).collect();
-            machine.end();
-            for result in results {
-                result.expect("a task failed");
-            }
-        });
-        check(&machine, &stage);
+    /// Says who receives finished requests; once, before any is submitted.
+    pub fn receive_with(&self, receive: Receive) {
+        assert!(self.0.receive.set(receive).is_ok(), "requests have a receiver already");
     }
 
-    fn kill(machine: &ThreadMachine, task: usize) {
-        machine.0.kill_flags[task].store(true, Ordering::SeqCst);
+    /// The calling thread is task number `number` from now on.
+    pub fn enter_task(&self, number: usize) {
+        TASK.set((number % SHARDS, Arc::clone(&self.0.kill_flags[number])));
+    }
+
+    /// Tells a task to end.
+    pub fn kill(&self, number: usize) {
+        self.0.kill_flags[number].store(true, Ordering::SeqCst);
     }
 }

@@ -1,0 +1,137 @@
+//! The engine on real threads: tasks that use twice the memory there is, every byte verified.
+//!
+//! The story: four tasks share 8 MiB. Three write and read anonymous pages at random, one a file; kswapd
+//! and the flusher run beside them. Nothing may be lost, and at the end every frame is in one place.
+
+#[path = "../../machine/tests/threads/machine.rs"]
+mod thread_machine;
+
+use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::{Engine, Layout, ReadState, Task, kernel};
+use machine::{Completions, DeviceId, PAGE_BYTES};
+use std::sync::Arc;
+use std::thread;
+use thread_machine::ThreadMachine;
+
+type Shared = Arc<Engine<ThreadMachine>>;
+
+const WORKERS: usize = 4;
+const MEMORY_PAGES: u64 = 2048;
+const REGION_PAGES: u32 = 1024;
+const ROUNDS: u32 = 6000;
+
+fn assert_sync<T: Send + Sync>(_: &T) {}
+
+/// A generator that is good enough to choose pages.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(end)) as u32
+    }
+}
+
+fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
+    let seed = (worker as u32) << 28 ^ page << 12 ^ version;
+    if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
+}
+
+fn use_region(engine: &Shared, worker: usize) {
+    let mut task = Task::user();
+    let region = engine.create_region(REGION_PAGES, false);
+    let mut versions = vec![0; REGION_PAGES as usize];
+    let mut chance = Chance(worker as u64 + 1);
+    let mut found = vec![0; PAGE_BYTES];
+    for round in 1..=ROUNDS {
+        let page = chance.below(REGION_PAGES);
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        let version = &mut versions[page as usize];
+        if chance.below(2) == 0 {
+            *version = round;
+            engine.write_region(&mut task, &region, offset, &contents(worker, page, round)).expect("swap has room");
+        } else {
+            engine.read_region(&mut task, &region, offset, &mut found).expect("swap can be read");
+            assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
+        }
+    }
+    engine.drop_region(&region);
+}
+
+fn use_file(engine: &Shared, worker: usize) {
+    let mut task = Task::user();
+    let file = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
+    let mut versions = vec![0; REGION_PAGES as usize];
+    let mut chance = Chance(worker as u64 + 1);
+    let mut state = ReadState::default();
+    let mut found = vec![0; PAGE_BYTES];
+    for round in 1..=ROUNDS {
+        let page = chance.below(REGION_PAGES);
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        if chance.below(2) == 0 {
+            versions[page as usize] = round;
+            engine.write(&mut task, &file, offset, &contents(worker, page, round)).expect("memory for a page");
+        } else {
+            let n = engine.read(&mut task, &file, &mut state, offset, &mut found).expect("the device works");
+            let expected = contents(worker, page, versions[page as usize]);
+            assert!(found[..n] == expected[..n], "file page {page}, version {}", versions[page as usize]);
+        }
+        if round % 1000 == 0 {
+            engine.fsync(&mut task, &file).expect("the device works");
+        }
+    }
+    engine.unlink(&file);
+}
+
+#[test]
+fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
+    let mut choices = kernel::Choices::default();
+    choices.memory.min_free = engine::memory::choices::MinFree::Formula;
+    let kernel_tasks = 2;
+    let machine = ThreadMachine::new(WORKERS + kernel_tasks, MEMORY_PAGES as u32);
+    let devices = [DeviceLayout { file_blocks: 1..100_000 }];
+    let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
+    let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
+    let engine: Shared = Arc::new(engine.expect("8 MiB are enough"));
+    assert_sync(&engine);
+    let receiver = Arc::downgrade(&engine);
+    machine.receive_with(Box::new(move |_, request, result| {
+        receiver.upgrade().expect("the engine outlives its requests").complete(request, result);
+    }));
+    thread::scope(|scope| {
+        let device = machine.clone();
+        scope.spawn(move || device.serve());
+        let kernel: Vec<_> = engine
+            .kernel_tasks()
+            .into_iter()
+            .enumerate()
+            .map(|(n, task)| {
+                let engine = engine.clone();
+                scope.spawn(move || {
+                    engine.machine.enter_task(WORKERS + n);
+                    engine.run(task);
+                })
+            })
+            .collect();
+        assert_eq!(kernel.len(), kernel_tasks);
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let engine = engine.clone();
+                scope.spawn(move || {
+                    engine.machine.enter_task(worker);
+                    if worker == 0 { use_file(&engine, worker) } else { use_region(&engine, worker) }
+                })
+            })
+            .collect();
+        let results: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        (0..kernel_tasks).for_each(|n| machine.kill(WORKERS + n));
+        let ended: Vec<_> = kernel.into_iter().map(|task| task.join()).collect();
+        machine.end();
+        for result in results.into_iter().chain(ended) {
+            result.expect("a task failed");
+        }
+    });
+    let vmstat = engine.vmstat();
+    assert!(vmstat["pswpin"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0, "memory was never short: {vmstat:?}");
+    engine.check().unwrap_or_else(|broken| panic!("{broken}"));
+}
