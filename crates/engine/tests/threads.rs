@@ -9,16 +9,22 @@ mod thread_machine;
 use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::{Engine, Layout, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use thread_machine::ThreadMachine;
 
-type Shared = Arc<Engine<ThreadMachine>>;
+struct World {
+    engine: Engine<ThreadMachine>,
+    /// No task lets go of its memory before all have done their work.
+    together: Barrier,
+}
+
+type Shared = Arc<World>;
 
 const WORKERS: usize = 4;
 const MEMORY_PAGES: u64 = 2048;
 const REGION_PAGES: u32 = 1024;
-const ROUNDS: u32 = 6000;
+const ROUNDS: u32 = 8000;
 
 fn assert_sync<T: Send + Sync>(_: &T) {}
 
@@ -37,7 +43,8 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
     if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
 }
 
-fn use_region(engine: &Shared, worker: usize) {
+fn use_region(world: &Shared, worker: usize) {
+    let engine = &world.engine;
     let mut task = Task::user();
     let region = engine.create_region(REGION_PAGES, false);
     let mut versions = vec![0; REGION_PAGES as usize];
@@ -55,10 +62,12 @@ fn use_region(engine: &Shared, worker: usize) {
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
     }
+    world.together.wait();
     engine.drop_region(&region);
 }
 
-fn use_file(engine: &Shared, worker: usize) {
+fn use_file(world: &Shared, worker: usize) {
+    let engine = &world.engine;
     let mut task = Task::user();
     let file = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
     let mut versions = vec![0; REGION_PAGES as usize];
@@ -80,6 +89,7 @@ fn use_file(engine: &Shared, worker: usize) {
             engine.fsync(&mut task, &file).expect("the device works");
         }
     }
+    world.together.wait();
     engine.unlink(&file);
 }
 
@@ -92,34 +102,36 @@ fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
     let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
-    let engine: Shared = Arc::new(engine.expect("8 MiB are enough"));
-    assert_sync(&engine);
-    let receiver = Arc::downgrade(&engine);
+    let engine = engine.expect("8 MiB are enough");
+    let world: Shared = Arc::new(World { engine, together: Barrier::new(WORKERS) });
+    assert_sync(&world);
+    let receiver = Arc::downgrade(&world);
     machine.receive_with(Box::new(move |_, request, result| {
-        receiver.upgrade().expect("the engine outlives its requests").complete(request, result);
+        receiver.upgrade().expect("the engine outlives its requests").engine.complete(request, result);
     }));
     thread::scope(|scope| {
         let device = machine.clone();
         scope.spawn(move || device.serve());
-        let kernel: Vec<_> = engine
+        let kernel: Vec<_> = world
+            .engine
             .kernel_tasks()
             .into_iter()
             .enumerate()
             .map(|(n, task)| {
-                let engine = engine.clone();
+                let world = world.clone();
                 scope.spawn(move || {
-                    engine.machine.enter_task(WORKERS + n);
-                    engine.run(task);
+                    world.engine.machine.enter_task(WORKERS + n);
+                    world.engine.run(task);
                 })
             })
             .collect();
         assert_eq!(kernel.len(), kernel_tasks);
         let workers: Vec<_> = (0..WORKERS)
             .map(|worker| {
-                let engine = engine.clone();
+                let world = world.clone();
                 scope.spawn(move || {
-                    engine.machine.enter_task(worker);
-                    if worker == 0 { use_file(&engine, worker) } else { use_region(&engine, worker) }
+                    world.engine.machine.enter_task(worker);
+                    if worker == 0 { use_file(&world, worker) } else { use_region(&world, worker) }
                 })
             })
             .collect();
@@ -131,7 +143,7 @@ fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
             result.expect("a task failed");
         }
     });
-    let vmstat = engine.vmstat();
+    let vmstat = world.engine.vmstat();
     assert!(vmstat["pswpin"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0, "memory was never short: {vmstat:?}");
-    engine.check().unwrap_or_else(|broken| panic!("{broken}"));
+    world.engine.check().unwrap_or_else(|broken| panic!("{broken}"));
 }
