@@ -7,11 +7,10 @@
 use crate::Engine;
 use crate::memory::Flags;
 use crate::reclaim::shrink_pages::Owners;
-use machine::{Completions, FrameNumber, Func, IoError, Machine, Operation, Request, Step};
+use machine::{Completions, FrameNumber, IoError, Machine, Operation, Request, Step};
 
 impl<M: Machine> Completions for Engine<M> {
     fn complete(&self, request: Request, result: Result<(), IoError>) {
-        let _span = self.machine.span(Func::IoInterrupt);
         self.machine.spend(Step::EndPage, request.frames.len() as u32);
         let mut owners = Owners::default();
         for &frame in &request.frames {

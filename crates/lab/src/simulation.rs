@@ -89,8 +89,17 @@ impl Simulation {
     }
 }
 
-/// Runs `body` as the main task of a job's machine, sampling the first disk meanwhile; its rows become
-/// the outcome.
+/// What the main task of a run found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Its figures.
+    pub rows: Vec<Row>,
+    /// Folded stacks, `part;task;func ns`, by the parts that the workload divides its run into.
+    pub profile: Vec<String>,
+}
+
+/// Runs `body` as the main task of a job's machine, sampling the first disk meanwhile; what it finds
+/// becomes the outcome.
 ///
 /// # Errors
 /// When the machine cannot be built, the body fails, a simulated task hangs or panics, or an invariant
@@ -99,14 +108,14 @@ pub fn run(
     job: &Job,
     simulation: Simulation,
     progress: &Progress,
-    body: impl FnOnce(&SimSystem, &Mutex<Vec<Sample>>) -> Result<Vec<Row>, SystemError> + 'static,
+    body: impl FnOnce(&SimSystem, &Mutex<Vec<Sample>>) -> Result<Found, SystemError> + 'static,
 ) -> Result<Outcome, Failure> {
     let sim = Sim::new(simulation.sim_config(job.seed));
     let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config())
         .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
     let samples: Arc<Mutex<Vec<Sample>>> = Arc::default();
     watch(&sim, progress, samples.clone());
-    let found: Arc<Mutex<Result<Vec<Row>, SystemError>>> = Arc::new(Mutex::new(Ok(Vec::new())));
+    let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
     let result = found.clone();
     let ended = Arc::new(Mutex::new(Nanos(0)));
     let end = ended.clone();
@@ -114,20 +123,20 @@ pub fn run(
     let counted = Arc::new(AtomicU64::new(0));
     let events = counted.clone();
     sim.run("main", move || {
-        let rows = body(&system, &samples);
+        let outcome = body(&system, &samples);
         events.store(page_events(&crate::system::System::vmstat(&system)), Ordering::Relaxed);
         *end.lock().expect("nothing panicked") = machine::Machine::now(&clock);
-        *result.lock().expect("nothing panicked") = rows;
+        *result.lock().expect("nothing panicked") = outcome;
     })
     .map_err(|failure| Failure(failure.to_string()))?;
-    let rows = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
-    for row in &rows {
+    let found = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
+    for row in &found.rows {
         sim.mix(row.value.to_bits());
     }
     let virtual_time_ns = ended.lock().expect("the main task has ended").0;
-    let profile = job.profile.then(|| sim.profile());
+    let profile = job.profile.then_some(found.profile);
     let page_events = counted.load(Ordering::Relaxed);
-    Ok(Outcome { rows, fingerprint: sim.fingerprint(), virtual_time_ns, page_events, profile })
+    Ok(Outcome { rows: found.rows, fingerprint: sim.fingerprint(), virtual_time_ns, page_events, profile })
 }
 
 /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists.

@@ -47,7 +47,6 @@ impl Bio {
         if self.frames.is_empty() {
             return;
         }
-        let _span = mapping.machine.span(Func::SubmitBio);
         let frames = std::mem::take(&mut self.frames);
         let kib = (frames.len() * PAGE_BYTES / 1024) as u64;
         let event = if self.operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout };

@@ -69,13 +69,21 @@ impl SimSystem {
         &self.shared.engine
     }
 
+    /// CPU time so far by call path, `task;func;func`.
+    #[must_use]
+    pub fn profile(&self) -> BTreeMap<String, Nanos> {
+        let split = |line: String| {
+            let (path, ns) = line.rsplit_once(' ').expect("a folded stack ends with its time");
+            (path.to_owned(), Nanos(ns.parse().expect("the time is a number")))
+        };
+        self.shared.sim.profile().into_iter().map(split).collect()
+    }
+
     /// CPU time of all tasks so far.
     #[must_use]
     pub fn cpu_times(&self) -> CpuTimes {
         let mut times = CpuTimes::default();
-        for line in self.shared.sim.profile() {
-            let Some((path, ns)) = line.rsplit_once(' ') else { continue };
-            let time = Nanos(ns.parse().unwrap_or(0));
+        for (path, time) in self.profile() {
             if path.ends_with(Func::User.name()) { times.user += time } else { times.system += time }
         }
         times

@@ -8,7 +8,7 @@ use super::before;
 use crate::job::{Failure, Job, Outcome, Progress, Workload};
 use crate::report::mmtests::{self, Sample};
 use crate::report::{Better, Format, Row, duration_rows};
-use crate::simulation::{self, Simulation};
+use crate::simulation::{self, Found, Simulation};
 use crate::system::sim::{SimSystem, page_bytes};
 use crate::system::{Faults, System, SystemError};
 use engine::reclaim::PriorityZero;
@@ -16,6 +16,7 @@ use engine::stat::Vmstat;
 use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use sim::Rng;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -178,16 +179,20 @@ fn run_rounds(
     scale: f64,
     seed: u64,
     samples: &Mutex<Vec<Sample>>,
-) -> Result<Vec<Row>, SystemError> {
+) -> Result<Found, SystemError> {
     samples.lock().expect("no task of this simulation panicked").clear();
     let started = system.now();
     let cpu_started = system.cpu_times();
     let counters = system.vmstat();
+    let mut profile = Vec::new();
+    let mut seen = system.profile();
     // The warm-up is a round without a write whose figures are dropped.
     run_round(system, params, sizes, scale, seed, 0, 0)?;
+    add_profile(&mut profile, "warm-up", &mut seen, system.profile());
     let mut rounds = Vec::new();
     for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
         rounds.push((bytes, run_round(system, params, sizes, scale, seed, n as u64 + 1, bytes)?));
+        add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
     }
     let elapsed = system.now().since(started);
     let cpu = system.cpu_times().since(cpu_started);
@@ -197,7 +202,23 @@ fn run_rounds(
     rows.extend(mmtests::vmstat_rows(&simulation::difference(&counters, &system.vmstat()), elapsed.as_secs_f64()));
     rows.extend(mmtests::iostat_rows("sda", &samples.lock().expect("no task of this simulation panicked")));
     rows.extend(diagnosis);
-    Ok(rows)
+    Ok(Found { rows, profile })
+}
+
+/// Adds the time spent since `seen` under `part`.
+fn add_profile(
+    profile: &mut Vec<String>,
+    part: &str,
+    seen: &mut BTreeMap<String, Nanos>,
+    now: BTreeMap<String, Nanos>,
+) {
+    for (path, time) in &now {
+        let spent = time.since(seen.get(path).copied().unwrap_or_default());
+        if spent > Nanos(0) {
+            profile.push(format!("{part};{path} {}", spent.0));
+        }
+    }
+    *seen = now;
 }
 
 fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
