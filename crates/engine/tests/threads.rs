@@ -3,6 +3,8 @@
 //! The story: four tasks share 8 MiB. Three write and read anonymous pages at random, one a file; kswapd
 //! and the flusher run beside them. Nothing may be lost, and at the end every frame is in one place.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 #[path = "../../machine/tests/threads/machine.rs"]
 mod thread_machine;
 

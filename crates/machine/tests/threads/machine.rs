@@ -1,5 +1,5 @@
 //! A small machine of real threads, standard locks and one device in memory, for tests.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::disallowed_types, clippy::disallowed_methods)]
 
 use machine::{DeviceId, FrameNumber, Func, IoError, LockClass, Machine, Nanos, Operation, PAGE_BYTES};
 use machine::{Request, Step, Ticket};
