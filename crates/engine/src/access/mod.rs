@@ -1,6 +1,6 @@
 //! Access: what a task does with memory and files.
 //!
-//! *Flow*: a file is read through [`read`] and [`readahead`], written through [`write`] and held back by
+//! *Flow*: a file is read through [`read`] and [`readahead`], written through [mod@write] and held back by
 //! [`dirty_throttle`]; a region is touched, and faults come through [`fault`]. *Called by* the ground's
 //! tasks. *Locks*: page locks, one at a time; `page_table` inside. *Description*: spec reclaim, 9, 15, 20,
 //! 21.2; parallelio-notes, 5 (swap-in).
