@@ -188,9 +188,9 @@ impl Default for DeadlineConfig {
 pub struct CfqConfig {
     /// Reads and synchronous writes are preferred for as long. Default 100 ms.
     pub slice_sync_ms: Sourced<u64>,
-    /// Then background writes are served for at most as long. Default 80 ms.
+    /// Then background writes are served for at most as long. Default 40 ms.
     pub slice_async_ms: Sourced<u64>,
-    /// … and at most as many of them. Default 16.
+    /// … and at most as many of them. Default 16, which is what `slice_async_rq` 2 comes to at the default priority.
     pub slice_async_requests: Sourced<u64>,
     /// After a synchronous request the disk waits as long for the next one before it turns to the
     /// background within a synchronous slice; 0 never waits. Default 8 ms.
@@ -205,11 +205,10 @@ pub struct CfqConfig {
 
 impl Default for CfqConfig {
     fn default() -> Self {
-        let toy = |value| Sourced::new(value, Origin::Fitted, "parallelio: io duration, kswapd efficiency");
         Self {
             slice_sync_ms: linux(100, "cfq: slice_sync"),
-            slice_async_ms: toy(80),
-            slice_async_requests: toy(16),
+            slice_async_ms: linux(40, "cfq: slice_async"),
+            slice_async_requests: linux(16, "cfq: slice_async_rq 2, for the default of 8 priorities"),
             slice_idle_ms: linux(8, "cfq: slice_idle"),
             fifo_expire_sync_ms: linux(125, "cfq: fifo_expire_sync"),
             fifo_expire_async_ms: linux(250, "cfq: fifo_expire_async"),
