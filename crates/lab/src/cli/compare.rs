@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use super::{End, output::Output, parse_seed};
+use super::{End, output::Output, parse_seed, rows};
 use crate::{
     plan::{JobFailure, Plan, Request},
     progress::Bars,
@@ -56,6 +56,9 @@ struct Options {
     /// Show figures in print under the rows that have them
     #[arg(long)]
     published: bool,
+    /// Show only rows with one of these in their names, in any case; `.` is any character
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    rows: Vec<String>,
     /// The rule of the percentages in brackets
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
@@ -101,7 +104,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let plan = Plan::new(&request, workloads::find)?;
     let threads = options.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
-    let results = {
+    let mut results = {
         let bars = Bars::new(plan.titles());
         plan.run(threads, &bars).map_err(|failures| failed(&failures))?
     };
@@ -109,6 +112,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
         profile.write(text)?;
     }
+    rows::keep(&mut results.table, &options.rows).map_err(End::Usage)?;
     let show = Show { published: options.published, percent: options.percent };
     let write = |out: &mut dyn io::Write| report::write(&results.table, options.format, show, out);
     match output {

@@ -8,6 +8,7 @@ mod compare;
 mod explain;
 mod list;
 mod output;
+mod rows;
 mod swarm;
 
 use std::{

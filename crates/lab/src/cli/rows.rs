@@ -1,0 +1,59 @@
+//! Which rows of a report are shown.
+
+use crate::report::Table;
+
+/// Leaves the rows whose name contains one of `words`, in any case; a `.` stands for any character.
+/// What a table says beside its rows stays: the fingerprint covers the whole run.
+///
+/// # Errors
+/// When a word leaves nothing: the message lists the names.
+pub fn keep(table: &mut Table, words: &[String]) -> Result<(), String> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    if let Some(word) = words.iter().find(|word| !table.rows.iter().any(|row| contains(&row.name, word))) {
+        let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+        return Err(format!("no row has `{word}` in its name; the rows are: {}", names.join(", ")));
+    }
+    table.rows.retain(|row| words.iter().any(|word| contains(&row.name, word)));
+    Ok(())
+}
+
+/// Is `word` somewhere in `name`?
+fn contains(name: &str, word: &str) -> bool {
+    let of = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
+    let (name, word) = (of(name), of(word));
+    let fits = |window: &[char]| window.iter().zip(&word).all(|(c, wanted)| *wanted == '.' || c == wanted);
+    word.is_empty() || name.windows(word.len()).any(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{head, ops};
+
+    fn table() -> Table {
+        let rows = ["Ops memcachetest-0M", "Kswapd pages scanned", "Direct pages scanned"];
+        Table::of_runs(head(&["a"], 1), &[vec![rows.map(|name| ops(name, 1.0)).to_vec()]], None)
+    }
+
+    fn names(words: &[&str]) -> Result<Vec<String>, String> {
+        let mut table = table();
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        keep(&mut table, &words)?;
+        Ok(table.rows.into_iter().map(|row| row.name).collect())
+    }
+
+    #[test]
+    fn rows_are_found_by_parts_of_their_names_in_their_own_order() {
+        assert_eq!(names(&["kswapd.pages", "MEMCACHE"]).unwrap(), ["Ops memcachetest-0M", "Kswapd pages scanned"]);
+        assert_eq!(names(&["scanned"]).unwrap(), ["Kswapd pages scanned", "Direct pages scanned"]);
+        assert_eq!(names(&[]).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_word_that_fits_no_row_is_told_with_the_names() {
+        let message = names(&["scanned", "swaptotal"]).unwrap_err();
+        assert!(message.starts_with("no row has `swaptotal` in its name; the rows are: Ops memcachetest-0M, "));
+    }
+}
