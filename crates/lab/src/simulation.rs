@@ -119,6 +119,7 @@ pub fn run(
     let result = found.clone();
     let ended = Arc::new(Mutex::new(Nanos(0)));
     let end = ended.clone();
+    let engine = system.shared_engine();
     let clock = sim.clone();
     let counted = Arc::new(AtomicU64::new(0));
     let events = counted.clone();
@@ -129,6 +130,7 @@ pub fn run(
         *result.lock().expect("nothing panicked") = outcome;
     })
     .map_err(|failure| Failure(failure.to_string()))?;
+    engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
     let found = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
     for row in &found.rows {
         sim.mix(row.value.to_bits());

@@ -59,6 +59,7 @@ impl<M: Machine> Allocate<M> {
     ///
     /// # Errors
     /// When nothing is free and nothing can be made free, within what `gfp` allows.
+    #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);
         match self.allocate_fast(gfp, order) {

@@ -39,6 +39,7 @@ impl<M: Machine> Compact<M> {
 
     /// Could compaction of the zone help a request of the order?
     #[must_use]
+    #[doc(alias = "compaction_suitable")]
     pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {
         let _span = self.machine.span(Func::CompactionSuitable);
         self.machine.spend(Step::WatermarkCheck, 2);

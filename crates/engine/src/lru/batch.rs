@@ -40,6 +40,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Puts a page that is on no list on one: the active list of its family, or the inactive one.
+    #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, active: bool) {
         let descriptor = &self.frames[frame];
         descriptor.get();
@@ -76,6 +77,7 @@ impl<M: Machine> Lru<M> {
 
     /// Notes one use of a page: inactive and unreferenced, then referenced, then active, then active
     /// and referenced.
+    #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -104,6 +106,7 @@ impl<M: Machine> Lru<M> {
 
     /// Moves a page whose writeback just ended to the tail of its inactive list, so that it is the
     /// next to be looked at. Called in interrupt context.
+    #[doc(alias = "rotate_reclaimable_page")]
     pub fn rotate(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -130,6 +133,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Applies what waits in the local CPU's batches (`lru_add_drain`).
+    #[doc(alias = "lru_add_drain")]
     pub fn drain_local(&self) {
         let _span = self.machine.span(Func::LruAddDrain);
         let taken = std::mem::take(&mut *self.batches.local());

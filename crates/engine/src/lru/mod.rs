@@ -79,6 +79,7 @@ impl<M: Machine> Lru<M> {
 
     /// Takes up to `pages` pages off the tail of a list. Returns them, each with one more reference
     /// and no longer on any list, and how many were looked at.
+    #[doc(alias = "isolate_lru_pages")]
     pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> (Isolated, u64) {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Isolated::new();
@@ -156,6 +157,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Drops one reference of each of many pages, taking the LRU lock once for each run in a zone.
+    #[doc(alias = "release_pages")]
     pub fn put_pages(&self, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::ReleasePages);
         let mut unreferenced = pages.iter().copied().filter(|frame| self.frames[*frame].put()).peekable();

@@ -278,6 +278,7 @@ impl<M: Machine> Mapping<M> {
 
     /// The page of a file, with a reference for the caller.
     #[inline]
+    #[doc(alias = "find_get_page")]
     pub fn find_page(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
         self.machine.spend(Step::IndexLookup, 1);
         loop {

@@ -184,6 +184,7 @@ impl<M: Machine> Zone<M> {
     /// request of 2^`order` pages which could have used zones up to `classzone`?
     ///
     /// Exactly at the mark is too few (`zone_watermark_ok`).
+    #[doc(alias = "zone_watermark_ok")]
     pub fn is_above(&self, mark: u64, order: Order, classzone: usize, rights: MarkRights) -> bool {
         let mut free = self.free_pages() as i64 - (order.pages() as i64 - 1);
         let mut need = mark as i64;

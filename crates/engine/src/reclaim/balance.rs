@@ -21,6 +21,7 @@ struct ZonePass {
 
 impl<M: Machine> Reclaim<M> {
     /// Brings a node's zones to their high marks; returns what was achieved.
+    #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let _span = self.machine.span(Func::BalancePgdat);
         self.machine.spend(Step::WorkItem, 1);
@@ -32,6 +33,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Is the node balanced for a request: every zone that it can use, or for an order above 0 zones
     /// that make up a quarter of them?
+    #[doc(alias = "pgdat_balanced")]
     pub(super) fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         let (mut managed, mut balanced) = (0, 0);
         for (index, zone) in self.zones_up_to(node, request.classzone) {

@@ -98,6 +98,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Has the zone enough free for compaction to work with (spec reclaim, 24)?
+    #[doc(alias = "compaction_ready")]
     fn is_compaction_ready(&self, zone: &Zone<M>, order: Order) -> bool {
         let mark = zone.marks.high + self.balance_gap(zone) + 2 * order.pages();
         let is_ok = zone.is_above(mark, Order::ZERO, 0, MarkRights::default());

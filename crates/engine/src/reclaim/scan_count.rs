@@ -22,6 +22,7 @@ enum Balance {
 
 impl<M: Machine> Reclaim<M> {
     /// Pages of each list to scan at the control's priority.
+    #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, zone: &Zone<M>, control: &ScanControl) -> Targets {
         let _span = self.machine.span(Func::GetScanCount);
         self.machine.spend(Step::ScanCount, 1);

@@ -11,6 +11,7 @@ use machine::{Func, Machine};
 impl<M: Machine> Reclaim<M> {
     /// Looks at up to `pages` of an active list; all go to the inactive list, but those that were
     /// referenced count as rotated.
+    #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64) {
         let _span = self.machine.span(Func::ShrinkActiveList);
         self.drain_local();

@@ -87,6 +87,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Reclaims one cluster of an inactive list; returns the pages freed (`shrink_inactive_list`).
+    #[doc(alias = "shrink_inactive_list")]
     fn shrink_inactive(
         &self,
         task: &mut Task,
@@ -171,6 +172,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Does compaction need more free pages from this zone (spec reclaim, 24)? `round` is what the
     /// last round scanned and reclaimed.
+    #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: (u64, u64)) -> bool {
         let order = control.order;
         let is_active = order > Order::ZERO && (order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2);

@@ -76,6 +76,7 @@ pub enum References {
 
 /// Judges a page by the mappings that touched it and by whether it was marked referenced.
 #[must_use]
+#[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bool) -> References {
     match (mappings_touched, was_referenced, is_anon) {
         (1.., _, true) | (2.., _, false) | (1, true, false) => References::Activate,
@@ -156,6 +157,7 @@ enum Fate {
 
 impl<M: Machine> Reclaim<M> {
     /// Decides the fate of isolated pages, oldest first; returns those that stay.
+    #[doc(alias = "shrink_page_list")]
     pub(super) fn shrink_pages(
         &self,
         task: &mut Task,

@@ -69,6 +69,12 @@ impl SimSystem {
         &self.shared.engine
     }
 
+    /// The engine, to be kept beyond the run.
+    #[must_use]
+    pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
+        self.shared.engine.clone()
+    }
+
     /// CPU time so far by call path, `task;func;func`.
     #[must_use]
     pub fn profile(&self) -> BTreeMap<String, Nanos> {
