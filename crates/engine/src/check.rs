@@ -50,6 +50,7 @@ impl<M: Machine> Engine<M> {
         self.check_lists(&mut places)?;
         self.check_kernel(&mut places)?;
         self.check_files()?;
+        self.check_devices()?;
         let mapped = self.check_regions()?;
         self.check_swap()?;
         self.check_frames(&places, &mapped)
@@ -167,6 +168,27 @@ impl<M: Machine> Engine<M> {
         })?;
         let counted = self.gauge(Gauge::NrDirty);
         ensure(dirty == counted, || format!("{dirty} dirty file pages, nr_dirty {counted}"))
+    }
+
+    /// Blocks are free or a file's; the counts of dirty pages by device and by zone agree.
+    fn check_devices(&self) -> Result<(), Broken> {
+        let (mut dirty, mut writeback) = (0, 0);
+        for backing in &self.backings {
+            let files = self.files();
+            let of_device = files.iter().filter(|file| file.device == backing.device);
+            let used: usize =
+                of_device.map(|file| (0..file.end_page()).filter(|page| file.block(*page).is_some()).count()).sum();
+            let free = backing.blocks.lock().free();
+            ensure(free + used as u64 == backing.total_blocks, || {
+                format!("device {}: {free} blocks free, {used} used, of {}", backing.device.0, backing.total_blocks)
+            })?;
+            dirty += backing.dirty.load(machine::atomic::Ordering::Relaxed);
+            writeback += backing.writeback.load(machine::atomic::Ordering::Relaxed);
+        }
+        let counted = self.gauge(Gauge::NrDirty);
+        ensure(dirty == counted as i64, || format!("{dirty} dirty pages by device, nr_dirty {counted}"))?;
+        let counted = self.gauge(Gauge::NrWriteback);
+        ensure(writeback <= counted as i64, || format!("{writeback} pages written by device, nr_writeback {counted}"))
     }
 
     /// Mappings of each frame.

@@ -114,7 +114,7 @@ const LIMITS: [(&str, &str, i64, i64); 12] = [
     ("mapping", "page_cluster", 0, 9),
     ("compact", "extfrag_threshold", 0, 1000),
     ("compact", "max_defer_shift", 0, 31),
-    ("reclaim", "swappiness", 0, 200),
+    ("reclaim", "swappiness", 0, 100),
     ("access", "read_ahead_kb", 0, 1 << 20),
 ];
 

@@ -68,9 +68,16 @@ impl<M: Machine> Access<M> {
     /// When memory for them is exhausted.
     pub fn create(&self, task: &mut Task, device: DeviceId) -> Result<Arc<File<M>>, Error> {
         let file = self.create_file(device);
-        self.add_object(task, ObjectKind::Inode, Some(file.id))?;
-        self.add_object(task, ObjectKind::Dentry, Some(file.id))?;
-        Ok(file)
+        let added = [ObjectKind::Inode, ObjectKind::Dentry]
+            .into_iter()
+            .try_for_each(|kind| self.add_object(task, kind, Some(file.id)));
+        match added {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                self.unlink(&file);
+                Err(error)
+            }
+        }
     }
 
     /// Adds an object to a cache, which may need a page for it. *May sleep.*
@@ -83,7 +90,9 @@ impl<M: Machine> Access<M> {
             let frame = self
                 .allocate_kernel(task, Gfp::RECLAIMABLE, Gauge::NrSlabReclaimable)
                 .map_err(|cause| self.out_of_memory(cause))?;
-            cache.add_page(frame);
+            if let Err(frame) = cache.add_page(frame) {
+                self.free_kernel(frame, Gauge::NrSlabReclaimable);
+            }
         }
         Ok(())
     }

@@ -85,10 +85,10 @@ impl<M: Machine> Access<M> {
         let start = slot / cluster * cluster;
         let end = (start + cluster).min(self.swap.total_slots() + 1);
         let mut bio = Bio::new(self.swap.device, Operation::Read, true);
-        for near in start.max(1)..end {
-            self.read_slot(task, &mut bio, near, near == slot)?;
-        }
+        let started = (start.max(1)..end).try_for_each(|near| self.read_slot(task, &mut bio, near, near == slot));
+        // Those that were added are locked until they are read, whatever became of the others.
         bio.submit(self);
+        started?;
         self.drain_local();
         loop {
             if let Some(frame) = self.find_page(&self.swap.cache, slot) {

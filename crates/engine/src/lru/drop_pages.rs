@@ -15,12 +15,11 @@ impl<M: Machine> Lru<M> {
         self.drain_local();
         let mut dropped = 0;
         let mut next = 0;
-        while let Some((page, frame)) = file.index.next_present(next) {
+        while let Some((page, _)) = file.index.next_present(next) {
             next = page + 1;
+            // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
+            let Some(frame) = self.find_page(&file.index, page) else { continue };
             let descriptor = &self.frames[frame];
-            if !descriptor.get_unless_zero() {
-                continue;
-            }
             if !descriptor.try_lock() {
                 self.put(frame);
                 continue;

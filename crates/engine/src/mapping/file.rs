@@ -23,7 +23,9 @@ pub struct File<M: Machine> {
     blocks: Segments<AtomicU64>,
     /// Where the next cyclic writeback goes on.
     pub writeback_index: AtomicU32,
-    /// Is the file on one of its device's lists of dirty files?
+    /// Is the file on one of its device's lists of dirty files? A writer tags a page and then looks here; the
+    /// flusher takes the file off its list and then looks for tags: one of them must see the other, so both
+    /// pairs are sequentially consistent.
     pub(super) is_listed: AtomicBool,
     /// Is somebody writing the file's dirty pages? Two at a time would tear its extents into single pages.
     pub(super) is_being_written: AtomicBool,
@@ -54,6 +56,11 @@ impl<M: Machine> File<M> {
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length.load(Ordering::Acquire)
+    }
+
+    /// One past the last page that may have a block.
+    pub(crate) fn end_page(&self) -> u32 {
+        self.index.end().max(self.length().div_ceil(machine::PAGE_BYTES as u64) as u32)
     }
 
     /// Makes the file at least `bytes` long.

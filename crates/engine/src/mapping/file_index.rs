@@ -83,7 +83,8 @@ impl FileIndex {
 
     /// Tags a page. The caller holds the lock.
     pub fn set_tag(&self, index: u32, tag: Tag) {
-        self.tags[tag as usize].get_or_make(index as usize / 64).fetch_or(1 << (index % 64), Ordering::Relaxed);
+        // In one order with `File::is_listed`: see there.
+        self.tags[tag as usize].get_or_make(index as usize / 64).fetch_or(1 << (index % 64), Ordering::SeqCst);
     }
 
     /// Removes a tag. The caller holds the lock.
@@ -109,7 +110,7 @@ impl FileIndex {
         let mut mask = u64::MAX << (index % 64);
         while word_index * 64 < end {
             if let Some(word) = self.tags[tag as usize].get(word_index as usize) {
-                let bits = word.load(Ordering::Relaxed) & mask;
+                let bits = word.load(Ordering::SeqCst) & mask;
                 if bits != 0 {
                     return Some(word_index * 64 + bits.trailing_zeros());
                 }

@@ -5,7 +5,7 @@
 
 use super::writeback::WriteControl;
 use super::{Backing, File, Mapping, Tag};
-use machine::atomic::Ordering::Relaxed;
+use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
@@ -47,11 +47,11 @@ enum Reason {
 impl<M: Machine> Mapping<M> {
     /// Puts a file on its device's list of dirty files, if it is on none.
     pub(super) fn list_dirty_file(&self, file: &File<M>) {
-        if file.is_listed.load(Relaxed) {
+        if file.is_listed.load(SeqCst) {
             return;
         }
         let mut work = self.backing(file.device).work.lock();
-        if !file.is_listed.swap(true, Relaxed) {
+        if !file.is_listed.swap(true, SeqCst) {
             work.dirty.push_back(DirtyFile { id: file.id, since: self.machine.now() });
         }
     }
@@ -179,9 +179,9 @@ impl<M: Machine> Mapping<M> {
             }
             return;
         }
-        file.is_listed.store(false, Relaxed);
+        file.is_listed.store(false, SeqCst);
         // Dirtied between the look and the store? Then nobody has listed it.
-        if is_dirty() && !file.is_listed.swap(true, Relaxed) {
+        if is_dirty() && !file.is_listed.swap(true, SeqCst) {
             work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
         }
     }

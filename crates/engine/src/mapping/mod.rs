@@ -58,6 +58,8 @@ pub struct SwapLayout {
 pub struct Backing<M: Machine> {
     /// The device.
     pub device: DeviceId,
+    /// Blocks for files.
+    pub(crate) total_blocks: u64,
     /// Its free blocks.
     pub(crate) blocks: M::Lock<blocks::FreeBlocks>,
     /// Pages of its files that are dirty.
@@ -146,6 +148,7 @@ impl<M: Machine> Mapping<M> {
             .enumerate()
             .map(|(n, layout)| Backing {
                 device: DeviceId(n as u8),
+                total_blocks: layout.file_blocks.end - layout.file_blocks.start,
                 blocks: machine.lock(LockClass::Other, blocks::FreeBlocks::new(layout.file_blocks.clone())),
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
@@ -193,7 +196,7 @@ impl<M: Machine> Mapping<M> {
         let mut start_length = None;
         {
             let mut blocks = self.backing(file.device).blocks.lock();
-            for index in 0..file.index.end().max(file.length().div_ceil(machine::PAGE_BYTES as u64) as u32) {
+            for index in 0..file.end_page() {
                 let Some(block) = file.take_block(index) else { continue };
                 match &mut start_length {
                     Some((start, length)) if *start + *length == block => *length += 1,

@@ -142,8 +142,14 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Gives the cache a page for new objects.
-    pub fn add_page(&self, frame: FrameNumber) {
+    ///
+    /// # Errors
+    /// The page, when somebody was faster: with two pages to fill, the first would be forgotten while empty.
+    pub fn add_page(&self, frame: FrameNumber) -> Result<(), FrameNumber> {
         let mut pages = self.pages.lock();
+        if pages.current.is_some() {
+            return Err(frame);
+        }
         let page = match pages.free_slabs.pop() {
             Some(page) => {
                 pages.slabs[page as usize] = (frame, 0);
@@ -155,6 +161,7 @@ impl<M: Machine> ObjectCache<M> {
             }
         };
         pages.current = Some((page, self.kind.objects_per_page()));
+        Ok(())
     }
 
     /// Looks at `n` objects, oldest first.

@@ -223,7 +223,11 @@ impl<M: Machine> Mapping<M> {
         while page < pages {
             let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
             let taken = self.backing(file.device).blocks.lock().take(goal, u64::from(pages - page));
-            let Some((start, got)) = taken else { return false };
+            let Some((start, got)) = taken else {
+                // What it got is found again when the file is removed.
+                file.extend(u64::from(page) * PAGE_BYTES as u64);
+                return false;
+            };
             for n in 0..got as u32 {
                 file.set_block(page + n, start + u64::from(n));
             }

@@ -205,6 +205,13 @@ impl Frame {
         self.references.load(Ordering::Acquire)
     }
 
+    /// References now, in one order with everything that takes and drops them: who takes one later sees what
+    /// the caller did before.
+    #[inline]
+    pub fn references_exact(&self) -> u32 {
+        self.references.fetch_add(0, Ordering::AcqRel)
+    }
+
     /// Takes one more reference; the caller holds one, or keeps the page from being freed.
     #[inline]
     pub fn get(&self) {

@@ -10,13 +10,26 @@ use crate::stat::Event;
 use crate::task::Task;
 use machine::{Func, Machine, Order};
 
+/// What a direct reclaim achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// So many pages were freed.
+    Freed(u64),
+    /// None, but trying again is worth it.
+    Hope,
+    /// None, and at no priority was there a page to be looked at: all are in other hands, or the kernel's
+    /// choices keep reclaim from those that are left.
+    Blind,
+    /// None, and trying again is not worth it.
+    Nothing,
+}
+
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the zones of a zonelist until a cluster was freed. Returns the pages freed; 1 when
-    /// none was but trying again is worth it; 0 when it is not.
-    pub(crate) fn try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], order: Order, gfp: Gfp) -> u64 {
+    /// Reclaims from the zones of a zonelist until a cluster was freed.
+    pub(crate) fn try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], order: Order, gfp: Gfp) -> Progress {
         let node = self.zone(zonelist[0]).node;
         if self.throttle_direct_reclaim(task, node, gfp) {
-            return 1;
+            return Progress::Hope;
         }
         let _span = self.machine.span(Func::DirectReclaim);
         self.stat.count(Event::Allocstall, 1);
@@ -28,7 +41,7 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    fn do_try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> u64 {
+    fn do_try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> Progress {
         let threshold = control.to_reclaim_pages + control.to_reclaim_pages / 2;
         let mut total_scanned = 0;
         let mut aborted = false;
@@ -47,8 +60,11 @@ impl<M: Machine> Reclaim<M> {
                 self.shrink_slab(task, control.scanned, lru_pages);
                 control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
                 total_scanned += control.scanned;
-                if control.reclaimed >= control.to_reclaim_pages || self.machine.is_killed() {
-                    return control.reclaimed.max(u64::from(self.machine.is_killed()));
+                if control.reclaimed >= control.to_reclaim_pages {
+                    return Progress::Freed(control.reclaimed);
+                }
+                if self.machine.is_killed() {
+                    return Progress::Hope;
                 }
                 if control.priority < DEF_PRIORITY - 2 {
                     control.may_writepage = true;
@@ -66,13 +82,13 @@ impl<M: Machine> Reclaim<M> {
                 priority -= 1;
             }
             if control.reclaimed > 0 {
-                return control.reclaimed;
+                return Progress::Freed(control.reclaimed);
             }
-            if aborted || !zonelist.iter().all(|id| Self::is_marked_hopeless(self.zone(*id))) {
-                return 1;
+            if aborted || !zonelist.iter().all(|id| self.looks_hopeless(self.zone(*id))) {
+                return if total_scanned > 0 || aborted { Progress::Hope } else { Progress::Blind };
             }
             if floor == 0 {
-                return 0;
+                return Progress::Nothing;
             }
             // The allocator is about to report that memory is exhausted: one pass at priority 0.
             floor = 0;

@@ -41,10 +41,6 @@ impl<M: Machine> NodeState<M> {
         }
     }
 
-    fn request(&self) -> Request {
-        Request { order: Order(self.max_order.load(Relaxed) as u8), classzone: self.classzone.load(Relaxed) as usize }
-    }
-
     fn take_request(&self) -> Request {
         Request {
             order: Order(self.max_order.swap(0, Relaxed) as u8),
@@ -80,8 +76,7 @@ impl<M: Machine> Reclaim<M> {
                 wanted = new;
             } else {
                 self.kswapd_try_to_sleep(node, balanced);
-                wanted = state.request();
-                let _ = state.take_request();
+                wanted = state.take_request();
             }
             if self.machine.is_killed() {
                 return;

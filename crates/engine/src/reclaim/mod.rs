@@ -121,6 +121,13 @@ impl<M: Machine> Reclaim<M> {
         zone.pages_scanned.load(Relaxed) >= 6 * self.reclaimable_pages(zone)
     }
 
+    /// Is the zone marked hopeless, or would kswapd mark it if it looked? Spec reclaim, 4 has direct reclaim of
+    /// 3.3 and later trust in the mark alone. But kswapd may sleep, because the zones that it last worked for are
+    /// balanced: nobody sets the mark then, and every allocating task would try for ever.
+    fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
+        Self::is_marked_hopeless(zone) || self.is_hopeless(zone)
+    }
+
     fn is_marked_hopeless(zone: &Zone<M>) -> bool {
         zone.is(ZoneFlag::ALL_UNRECLAIMABLE)
     }

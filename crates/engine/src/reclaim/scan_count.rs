@@ -34,7 +34,9 @@ impl<M: Machine> Reclaim<M> {
         ListKind::ALL.map(|kind| {
             let pages = self.list_pages(zone, kind);
             let mut scan = pages >> control.priority;
-            if scan == 0 && force {
+            // A last page is half a page at priority 1. Where nobody goes down to 0 it would never be looked at,
+            // and its zone be neither balanced nor hopeless.
+            if scan == 0 && (force || control.priority <= 1) {
                 scan = pages.min(CLUSTER);
             }
             match balance {

@@ -348,8 +348,9 @@ impl<M: Machine> Reclaim<M> {
             counts.congested += u64::from(at_write);
             Some(Fate::Keep)
         };
-        // Somebody else refers to it: it could not be freed after the write.
-        if descriptor.references() != 2 {
+        // Somebody else refers to it: it could not be freed after the write; and whoever found it mapped may
+        // still write to it, which must not be taken for written.
+        if descriptor.references_exact() != 2 {
             return keep();
         }
         let file = owners.file_of(self, frame).cloned();

@@ -3,11 +3,11 @@
 use super::Reclaim;
 use crate::lru::CLUSTER;
 use crate::mapping::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
-use crate::memory::Warmth;
+use crate::memory::Flags;
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
-use machine::{Func, Machine, Order};
+use machine::{Func, Machine};
 
 impl<M: Machine> Reclaim<M> {
     /// `scanned` of `lru_pages` pages were looked at: look at as large a part of each cache. Returns
@@ -46,8 +46,8 @@ impl<M: Machine> Reclaim<M> {
     fn free_shrunk(&self, task: &mut Task, kind: ObjectKind, shrunk: &Shrunk) {
         for &frame in &shrunk.frames {
             self.add_gauge(frame, Gauge::NrSlabReclaimable, -1);
-            self.frames[frame].set_references(0);
-            self.free(frame, Order::ZERO, Warmth::Hot);
+            self.frames[frame].clear(Flags::KERNEL);
+            self.put(frame);
             task.slab_pages_freed += 1;
         }
         for id in &shrunk.files {
