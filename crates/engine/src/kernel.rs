@@ -106,7 +106,7 @@ pub struct Source {
 const LIMITS: [(&str, &str, i64, i64); 12] = [
     ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
     ("memory", "min_free_kbytes", 0, 1 << 40),
-    ("lru", "batch", 1, 4096),
+    ("lru", "batch", 1, 64),
     ("mapping", "dirty_ratio", 0, 100),
     ("mapping", "dirty_background_ratio", 0, 100),
     ("mapping", "dirty_expire_ms", 0, 1 << 40),
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused() {
         let wrong = |text: &str| parse(text).unwrap_err();
-        assert_eq!(wrong("[lru]\nbatch = 0"), "mine.toml:2: `batch`: expected 1 to 4096, found 0");
+        assert_eq!(wrong("[lru]\nbatch = 0"), "mine.toml:2: `batch`: expected 1 to 64, found 0");
         assert_eq!(
             wrong("[lru]\nbatch = \"many\""),
             "mine.toml:2: `batch`: expected a whole number from 0 to 4294967295, found \"many\""
@@ -436,7 +436,7 @@ mod tests {
         let wrong = kernel.set("lru.bacth", "1").unwrap_err().to_string();
         assert_eq!(wrong, "lru.bacth=1: unknown key `lru.bacth`: did you mean `lru.batch`?");
         let wrong = kernel.set("lru.batch", "0").unwrap_err().to_string();
-        assert_eq!(wrong, "lru.batch=0: `batch`: expected 1 to 4096, found 0");
+        assert_eq!(wrong, "lru.batch=0: `batch`: expected 1 to 64, found 0");
         assert_eq!(kernel, before);
     }
 }

@@ -55,6 +55,7 @@ impl<M: Machine> Access<M> {
             let now = self.machine.now();
             let limits = self.dirty_limits();
             let dirty = self.dirty_pages();
+            backing.tracked_limit.store(limits.dirty, Relaxed);
             if dirty <= limits.free_run() {
                 task.dirty_paused_at = now;
                 task.pages_dirtied = 0;
@@ -65,12 +66,13 @@ impl<M: Machine> Access<M> {
             self.update_bandwidth(backing);
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
+            task.pages_dirtied_poll = pause.poll_pages;
+            if pause.is_blocked && !self.machine.is_killed() {
+                continue;
+            }
             task.dirty_paused_at = now + pause.time;
             task.pages_dirtied = 0;
-            task.pages_dirtied_poll = pause.poll_pages;
-            if !pause.is_blocked || self.machine.is_killed() {
-                break;
-            }
+            break;
         }
         if self.is_over_background(backing) {
             self.wake_flusher(device);

@@ -38,6 +38,13 @@ pub enum Error {
         /// Number of the file.
         file: u32,
     },
+    /// The device has no block for a page that is to be written.
+    NoSpace {
+        /// Number of the file.
+        file: u32,
+        /// First byte that was not written.
+        offset: u64,
+    },
     /// The task was told to end.
     Killed,
 }
@@ -56,6 +63,9 @@ impl fmt::Display for Error {
             Self::Read { file, offset, source } => write!(f, "file {file}, offset {offset}: read failed: {source}"),
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
             Self::Write { file } => write!(f, "file {file}: pages could not be written"),
+            Self::NoSpace { file, offset } => {
+                write!(f, "file {file}, offset {offset}: no space left on device")
+            }
             Self::Killed => write!(f, "the task was told to end"),
         }
     }

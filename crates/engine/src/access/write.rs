@@ -12,8 +12,8 @@ impl<M: Machine> Access<M> {
     /// [`Access::fsync`]. *May sleep.*
     ///
     /// # Errors
-    /// When memory is exhausted, or a page that is written in part cannot be read. Bytes before it
-    /// were written. A killed task gets [`Error::Killed`].
+    /// When memory is exhausted, the device has no room, or a page that is written in part cannot be
+    /// read. Bytes before it were written. A killed task gets [`Error::Killed`].
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let _span = self.machine.span(Func::FileWrite);
         self.machine.spend(Step::SyscallEntry, 1);
@@ -27,6 +27,12 @@ impl<M: Machine> Access<M> {
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
+            let has_block = file.block(page).is_some() || self.frames[frame].is(Flags::DIRTY);
+            if !has_block && !self.reserve_block(file.device) {
+                self.unlock_page(frame);
+                self.put(frame);
+                return Err(Error::NoSpace { file: file.id, offset: at });
+            }
             let from = (at - offset) as usize;
             self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
             self.machine.spend(Step::WriteBegin, 1);

@@ -21,6 +21,7 @@ use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Gauge, ZoneEvent};
 use arrayvec::ArrayVec;
 use batch::Batches;
+use machine::atomic::Ordering::AcqRel;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::ops::Deref;
 
@@ -177,6 +178,9 @@ impl<M: Machine> Lru<M> {
 
     /// Frees pages whose last reference a lookup dropped.
     pub fn release_orphans(&self) {
+        if !self.has_orphans.swap(false, AcqRel) {
+            return;
+        }
         let orphans = std::mem::take(&mut *self.orphans.lock());
         if !orphans.is_empty() {
             self.put_pages(&orphans);

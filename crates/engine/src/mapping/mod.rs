@@ -28,11 +28,12 @@ pub use file_index::{FileIndex, Tag};
 pub use region::{Entry, Region};
 pub use swap::Swap;
 
-use crate::memory::{Flags, Memory, Owner};
+use crate::memory::{Flags, Memory, OWNERS_MAX, Owner};
 use crate::stat::Gauge;
-use machine::atomic::{AtomicI64, AtomicU64};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
 use object_cache::ObjectCaches;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -62,6 +63,10 @@ pub struct Backing<M: Machine> {
     pub(crate) total_blocks: u64,
     /// Its free blocks.
     pub(crate) blocks: M::Lock<blocks::FreeBlocks>,
+    /// How many they are, read without the lock.
+    free_blocks: AtomicU64,
+    /// Dirty pages that have no block yet: each will need one.
+    delayed: AtomicU64,
     /// Pages of its files that are dirty.
     pub(crate) dirty: AtomicI64,
     /// Pages of its files that are under writeback.
@@ -80,33 +85,26 @@ pub struct Backing<M: Machine> {
     pub(crate) tracked_limit: AtomicU64,
 }
 
-/// A table of numbered things.
+/// A table of numbered things. Numbers are not used again: whoever remembers one finds the thing or nothing.
 struct Table<T> {
-    entries: Vec<Option<Arc<T>>>,
-    free: Vec<u32>,
+    entries: BTreeMap<u32, Arc<T>>,
+    next: u32,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self { entries: BTreeMap::new(), next: 0 }
     }
 }
 
 impl<T> Table<T> {
     fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Arc<T> {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.entries.len() as u32 - 1
-        });
+        let id = self.next;
+        assert!(id < OWNERS_MAX, "all {OWNERS_MAX} numbers of owners are used up");
+        self.next += 1;
         let entry = Arc::new(make(id));
-        self.entries[id as usize] = Some(entry.clone());
+        self.entries.insert(id, entry.clone());
         entry
-    }
-
-    fn remove(&mut self, id: u32) {
-        if self.entries[id as usize].take().is_some() {
-            self.free.push(id);
-        }
     }
 }
 
@@ -129,6 +127,8 @@ pub struct Mapping<M: Machine> {
     page_queues: Vec<M::WaitQueue>,
     /// Pages whose last reference a lookup dropped; see [`Mapping::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
+    /// Is there any? Looked at without the lock.
+    pub(crate) has_orphans: AtomicBool,
 }
 
 impl<M: Machine> Deref for Mapping<M> {
@@ -150,6 +150,8 @@ impl<M: Machine> Mapping<M> {
                 device: DeviceId(n as u8),
                 total_blocks: layout.file_blocks.end - layout.file_blocks.start,
                 blocks: machine.lock(LockClass::Other, blocks::FreeBlocks::new(layout.file_blocks.clone())),
+                free_blocks: AtomicU64::new(layout.file_blocks.end - layout.file_blocks.start),
+                delayed: AtomicU64::new(0),
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
                 dirtied: AtomicU64::new(0),
@@ -157,7 +159,7 @@ impl<M: Machine> Mapping<M> {
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),
                 flusher: machine.wait_queue(),
                 bandwidth: machine.lock(LockClass::Other, bandwidth::Bandwidth::default()),
-                tracked_limit: AtomicU64::new(u64::MAX),
+                tracked_limit: AtomicU64::new(0),
             })
             .collect();
         Self {
@@ -169,6 +171,7 @@ impl<M: Machine> Mapping<M> {
             object_caches: ObjectCaches::new(machine),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
+            has_orphans: AtomicBool::new(false),
             memory,
         }
     }
@@ -182,36 +185,33 @@ impl<M: Machine> Mapping<M> {
 
     /// The file with a number, if there still is one.
     pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
-        self.files.lock().entries.get(id as usize)?.clone()
+        self.files.lock().entries.get(&id).cloned()
     }
 
     /// All files, by number.
     pub fn files(&self) -> Vec<Arc<File<M>>> {
-        self.files.lock().entries.iter().flatten().cloned().collect()
+        self.files.lock().entries.values().cloned().collect()
     }
 
     /// Forgets a file, none of whose pages is left.
     pub(crate) fn forget_file(&self, file: &File<M>) {
         assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
-        let mut start_length = None;
-        {
-            let mut blocks = self.backing(file.device).blocks.lock();
-            for index in 0..file.end_page() {
-                let Some(block) = file.take_block(index) else { continue };
-                match &mut start_length {
-                    Some((start, length)) if *start + *length == block => *length += 1,
-                    _ => {
-                        if let Some((start, length)) = start_length.replace((block, 1)) {
-                            blocks.give(start, length);
-                        }
+        let mut run: Option<(u64, u64)> = None;
+        for index in 0..file.end_page() {
+            let Some(block) = file.take_block(index) else { continue };
+            match &mut run {
+                Some((start, length)) if *start + *length == block => *length += 1,
+                _ => {
+                    if let Some((start, length)) = run.replace((block, 1)) {
+                        self.give_blocks(file.device, start, length);
                     }
                 }
             }
-            if let Some((start, length)) = start_length {
-                blocks.give(start, length);
-            }
         }
-        self.files.lock().remove(file.id);
+        if let Some((start, length)) = run {
+            self.give_blocks(file.device, start, length);
+        }
+        self.files.lock().entries.remove(&file.id);
     }
 
     /// A new region of `pages` untouched pages, in which faults may try for huge pages.
@@ -226,17 +226,45 @@ impl<M: Machine> Mapping<M> {
 
     /// The region with a number, if there still is one.
     pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
-        self.regions.lock().entries.get(id as usize)?.clone()
+        self.regions.lock().entries.get(&id).cloned()
     }
 
     /// All regions, by number.
     pub fn regions(&self) -> Vec<Arc<Region<M>>> {
-        self.regions.lock().entries.iter().flatten().cloned().collect()
+        self.regions.lock().entries.values().cloned().collect()
     }
 
     /// Forgets a region, none of whose pages is left.
     pub(crate) fn forget_region(&self, region: &Region<M>) {
-        self.regions.lock().remove(region.id);
+        self.regions.lock().entries.remove(&region.id);
+    }
+
+    /// Takes up to `blocks` contiguous blocks of a device; see [`blocks::FreeBlocks::take`].
+    fn take_blocks(&self, device: DeviceId, goal: u64, blocks: u64) -> Option<(u64, u64)> {
+        let backing = self.backing(device);
+        let taken = backing.blocks.lock().take(goal, blocks)?;
+        backing.free_blocks.fetch_sub(taken.1, Relaxed);
+        Some(taken)
+    }
+
+    /// Gives blocks back.
+    fn give_blocks(&self, device: DeviceId, start: u64, blocks: u64) {
+        let backing = self.backing(device);
+        backing.blocks.lock().give(start, blocks);
+        backing.free_blocks.fetch_add(blocks, Relaxed);
+    }
+
+    /// Makes sure that a page without a block, which is about to become dirty, can get one later; false
+    /// when the device has no room for it.
+    pub(crate) fn reserve_block(&self, device: DeviceId) -> bool {
+        let backing = self.backing(device);
+        let reserve = |delayed| (delayed < backing.free_blocks.load(Relaxed)).then_some(delayed + 1);
+        backing.delayed.fetch_update(Relaxed, Relaxed, reserve).is_ok()
+    }
+
+    /// A dirty page got its block, or needs none any more.
+    fn end_reservation(&self, device: DeviceId) {
+        self.backing(device).delayed.fetch_sub(1, Relaxed);
     }
 
     /// What writeback knows of a device.
@@ -274,6 +302,8 @@ impl<M: Machine> Mapping<M> {
                 return;
             }
             self.machine.sleep(queue, ticket, None);
+            // A killed task does not sleep: at least it lets others go first.
+            self.machine.relax();
         }
     }
 

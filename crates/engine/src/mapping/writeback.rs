@@ -110,11 +110,23 @@ impl<M: Machine> Mapping<M> {
             file.index.set_tag(descriptor.index(), Tag::Dirty);
             self.machine.spend(Step::DirtyPage, 1);
         }
-        self.add_gauge(frame, Gauge::NrDirty, 1);
         self.stat.count(Event::NrDirtied, 1);
-        let backing = self.backing(file.device);
-        backing.dirty.fetch_add(1, Relaxed);
-        backing.dirtied.fetch_add(1, Relaxed);
+        self.backing(file.device).dirtied.fetch_add(1, Relaxed);
+        self.account_dirty(file, frame);
+    }
+
+    /// Gives a locked page, whose dirty mark was just taken off, its mark back: nobody dirtied it anew, so
+    /// it does not count as dirtied again.
+    fn redirty_page(&self, file: &File<M>, frame: FrameNumber) {
+        if !self.frames[frame].test_set(Flags::DIRTY) {
+            self.machine.spend(Step::DirtyPage, 1);
+            self.account_dirty(file, frame);
+        }
+    }
+
+    fn account_dirty(&self, file: &File<M>, frame: FrameNumber) {
+        self.add_gauge(frame, Gauge::NrDirty, 1);
+        self.backing(file.device).dirty.fetch_add(1, Relaxed);
         self.list_dirty_file(file);
     }
 
@@ -130,7 +142,9 @@ impl<M: Machine> Mapping<M> {
 
     /// Forgets that a locked page is dirty: its file is going away.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
-        self.clear_dirty_for_io(file, frame);
+        if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
+            self.end_reservation(file.device);
+        }
     }
 
     fn start_writeback(&self, file: &File<M>, frame: FrameNumber) {
@@ -191,18 +205,19 @@ impl<M: Machine> Mapping<M> {
             while end - page < EXTENT_PAGES && file.index.has_tag(end, Tag::Dirty) && file.block(end).is_none() {
                 end += 1;
             }
-            let (start, got) = self.backing(file.device).blocks.lock().take(goal, u64::from(end - page))?;
+            let (start, got) = self.take_blocks(file.device, goal, u64::from(end - page))?;
             writer.reserved = page..page + got as u32;
             writer.reserved_block = start;
         }
         let skipped = u64::from(page - writer.reserved.start);
         let block = writer.reserved_block + skipped;
         if skipped > 0 {
-            self.backing(file.device).blocks.lock().give(writer.reserved_block, skipped);
+            self.give_blocks(file.device, writer.reserved_block, skipped);
         }
         writer.reserved.start = page + 1;
         writer.reserved_block = block + 1;
         file.set_block(page, block);
+        self.end_reservation(file.device);
         Some(block)
     }
 
@@ -210,7 +225,7 @@ impl<M: Machine> Mapping<M> {
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
-            self.backing(file.device).blocks.lock().give(writer.reserved_block, blocks);
+            self.give_blocks(file.device, writer.reserved_block, blocks);
             writer.reserved = 0..0;
         }
     }
@@ -222,7 +237,7 @@ impl<M: Machine> Mapping<M> {
         let mut page = 0;
         while page < pages {
             let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
-            let taken = self.backing(file.device).blocks.lock().take(goal, u64::from(pages - page));
+            let taken = self.take_blocks(file.device, goal, u64::from(pages - page));
             let Some((start, got)) = taken else {
                 // What it got is found again when the file is removed.
                 file.extend(u64::from(page) * PAGE_BYTES as u64);
@@ -329,7 +344,7 @@ impl<M: Machine> Mapping<M> {
     /// page is unlocked. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
         let Some(block) = file.block(self.frames[frame].index()) else {
-            self.set_page_dirty(file, frame);
+            self.redirty_page(file, frame);
             self.unlock_page(frame);
             return WritePage::Redirtied;
         };
@@ -384,6 +399,7 @@ impl<M: Machine> Mapping<M> {
         if self.frames[frame].put() {
             self.frames[frame].set_references(1);
             self.orphans.lock().push(frame);
+            self.has_orphans.store(true, Release);
         }
     }
 }

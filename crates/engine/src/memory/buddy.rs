@@ -65,7 +65,7 @@ impl<M: Machine> FreeLists<'_, M> {
                 let Some(head) = self.area.lists[from][donor as usize].first() else { continue };
                 let mut list = donor;
                 if from >= usize::from(PAGEBLOCK_ORDER.0) / 2 || kind == MigrateType::Reclaimable {
-                    let moved = self.move_pageblock(head, donor, kind);
+                    let moved = self.move_pageblock(head, kind);
                     if moved >= BLOCK_PAGES / 2 {
                         self.zone.set_block_type(head, kind);
                     }
@@ -89,7 +89,7 @@ impl<M: Machine> FreeLists<'_, M> {
     }
 
     /// Moves the free blocks of `head`'s pageblock to the list of `kind`; returns the pages moved.
-    fn move_pageblock(&mut self, head: FrameNumber, donor: MigrateType, kind: MigrateType) -> u64 {
+    fn move_pageblock(&mut self, head: FrameNumber, kind: MigrateType) -> u64 {
         let start = (head.0 - self.zone.start.0) & !(BLOCK_PAGES as u32 - 1);
         let end = (start + BLOCK_PAGES as u32).min(self.zone.managed as u32);
         let mut moved = 0;
@@ -102,7 +102,7 @@ impl<M: Machine> FreeLists<'_, M> {
             }
             let order = self.order_of(frame);
             let listed = self.listed_kind(frame);
-            if listed == donor || listed != kind {
+            if listed != kind {
                 self.unlink(frame, order, listed);
                 self.link(frame, order, kind, false);
             }

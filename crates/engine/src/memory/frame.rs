@@ -102,6 +102,9 @@ pub enum Owner {
     Region(u32),
 }
 
+/// Numbers of files, and of regions, that a descriptor can hold.
+pub const OWNERS_MAX: u32 = (1 << 31) - 1;
+
 impl Owner {
     const REGION: u32 = 1 << 31;
 

@@ -17,7 +17,7 @@ pub mod watermark;
 pub mod zone;
 
 pub use choices::Choices;
-pub use frame::{Flags, Frame, FrameTable, NO_FRAME, Owner};
+pub use frame::{Flags, Frame, FrameTable, NO_FRAME, OWNERS_MAX, Owner};
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub use per_cpu::Warmth;

@@ -62,7 +62,7 @@ impl<M: Machine> Memory<M> {
             let _span = self.machine.span(Func::RmqueueBulk);
             let mut area = zone.free.lock();
             let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
-            while pages.count < u32::MAX && (list.len() as u32) < self.per_cpu_size(zone).batch {
+            while (list.len() as u32) < self.per_cpu_size(zone).batch {
                 let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
                 self.frames[frame].set(Flags::PER_CPU);
                 // Ascending addresses come out first.

@@ -70,7 +70,7 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_active_anon(zone, control);
+            self.age_active_anon(zone);
             // Class zone 0: the reserve is not looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
@@ -103,6 +103,9 @@ impl<M: Machine> Reclaim<M> {
         let can_compact = control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
         let order = if can_compact { Order::ZERO } else { control.order };
         if self.is_zone_balanced(zone, order, self.balance_gap(zone), classzone) {
+            if self.choices.kswapd_priority == KswapdPriority::RestartAfterCluster {
+                zone.clear(ZoneFlag::CONGESTED);
+            }
             return ZonePass { scanned_enough: true, attempted: 0 };
         }
         control.scanned = 0;

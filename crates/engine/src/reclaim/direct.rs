@@ -4,7 +4,6 @@ use super::choices::{DirectNap, MinScanPriority};
 use super::shrink_lruvec::{COSTLY_ORDER, STALL};
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
-use crate::lru::CLUSTER;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
 use crate::stat::Event;
 use crate::task::Task;
@@ -124,5 +123,3 @@ impl<M: Machine> Reclaim<M> {
         is_ok && self.suitable(zone, order) != Suitability::Skipped
     }
 }
-
-const _: () = assert!(CLUSTER == 32, "direct reclaim's target is one cluster");

@@ -1,8 +1,8 @@
 //! Ageing: pages from the tail of an active list to the head of the inactive one
 //! (`shrink_active_list`; spec reclaim, 11.2).
 
+use super::Reclaim;
 use super::shrink_pages::Owners;
-use super::{Reclaim, ScanControl};
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
 use crate::memory::{Flags, Zone};
 use crate::stat::Event;
@@ -37,7 +37,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
     /// they are wanted.
-    pub(super) fn age_active_anon(&self, zone: &Zone<M>, _control: &ScanControl) {
+    pub(super) fn age_active_anon(&self, zone: &Zone<M>) {
         if self.is_inactive_low(zone, Family::Anon) {
             self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER);
         }

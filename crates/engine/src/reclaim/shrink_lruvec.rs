@@ -65,7 +65,7 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         control.reclaimed += freed;
-        self.age_active_anon(zone, control);
+        self.age_active_anon(zone);
         self.throttle_vm_writeout(control.gfp);
     }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn trimming_ends_the_scan_when_the_smaller_family_had_no_target() {
+    fn trimming_leaves_the_larger_family_in_full_when_the_smaller_had_no_target() {
         let mut left = [0, 0, 900, 50];
         trim_in_proportion(&[0, 0, 1000, 60], &mut left);
         assert_eq!(left, [0, 0, 900, 50], "0 % of nothing is left: the larger is scanned in full");

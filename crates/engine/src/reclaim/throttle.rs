@@ -21,12 +21,8 @@ impl<M: Machine> Reclaim<M> {
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
         let _span = self.machine.span(Func::WaitIffCongested);
         let is_any_congested = || {
-            let congested = |device, operation| self.machine.is_congested(device, operation);
-            self.backings
-                .iter()
-                .map(|b| b.device)
-                .chain([self.swap.device])
-                .any(|device| congested(device, Operation::Write) || congested(device, Operation::Read))
+            let devices = self.backings.iter().map(|backing| backing.device).chain([self.swap.device]);
+            devices.into_iter().any(|device| self.machine.is_congested(device, Operation::Write))
         };
         if zone.is(ZoneFlag::CONGESTED) && is_any_congested() {
             self.congestion_wait(time);
