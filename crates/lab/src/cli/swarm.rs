@@ -26,18 +26,13 @@ pub fn run(Arguments { seed, count, jobs }: &Arguments) -> Result<(), End> {
     let threads = jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
     let world = |index| swarm::run(of(index)).map_err(|failure| Failure(failure.to_string()));
     let mut text = String::new();
-    for (index, result) in runner::each(*count as usize, threads, world).into_iter().enumerate() {
+    for result in runner::each(*count as usize, threads, world) {
         match result {
             Some(Ok(report)) if *count == 1 => {
                 text.push_str(&format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint));
             }
             Some(Ok(_)) | None => {}
-            Some(Err(failure)) => {
-                let seed = of(index);
-                return Err(End::Failed(format!(
-                    "seed {seed:#x}: {failure}\n  replay: highwater swarm --seed {seed:#x}"
-                )));
-            }
+            Some(Err(failure)) => return Err(End::Failed(failure.to_string())),
         }
     }
     if *count > 1 {

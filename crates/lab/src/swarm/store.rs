@@ -1,0 +1,197 @@
+//! What must be in every page: a model in memory of files and regions.
+//!
+//! The first eight bytes of each page are a stamp: whose page, which page, which version. A page is
+//! written by one task only, so that its version grows; a reader knows the version of the last write
+//! that had ended when the read began, and of the last that had begun when it ended.
+
+use engine::mapping::{File, Region};
+use engine::{Engine, Error, ReadState, Task};
+use machine::{Machine, PAGE_BYTES};
+use sim::Sim;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Bytes of a stamp.
+const STAMP: usize = 8;
+
+/// What holds the pages.
+pub(super) enum What {
+    File(Arc<File<Sim>>),
+    Region(Arc<Region<Sim>>),
+}
+
+/// Versions that a page may hold; version 0 was never written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Versions {
+    /// The last write that ended well.
+    floor: u32,
+    /// The last write that began.
+    ceiling: u32,
+}
+
+/// A file or region, and what must be in it.
+pub(super) struct Store {
+    pub what: What,
+    /// Told apart from every other store of its world.
+    pub number: u64,
+    /// Tasks that use it; the last one drops it.
+    pub users: Cell<u32>,
+    /// May the device lose writes of it?
+    is_lossy: bool,
+    pages: RefCell<Vec<Versions>>,
+}
+
+/// Which bytes of a page a write covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Whole,
+    /// The stamp only: the rest of the page is read first.
+    Stamp,
+    /// All but the stamp, which must stay what it was.
+    Rest,
+}
+
+impl Store {
+    pub fn new(what: What, number: u64, is_lossy: bool) -> Rc<Self> {
+        let pages = match &what {
+            What::File(_) => 0,
+            What::Region(region) => region.pages as usize,
+        };
+        let is_lossy = is_lossy && matches!(what, What::File(_));
+        let pages = RefCell::new(vec![Versions::default(); pages]);
+        Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages })
+    }
+
+    /// Pages that it has.
+    pub fn pages(&self) -> u32 {
+        self.pages.borrow().len() as u32
+    }
+
+    fn versions(&self, page: u32) -> Versions {
+        self.pages.borrow()[page as usize]
+    }
+
+    fn stamp(&self, page: u32, version: u32) -> u64 {
+        1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
+    }
+
+    /// In words, for messages.
+    fn name(&self) -> String {
+        match &self.what {
+            What::File(file) => format!("store {} (file {})", self.number, file.id),
+            What::Region(region) => format!("store {} (region {})", self.number, region.id),
+        }
+    }
+
+    /// Writes one page.
+    pub fn write(&self, engine: &Engine<Sim>, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
+        let mut buffer = [0; PAGE_BYTES];
+        let start = u64::from(page) * PAGE;
+        let version = {
+            let mut pages = self.pages.borrow_mut();
+            if pages.len() <= page as usize {
+                pages.resize(page as usize + 1, Versions::default());
+            }
+            let versions = &mut pages[page as usize];
+            versions.ceiling += u32::from(part != Part::Rest);
+            versions.ceiling
+        };
+        buffer[..STAMP].copy_from_slice(&self.stamp(page, version).to_le_bytes());
+        let (offset, bytes) = match part {
+            Part::Whole => (start, &buffer[..]),
+            Part::Stamp => (start, &buffer[..STAMP]),
+            Part::Rest => (start + STAMP as u64, &buffer[STAMP..]),
+        };
+        match &self.what {
+            What::File(file) => engine.write(task, file, offset, bytes)?,
+            What::Region(region) => engine.write_region(task, region, offset, bytes)?,
+        }
+        if part != Part::Rest {
+            self.pages.borrow_mut()[page as usize].floor = version;
+        }
+        Ok(())
+    }
+
+    /// Reads pages, and panics when one does not hold what it must.
+    pub fn verify(
+        &self,
+        engine: &Engine<Sim>,
+        task: &mut Task,
+        state: &mut ReadState,
+        pages: std::ops::Range<u32>,
+    ) -> Result<(), Error> {
+        let before: Vec<Versions> = pages.clone().map(|page| self.versions(page)).collect();
+        let mut bytes = vec![0; before.len() * PAGE_BYTES];
+        let offset = u64::from(pages.start) * PAGE;
+        let length = match &self.what {
+            What::File(file) => engine.read(task, file, state, offset, &mut bytes)?,
+            What::Region(region) => {
+                engine.read_region(task, region, offset, &mut bytes)?;
+                bytes.len()
+            }
+        };
+        for ((page, before), bytes) in pages.zip(before).zip(bytes.chunks(PAGE_BYTES)) {
+            let held = u64::from_le_bytes(bytes[..STAMP].try_into().expect("a page is longer than its stamp"));
+            let has_ended = (u64::from(page) * PAGE).saturating_sub(offset) as usize + STAMP > length;
+            assert!(!has_ended || before.floor == 0, "{} ends before page {page}, which was written", self.name());
+            self.check(page, before, held);
+        }
+        Ok(())
+    }
+
+    fn check(&self, page: u32, before: Versions, held: u64) {
+        // A block whose first write failed holds what was there before, perhaps another file's.
+        if self.is_lossy && held >> 48 != self.stamp(0, 0) >> 48 {
+            return;
+        }
+        let floor = if self.is_lossy { 0 } else { before.floor };
+        let ceiling = self.versions(page).ceiling;
+        let version = (held & 0xff_ffff) as u32;
+        let is_ours = if held == 0 { floor == 0 } else { held == self.stamp(page, version) && version >= floor };
+        assert!(
+            is_ours && version <= ceiling,
+            "page {page} of {} holds stamp {held:#018x}, not one of {:#018x} to {:#018x}",
+            self.name(),
+            self.stamp(page, floor),
+            self.stamp(page, ceiling)
+        );
+    }
+
+    /// Puts a version into a page that nobody wrote, behind the model's back.
+    pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
+        let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
+        let offset = u64::from(page) * PAGE;
+        match &self.what {
+            What::File(file) => engine.write(task, file, offset, &stamp),
+            What::Region(region) => engine.write_region(task, region, offset, &stamp),
+        }
+    }
+
+    /// Gives it all back. Nobody uses it any more.
+    pub fn drop_all(&self, engine: &Engine<Sim>) {
+        match &self.what {
+            What::File(file) => engine.unlink(file),
+            What::Region(region) => engine.drop_region(region),
+        }
+    }
+}
+
+/// Waits until nothing is being read or written: no page is locked or under writeback.
+pub(super) fn wait_for_devices(engine: &Engine<Sim>) -> Result<(), String> {
+    use engine::memory::Flags;
+    let is_busy = |n: &u32| {
+        let flags = engine.frames[machine::FrameNumber(*n)].flags();
+        flags.has(Flags::LOCKED) || flags.has(Flags::WRITEBACK)
+    };
+    for _ in 0..10_000 {
+        if !(0..engine.frames.len()).any(|n| is_busy(&n)) {
+            return Ok(());
+        }
+        engine.machine.pause(machine::Nanos::from_millis(10));
+    }
+    let frame = machine::FrameNumber((0..engine.frames.len()).find(is_busy).unwrap_or_default());
+    Err(format!("{frame} is still busy after 100 s without a task: {:?}", engine.frames[frame]))
+}

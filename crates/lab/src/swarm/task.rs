@@ -1,0 +1,342 @@
+//! What the tasks of a world do.
+
+use super::Shared;
+use super::draw::{Role, TaskPlan};
+use super::store::{Part, Store, What};
+use engine::memory::Gfp;
+use engine::stat::Gauge;
+use engine::{Error, ReadState, Task};
+use machine::{FrameNumber, Machine, Nanos, Operation, Order};
+use sim::Rng;
+use std::rc::Rc;
+
+/// Files that one task has at most.
+const FILES: usize = 3;
+
+/// One task at work.
+pub(super) struct Worker {
+    shared: Rc<Shared>,
+    plan: TaskPlan,
+    /// Which pages of a shared store are this task's to write: those with this remainder.
+    number: u32,
+    task: Task,
+    rng: Rng,
+    left_pages: u64,
+    state: ReadState,
+}
+
+impl Worker {
+    pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, rng: Rng) -> Self {
+        let left_pages = plan.budget_pages;
+        Self { shared: shared.clone(), plan, number, task: Task::user(), rng, left_pages, state: ReadState::default() }
+    }
+
+    /// Works until its budget is used up, or it is told to end.
+    pub fn run(mut self) {
+        match self.plan.role {
+            Role::Writer => self.write_files(false),
+            Role::Extender => self.write_files(true),
+            Role::Sharer => self.use_shared(),
+            Role::Toucher => self.touch(),
+            Role::Blocks => self.take_blocks(),
+            Role::Churn => self.churn(),
+            Role::DropCaches => self.drop_caches(),
+        }
+    }
+
+    /// Counts pages against the budget; is there any left?
+    fn go_on(&mut self, pages: u64) -> bool {
+        self.left_pages = self.left_pages.saturating_sub(pages.max(1));
+        let sim = &self.shared.sim;
+        match self.rng.below(64) {
+            0 => sim.pause(Nanos(self.rng.below(20_000_000))),
+            1..8 => sim.compute(Nanos(self.rng.below(50_000))),
+            _ => {}
+        }
+        self.left_pages > 0 && !sim.is_killed()
+    }
+
+    /// An error that a program must expect; everything else is a bug.
+    fn expect<T>(&self, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(Error::OutOfMemory { .. }) => {
+                self.shared.out_of_memory.set(self.shared.out_of_memory.get() + 1);
+                None
+            }
+            Err(Error::Killed) if self.shared.sim.is_killed() => None,
+            Err(Error::Read { .. } | Error::SwapRead { .. } | Error::Write { .. }) if self.shared.has_faults => None,
+            Err(error) => panic!("nothing failed, but a task was told: {error}"),
+        }
+    }
+
+    fn part(&mut self) -> Part {
+        match self.rng.below(8) {
+            0 => Part::Stamp,
+            1 => Part::Rest,
+            _ => Part::Whole,
+        }
+    }
+
+    /// Some pages of a store, fewer at its end.
+    fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
+        let start = self.rng.below(u64::from(pages)) as u32;
+        let length = 1 << self.rng.below(6);
+        start..(start + length).min(pages)
+    }
+
+    /// Writes those pages of a range that are this task's, one of `writers`; ends at the first error.
+    fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
+        let mine = self.number % writers;
+        for page in pages.filter(|page| page % writers == mine) {
+            let part = self.part();
+            let result = store.write(&self.shared.engine, &mut self.task, page, part);
+            if self.expect(result).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn verify(&mut self, store: &Store, pages: std::ops::Range<u32>) {
+        let mut state = std::mem::take(&mut self.state);
+        let result = store.verify(&self.shared.engine, &mut self.task, &mut state, pages);
+        self.state = state;
+        let _ = self.expect(result);
+    }
+
+    fn sync(&mut self, store: &Store) {
+        if let What::File(file) = &store.what {
+            let result = self.shared.engine.fsync(&mut self.task, file);
+            let _ = self.expect(result);
+        }
+    }
+
+    fn make_file(&mut self) -> Option<Rc<Store>> {
+        let result = self.shared.engine.create(&mut self.task, self.shared.file_device);
+        Some(self.shared.add(What::File(self.expect(result)?)))
+    }
+
+    fn make_region(&mut self, pages: u32) -> Rc<Store> {
+        let is_huge_allowed = self.rng.below(2) == 0;
+        self.shared.add(What::Region(self.shared.engine.create_region(pages, is_huge_allowed)))
+    }
+
+    /// Files of its own: written in runs (or only at the end), read back, synced, removed.
+    fn write_files(&mut self, only_extends: bool) {
+        let mut files: Vec<Rc<Store>> = Vec::new();
+        loop {
+            let operation = self.rng.below(16);
+            if files.is_empty() || operation == 0 && files.len() < FILES {
+                files.extend(self.make_file());
+            } else {
+                let at = self.rng.below(files.len() as u64) as usize;
+                let file = files[at].clone();
+                let (length, limit) = (file.pages(), (self.plan.size_pages / FILES as u32).max(1));
+                match operation {
+                    1 => self.sync(&file),
+                    2..7 if length > 0 => {
+                        let pages = self.range(length);
+                        self.left_pages = self.left_pages.saturating_sub(pages.len() as u64);
+                        self.verify(&file, pages);
+                    }
+                    7 | 8 if length >= limit || operation == 7 => {
+                        self.shared.release(&files.swap_remove(at));
+                    }
+                    _ => {
+                        let start = match only_extends || length < limit && self.rng.below(2) == 0 {
+                            true => length,
+                            false => self.rng.below(u64::from(length) + 1) as u32,
+                        };
+                        let pages = start..start + (1 << self.rng.below(7));
+                        self.left_pages = self.left_pages.saturating_sub(pages.len() as u64);
+                        self.write(&file, pages, 1);
+                    }
+                }
+            }
+            if !self.go_on(1) {
+                break;
+            }
+        }
+        // Some stay, for the last look of the world.
+        for file in files {
+            if self.rng.below(2) == 0 {
+                self.shared.release(&file);
+            }
+        }
+    }
+
+    /// Shared files and regions.
+    fn use_shared(&mut self) {
+        let stores = self.shared.common.borrow().clone();
+        let writers = self.shared.sharers;
+        loop {
+            let at = self.rng.below(stores.len() as u64) as usize;
+            let store = &stores[at];
+            let pages = self.range(store.pages());
+            let count = pages.len() as u64;
+            match self.rng.below(8) {
+                0..4 => {
+                    self.write(store, pages, writers);
+                }
+                4 if self.rng.below(4) == 0 => self.sync(store),
+                _ => self.verify(store, pages),
+            }
+            if !self.go_on(count) {
+                return;
+            }
+        }
+    }
+
+    /// Anonymous memory of its own.
+    fn touch(&mut self) {
+        let pages = self.plan.size_pages;
+        let mut region = self.make_region(pages);
+        loop {
+            let range = self.range(pages);
+            let count = range.len() as u64;
+            match self.rng.below(16) {
+                0..8 => {
+                    self.write(&region, range, 1);
+                }
+                8..13 => self.verify(&region, range),
+                13 | 14 => {
+                    let What::Region(inner) = &region.what else { unreachable!("made as a region") };
+                    let result = self.shared.engine.touch(&mut self.task, inner, range, false);
+                    let _ = self.expect(result);
+                }
+                _ if self.rng.below(8) == 0 => {
+                    self.shared.release(&region);
+                    region = self.make_region(pages);
+                }
+                _ => {}
+            }
+            if !self.go_on(count) {
+                break;
+            }
+        }
+        for start in (0..pages).step_by(64) {
+            self.verify(&region, start..(start + 64).min(pages));
+        }
+        if self.rng.below(2) == 0 {
+            self.shared.release(&region);
+        }
+    }
+
+    /// Blocks of many orders, kernel pages and buffers.
+    fn take_blocks(&mut self) {
+        let engine = self.shared.engine.clone();
+        let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();
+        let mut kernel: Vec<FrameNumber> = Vec::new();
+        loop {
+            let order = Order(match self.rng.below(3) {
+                0 => 9,
+                _ => self.rng.below(11) as u8,
+            });
+            let mut gfp = match self.rng.below(5) {
+                0 => Gfp::HUGE_PAGE,
+                1 => Gfp::ATOMIC,
+                2 => Gfp::KERNEL,
+                3 => Gfp::RECLAIMABLE,
+                _ => Gfp::USER_MOVABLE,
+            };
+            // A large request that repeats goes on while it scans, up to `dirty_expire_ms` (spec reclaim, 24): correct, but slow.
+            gfp.repeat = order.0 <= 3 && self.rng.below(4) == 0;
+            if self.rng.below(4) == 0 {
+                gfp.highest_zone = engine.zones[self.rng.below(engine.zones.len() as u64) as usize].kind;
+            }
+            match self.rng.below(8) {
+                0..3 if blocks.len() < 4 => {
+                    blocks.extend(engine.allocate(&mut self.task, gfp, order).ok().map(|head| (head, order)))
+                }
+                3 if kernel.len() < 512 => {
+                    let gfp = Gfp { migrate: Gfp::KERNEL.migrate, ..gfp };
+                    for _ in 0..64 {
+                        let page = engine.allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
+                        kernel.extend(page);
+                    }
+                }
+                4 => self.read_directly(),
+                5 => {
+                    for page in kernel.drain(..) {
+                        engine.free_kernel(page, Gauge::NrSlabUnreclaimable);
+                    }
+                }
+                _ => {
+                    if !blocks.is_empty() {
+                        let at = self.rng.below(blocks.len() as u64) as usize;
+                        let (head, order) = blocks.swap_remove(at);
+                        engine.free_block(head, order);
+                    }
+                }
+            }
+            if !self.go_on(order.pages().min(64)) {
+                break;
+            }
+        }
+        for (head, order) in blocks {
+            engine.free_block(head, order);
+        }
+        for page in kernel {
+            engine.free_kernel(page, Gauge::NrSlabUnreclaimable);
+        }
+    }
+
+    fn read_directly(&mut self) {
+        let engine = self.shared.engine.clone();
+        let pages = 1 + self.rng.below(32) as usize;
+        let result = engine.direct_buffer(&mut self.task, pages);
+        let Some(mut buffer) = self.expect(result) else { return };
+        let block = 1 + self.rng.below(4096);
+        let read = engine.direct_io(Operation::Read, self.shared.file_device, block, &mut buffer, true);
+        assert!(read.is_ok() || self.shared.has_faults, "nothing failed, but a task was told: {read:?}");
+        engine.free_direct_buffer(buffer);
+    }
+
+    /// Short-lived regions and many small files.
+    fn churn(&mut self) {
+        let mut empty: Vec<Rc<Store>> = Vec::new();
+        loop {
+            match self.rng.below(8) {
+                0 => {
+                    for _ in 0..1 + self.rng.below(128) {
+                        empty.extend(self.make_file());
+                    }
+                }
+                1 if self.rng.below(4) == 0 => empty.drain(..).for_each(|file| self.shared.release(&file)),
+                _ => {}
+            }
+            let pages = 1 + self.rng.below(u64::from(self.plan.size_pages)) as u32;
+            let store = if self.rng.below(3) == 0 { Some(self.make_region(pages)) } else { self.make_file() };
+            let Some(store) = store else {
+                if !self.go_on(8) {
+                    return;
+                }
+                continue;
+            };
+            let is_small = matches!(store.what, What::File(_));
+            let count = if is_small { pages.min(4) } else { pages };
+            self.write(&store, 0..count, 1);
+            if self.rng.below(3) == 0 && store.pages() > 0 {
+                let range = self.range(store.pages());
+                self.verify(&store, range);
+            }
+            if !is_small || self.rng.below(4) > 0 {
+                self.shared.release(&store);
+            }
+            if !self.go_on(u64::from(count)) {
+                return;
+            }
+        }
+    }
+
+    fn drop_caches(&mut self) {
+        loop {
+            self.shared.sim.pause(Nanos(self.rng.below(200_000_000)));
+            self.shared.engine.drop_caches();
+            if !self.go_on(self.plan.budget_pages / 16) {
+                return;
+            }
+        }
+    }
+}
