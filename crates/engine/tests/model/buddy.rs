@@ -1,0 +1,104 @@
+//! The free lists against a set of free pages.
+
+use crate::memory;
+use engine::memory::{Layout, MAX_ORDERS, Memory, MigrateType, Warmth};
+use machine::{FrameNumber, Lock, Order};
+use proptest::prelude::*;
+use sim::Sim;
+use std::collections::{BTreeMap, BTreeSet};
+
+const PAGES: u64 = 3 * 1024 + 77;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Take(u8, usize),
+    Free(usize),
+    Drain,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..MAX_ORDERS as u8, 0..3_usize).prop_map(|(order, kind)| Step::Take(order / 2, kind)),
+        2 => (0..MAX_ORDERS as u8, 0..3_usize).prop_map(|(order, kind)| Step::Take(order, kind)),
+        8 => any::<usize>().prop_map(Step::Free),
+        1 => Just(Step::Drain),
+    ]
+}
+
+/// Heads of free blocks by order.
+fn blocks(memory: &Memory<Sim>) -> BTreeMap<usize, BTreeSet<u32>> {
+    let zone = &memory.zones[0];
+    let area = zone.free.lock();
+    (0..MAX_ORDERS)
+        .map(|order| {
+            let heads =
+                MigrateType::ALL.iter().flat_map(|kind| area.list(order, *kind).iter(&memory.frames).map(|f| f.0));
+            (order, heads.collect())
+        })
+        .collect()
+}
+
+fn listed_pages(memory: &Memory<Sim>) -> BTreeSet<u32> {
+    let mut pages = BTreeSet::new();
+    for (order, heads) in blocks(memory) {
+        for head in heads {
+            assert_eq!(head % (1 << order), 0, "a block of order {order} at {head:#x} is not aligned");
+            for page in head..head + (1 << order) {
+                assert!(pages.insert(page), "page {page:#x} is free twice");
+            }
+        }
+    }
+    memory.for_each_per_cpu_page(|frame| assert!(pages.insert(frame.0), "{frame} is free twice"));
+    pages
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn buddy_matches_naive(steps in prop::collection::vec(step(), 1..300)) {
+        let memory = memory(&Layout::flat(PAGES));
+        let mut free: BTreeSet<u32> = (0..PAGES as u32).collect();
+        let mut taken: Vec<(FrameNumber, Order)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Take(order, kind) => {
+                    let order = Order(order);
+                    let Some(head) = memory.take(&memory.zones[0], order, MigrateType::ALL[kind], Warmth::Hot) else {
+                        memory.drain_all_per_cpu();
+                        let largest = blocks(&memory).into_iter().rev().find(|(_, heads)| !heads.is_empty());
+                        prop_assert!(
+                            largest.as_ref().is_none_or(|(found, _)| *found < usize::from(order.0)) || order == Order::ZERO,
+                            "refused {order} with a block of {largest:?}"
+                        );
+                        continue;
+                    };
+                    for page in head.0..head.0 + order.pages() as u32 {
+                        prop_assert!(free.remove(&page), "page {page:#x} was given twice");
+                    }
+                    taken.push((head, order));
+                }
+                Step::Free(which) if !taken.is_empty() => {
+                    let (head, order) = taken.swap_remove(which % taken.len());
+                    free.extend(head.0..head.0 + order.pages() as u32);
+                    prop_assert!(memory.frames[head].put());
+                    memory.free(head, order, Warmth::Cold);
+                }
+                Step::Free(_) => {}
+                Step::Drain => memory.drain_all_per_cpu(),
+            }
+            prop_assert_eq!(&listed_pages(&memory), &free);
+        }
+        for (head, order) in taken {
+            prop_assert!(memory.frames[head].put());
+            memory.free(head, order, Warmth::Cold);
+        }
+        memory.drain_all_per_cpu();
+        prop_assert_eq!(memory.zones[0].free_pages(), PAGES);
+        for (order, heads) in blocks(&memory).into_iter().filter(|(order, _)| *order < MAX_ORDERS - 1) {
+            for head in &heads {
+                prop_assert!(!heads.contains(&(head ^ (1 << order))), "order {order}: {head:#x} has a free buddy");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The lists of a zone against plain vectors.
+
+use crate::memory;
+use engine::lru::choices::{AddFlush, ListChoice, Rotation};
+use engine::lru::{Choices, Family, ListKind, Lru, Recent};
+use engine::mapping::{DeviceLayout, Mapping, SwapLayout};
+use engine::memory::{Flags, Layout, MigrateType, Warmth};
+use machine::{DeviceId, FrameNumber, Order};
+use proptest::prelude::*;
+use sim::Sim;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add {
+        anon: bool,
+        active: bool,
+    },
+    Accessed(usize),
+    Rotate(usize),
+    /// Isolate from a list, activate every other page, put back.
+    Isolate(usize, u64),
+    Free(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => any::<(bool, bool)>().prop_map(|(anon, active)| Step::Add { anon, active }),
+        4 => any::<usize>().prop_map(Step::Accessed),
+        2 => any::<usize>().prop_map(Step::Rotate),
+        2 => (0..4_usize, 1..40_u64).prop_map(|(list, pages)| Step::Isolate(list, pages)),
+        1 => any::<usize>().prop_map(Step::Free),
+    ]
+}
+
+/// Each list from head to tail, and who is referenced.
+#[derive(Default)]
+struct Naive {
+    lists: [Vec<FrameNumber>; 4],
+    referenced: Vec<FrameNumber>,
+}
+
+impl Naive {
+    fn pages(&self) -> Vec<FrameNumber> {
+        self.lists.iter().flatten().copied().collect()
+    }
+
+    fn take(&mut self, frame: FrameNumber) -> ListKind {
+        let list = self.lists.iter_mut().position(|list| list.contains(&frame)).expect("it is on a list");
+        self.lists[list].retain(|other| *other != frame);
+        ListKind::ALL[list]
+    }
+
+    fn push(&mut self, kind: ListKind, frame: FrameNumber) {
+        self.lists[kind as usize].insert(0, frame);
+    }
+}
+
+fn lru(choices: Choices) -> Lru<Sim> {
+    let devices = [DeviceLayout { file_blocks: 1..1000 }];
+    let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 100 };
+    Lru::new(Mapping::new(memory(&Layout::flat(2048)), engine::mapping::Choices::default(), &devices, swap), choices)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lists_match_naive(
+        steps in prop::collection::vec(step(), 1..200),
+        batch in prop_oneof![Just(1_u32), Just(14), Just(31)],
+        at_add in any::<bool>(),
+        when_filled in any::<bool>(),
+        one_by_one in any::<bool>(),
+    ) {
+        let lru = lru(Choices {
+            batch,
+            list_choice: if at_add { ListChoice::AtAdd } else { ListChoice::AtFlush },
+            add_flush: if when_filled { AddFlush::WhenFilled } else { AddFlush::WhenFull },
+            rotation: if one_by_one { Rotation::OneByOne } else { Rotation::Batched },
+            ..Choices::default()
+        });
+        let zone = &lru.zones[0];
+        let mut naive = Naive::default();
+        for step in steps {
+            let pages = naive.pages();
+            let choose = |n: usize| (!pages.is_empty()).then(|| pages[n % pages.len()]);
+            match step {
+                Step::Add { anon, active } => {
+                    let Some(frame) = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot) else { continue };
+                    if anon {
+                        lru.frames[frame].set(Flags::SWAPBACKED);
+                    }
+                    lru.add(frame, active);
+                    let family = if anon { Family::Anon } else { Family::File };
+                    naive.push(if active { family.active() } else { family.inactive() }, frame);
+                }
+                Step::Accessed(n) => {
+                    let Some(frame) = choose(n) else { continue };
+                    lru.mark_accessed(frame);
+                    let is_inactive = |kind: ListKind| !kind.is_active() && naive.lists[kind as usize].contains(&frame);
+                    let from = ListKind::ALL.into_iter().find(|kind| is_inactive(*kind));
+                    match from {
+                        Some(kind) if naive.referenced.contains(&frame) => {
+                            naive.take(frame);
+                            naive.push(kind.family().active(), frame);
+                            naive.referenced.retain(|other| *other != frame);
+                        }
+                        _ if naive.referenced.contains(&frame) => {}
+                        _ => naive.referenced.push(frame),
+                    }
+                }
+                Step::Rotate(n) => {
+                    let Some(frame) = choose(n) else { continue };
+                    lru.rotate(frame);
+                    let kind = ListKind::of(lru.frames[frame].flags());
+                    if !kind.is_active() {
+                        naive.take(frame);
+                        naive.lists[kind as usize].push(frame);
+                    }
+                }
+                Step::Isolate(list, n) => {
+                    let kind = ListKind::ALL[list];
+                    let (taken, scanned) = lru.isolate(zone, kind, n);
+                    let expected: Vec<_> = naive.lists[list].iter().rev().take(n.min(32) as usize).copied().collect();
+                    prop_assert_eq!(&taken[..], &expected[..]);
+                    prop_assert_eq!(scanned, expected.len() as u64);
+                    for (n, &frame) in taken.iter().enumerate() {
+                        naive.take(frame);
+                        if n % 2 == 0 {
+                            lru.frames[frame].set(Flags::ACTIVE);
+                        }
+                        naive.push(ListKind::of(lru.frames[frame].flags()), frame);
+                    }
+                    lru.putback(zone, kind.family(), &taken, Recent::default());
+                    lru.end_isolation(zone, kind.family(), taken.len() as u64);
+                }
+                Step::Free(n) => {
+                    let Some(frame) = choose(n) else { continue };
+                    naive.take(frame);
+                    naive.referenced.retain(|other| *other != frame);
+                    lru.put(frame);
+                }
+            }
+            lru.drain_local();
+            let mut found: [Vec<FrameNumber>; 4] = Default::default();
+            lru.for_each_listed(zone, |kind, frame| found[kind as usize].push(frame));
+            prop_assert_eq!(&found, &naive.lists);
+            for kind in ListKind::ALL {
+                prop_assert_eq!(lru.list_pages(zone, kind), naive.lists[kind as usize].len() as u64);
+            }
+        }
+    }
+}
