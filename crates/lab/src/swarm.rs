@@ -144,8 +144,9 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     Ok((sim.fingerprint(), vmstat))
 }
 
-/// Steps that the tasks of a world may take in all: a few dozen times what they need.
-const STEPS_MAX: u64 = 60_000_000;
+/// Steps that the tasks of a world may take in all: a hundred times what they need, for some wait for a slow
+/// disk by scanning.
+const STEPS_MAX: u64 = 300_000_000;
 
 /// What the main task needs of a world.
 struct Plan {

@@ -31,8 +31,20 @@ pub(super) enum Role {
     DropCaches,
 }
 
-const ROLES: [Role; 7] =
-    [Role::Writer, Role::Extender, Role::Sharer, Role::Toucher, Role::Blocks, Role::Churn, Role::DropCaches];
+/// How often each is drawn.
+const ROLES: [Role; 11] = [
+    Role::Writer,
+    Role::Extender,
+    Role::Sharer,
+    Role::Sharer,
+    Role::Toucher,
+    Role::Toucher,
+    Role::Toucher,
+    Role::Toucher,
+    Role::Blocks,
+    Role::Churn,
+    Role::DropCaches,
+];
 
 /// One task of a world.
 #[derive(Clone, Debug)]
@@ -109,7 +121,7 @@ impl World {
             seed,
             cpus,
             zones,
-            step_ns: log_between(rng, 5, 1000),
+            step_ns: log_between(rng, 50, 2000),
             fairness: if rng.below(2) == 0 { LockFairness::Fifo } else { LockFairness::Random },
             perturb,
             slice: Nanos(log_between(rng, 20_000, 8_000_000)),

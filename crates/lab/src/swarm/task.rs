@@ -251,7 +251,8 @@ impl Worker {
                 }
                 3 if kernel.len() < 512 => {
                     let gfp = Gfp { migrate: Gfp::KERNEL.migrate, ..gfp };
-                    for _ in 0..64 {
+                    // Those who do not wait may use the reserve up.
+                    for _ in 0..if gfp.wait { 64 } else { 512 } {
                         let page = engine.allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
                         kernel.extend(page);
                     }

@@ -1,0 +1,113 @@
+//! The allocator when memory is short.
+
+use crate::ground::{Plan, stamp};
+use engine::memory::Gfp;
+use engine::reclaim::choices::MinScanPriority;
+use engine::stat::Gauge;
+use engine::{Error, Layout, Task};
+use machine::{Machine, Nanos, Order};
+
+/// The reserve is used up to less than half of the min mark. A task that would reclaim waits until somebody
+/// fills it again; with the throttle off it does not.
+#[test]
+fn a_task_waits_while_the_reserve_is_used_up() {
+    let waits = |throttle| {
+        let mut plan = Plan { with_kswapd: false, ..Plan::default() };
+        plan.choices.allocate.reserve_throttle = throttle;
+        let vmstat = plan.run(|ground| {
+            let file = ground.import(500);
+            ground.read(&file, 0..500).unwrap();
+            let mut kernel = ground.take_until_free(100);
+            let freer = ground.spawn("freer", move |ground| {
+                ground.pause_ms(300);
+                ground.give_back(kernel.drain(..));
+            });
+            let started = ground.engine.machine.now();
+            ground.touch(&ground.region(1), 0..1, true).unwrap();
+            let elapsed = ground.engine.machine.now().since(started);
+            let has_waited = elapsed >= Nanos::from_millis(299);
+            assert_eq!(has_waited, ground.count("pgscan_direct_throttle") > 0, "{elapsed}");
+            ground.sim.join(freer);
+        });
+        vmstat["pgscan_direct_throttle"]
+    };
+    use engine::allocate::choices::ReserveThrottle;
+    // Twice: for the page table, and for the page, if the first wait did not do for both.
+    assert!((1..=2).contains(&waits(ReserveThrottle::On)));
+    assert_eq!(waits(ReserveThrottle::Off), 0);
+}
+
+/// Nobody marks a zone hopeless when kswapd sleeps, or is not there: a task must see for itself that there is
+/// nothing to reclaim.
+#[test]
+fn memory_is_exhausted_even_if_kswapd_never_looks() {
+    let plan = Plan { with_kswapd: false, swap_slots: 0, ..Plan::default() };
+    let vmstat = plan.run(|ground| {
+        let region = ground.region(5000);
+        let error = ground.touch(&region, 0..5000, true).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { order: Order(0), .. }), "{error}");
+    });
+    assert_eq!(vmstat["oom"], 1);
+}
+
+/// One file page is left among anonymous ones that cannot go. Half of one page is none: where priority 1 is
+/// the lowest, it was never looked at, and its zone never hopeless.
+#[test]
+fn a_last_page_does_not_keep_a_request_waiting() {
+    let mut plan = Plan { swap_slots: 0, ..Plan::default() };
+    plan.choices.reclaim.min_scan_priority = MinScanPriority::OneUntilStuck;
+    plan.run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..1).unwrap();
+        ground.engine.drain_all();
+        let region = ground.region(5000);
+        for _ in 0..3 {
+            assert!(matches!(ground.touch(&region, 0..5000, true), Err(Error::OutOfMemory { .. })));
+        }
+        assert_eq!(ground.read(&file, 0..1).unwrap_or(vec![stamp(0)]), [stamp(0)]);
+        ground.engine.drop_region(&region);
+    });
+}
+
+/// The Normal zone is full of kernel memory; what is free in DMA32 is kept from requests that could have used
+/// Normal, and with swappiness 0 its anonymous pages are not looked at while so much is free. Nothing is ever
+/// scanned, so nothing is hopeless: the request must end all the same.
+#[test]
+fn a_request_ends_when_reclaim_may_look_at_nothing() {
+    let mut plan = Plan { layout: Layout::single_node(0, 2048, 512), ..Plan::default() };
+    plan.choices.memory.lowmem_reserve_ratio = [1, 1, 1];
+    plan.choices.memory.min_free_kbytes = 256;
+    plan.choices.reclaim.swappiness = 0;
+    plan.run(|ground| {
+        let mut task = Task::user();
+        let mut kernel = Vec::new();
+        let normal = &ground.engine.zones[1];
+        while normal.free_pages() > normal.marks.min + 8 {
+            let page = ground.engine.allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            kernel.push(page.unwrap());
+        }
+        let region = ground.region(3000);
+        assert!(matches!(ground.touch(&region, 0..3000, true), Err(Error::OutOfMemory { .. })));
+        assert!(ground.engine.swap.free_slots() > 0);
+        ground.engine.drop_region(&region);
+        ground.give_back(kernel);
+    });
+}
+
+/// A file whose inode finds memory but whose directory entry does not is not left behind.
+#[test]
+fn a_file_that_cannot_be_created_leaves_nothing() {
+    let plan = Plan { with_kswapd: false, swap_slots: 0, ..Plan::default() };
+    plan.run(|ground| {
+        let region = ground.region(5000);
+        assert!(ground.touch(&region, 0..5000, true).is_err());
+        let mut files = 0;
+        loop {
+            match ground.engine.create(&mut Task::user(), crate::ground::DISK) {
+                Ok(_) => files += 1,
+                Err(error) => break assert!(matches!(error, Error::OutOfMemory { .. })),
+            }
+        }
+        assert_eq!(ground.engine.files().len(), files);
+    });
+}

@@ -1,0 +1,135 @@
+//! Each choice of `[reclaim]`, switched alone, changes what reclaim does.
+
+use crate::ground::{Ground, PAGES, Plan};
+use engine::allocate::choices::{ReserveThrottle, ZoneDirtyShare};
+use engine::memory::{Gfp, PAGEBLOCK_ORDER};
+use engine::reclaim::choices::*;
+use engine::stat::Vmstat;
+use engine::{Layout, Task};
+use machine::{Machine, Nanos};
+use sim::disk::Fault;
+
+/// Something of everything: dirty files, clean streams, anonymous memory, a disk that stalls, large blocks.
+fn everything(ground: &Ground) {
+    let (log, stream) = (ground.create(), ground.import(PAGES as u32));
+    let writer = {
+        let log = log.clone();
+        ground.spawn("writer", move |ground| {
+            for start in (0..6000).step_by(100) {
+                ground.write(&log, start..start + 100).unwrap();
+            }
+        })
+    };
+    let region = ground.region(3 * PAGES as u32);
+    for round in 0..6u32 {
+        if round % 3 == 1 {
+            ground.inject(Fault::StallUntil(ground.sim.now() + Nanos::from_millis(1500)));
+        }
+        let start = round * 1000;
+        let _ = ground.touch(&region, start..start + 1500, true);
+        let _ = ground.read(&stream, 0..2000);
+        let _ = ground.touch(&region, 0..300, false);
+        if let Ok(head) = ground.engine.allocate(&mut Task::user(), Gfp::USER_MOVABLE, PAGEBLOCK_ORDER) {
+            ground.engine.free_block(head, PAGEBLOCK_ORDER);
+        }
+    }
+    ground.sim.join(writer);
+}
+
+/// Memory is full of dirty pages, the disk's queue of writes, and nobody but tasks reclaims.
+fn congestion(ground: &Ground) {
+    let file = ground.create();
+    ground.inject(Fault::StallUntil(Nanos::from_millis(2500)));
+    ground.write(&file, 0..3300).unwrap();
+    let region = ground.region(1500);
+    let _ = ground.touch(&region, 0..1500, true);
+}
+
+fn run(change: impl Fn(&mut Choices)) -> [Vmstat; 2] {
+    let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..Plan::default() };
+    plan.choices.mapping.dirty_ratio = 60;
+    plan.choices.mapping.dirty_background_ratio = 30;
+    change(&mut plan.choices.reclaim);
+    let mut alone = Plan { swap_slots: 0, with_kswapd: false, nr_requests: 4, ..plan.clone() };
+    alone.choices.mapping.dirty_ratio = 95;
+    alone.choices.mapping.dirty_background_ratio = 50;
+    alone.choices.allocate.reserve_throttle = ReserveThrottle::Off;
+    alone.choices.allocate.zone_dirty_share = ZoneDirtyShare::Off;
+    [plan.run(everything), alone.run(congestion)]
+}
+
+fn vanilla(choices: &mut Choices) {
+    choices.kswapd_target = KswapdTarget::Unbounded;
+    choices.early_exit = EarlyExit::BelowDefaultPriority;
+    choices.kswapd_priority = KswapdPriority::RestartAfterCluster;
+    choices.kswapd_floor = KswapdFloor::Zero;
+    choices.pageout_trigger = PageoutTrigger::Priority;
+    choices.writeback_met = WritebackMet::Mark;
+    choices.dirty_accounting = DirtyAccounting::AtWrite;
+    choices.list_stall = ListStall::WhenWriteback;
+    choices.direct_nap = DirectNap::WaitIffCongested;
+    choices.kswapd_compact = KswapdCompact::AfterBalance;
+}
+
+/// From both ends of the history: a choice may matter only among those of its time.
+#[test]
+fn each_choice_alone_changes_something() {
+    type Change = fn(&mut Choices);
+    let later: [(&str, Change); 14] = [
+        ("swappiness", |c| c.swappiness = 0),
+        ("kswapd_target", |c| c.kswapd_target = KswapdTarget::Unbounded),
+        ("early_exit", |c| c.early_exit = EarlyExit::BelowDefaultPriority),
+        ("kswapd_priority", |c| c.kswapd_priority = KswapdPriority::RestartAfterCluster),
+        ("kswapd_floor", |c| c.kswapd_floor = KswapdFloor::Zero),
+        ("min_scan_priority", |c| c.min_scan_priority = MinScanPriority::OneUntilStuck),
+        ("pageout_trigger", |c| c.pageout_trigger = PageoutTrigger::Priority),
+        ("writeback_met", |c| c.writeback_met = WritebackMet::Mark),
+        ("zone_writeback", |c| c.zone_writeback = ZoneWriteback::All),
+        ("dirty_accounting", |c| c.dirty_accounting = DirtyAccounting::AtWrite),
+        ("list_stall", |c| c.list_stall = ListStall::Never),
+        ("direct_nap", |c| c.direct_nap = DirectNap::WaitIffCongested),
+        ("kswapd_compact", |c| c.kswapd_compact = KswapdCompact::AfterBalance),
+        ("at_priority_zero", |c| c.at_priority_zero = AtPriorityZero::Fraction),
+    ];
+    let earlier: [(&str, Change); 14] = [
+        ("swappiness", |c| c.swappiness = 0),
+        ("kswapd_target", |c| c.kswapd_target = KswapdTarget::HighWatermark),
+        ("early_exit", |c| c.early_exit = EarlyExit::Proportional),
+        ("kswapd_priority", |c| c.kswapd_priority = KswapdPriority::ByScanVolume),
+        ("kswapd_floor", |c| c.kswapd_floor = KswapdFloor::One),
+        ("min_scan_priority", |c| c.min_scan_priority = MinScanPriority::OneUntilStuck),
+        ("pageout_trigger", |c| c.pageout_trigger = PageoutTrigger::DirtySeen),
+        ("writeback_met", |c| c.writeback_met = WritebackMet::CountImmediate),
+        ("zone_writeback", |c| c.zone_writeback = ZoneWriteback::All),
+        ("dirty_accounting", |c| c.dirty_accounting = DirtyAccounting::OnSight),
+        ("list_stall", |c| c.list_stall = ListStall::Never),
+        ("direct_nap", |c| c.direct_nap = DirectNap::None),
+        ("kswapd_compact", |c| c.kswapd_compact = KswapdCompact::ByProgress),
+        ("at_priority_zero", |c| c.at_priority_zero = AtPriorityZero::Fraction),
+    ];
+    let (base, old_base) = (run(|_| ()), run(vanilla));
+    assert_eq!(base, run(|_| ()), "the same choices end on the same counters");
+    let mut changes_nothing = Vec::new();
+    for ((name, change), (old_name, old_change)) in later.into_iter().zip(earlier) {
+        assert_eq!(name, old_name);
+        let is_same = run(change) == base;
+        let is_same_before = run(|choices| {
+            vanilla(choices);
+            old_change(choices);
+        }) == old_base;
+        if is_same && is_same_before {
+            changes_nothing.push(name);
+        }
+    }
+    // Beside the stalls after lists these naps come too late to be seen, and with the earlier accounting no
+    // zone is ever marked congested: they show where tasks do not stall after lists.
+    // Until there are scanners, when kswapd compacts shows at most in the time that it takes.
+    changes_nothing.retain(|name| *name != "kswapd_compact");
+    assert_eq!(changes_nothing, ["direct_nap"]);
+    let no_stall = |choices: &mut Choices| choices.list_stall = ListStall::Never;
+    let naps = |choices: &mut Choices| {
+        no_stall(choices);
+        choices.direct_nap = DirectNap::WaitIffCongested;
+    };
+    assert_ne!(run(naps), run(no_stall));
+}

@@ -1,0 +1,170 @@
+//! Pages of files: which go first, how they are written, what happens when that fails.
+
+use crate::ground::{PAGES, Plan, stamp};
+use engine::Error;
+use engine::stat::Gauge;
+use machine::{IoError, Machine, Nanos, Operation};
+use sim::disk::Fault;
+
+/// One file is read twice, then a stream three times as long as memory passes: the file stays.
+#[test]
+fn file_pages_read_once_go_before_pages_read_twice() {
+    let vmstat = Plan::default().run(|ground| {
+        let (twice, once) = (ground.import(500), ground.import(3 * PAGES as u32));
+        for _ in 0..2 {
+            ground.read(&twice, 0..500).unwrap();
+            ground.engine.drain_all();
+        }
+        ground.engine.drain_all();
+        assert_eq!(ground.count("nr_active_file"), 500);
+        ground.read(&once, 0..3 * PAGES as u32).unwrap();
+        assert_eq!(twice.index.pages(), 500, "read twice, and all still there");
+        assert!(u64::from(once.index.pages()) < PAGES - 500);
+        assert!(once.index.get(0).is_none() && once.index.get(3 * PAGES as u32 - 1).is_some(), "the oldest went first");
+    });
+    assert_eq!(vmstat["pgactivate"], 500);
+    assert!(vmstat["pgsteal_kswapd_normal"] > 2 * PAGES);
+}
+
+/// Reclaim meets dirty pages and leaves them to the flusher, marked; when their write ends they are put to
+/// the tail and are the next to go.
+#[test]
+fn a_dirty_page_is_marked_for_reclaim_and_rotated_when_its_write_ends() {
+    let mut plan = Plan { swap_slots: 0, ..Plan::default() };
+    plan.choices.mapping.dirty_ratio = 90;
+    plan.choices.mapping.dirty_background_ratio = 85;
+    plan.choices.mapping.dirty_expire_ms = 2000;
+    plan.choices.mapping.dirty_writeback_ms = 1000;
+    plan.choices.allocate.zone_dirty_share = engine::allocate::choices::ZoneDirtyShare::Off;
+    let vmstat = plan.run(|ground| {
+        let (dirty, clean) = (ground.create(), ground.import(PAGES as u32));
+        ground.write(&dirty, 0..2000).unwrap();
+        assert_eq!(ground.count("nr_dirty"), 2000);
+        ground.read(&clean, 0..PAGES as u32).unwrap();
+        assert!(ground.count("nr_vmscan_immediate_reclaim") > 0);
+        ground.pause_ms(5000);
+        ground.engine.drain_all();
+        let rotated = ground.count("pgrotated");
+        assert!(rotated > 0 && rotated <= 2000, "{rotated} pages rotated");
+    });
+    assert_eq!((vmstat["nr_dirty"], vmstat["nr_written"]), (0, 2000));
+}
+
+/// Files whose pages are on their way to the disk, or wait to be, are removed: nothing is left of them.
+#[test]
+fn a_file_can_be_removed_during_its_writeback() {
+    let mut plan = Plan::default();
+    plan.choices.mapping.dirty_expire_ms = 0;
+    plan.choices.mapping.dirty_writeback_ms = 5;
+    let vmstat = plan.run(|ground| {
+        for round in 0..20 {
+            let file = ground.create();
+            ground.write(&file, 0..200).unwrap();
+            ground.pause_ms(round % 7);
+            ground.engine.unlink(&file);
+            assert_eq!(ground.engine.gauge(Gauge::NrFilePages), 0);
+        }
+        assert!(ground.count("nr_written") > 0, "some were written");
+    });
+    assert_eq!((vmstat["nr_dirty"], vmstat["nr_writeback"]), (0, 0));
+    assert!(vmstat["nr_written"] < 4000, "not all were written: {}", vmstat["nr_written"]);
+}
+
+/// The disk refuses to write some blocks. Whoever syncs is told, once.
+#[test]
+fn fsync_reports_a_write_error_once() {
+    Plan::default().run(|ground| {
+        let file = ground.create();
+        ground.inject(Fault::Blocks { blocks: 1..1000, operation: Some(Operation::Write), error: IoError::Device });
+        ground.write(&file, 0..10).unwrap();
+        let error = ground.fsync(&file).unwrap_err();
+        assert_eq!(error, Error::Write { file: file.id });
+        assert_eq!(error.to_string(), format!("file {}: pages could not be written", file.id));
+        ground.fsync(&file).unwrap();
+    });
+}
+
+/// A block cannot be read, once: its reader is told which, and the next reader gets the page.
+#[test]
+fn a_read_error_reaches_the_reader() {
+    let mut plan = Plan::default();
+    plan.choices.access.read_ahead_kb = 0;
+    plan.run(|ground| {
+        let file = ground.import(10);
+        ground.read(&file, 0..3).unwrap();
+        ground.inject(Fault::Nth { nth: 1, error: IoError::Device });
+        let error = ground.read(&file, 3..4).unwrap_err();
+        assert_eq!(error, Error::Read { file: file.id, offset: 3 * 4096, source: IoError::Device });
+        ground.read(&file, 3..4).unwrap();
+    });
+}
+
+/// A writer is faster than its disk. Near the dirty limit it is made to sleep, so that no more than the limit
+/// is ever dirty, and it comes to write as fast as the disk.
+#[test]
+fn a_writer_is_held_back_near_the_dirty_limit() {
+    // 4 channels of 1 ms a page: 4000 pages a second.
+    let vmstat = Plan { write_ns: 1_000_000, ..Plan::default() }.run(|ground| {
+        let file = ground.create();
+        let started = ground.engine.machine.now();
+        for start in (0..8000).step_by(8) {
+            ground.write(&file, start..start + 8).unwrap();
+            let (dirty, limit) =
+                (ground.count("nr_dirty") + ground.count("nr_writeback"), ground.engine.dirty_limits());
+            assert!(dirty <= limit.dirty + 64, "{dirty} pages dirty or being written, limit {}", limit.dirty);
+        }
+        let elapsed = ground.engine.machine.now().since(started);
+        assert!(elapsed > Nanos::from_millis(1500), "8000 pages in {elapsed}");
+        assert!(elapsed < Nanos::from_secs(20), "8000 pages in {elapsed}");
+        let slept = ground.sim.sleep_profile();
+        assert!(
+            slept.iter().any(|line| line.starts_with("story;") && line.contains("balance_dirty_pages")),
+            "{slept:?}"
+        );
+    });
+    assert_eq!(vmstat["nr_dirtied"], 8000);
+}
+
+/// A few dirty pages stay in memory until they are old; then the flusher writes them.
+#[test]
+fn the_flusher_writes_after_dirty_expire() {
+    let mut plan = Plan::default();
+    plan.choices.mapping.dirty_expire_ms = 3000;
+    plan.choices.mapping.dirty_writeback_ms = 500;
+    let vmstat = plan.run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..100).unwrap();
+        ground.pause_ms(2900);
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (100, 0));
+        ground.pause_ms(700);
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 100));
+        ground.engine.drop_caches();
+        assert_eq!(file.index.pages(), 0);
+        assert_eq!(ground.read(&file, 7..8).unwrap(), [stamp(7)]);
+    });
+    assert_eq!(vmstat["pgpgout"], 400);
+}
+
+/// Dropping clean pages must find each page anew under its number: what was seen there may have become
+/// another file's, whose lock would be taken and let go by a stranger.
+#[test]
+fn caches_are_dropped_while_others_read() {
+    let vmstat = Plan { cpus: 4, ..Plan::default() }.run(|ground| {
+        let readers: Vec<_> = (0..3)
+            .map(|n| {
+                ground.spawn("reader", move |ground| {
+                    let file = ground.import(1500);
+                    for _ in 0..3 {
+                        ground.read(&file, n * 10..1500).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..200 {
+            ground.engine.drop_caches();
+            ground.pause_ms(1);
+        }
+        readers.into_iter().for_each(|reader| assert!(ground.sim.join(reader)));
+    });
+    assert!(vmstat["pgpgin"] > 3 * 1500 * 4);
+}

@@ -1,0 +1,287 @@
+//! The machine that the stories are told on.
+
+use engine::kernel::{Choices, Kernel, Source};
+use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
+use engine::memory::{Flags, Gfp, Layout};
+use engine::stat::{Gauge, Vmstat};
+use engine::{Engine, Error, KernelTask, ReadState, Task};
+use machine::{DeviceId, FrameNumber, Machine, Nanos, PAGE_BYTES};
+use sim::disk::config::{ElevatorConfig, FlashConfig, QueueConfig};
+use sim::disk::{DiskConfig, Fault};
+use sim::{Origin, Sim, Sourced, TaskId};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Pages of 16 MiB.
+pub const PAGES: u64 = 4096;
+
+/// The one disk.
+pub const DISK: DeviceId = DeviceId(0);
+
+/// Blocks for files; swap lies behind.
+const FILE_BLOCKS: u64 = 1 << 17;
+
+/// The choices of a kernel of this repository.
+pub fn choices_of(kernel: &str) -> Choices {
+    let source = |name: &str| {
+        let text = match name {
+            "3.10-rc4-vanilla" => include_str!("../../../../kernels/3.10-rc4-vanilla.toml"),
+            "mm1-mmotm-20130606" => include_str!("../../../../kernels/mm1-mmotm-20130606.toml"),
+            "mm1-lessdisrupt-v1" => include_str!("../../../../kernels/mm1-lessdisrupt-v1.toml"),
+            _ => return Err(format!("no kernel `{name}`")),
+        };
+        Ok(Source { file: name.to_owned(), text: text.to_owned() })
+    };
+    let text = source(kernel).unwrap().text;
+    Kernel::parse(kernel, kernel, &text, &source).unwrap().choices
+}
+
+/// What a machine consists of.
+#[derive(Clone)]
+pub struct Plan {
+    pub choices: Choices,
+    pub layout: Layout,
+    pub swap_slots: u32,
+    pub cpus: usize,
+    pub write_ns: u64,
+    /// Requests that the disk's queue takes.
+    pub nr_requests: u64,
+    pub with_kswapd: bool,
+    pub with_flusher: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        let mut choices = Choices::default();
+        choices.memory.min_free_kbytes = 1024;
+        Self {
+            choices,
+            layout: Layout::flat(PAGES),
+            swap_slots: 16385,
+            cpus: 2,
+            write_ns: 20_000,
+            nr_requests: 128,
+            with_kswapd: true,
+            with_flusher: true,
+        }
+    }
+}
+
+fn disk(write_ns: u64, nr_requests: u64) -> DiskConfig {
+    let value = |value| Sourced::new(value, Origin::Assumed, "a disk for stories");
+    DiskConfig::Flash(FlashConfig {
+        capacity_blocks: value(1 << 20),
+        queue: QueueConfig {
+            nr_requests: value(nr_requests),
+            elevator: ElevatorConfig::Noop,
+            ..QueueConfig::default()
+        },
+        queue_depth: value(32),
+        channels: value(4),
+        read_latency_ns: value(80_000),
+        write_latency_ns: value(write_ns),
+        read_bandwidth_bytes_per_s: value(3_200_000_000),
+        write_bandwidth_bytes_per_s: value(2_000_000_000),
+        command_ns: value(5_000),
+        erase: None,
+    })
+}
+
+/// A running machine, as a story sees it.
+#[derive(Clone)]
+pub struct Ground {
+    pub sim: Sim,
+    pub engine: Rc<Engine<Sim>>,
+    kernel_tasks: Rc<Vec<TaskId>>,
+    pub task: Rc<RefCell<Task>>,
+}
+
+impl Plan {
+    /// Tells a story; returns the counters at its end.
+    pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
+        let sim = Sim::new(sim::Config {
+            frames: self.layout.frames() as usize,
+            stamps: true,
+            disks: vec![disk(self.write_ns, self.nr_requests)],
+            time_limit: Some(Nanos::from_secs(100_000)),
+            ..sim::Config::uniform(self.cpus, 100)
+        });
+        let devices = [DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }];
+        let swap = SwapLayout { device: DISK, first_block: 1 + FILE_BLOCKS, slots: self.swap_slots };
+        let engine = Rc::new(Engine::new(sim.clone(), &self.choices, &self.layout, &devices, swap).unwrap());
+        sim.attach(engine.clone());
+        let is_wanted = |task: &KernelTask| match task {
+            KernelTask::Kswapd(_) => self.with_kswapd,
+            KernelTask::Flusher(_) => self.with_flusher,
+        };
+        let start = |task: KernelTask| {
+            let engine = engine.clone();
+            sim.spawn(&task.name(), move || engine.run(task))
+        };
+        let kernel_tasks = Rc::new(engine.kernel_tasks().into_iter().filter(is_wanted).map(start).collect());
+        let ground = Ground { sim: sim.clone(), engine, kernel_tasks, task: Rc::new(RefCell::new(Task::user())) };
+        let ended_on = Rc::new(RefCell::new(Vmstat::new()));
+        let vmstat = ended_on.clone();
+        sim.run("story", move || {
+            story(&ground);
+            *vmstat.borrow_mut() = ground.engine.vmstat();
+            ground.come_to_rest();
+        })
+        .unwrap_or_else(|failure| panic!("{failure}"));
+        ended_on.take()
+    }
+}
+
+impl Ground {
+    /// Ends the engine's own tasks, waits for devices, and checks the whole machine.
+    fn come_to_rest(&self) {
+        for id in self.kernel_tasks.iter() {
+            self.sim.kill(*id);
+            self.sim.join(*id);
+        }
+        self.wait_for_devices();
+        self.engine.check().unwrap();
+    }
+
+    /// Waits until no page is locked or under writeback.
+    pub fn wait_for_devices(&self) {
+        let is_busy = |n| {
+            let flags = self.engine.frames[FrameNumber(n)].flags();
+            flags.has(Flags::LOCKED) || flags.has(Flags::WRITEBACK)
+        };
+        for _ in 0..10_000 {
+            if !(0..self.engine.frames.len()).any(is_busy) {
+                return;
+            }
+            self.pause_ms(10);
+        }
+        let frame = (0..self.engine.frames.len()).find(|n| is_busy(*n)).map(FrameNumber).unwrap();
+        panic!("{frame} is still busy after 100 s: {:?}", self.engine.frames[frame]);
+    }
+
+    pub fn pause_ms(&self, ms: u64) {
+        self.sim.pause(Nanos::from_millis(ms));
+    }
+
+    /// A counter or gauge now.
+    pub fn count(&self, name: &str) -> u64 {
+        *self.engine.vmstat().get(name).unwrap_or_else(|| panic!("no counter is called {name}"))
+    }
+
+    pub fn free(&self) -> u64 {
+        self.engine.gauge(Gauge::NrFreePages)
+    }
+
+    pub fn inject(&self, fault: Fault) {
+        self.sim.inject(DISK, fault);
+    }
+
+    /// Starts a task of its own.
+    pub fn spawn(&self, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
+        let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
+        self.sim.spawn(name, move || body(&ground))
+    }
+
+    // ---- files ----
+
+    pub fn create(&self) -> Arc<File<Sim>> {
+        self.engine.create(&mut self.task.borrow_mut(), DISK).unwrap()
+    }
+
+    /// A file whose contents are on the disk and not in memory.
+    pub fn import(&self, pages: u32) -> Arc<File<Sim>> {
+        let file = self.create();
+        assert!(self.engine.allocate_blocks(&file, u64::from(pages) * PAGE_BYTES as u64));
+        file
+    }
+
+    pub fn write(&self, file: &Arc<File<Sim>>, pages: std::ops::Range<u32>) -> Result<(), Error> {
+        let mut bytes = [0; PAGE_BYTES];
+        pages.into_iter().try_for_each(|page| {
+            bytes[..8].copy_from_slice(&stamp(page));
+            self.engine.write(&mut self.task.borrow_mut(), file, u64::from(page) * PAGE_BYTES as u64, &bytes)
+        })
+    }
+
+    /// Reads pages one after the other, and returns their stamps.
+    pub fn read(&self, file: &Arc<File<Sim>>, pages: std::ops::Range<u32>) -> Result<Vec<[u8; 8]>, Error> {
+        let mut state = ReadState::default();
+        let mut bytes = vec![0; PAGE_BYTES];
+        let mut read = |page| {
+            let offset = u64::from(page) * PAGE_BYTES as u64;
+            self.engine.read(&mut self.task.borrow_mut(), file, &mut state, offset, &mut bytes)?;
+            Ok(bytes[..8].try_into().unwrap())
+        };
+        pages.map(&mut read).collect()
+    }
+
+    pub fn fsync(&self, file: &Arc<File<Sim>>) -> Result<(), Error> {
+        self.engine.fsync(&mut self.task.borrow_mut(), file)
+    }
+
+    // ---- memory ----
+
+    pub fn region(&self, pages: u32) -> Arc<Region<Sim>> {
+        self.engine.create_region(pages, false)
+    }
+
+    pub fn touch(&self, region: &Region<Sim>, pages: std::ops::Range<u32>, write: bool) -> Result<(), Error> {
+        self.engine.touch(&mut self.task.borrow_mut(), region, pages, write)
+    }
+
+    pub fn write_stamps(&self, region: &Region<Sim>, pages: std::ops::Range<u32>) -> Result<(), Error> {
+        pages.into_iter().try_for_each(|page| {
+            let offset = u64::from(page) * PAGE_BYTES as u64;
+            self.engine.write_region(&mut self.task.borrow_mut(), region, offset, &stamp(page))
+        })
+    }
+
+    pub fn read_stamp(&self, region: &Region<Sim>, page: u32) -> Result<[u8; 8], Error> {
+        let mut bytes = [0; 8];
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        self.engine.read_region(&mut self.task.borrow_mut(), region, offset, &mut bytes).map(|()| bytes)
+    }
+
+    /// Minor and major faults of this task so far.
+    pub fn faults(&self) -> (u64, u64) {
+        let task = self.task.borrow();
+        (task.minor_faults, task.major_faults)
+    }
+
+    /// Takes kernel pages until `wanted` are free.
+    pub fn take_until_free(&self, wanted: u64) -> Vec<FrameNumber> {
+        let mut task = Task { may_use_reserve: true, ..Task::user() };
+        let mut taken = Vec::new();
+        loop {
+            self.engine.drain_all_per_cpu();
+            if self.free() <= wanted {
+                return taken;
+            }
+            let page = self.engine.allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            taken.push(page.unwrap());
+        }
+    }
+
+    pub fn give_back(&self, pages: impl IntoIterator<Item = FrameNumber>) {
+        pages.into_iter().for_each(|page| self.engine.free_kernel(page, Gauge::NrSlabUnreclaimable));
+    }
+}
+
+/// What page `page` must hold.
+pub fn stamp(page: u32) -> [u8; 8] {
+    (0x5a00_0000_0000_0000 | u64::from(page)).to_le_bytes()
+}
+
+/// A value that a story brings home.
+#[derive(Clone, Default)]
+pub struct Found<T: Default + Clone>(Rc<Cell<T>>);
+
+impl<T: Default + Clone> Found<T> {
+    pub fn set(&self, value: T) {
+        self.0.set(value);
+    }
+    pub fn get(&self) -> T {
+        self.0.take()
+    }
+}

@@ -1,0 +1,90 @@
+//! Requests of order 9: compaction is asked, fails, is deferred; reclaim leaves off for it.
+
+use crate::ground::{PAGES, Plan};
+use engine::Task;
+use engine::memory::{Gfp, PAGEBLOCK_ORDER};
+use machine::Order;
+
+/// Every fourth page is kernel memory, so that no block of order 9 can be free. Each attempt fails; after
+/// failures compaction is left out more and more often, and then so is reclaim for a huge page.
+#[test]
+fn order_9_requests_are_deferred_after_failures() {
+    let vmstat = Plan { cpus: 1, ..Plan::default() }.run(|ground| {
+        let mut pages = ground.take_until_free(64);
+        pages.sort_unstable();
+        let (kept, freed): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.0 % 4 == 0);
+        ground.give_back(freed);
+        ground.engine.drain_all_per_cpu();
+        let free = ground.free();
+        assert!(free > 2 * PAGES / 3, "{free} pages are free, none of them in a large block");
+        let request = || ground.engine.allocate(&mut Task::user(), Gfp::HUGE_PAGE, PAGEBLOCK_ORDER);
+        assert!(request().is_err());
+        assert!(ground.count("compact_stall") > 0);
+        for _ in 0..100 {
+            assert!(request().is_err());
+        }
+        let zone = &ground.engine.zones[0];
+        assert!(ground.engine.defer_shift(zone) > 0);
+        let stalls = ground.count("compact_stall");
+        assert!(stalls < 100, "compaction was left out: {stalls} stalls");
+        assert_eq!(ground.count("compact_fail"), stalls);
+        ground.give_back(kept);
+        ground.engine.drain_all_per_cpu();
+        let head = request().expect("all is free again");
+        ground.engine.free_block(head, PAGEBLOCK_ORDER);
+    });
+    assert_eq!((vmstat["alloc_failed"], vmstat["pswpout"]), (101, 0));
+}
+
+/// File pages fill memory. For a block of order 9 reclaim frees single pages until compaction could work, and
+/// then leaves the zone alone: a request does not empty the page cache.
+#[test]
+fn reclaim_leaves_off_when_compaction_can_go_on() {
+    let mut plan = Plan { with_kswapd: false, ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 512;
+    plan.run(|ground| {
+        let file = ground.import(PAGES as u32);
+        ground.read(&file, 0..3900).unwrap();
+        let before = file.index.pages();
+        for _ in 0..8 {
+            if let Ok(head) = ground.engine.allocate(&mut Task::user(), Gfp::USER_MOVABLE, PAGEBLOCK_ORDER) {
+                ground.engine.free_block(head, PAGEBLOCK_ORDER);
+            }
+        }
+        let left = file.index.pages();
+        assert!(left < before && left > before / 3, "{before} pages before, {left} after");
+    });
+}
+
+/// A fault in a region that may have huge pages gets one when a block is free, and small pages otherwise.
+#[test]
+fn a_fault_falls_back_to_small_pages() {
+    let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
+        let region = ground.engine.create_region(1024, true);
+        ground.touch(&region, 0..1, true).unwrap();
+        assert_eq!((ground.count("thp_fault_alloc"), ground.count("nr_anon_pages")), (1, 512));
+        let kernel = ground.take_until_free(400);
+        ground.touch(&region, 512..513, true).unwrap();
+        assert_eq!((ground.count("thp_fault_fallback"), ground.count("nr_anon_pages")), (1, 513));
+        ground.give_back(kernel);
+        ground.engine.drop_region(&region);
+    });
+    assert_eq!(vmstat["nr_anon_pages"], 0);
+}
+
+/// A lookup that is late holds the first page of a block for a moment: the block is freed without it.
+#[test]
+fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
+    Plan::default().run(|ground| {
+        ground.engine.drain_all_per_cpu();
+        let before = ground.free();
+        let head = ground.engine.allocate(&mut Task::user(), Gfp::USER_MOVABLE, Order(3)).unwrap();
+        assert!(ground.engine.frames[head].get_unless_zero());
+        ground.engine.free_block(head, Order(3));
+        ground.engine.drain_all_per_cpu();
+        assert_eq!(ground.free(), before - 1);
+        ground.engine.put(head);
+        ground.engine.drain_all_per_cpu();
+        assert_eq!(ground.free(), before);
+    });
+}

@@ -1,0 +1,113 @@
+//! Kswapd: when it wakes, how hard it works, when it sleeps.
+
+use crate::ground::{Found, PAGES, Plan, choices_of};
+use engine::Layout;
+use engine::allocate::choices::ZoneDirtyShare;
+use engine::reclaim::choices::KswapdPriority;
+use machine::{Machine, Nanos};
+use sim::disk::Fault;
+
+/// A stream of file pages goes through three zones; when it ends, kswapd brings each zone to its high
+/// mark and does nothing more.
+#[test]
+fn kswapd_sleeps_once_every_zone_is_above_high() {
+    let plan = Plan { layout: Layout::single_node(512, 1536, 2048), ..Plan::default() };
+    plan.run(|ground| {
+        let file = ground.import(2 * PAGES as u32);
+        ground.read(&file, 0..2 * PAGES as u32).unwrap();
+        ground.pause_ms(1000);
+        for zone in &ground.engine.zones {
+            assert!(zone.free_pages() > zone.marks.high, "{}: {} free", zone.kind.name(), zone.free_pages());
+        }
+        let (passes, scanned) = (ground.count("pageoutrun"), ground.count("pgscan_kswapd_normal"));
+        assert!(passes > 0 && scanned > 0);
+        ground.pause_ms(60_000);
+        assert_eq!((ground.count("pageoutrun"), ground.count("pgscan_kswapd_normal")), (passes, scanned));
+    });
+}
+
+/// As long as more than the low mark is free, kswapd sleeps; the first request that finds less wakes it,
+/// and it reclaims up to the high mark while nobody else has to.
+#[test]
+fn an_allocation_below_low_wakes_kswapd() {
+    let vmstat = Plan::default().run(|ground| {
+        // By now it has seen that all is well and sleeps for good.
+        ground.pause_ms(200);
+        let file = ground.import(PAGES as u32);
+        ground.read(&file, 0..1000).unwrap();
+        let kernel = ground.take_until_free(330);
+        ground.pause_ms(1000);
+        assert_eq!((ground.count("pageoutrun"), ground.count("pgscan_kswapd_normal")), (0, 0));
+        ground.read(&file, 1000..1100).unwrap();
+        ground.pause_ms(1000);
+        assert!(ground.free() > 384, "{} pages free", ground.free());
+        ground.give_back(kernel);
+    });
+    assert!(vmstat["pageoutrun"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0);
+    assert_eq!((vmstat["allocstall"], vmstat["pgscan_direct_normal"]), (0, 0));
+}
+
+/// Anonymous memory is touched faster than the disk takes it: kswapd waits for the disk, and the task
+/// that wants pages must reclaim too.
+#[test]
+fn tasks_reclaim_themselves_when_kswapd_cannot_follow() {
+    let vmstat = Plan { write_ns: 2_000_000, ..Plan::default() }.run(|ground| {
+        let region = ground.region(2 * PAGES as u32);
+        ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();
+        ground.engine.drop_region(&region);
+    });
+    assert!(vmstat["allocstall"] > 0 && vmstat["pgsteal_direct_normal"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0);
+    assert!(vmstat["pswpout"] >= PAGES, "{}", vmstat["pswpout"]);
+}
+
+/// Is everything scanned by kswapd when a write fills memory and the disk stands still?
+fn comes_to_priority_zero(kernel: &str) -> bool {
+    let found = Found::default();
+    let result = found.clone();
+    let mut plan = Plan { choices: choices_of(kernel), swap_slots: 0, ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan.choices.mapping.dirty_ratio = 90;
+    plan.choices.mapping.dirty_background_ratio = 80;
+    plan.choices.allocate.zone_dirty_share = ZoneDirtyShare::Off;
+    plan.run(move |ground| {
+        let file = ground.create();
+        ground.write(&file, 0..2800).unwrap();
+        ground.inject(Fault::StallUntil(ground.sim.now() + Nanos::from_secs(60)));
+        let kernel = ground.take_until_free(350);
+        // Below low, so that kswapd wakes, but above min, so that nobody else reclaims.
+        ground.touch(&ground.region(64), 0..64, true).unwrap();
+        ground.pause_ms(30_000);
+        assert_eq!(ground.count("allocstall"), 0);
+        assert!(ground.count("pgscan_kswapd_normal") > 0);
+        result.set(ground.engine.take_first_priority_zero().is_some_and(|first| first.is_kswapd));
+        ground.give_back(kernel);
+    });
+    found.get()
+}
+
+/// A disk that stands still under dirty pages lets no pass free a cluster. 3.10 then scans everything; the
+/// later rule goes down too, for nothing is freed at all, but stops at half of each list.
+#[test]
+fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
+    assert!(comes_to_priority_zero("3.10-rc4-vanilla"));
+    assert!(!comes_to_priority_zero("mm1-mmotm-20130606"));
+    assert!(!comes_to_priority_zero("mm1-lessdisrupt-v1"));
+}
+
+/// The same stream of clean pages: 3.10 counts a run for each restart at priority 12, the later rule one for
+/// each call.
+#[test]
+fn restarts_are_counted_as_runs() {
+    let runs = |priority| {
+        let mut plan = Plan::default();
+        plan.choices.reclaim.kswapd_priority = priority;
+        let vmstat = plan.run(|ground| {
+            let file = ground.import(4 * PAGES as u32);
+            ground.read(&file, 0..4 * PAGES as u32).unwrap();
+        });
+        (vmstat["pageoutrun"], vmstat["pgsteal_kswapd_normal"])
+    };
+    let (restarting, by_restarts) = runs(KswapdPriority::RestartAfterCluster);
+    let (descending, by_descents) = runs(KswapdPriority::ByScanVolume);
+    assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
+}

@@ -1,0 +1,190 @@
+//! Anonymous memory and swap.
+
+use crate::ground::{Ground, PAGES, Plan, stamp};
+use engine::mapping::Region;
+use engine::memory::{Flags, Gfp};
+use engine::stat::Gauge;
+use engine::{Error, Task};
+use machine::{IoError, Machine, Nanos};
+use sim::Sim;
+use sim::disk::Fault;
+
+const TWICE: u32 = 2 * PAGES as u32;
+
+/// The first page of a region that is in swap only.
+fn swapped_out(ground: &Ground, region: &Region<Sim>) -> u32 {
+    let is_out = |page: &u32| region.entry(*page).slot().is_some_and(|slot| ground.engine.swap.cached(slot).is_none());
+    (0..region.pages).find(is_out).expect("some page is in swap only")
+}
+
+/// Twice as much as memory is written. What was swapped out comes back by major faults, as it was.
+#[test]
+fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
+    let vmstat = Plan::default().run(|ground| {
+        let region = ground.region(TWICE);
+        ground.write_stamps(&region, 0..TWICE).unwrap();
+        let page = swapped_out(ground, &region);
+        let (_, major) = ground.faults();
+        assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+        assert_eq!(ground.faults().1, major + 1);
+        for page in 0..TWICE {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page), "page {page}");
+        }
+        ground.engine.drop_region(&region);
+        ground.wait_for_devices();
+        assert_eq!(ground.count("nr_anon_pages"), 0);
+    });
+    assert!(
+        vmstat["pswpout"] >= PAGES && vmstat["pswpin"] >= PAGES,
+        "{} out, {} in",
+        vmstat["pswpout"],
+        vmstat["pswpin"]
+    );
+    assert!(vmstat["pgmajfault"] >= PAGES / 8, "eight slots are read at once: {}", vmstat["pgmajfault"]);
+}
+
+/// The disk stands still under pages that are being swapped out. Touching one finds it in the swap cache: no
+/// I/O, a minor fault.
+#[test]
+fn a_fault_on_a_page_under_writeback_to_swap_is_minor() {
+    Plan::default().run(|ground| {
+        let region = ground.region(PAGES as u32);
+        ground.inject(Fault::StallUntil(Nanos::from_secs(30)));
+        ground.write_stamps(&region, 0..3600).unwrap();
+        let kernel = ground.take_until_free(300);
+        // A request below low wakes kswapd, which starts to swap.
+        ground.touch(&region, 3600..3601, true).unwrap();
+        ground.pause_ms(500);
+        let being_written = |page: &u32| {
+            let cached = region.entry(*page).slot().and_then(|slot| ground.engine.swap.cached(slot));
+            cached.is_some_and(|frame| ground.engine.frames[frame].is(Flags::WRITEBACK))
+        };
+        let page = (0..3600).find(being_written).expect("some page is on its way to swap");
+        let (minor, major) = ground.faults();
+        assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+        assert_eq!(ground.faults(), (minor + 1, major));
+        assert!(ground.engine.machine.now() < Nanos::from_secs(30), "nobody waited for the disk");
+        ground.give_back(kernel);
+    });
+}
+
+/// A page comes back by a read: it keeps its slot and is mapped read-only, so that it need not be written
+/// again. The first write is one more minor fault; the ones after it are none.
+#[test]
+fn a_read_fault_maps_read_only_and_the_first_write_is_a_minor_fault() {
+    Plan::default().run(|ground| {
+        let region = ground.region(TWICE);
+        ground.write_stamps(&region, 0..TWICE).unwrap();
+        ground.wait_for_devices();
+        let page = swapped_out(ground, &region);
+        let (minor, major) = ground.faults();
+        ground.touch(&region, page..page + 1, false).unwrap();
+        assert_eq!(ground.faults(), (minor, major + 1));
+        assert!(region.entry(page).allows(false) && !region.entry(page).allows(true));
+        ground.touch(&region, page..page + 1, true).unwrap();
+        assert_eq!(ground.faults(), (minor + 1, major + 1));
+        ground.touch(&region, page..page + 1, true).unwrap();
+        assert_eq!(ground.faults(), (minor + 1, major + 1));
+        assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+    });
+}
+
+/// One task fills memory and swap, is told so, and lets go. Another whose memory was swapped out meanwhile
+/// notices nothing.
+#[test]
+fn swap_full_reaches_the_faulting_task_only() {
+    let vmstat = Plan { swap_slots: 1001, ..Plan::default() }.run(|ground| {
+        let bystander = ground.spawn("bystander", |ground| {
+            let region = ground.region(200);
+            ground.write_stamps(&region, 0..200).unwrap();
+            ground.pause_ms(60_000);
+            for page in 0..200 {
+                assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+            }
+        });
+        ground.pause_ms(100);
+        let region = ground.region(2 * TWICE);
+        let error = ground.touch(&region, 0..2 * TWICE, true).unwrap_err();
+        let Error::OutOfMemory { free_slots, total_slots, .. } = error else { panic!("{error}") };
+        assert_eq!((free_slots, total_slots), (0, 1000));
+        assert!(error.to_string().ends_with("swap is full: all 1000 slots in use)"), "{error}");
+        ground.engine.drop_region(&region);
+        assert!(ground.sim.join(bystander));
+    });
+    assert!(vmstat["oom"] > 0 && vmstat["pswpout"] >= 1000);
+}
+
+/// Without swap anonymous memory cannot go anywhere.
+#[test]
+fn without_swap_memory_is_exhausted_with_a_clear_text() {
+    let vmstat = Plan { swap_slots: 0, ..Plan::default() }.run(|ground| {
+        let region = ground.region(TWICE);
+        let error = ground.touch(&region, 0..TWICE, true).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("out of memory: no block of order 0 can be made free ("), "{text}");
+        assert!(text.ends_with(" pages in reserve; there is no swap)"), "{text}");
+        ground.engine.drop_region(&region);
+        ground.touch(&ground.region(100), 0..100, true).unwrap();
+    });
+    assert_eq!(vmstat["pswpout"], 0);
+}
+
+/// Pages that cannot be written to swap stay in memory, and what they hold with them.
+#[test]
+fn a_failed_write_to_swap_loses_nothing() {
+    let vmstat = Plan::default().run(|ground| {
+        let region = ground.region(TWICE);
+        for nth in 1..40 {
+            ground.inject(Fault::Nth { nth, error: IoError::Device });
+        }
+        ground.write_stamps(&region, 0..TWICE).unwrap();
+        for page in 0..TWICE {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page), "page {page}");
+        }
+    });
+    assert!(vmstat["pswpin"] > 0);
+}
+
+/// A swapped page is wanted when three frames are left for eight slots: there is none for the page itself.
+/// Its reader is told; the pages that did get frames must be read all the same, for they are locked.
+#[test]
+fn a_swap_in_without_memory_leaves_no_page_locked() {
+    let plan = Plan { with_kswapd: false, cpus: 1, ..Plan::default() };
+    plan.run(|ground| {
+        let region = ground.region(TWICE);
+        ground.write_stamps(&region, 0..TWICE).unwrap();
+        ground.wait_for_devices();
+        let is_last_of_eight = |page: &u32| {
+            let slot = |page: u32| {
+                let slot = region.entry(page).slot()?;
+                ground.engine.swap.cached(slot).is_none().then_some(slot)
+            };
+            slot(*page).is_some_and(|last| last % 8 == 7 && (1..8).all(|n| slot(*page - n) == Some(last - n)))
+        };
+        let page = (8..TWICE).find(is_last_of_eight).expect("pages written together lie together");
+        let keep: Vec<u32> = (page - 7..=page).collect();
+        let kernel = take_all(ground, &region, 256 + 3);
+        let error = ground.read_stamp(&region, page);
+        assert!(matches!(error, Err(Error::OutOfMemory { .. })), "{error:?}");
+        ground.wait_for_devices();
+        ground.give_back(kernel);
+        for page in keep {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+        }
+    });
+}
+
+/// Pushes all pages of a region out of memory, then takes what is free down to `free` pages.
+fn take_all(ground: &Ground, region: &Region<Sim>, free: u64) -> Vec<machine::FrameNumber> {
+    let mut kernel = Vec::new();
+    loop {
+        kernel.extend(ground.take_until_free(free));
+        let mapped = (0..region.pages).any(|page| region.entry(page).frame().is_some());
+        if !mapped && ground.engine.swap.cache.pages() == 0 {
+            return kernel;
+        }
+        let page = ground.engine.allocate_kernel(&mut Task::user(), Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+        kernel.extend(page);
+        ground.wait_for_devices();
+    }
+}
