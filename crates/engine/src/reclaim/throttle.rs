@@ -42,11 +42,15 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Are more than half of the node's min marks still free?
+    /// Are more than half of the node's min marks still free? Zones in which nothing can be reclaimed are left
+    /// out: kswapd would never fill their reserve, and who waits for it would never learn that memory is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);
         for id in &self.nodes[usize::from(node.0)].zones {
             let zone = self.zone(*id);
+            if self.looks_hopeless(zone) {
+                continue;
+            }
             min += zone.marks.min;
             free += zone.gauges.get(Gauge::NrFreePages);
         }

@@ -37,6 +37,26 @@ fn a_task_waits_while_the_reserve_is_used_up() {
     assert_eq!(waits(ReserveThrottle::Off), 0);
 }
 
+/// The reserve is used up, and all else is anonymous memory that cannot go: nobody will fill the reserve again,
+/// and who waited for that would wait for ever while kswapd turns in circles.
+#[test]
+fn nobody_waits_for_a_reserve_that_cannot_be_filled() {
+    let vmstat = Plan { swap_slots: 0, ..Plan::default() }.run(|ground| {
+        let region = ground.region(5000);
+        assert!(ground.touch(&region, 0..5000, true).is_err());
+        let kernel = ground.take_until_free(100);
+        let started = ground.engine.machine.now();
+        assert!(matches!(ground.touch(&region, 0..5000, true), Err(Error::OutOfMemory { .. })));
+        assert!(ground.engine.machine.now().since(started) < Nanos::from_secs(1));
+        ground.pause_ms(1000);
+        let runs = ground.count("pageoutrun");
+        ground.pause_ms(10_000);
+        assert_eq!(ground.count("pageoutrun"), runs, "kswapd sleeps");
+        ground.give_back(kernel);
+    });
+    assert!(vmstat["oom"] >= 2);
+}
+
 /// Nobody marks a zone hopeless when kswapd sleeps, or is not there: a task must see for itself that there is
 /// nothing to reclaim.
 #[test]
