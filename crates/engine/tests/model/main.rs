@@ -1,7 +1,9 @@
 //! Parts of the engine against slow, obvious versions of themselves.
 
+mod blocks;
 mod buddy;
 mod lru;
+mod swap_slots;
 
 use engine::memory::{Choices, Layout, Memory};
 use sim::{Config, Sim};
