@@ -360,12 +360,7 @@ impl<M: Machine> Mapping<M> {
         if let Some(file) = file {
             let _guard = file.i_pages.lock();
             self.machine.spend(Step::IndexStore, 1);
-            // References first, then dirty: a writer sets dirty and then drops its reference.
-            if !descriptor.freeze(2) {
-                return false;
-            }
-            if descriptor.is(Flags::DIRTY) {
-                descriptor.set_references(2);
+            if !descriptor.freeze_clean(2) {
                 return false;
             }
             file.index.remove(descriptor.index(), frame);
@@ -374,11 +369,7 @@ impl<M: Machine> Mapping<M> {
             {
                 let _guard = self.swap.i_pages.lock();
                 self.machine.spend(Step::IndexStore, 1);
-                if !descriptor.freeze(2) {
-                    return false;
-                }
-                if descriptor.is(Flags::DIRTY) {
-                    descriptor.set_references(2);
+                if !descriptor.freeze_clean(2) {
                     return false;
                 }
                 self.swap.cache.remove(slot, frame);

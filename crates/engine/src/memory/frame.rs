@@ -244,6 +244,20 @@ impl Frame {
         self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// The same, unless the page is dirty. References first, then dirty: a writer sets dirty and then
+    /// drops its reference.
+    #[inline]
+    pub fn freeze_clean(&self, expected: u32) -> bool {
+        if !self.freeze(expected) {
+            return false;
+        }
+        let is_clean = !self.is(Flags::DIRTY);
+        if !is_clean {
+            self.set_references(expected);
+        }
+        is_clean
+    }
+
     /// Undoes [`Frame::freeze`], or gives a fresh page its first references.
     #[inline]
     pub fn set_references(&self, n: u32) {
