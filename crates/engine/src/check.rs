@@ -175,11 +175,10 @@ impl<M: Machine> Engine<M> {
         let (mut dirty, mut writeback) = (0, 0);
         for backing in &self.backings {
             let files = self.files();
-            let of_device = files.iter().filter(|file| file.device == backing.device);
-            let used: usize =
-                of_device.map(|file| (0..file.end_page()).filter(|page| file.block(*page).is_some()).count()).sum();
+            let of_device = files.iter().filter(|file| file.backing == backing.device);
+            let used: u64 = of_device.map(|file| file.taken_blocks()).sum();
             let free = backing.blocks.lock().free();
-            ensure(free + used as u64 == backing.total_blocks, || {
+            ensure(free + used == backing.total_blocks, || {
                 format!("device {}: {free} blocks free, {used} used, of {}", backing.device.0, backing.total_blocks)
             })?;
             dirty += backing.dirty.load(machine::atomic::Ordering::Relaxed);

@@ -5,8 +5,8 @@
 //! context: nothing here sleeps, allocates or submits. *Description*: spec reclaim, 8.2.
 
 use crate::Engine;
+use crate::mapping::Owners;
 use crate::memory::Flags;
-use crate::reclaim::shrink_pages::Owners;
 use machine::{Completions, FrameNumber, IoError, Machine, Operation, Request, Step};
 
 impl<M: Machine> Completions for Engine<M> {
@@ -28,23 +28,29 @@ impl<M: Machine> Completions for Engine<M> {
 
 impl<M: Machine> Engine<M> {
     fn end_direct(&self, frame: FrameNumber, result: Result<(), IoError>) {
-        if result.is_err() {
-            self.frames[frame].set(Flags::ERROR);
+        if let Err(error) = result {
+            self.frames[frame].note_read_error(error);
         }
         self.unlock_page(frame);
     }
 
     fn end_read(&self, frame: FrameNumber, result: Result<(), IoError>) {
-        self.frames[frame].set(if result.is_ok() { Flags::UPTODATE } else { Flags::ERROR });
+        match result {
+            Ok(()) => self.frames[frame].set(Flags::UPTODATE),
+            Err(error) => self.frames[frame].note_read_error(error),
+        }
         self.unlock_page(frame);
     }
 
     fn end_write(&self, frame: FrameNumber, result: Result<(), IoError>, owners: &mut Owners<M>) {
         let descriptor = &self.frames[frame];
         let file = owners.file_of(self, frame);
-        if result.is_err() {
+        if let (Ok(()), Some(file)) = (result, file) {
+            file.note_stored(descriptor.index());
+        }
+        if let Err(error) = result {
             match file {
-                Some(file) => file.note_write_error(),
+                Some(file) => self.end_failed_write(file, frame, error),
                 // Its contents are nowhere else: it must not be taken for written.
                 None => descriptor.set(Flags::DIRTY),
             }
@@ -52,6 +58,7 @@ impl<M: Machine> Engine<M> {
         }
         if descriptor.test_clear(Flags::RECLAIM) {
             self.rotate(frame);
+            self.machine.wake(&self.reclaim_written);
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
     }

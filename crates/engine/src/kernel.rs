@@ -138,10 +138,13 @@ impl Kernel {
         let mut next = Some((name.to_owned(), Source { file: file.to_owned(), text: text.to_owned() }));
         while let Some((kernel, source)) = next.take() {
             let mut node = Node::parse(&source.file, &source.text)?;
-            if let Some(line) = node.take("about") {
-                about = about.or(Some(line.read::<String>()?));
-            }
+            let line = node.take("about").map(|line| line.read::<String>()).transpose()?;
             let base = node.take("base");
+            if layers.is_empty() {
+                // A base's words are about the base.
+                let of_base = || Some(format!("{}, changed", base.as_ref()?.as_text()?));
+                about = line.or_else(of_base);
+            }
             check(&node, &defaults)?;
             layers.push((kernel, node));
             if let Some(base) = base {
@@ -345,7 +348,7 @@ mod tests {
         let kernel = parse("base = \"base\"\n[reclaim]\nkswapd_floor = \"one\" # 2013\n[lru]\nbatch = 15\n").unwrap();
         assert_eq!((kernel.choices.reclaim.swappiness, kernel.choices.lru.batch), (10, 15));
         assert_eq!(kernel.choices.reclaim.kswapd_floor, reclaim::choices::KswapdFloor::One);
-        assert_eq!((kernel.about.as_str(), kernel.bases.as_slice()), ("the base", ["base".to_owned()].as_slice()));
+        assert_eq!((kernel.about.as_str(), kernel.bases.as_slice()), ("base, changed", ["base".to_owned()].as_slice()));
         let Origin::File { kernel: of, place, source } = &setting(&kernel, "swappiness").origin else { panic!() };
         assert_eq!(
             (of.as_str(), place.to_string().as_str(), source.as_deref()),

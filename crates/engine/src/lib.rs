@@ -28,7 +28,7 @@ pub mod reclaim;
 pub mod stat;
 pub mod task;
 
-pub use access::{Error, ReadState};
+pub use access::{Error, ReadPattern, ReadState};
 pub use kernel::Kernel;
 pub use memory::{Layout, LayoutError};
 pub use task::Task;
@@ -122,7 +122,8 @@ impl<M: Machine> Engine<M> {
             let has_more = self.flusher_round(device, &mut periodic_at);
             self.release_orphans();
             if !has_more {
-                self.machine.sleep(queue, ticket, Some(periodic_at));
+                let is_periodic = self.mapping_choices().dirty_writeback_ms > 0;
+                self.machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
             }
         }
     }

@@ -34,14 +34,44 @@ pub enum IoError {
     Device,
     /// The device has no room.
     NoSpace,
+    /// A read ended before the contents did: somebody else made the file shorter.
+    Truncated,
+    /// The operating system reported an error by its number (`errno`).
+    Os(i32),
+}
+
+impl IoError {
+    /// The error as one number, to be kept where there is room for no more; see [`IoError::from_code`].
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Device => u32::MAX,
+            Self::NoSpace => u32::MAX - 1,
+            Self::Truncated => u32::MAX - 2,
+            Self::Os(number) => number as u32,
+        }
+    }
+
+    /// The error of a code.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Self {
+        match code {
+            u32::MAX => Self::Device,
+            c if c == u32::MAX - 1 => Self::NoSpace,
+            c if c == u32::MAX - 2 => Self::Truncated,
+            number => Self::Os(number as i32),
+        }
+    }
 }
 
 impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Device => "device error",
-            Self::NoSpace => "no space left on device",
-        })
+        match self {
+            Self::Device => f.write_str("device error"),
+            Self::NoSpace => f.write_str("no space left on device"),
+            Self::Truncated => f.write_str("the file ended early: somebody else made it shorter"),
+            Self::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
+        }
     }
 }
 
@@ -52,4 +82,16 @@ pub trait Completions {
     /// Called once for each submitted request, in interrupt context: it may take locks, but must
     /// not sleep, allocate a frame, or submit.
     fn complete(&self, request: Request, result: Result<(), IoError>);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_survive_their_codes() {
+        for error in [IoError::Device, IoError::NoSpace, IoError::Truncated, IoError::Os(5), IoError::Os(133)] {
+            assert_eq!(IoError::from_code(error.code()), error);
+        }
+    }
 }

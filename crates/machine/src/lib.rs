@@ -106,6 +106,10 @@ pub trait Machine: Sized + 'static {
     /// The queue that is woken whenever some device's queue stops being congested.
     fn uncongested(&self) -> &Self::WaitQueue;
 
+    /// The bytes of a frame will be read soon: a real machine may begin to bring them nearer. Nothing by default.
+    #[inline]
+    fn prefetch_frame(&self, _frame: FrameNumber) {}
+
     /// Fills a frame with zeroes.
     fn zero_frame(&self, frame: FrameNumber);
 

@@ -120,4 +120,12 @@ impl fmt::Display for Order {
 
 /// A block device, numbered from 0 in the order in which the ground lists them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceId(pub u8);
+pub struct DeviceId(pub u32);
+
+impl DeviceId {
+    /// The number as an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

@@ -60,7 +60,7 @@ impl World {
         self.sleeping_task("submit");
         self.within(Func::SubmitBio, || {
             self.spend(Step::SubmitRequest, 1);
-            let index = usize::from(request.device.0);
+            let index = request.device.index();
             assert!(index < self.devices.len(), "there is no device {index}");
             let device = &self.devices[index];
             if !device.takes_at_once(&request) {

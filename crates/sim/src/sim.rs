@@ -201,18 +201,18 @@ impl Sim {
     /// The counters of a device, as `/proc/diskstats` has them.
     #[must_use]
     pub fn disk_statistics(&self, device: DeviceId) -> DiskStatistics {
-        self.0.devices[usize::from(device.0)].disk.borrow().statistics(self.now())
+        self.0.devices[device.index()].disk.borrow().statistics(self.now())
     }
 
     /// Blocks of a device.
     #[must_use]
     pub fn capacity_blocks(&self, device: DeviceId) -> u64 {
-        self.0.devices[usize::from(device.0)].disk.borrow().capacity_blocks()
+        self.0.devices[device.index()].disk.borrow().capacity_blocks()
     }
 
     /// Puts a fault into a device.
     pub fn inject(&self, device: DeviceId, fault: Fault) {
-        self.0.inject(usize::from(device.0), fault);
+        self.0.inject(device.index(), fault);
     }
 }
 
@@ -316,7 +316,7 @@ impl Machine for Sim {
     }
 
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool {
-        self.0.devices[usize::from(device.0)].disk.borrow().is_congested(operation)
+        self.0.devices[device.index()].disk.borrow().is_congested(operation)
     }
 
     fn uncongested(&self) -> &WaitQueue {

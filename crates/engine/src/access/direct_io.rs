@@ -59,7 +59,6 @@ impl<M: Machine> Access<M> {
         for frame in &buffer.0 {
             self.wait_for_clear(*frame, Flags::LOCKED);
         }
-        let failed = buffer.0.iter().any(|frame| self.frames[*frame].is(Flags::ERROR));
-        if failed { Err(IoError::Device) } else { Ok(()) }
+        buffer.0.iter().find_map(|frame| self.frames[*frame].read_error()).map_or(Ok(()), Err)
     }
 }

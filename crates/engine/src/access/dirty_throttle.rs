@@ -67,7 +67,10 @@ impl<M: Machine> Access<M> {
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
             task.pages_dirtied_poll = pause.poll_pages;
-            if pause.is_blocked && !self.machine.is_killed() {
+            // Nobody can say when a failing device will have written what it has: memory may fill with it, and
+            // then it is the allocation that fails.
+            let is_failing = backing.has_failed.load(Relaxed);
+            if pause.is_blocked && !is_failing && !self.machine.is_killed() {
                 continue;
             }
             task.dirty_paused_at = now + pause.time;

@@ -16,6 +16,8 @@ pub enum Error {
         free_slots: u32,
         /// All swap slots.
         total_slots: u32,
+        /// Pages of files that are dirty or being written: they can be freed only after that.
+        unwritten_pages: u64,
     },
     /// A page of a file could not be read.
     Read {
@@ -37,6 +39,10 @@ pub enum Error {
     Write {
         /// Number of the file.
         file: u32,
+        /// First byte of the last of them.
+        offset: u64,
+        /// What the device said.
+        source: IoError,
     },
     /// The device has no block for a page that is to be written.
     NoSpace {
@@ -52,8 +58,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfMemory { order, free_pages, free_slots, total_slots } => {
-                write!(f, "out of memory: no block of {order} can be made free ({free_pages} pages in reserve; ")?;
+            Self::OutOfMemory { order, free_pages, free_slots, total_slots, unwritten_pages } => {
+                write!(f, "out of memory: no block of {order} can be made free ({free_pages} pages in reserve, ")?;
+                write!(f, "{unwritten_pages} dirty or being written; ")?;
                 match (free_slots, total_slots) {
                     (_, 0) => write!(f, "there is no swap)"),
                     (0, total) => write!(f, "swap is full: all {total} slots in use)"),
@@ -62,7 +69,7 @@ impl fmt::Display for Error {
             }
             Self::Read { file, offset, source } => write!(f, "file {file}, offset {offset}: read failed: {source}"),
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
-            Self::Write { file } => write!(f, "file {file}: pages could not be written"),
+            Self::Write { file, offset, source } => write!(f, "file {file}, offset {offset}: write failed: {source}"),
             Self::NoSpace { file, offset } => {
                 write!(f, "file {file}, offset {offset}: no space left on device")
             }

@@ -79,17 +79,34 @@ impl<M: Machine> Access<M> {
                 if entry.is_zero_page() && !write {
                     break;
                 }
-                let Some(frame) = entry.frame().filter(|frame| self.frames[*frame].get_unless_zero()) else { continue };
-                if region.entry(page).frame() == Some(frame) && region.entry(page).allows(write) {
+                if let Some(frame) = self.try_pin(region, page, write) {
                     visit(frame, in_page, done..done + n);
+                    self.unlatch(frame, write);
                     self.put(frame);
                     break;
                 }
-                self.put(frame);
             }
             done += n;
         }
         Ok(())
+    }
+
+    /// A reference and the latch of the page that is mapped now, unless reclaim is faster.
+    ///
+    /// Reclaim may still unmap the page; but it is written to swap only when nobody else refers to it, and it
+    /// was marked dirty before it could be latched for writing.
+    pub(super) fn try_pin(&self, region: &Region<M>, page: u32, write: bool) -> Option<FrameNumber> {
+        let frame = region.entry(page).frame().filter(|frame| self.frames[*frame].get_unless_zero())?;
+        let is_mapped = || region.entry(page).frame() == Some(frame) && region.entry(page).allows(write);
+        if is_mapped() {
+            self.latch(frame, write);
+            if is_mapped() {
+                return Some(frame);
+            }
+            self.unlatch(frame, write);
+        }
+        self.put(frame);
+        None
     }
 
     /// A page is not there, or may not be written yet.
@@ -192,29 +209,21 @@ impl<M: Machine> Access<M> {
         };
         self.split(head, PAGEBLOCK_ORDER);
         self.machine.spend(Step::ZeroPage, ENTRIES);
-        let frames: Vec<FrameNumber> = (0..ENTRIES).map(|n| FrameNumber(head.0 + n)).collect();
-        let unused = {
+        let frame_of = |at: u32| FrameNumber(head.0 + (at - start));
+        let range = start..start + ENTRIES;
+        range.clone().for_each(|at| self.machine.zero_frame(frame_of(at)));
+        let (used, unused): (Vec<u32>, Vec<u32>) = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
-            let mut unused = Vec::new();
-            for (n, &frame) in frames.iter().enumerate() {
-                self.machine.zero_frame(frame);
-                let at = start + n as u32;
-                if region.entry(at) == Entry::NONE {
-                    self.map_new(region, at, frame);
-                } else {
-                    unused.push(frame);
-                }
-            }
-            unused
+            let (used, unused): (Vec<u32>, Vec<u32>) = range.partition(|at| region.entry(*at) == Entry::NONE);
+            used.iter().for_each(|at| self.map_new(region, *at, frame_of(*at)));
+            (used, unused)
         };
-        self.stat.count(Event::ThpFaultAlloc, 1);
-        for frame in frames {
-            if !unused.contains(&frame) {
-                self.add(frame, true);
-            }
-        }
-        self.put_pages(&unused);
+        // Others may have touched pages of the range meanwhile: those frames go back.
+        let is_whole = unused.is_empty();
+        self.stat.count(if is_whole { Event::ThpFaultAlloc } else { Event::ThpFaultFallback }, 1);
+        used.into_iter().for_each(|at| self.add(frame_of(at), true));
+        self.put_pages(&unused.into_iter().map(frame_of).collect::<Vec<_>>());
         true
     }
 
@@ -224,8 +233,13 @@ impl<M: Machine> Access<M> {
         if !self.frames[frame].get_unless_zero() {
             return;
         }
-        self.lock_page(frame);
         let is_still_mapped = || region.entry(page).frame() == Some(frame);
+        if !is_still_mapped() {
+            // The frame may be somebody else's by now: its lock is not ours to take.
+            self.put(frame);
+            return;
+        }
+        self.lock_page(frame);
         if is_still_mapped() {
             // While it is being written the slot is kept; the write is then simply lost.
             self.try_to_free_swap(frame);

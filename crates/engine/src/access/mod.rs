@@ -12,6 +12,7 @@ pub mod direct_io;
 pub mod dirty_throttle;
 pub mod error;
 pub mod fault;
+pub mod pin;
 pub mod read;
 pub mod readahead;
 pub mod swap_in;
@@ -20,7 +21,7 @@ pub mod write;
 
 pub use choices::Choices;
 pub use error::Error;
-pub use readahead::ReadState;
+pub use readahead::{ReadPattern, ReadState};
 
 use crate::allocate::{Allocate, OutOfMemory};
 use crate::mapping::File;
@@ -28,6 +29,7 @@ use crate::mapping::object_cache::ObjectKind;
 use crate::memory::Gfp;
 use crate::stat::Gauge;
 use crate::task::Task;
+use machine::atomic::Ordering;
 use machine::{DeviceId, Machine};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -59,10 +61,11 @@ impl<M: Machine> Access<M> {
             free_pages: self.gauge(Gauge::NrFreePages),
             free_slots: self.swap.free_slots(),
             total_slots: self.swap.total_slots(),
+            unwritten_pages: self.dirty_pages(),
         }
     }
 
-    /// Creates an empty file on a device, with its inode and directory entry. *May sleep.*
+    /// Creates an empty file on a device, with its inode and directory entry. Nobody has it open yet. *May sleep.*
     ///
     /// # Errors
     /// When memory for them is exhausted.
@@ -77,6 +80,30 @@ impl<M: Machine> Access<M> {
                 self.unlink(&file);
                 Err(error)
             }
+        }
+    }
+
+    /// Opens a file: until it is closed as often, shrinkers leave its inode, and so its pages, alone. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory for its inode and directory entry, if they were dropped, is exhausted.
+    pub fn open(&self, task: &mut Task, file: &File<M>) -> Result<(), Error> {
+        file.handles.fetch_add(1, Ordering::AcqRel);
+        for kind in [ObjectKind::Inode, ObjectKind::Dentry] {
+            while !self.object_caches.get(kind).hold(file.id) {
+                if let Err(error) = self.add_object(task, kind, Some(file.id)) {
+                    self.close(file);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what [`Access::open`] began.
+    pub fn close(&self, file: &File<M>) {
+        if file.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.object_caches.get(ObjectKind::Dentry).let_go(file.id);
         }
     }
 
@@ -100,7 +127,7 @@ impl<M: Machine> Access<M> {
     /// Removes a file: all its pages are dropped, dirty ones unwritten, and its blocks are free.
     /// Nobody may use the file any more. *May sleep.*
     pub fn unlink(&self, file: &File<M>) {
-        self.truncate_file(file);
+        self.truncate_pages(file, 0);
         self.release_orphans();
         for cache in self.object_caches.iter() {
             if let Some(frame) = cache.remove_file(file.id) {

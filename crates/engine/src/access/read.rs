@@ -4,7 +4,7 @@ use super::{Access, Error, ReadState};
 use crate::mapping::File;
 use crate::memory::{Flags, Gfp};
 use crate::task::Task;
-use machine::{FrameNumber, Func, IoError, Machine, Operation, Order, PAGE_BYTES, Step};
+use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset; returns the bytes read, fewer than asked for only at the
@@ -34,19 +34,19 @@ impl<M: Machine> Access<M> {
             self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
             self.machine.spend(Step::CopyPage, 1);
             // Reading one page in pieces is one use.
-            if state.previous != Some(page) || in_page == 0 {
+            if state.previous != Some((page, in_page)) {
                 self.mark_accessed(frame);
             }
-            state.previous = Some(page);
-            self.put(frame);
+            state.note_read(page, in_page + n);
+            self.put_shared(frame);
             at += n as u64;
         }
         self.release_orphans();
         Ok(end.saturating_sub(offset) as usize)
     }
 
-    /// The valid page of a file, with a reference for the caller.
-    fn read_page(
+    /// The valid page of a file, with a reference and the shared latch for the caller.
+    pub(super) fn read_page(
         &self,
         task: &mut Task,
         file: &File<M>,
@@ -55,10 +55,12 @@ impl<M: Machine> Access<M> {
         wanted_pages: u32,
     ) -> Result<FrameNumber, Error> {
         let mut has_read_ahead = false;
+        let mut has_read_alone = false;
         loop {
-            let Some(frame) = self.find_page(&file.index, page) else {
+            let Some(frame) = self.find_shared(&file.index, page) else {
                 if has_read_ahead {
                     self.read_single(task, file, page)?;
+                    has_read_alone = true;
                 } else {
                     self.sync_readahead(task, file, state, page, wanted_pages);
                 }
@@ -73,14 +75,20 @@ impl<M: Machine> Access<M> {
                 self.async_readahead(task, file, state, page);
             }
             if !descriptor.is(Flags::UPTODATE) {
+                // Whoever fills it may want it for itself.
+                self.unlatch(frame, false);
                 self.wait_for_clear(frame, Flags::LOCKED);
-                if !descriptor.is(Flags::UPTODATE) {
-                    let failed = descriptor.is(Flags::ERROR);
+                if descriptor.is(Flags::UPTODATE) {
+                    self.latch(frame, false);
+                } else {
+                    let failed = descriptor.read_error();
                     self.drop_failed_page(file, frame);
-                    if failed {
+                    // A request for many pages may have failed for any of them.
+                    if let Some(source) = failed.filter(|_| has_read_alone) {
                         let offset = u64::from(page) * PAGE_BYTES as u64;
-                        return Err(Error::Read { file: file.id, offset, source: IoError::Device });
+                        return Err(Error::Read { file: file.id, offset, source });
                     }
+                    has_read_ahead = true;
                     continue;
                 }
             }
@@ -88,7 +96,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads one page alone: readahead found no memory for it.
+    /// Reads one page alone: readahead found no memory for it, or failed.
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
         if self.add_to_page_cache(file, page, frame).is_ok() {
@@ -101,7 +109,7 @@ impl<M: Machine> Access<M> {
 
     /// Starts the read of a locked page, or fills it with zeroes when it has no block.
     pub(super) fn fill_locked_page(&self, file: &File<M>, page: u32, frame: FrameNumber) {
-        if let Some(block) = file.block(page) {
+        if let Some(block) = file.stored_block(page) {
             let mut bio = crate::mapping::writeback::Bio::new(file.device, Operation::Read, true);
             bio.add(self, block, frame);
             bio.submit(self);
@@ -113,7 +121,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Takes a page that could not be read out of its file, so that the next reader tries again.
-    fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
+    pub(super) fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
         self.lock_page(frame);
         let descriptor = &self.frames[frame];
         if descriptor.owner() == crate::memory::Owner::File(file.id) && !descriptor.is(Flags::UPTODATE) {

@@ -10,19 +10,53 @@ use crate::memory::{Flags, Gfp};
 use crate::task::Task;
 use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
 
+/// How a handle is going to be read (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadPattern {
+    /// As it turns out.
+    #[default]
+    Normal,
+    /// From the beginning to the end: windows are twice as large.
+    Sequential,
+    /// Here and there: nothing is read ahead.
+    Random,
+}
+
 /// Where a reader of a file is, and what was read ahead for it; one for each open handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadState {
+    /// How the reader says that it will read.
+    pub pattern: ReadPattern,
     start: u32,
     pages: u32,
     async_pages: u32,
-    /// The page read last.
-    pub(super) previous: Option<u32>,
+    /// The page read last, and the offset in a page at which that read ended (`prev_pos`).
+    pub(super) previous: Option<(u32, usize)>,
+}
+
+impl ReadState {
+    /// Notes that a page was read up to byte `end_in_page`.
+    pub(super) const fn note_read(&mut self, page: u32, end_in_page: usize) {
+        self.previous = Some((page, end_in_page % PAGE_BYTES));
+    }
 }
 
 impl<M: Machine> Access<M> {
-    fn window_max(&self) -> u32 {
-        (self.choices.read_ahead_kb * 1024 / PAGE_BYTES as u32).max(1)
+    fn window_max(&self, pattern: ReadPattern) -> u32 {
+        let kib = match pattern {
+            ReadPattern::Normal => self.choices.read_ahead_kb,
+            ReadPattern::Sequential => 2 * self.choices.read_ahead_kb,
+            // Only what is wanted now is read.
+            ReadPattern::Random => 0,
+        };
+        (kib * 1024 / PAGE_BYTES as u32).max(1)
+    }
+
+    /// Starts to read those pages of a range that are not in memory, and does not wait for them. Stops early when
+    /// memory is short. *May sleep.*
+    pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
+        let window = ReadState { start: pages.start, pages: pages.end - pages.start, ..ReadState::default() };
+        self.read_window(task, file, &window);
     }
 
     /// A page is missing: read it, and what is likely to follow.
@@ -35,11 +69,14 @@ impl<M: Machine> Access<M> {
         wanted_pages: u32,
     ) {
         let _span = self.machine.span(Func::SyncReadahead);
-        let is_sequential =
-            page == 0 || state.previous.is_some_and(|previous| page == previous + 1 || page == previous);
-        if is_sequential || wanted_pages > self.window_max() {
+        let follows = |(previous, _)| page == previous || page == previous + 1;
+        let max = self.window_max(state.pattern);
+        // Also where the last window ended, whatever was read in between.
+        let is_next_window = state.pages > 0 && page == state.start + state.pages;
+        let is_random = state.pattern == ReadPattern::Random;
+        let is_sequential = page == 0 || is_next_window || state.previous.is_some_and(follows);
+        if !is_random && (is_sequential || wanted_pages > max) {
             let first = wanted_pages.next_power_of_two();
-            let max = self.window_max();
             let size = if first <= max / 32 {
                 first * 4
             } else if first <= max / 4 {
@@ -47,16 +84,11 @@ impl<M: Machine> Access<M> {
             } else {
                 max
             };
-            *state = ReadState {
-                start: page,
-                pages: size.max(1),
-                async_pages: size.saturating_sub(wanted_pages),
-                previous: state.previous,
-            };
+            *state =
+                ReadState { start: page, pages: size.max(1), async_pages: size.saturating_sub(wanted_pages), ..*state };
             self.read_window(task, file, state);
         } else {
-            let once =
-                ReadState { start: page, pages: wanted_pages.min(self.window_max()), async_pages: 0, previous: None };
+            let once = ReadState { start: page, pages: wanted_pages, ..ReadState::default() };
             self.read_window(task, file, &once);
         }
     }
@@ -66,9 +98,9 @@ impl<M: Machine> Access<M> {
         let _span = self.machine.span(Func::AsyncReadahead);
         let is_next = page == state.start + state.pages - state.async_pages.min(state.pages);
         let start = if is_next { state.start + state.pages } else { page + 1 };
-        let max = self.window_max();
+        let max = self.window_max(state.pattern);
         let pages = if state.pages < max / 16 { state.pages * 4 } else { state.pages * 2 }.clamp(1, max);
-        *state = ReadState { start, pages, async_pages: pages, previous: state.previous };
+        *state = ReadState { start, pages, async_pages: pages, ..*state };
         self.read_window(task, file, state);
     }
 
@@ -90,7 +122,7 @@ impl<M: Machine> Access<M> {
                 self.frames[frame].set(Flags::READAHEAD);
             }
             self.add(frame, false);
-            match file.block(page) {
+            match file.stored_block(page) {
                 Some(block) => bio.add(self, block, frame),
                 None => {
                     // A hole reads as zeroes.

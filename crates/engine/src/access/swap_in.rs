@@ -22,12 +22,31 @@ impl<M: Machine> Access<M> {
         write: bool,
     ) -> Result<(), Error> {
         let _span = self.machine.span(Func::SwapPage);
+        if self.try_swap_page(task, region, page, slot, write, self.page_cluster())?.is_some() {
+            // A request for many slots may have failed for any of them, and for another fault: this one alone.
+            if let Some(source) = self.try_swap_page(task, region, page, slot, write, 0)? {
+                return Err(Error::SwapRead { slot, source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps the page, or says why it could not be read; nothing when it is mapped, or when its entry changed.
+    fn try_swap_page(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        slot: u32,
+        write: bool,
+        cluster: u32,
+    ) -> Result<Option<IoError>, Error> {
         let frame = match self.find_page(&self.swap.cache, slot) {
             Some(frame) => frame,
             None => {
                 let started = self.machine.now();
-                let found = self.swapin_readahead(task, region, page, slot)?;
-                let Some(frame) = found else { return Ok(()) };
+                let found = self.swapin_readahead(task, region, page, slot, cluster)?;
+                let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
                 self.wait_for_clear(frame, Flags::LOCKED);
                 task.major_fault_wait += self.machine.now().since(started);
@@ -38,13 +57,14 @@ impl<M: Machine> Access<M> {
         let descriptor = &self.frames[frame];
         let is_ours = descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot;
         if !is_ours || !descriptor.is(Flags::UPTODATE) {
-            self.unlock_page(frame);
-            let failed = is_ours && descriptor.is(Flags::ERROR);
-            self.put(frame);
-            if failed {
-                return Err(Error::SwapRead { slot, source: IoError::Device });
+            let failed = descriptor.read_error().filter(|_| is_ours);
+            if failed.is_some() {
+                // The next to fault reads it anew: the slot stays in use.
+                self.delete_from_swap_cache(frame);
             }
-            return Ok(());
+            self.unlock_page(frame);
+            self.put(frame);
+            return Ok(failed);
         }
         let is_mapped = {
             let _guard = region.page_table(page).lock();
@@ -68,20 +88,21 @@ impl<M: Machine> Access<M> {
         if !is_mapped {
             self.put(frame);
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Reads the aligned block of slots around one, as far as they are in use; returns the wanted page
-    /// with a reference, or nothing when its entry changed meanwhile.
+    /// Reads the aligned block of 2^`cluster` slots around one, as far as they are in use; returns the
+    /// wanted page with a reference, or nothing when its entry changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,
         region: &Region<M>,
         page: u32,
         slot: u32,
+        cluster: u32,
     ) -> Result<Option<FrameNumber>, Error> {
         let _span = self.machine.span(Func::SwapinReadahead);
-        let cluster = 1 << self.page_cluster();
+        let cluster = 1 << cluster;
         let start = slot / cluster * cluster;
         let end = (start + cluster).min(self.swap.total_slots() + 1);
         let mut bio = Bio::new(self.swap.device, Operation::Read, true);

@@ -4,7 +4,8 @@ use super::{Access, Error};
 use crate::mapping::File;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::task::Task;
-use machine::{FrameNumber, Func, IoError, Machine, Order, PAGE_BYTES, Step};
+use machine::atomic::AtomicU32;
+use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
@@ -27,11 +28,11 @@ impl<M: Machine> Access<M> {
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
-            let has_block = file.block(page).is_some() || self.frames[frame].is(Flags::DIRTY);
-            if !has_block && !self.reserve_block(file.device) {
+            if let Err(error) = self.prepare_write(file, frame, at) {
                 self.unlock_page(frame);
+                self.unlatch(frame, true);
                 self.put(frame);
-                return Err(Error::NoSpace { file: file.id, offset: at });
+                return Err(error);
             }
             let from = (at - offset) as usize;
             self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
@@ -42,23 +43,42 @@ impl<M: Machine> Access<M> {
             self.set_page_dirty(file, frame);
             file.extend(at + n as u64);
             self.unlock_page(frame);
+            self.unlatch(frame, true);
             self.put(frame);
             at += n as u64;
-            self.balance_dirty_pages_ratelimited(task, file.device);
+            self.balance_dirty_pages_ratelimited(task, file.backing);
         }
         self.release_orphans();
         Ok(())
     }
 
-    /// The locked page of a file, with a reference; valid unless all of it is about to be written.
-    fn grab_page(&self, task: &mut Task, file: &File<M>, page: u32, is_whole: bool) -> Result<FrameNumber, Error> {
+    /// Makes sure that a locked page which is about to become dirty can get a block.
+    pub(super) fn prepare_write(&self, file: &File<M>, frame: FrameNumber, offset: u64) -> Result<(), Error> {
+        let has_block = file.block(self.frames[frame].index()).is_some() || self.frames[frame].is(Flags::DIRTY);
+        if has_block || self.reserve_block(file.backing) {
+            return Ok(());
+        }
+        Err(Error::NoSpace { file: file.id, offset })
+    }
+
+    /// The locked page of a file, with a reference and the exclusive latch; valid unless all of it is about to
+    /// be written.
+    pub(super) fn grab_page(
+        &self,
+        task: &mut Task,
+        file: &File<M>,
+        page: u32,
+        is_whole: bool,
+    ) -> Result<FrameNumber, Error> {
         loop {
             let frame = match self.find_page(&file.index, page) {
                 Some(frame) => {
+                    self.latch(frame, true);
                     self.lock_page(frame);
                     if self.frames[frame].owner() != Owner::File(file.id) || self.frames[frame].index() != page {
                         // Dropped while we waited.
                         self.unlock_page(frame);
+                        self.unlatch(frame, true);
                         self.put(frame);
                         continue;
                     }
@@ -67,7 +87,9 @@ impl<M: Machine> Access<M> {
                 None => {
                     let frame =
                         self.allocate(task, Gfp::FOR_WRITE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
+                    self.latch(frame, true);
                     if self.add_to_page_cache(file, page, frame).is_err() {
+                        self.unlatch(frame, true);
                         self.put(frame);
                         continue;
                     }
@@ -83,27 +105,39 @@ impl<M: Machine> Access<M> {
             if self.frames[frame].is(Flags::UPTODATE) {
                 return Ok(frame);
             }
-            let failed = self.frames[frame].is(Flags::ERROR);
+            let failed = self.frames[frame].read_error();
             self.unlock_page(frame);
-            self.put(frame);
-            if failed {
+            self.unlatch(frame, true);
+            if let Some(source) = failed {
+                self.drop_failed_page(file, frame);
                 let offset = u64::from(page) * PAGE_BYTES as u64;
-                return Err(Error::Read { file: file.id, offset, source: IoError::Device });
+                return Err(Error::Read { file: file.id, offset, source });
             }
+            self.put(frame);
         }
     }
 
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     ///
     /// # Errors
-    /// When a page could not be written since this was last asked.
-    pub fn fsync(&self, _task: &mut Task, file: &Arc<File<M>>) -> Result<(), Error> {
+    /// When a page could not be written since this was last asked. Handles that are to be told each for
+    /// itself use [`Access::fsync_since`].
+    pub fn fsync(&self, task: &mut Task, file: &Arc<File<M>>) -> Result<(), Error> {
+        self.fsync_since(task, file, &file.reported)
+    }
+
+    /// The same, for a handle that has been told of the first `seen` failed writes ([`File::failed_writes`]).
+    ///
+    /// # Errors
+    /// When a page could not be written since; the handle has been told of it then.
+    pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);
         self.sync_file(file);
         self.release_orphans();
-        if file.take_write_error() {
-            return Err(Error::Write { file: file.id });
+        if let Some(failure) = file.write_error_since(seen) {
+            let offset = u64::from(failure.page) * PAGE_BYTES as u64;
+            return Err(Error::Write { file: file.id, offset, source: failure.source });
         }
         if self.machine.is_killed() { Err(Error::Killed) } else { Ok(()) }
     }

@@ -41,9 +41,9 @@ impl<M: Machine> Allocate<M> {
             self.machine.spend(Step::WatermarkCheck, 1);
             let is_above = |mark| zone.is_above(mark, order, classzone, rights);
             let may_take = match until {
-                Until::Low => is_above(zone.marks.low),
+                Until::Low => is_above(zone.low()),
                 Until::Min => is_above(zone.marks.min),
-                Until::High => is_above(zone.marks.high),
+                Until::High => is_above(zone.high()),
                 Until::Nothing => true,
             };
             if may_take { self.take(zone, order, gfp.migrate, Warmth::Hot) } else { None }

@@ -20,7 +20,11 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// With a millisecond in between, what others hold for a moment is back by then.
 const BLIND_ROUNDS_MAX: u32 = 16;
 
-/// How long a request waits after such a reclaim.
+/// Reclaims in a row that only waited for writes before memory counts as exhausted: with 10 ms each, a disk that
+/// writes nothing for five seconds does not work, or everything that it is given fails.
+const WAITED_ROUNDS_MAX: u32 = 500;
+
+/// How long a request waits after a reclaim that found no page to look at.
 const BLIND_WAIT: Nanos = Nanos::from_millis(1);
 
 /// What direct compaction left behind.
@@ -36,14 +40,16 @@ impl<M: Machine> Allocate<M> {
     pub(super) fn allocate_slow(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
         let failed = || {
-            self.stat.count(if order > Order::ZERO { Event::AllocFailed } else { Event::OutOfMemory }, 1);
+            // Who may not wait, or may fail, did not exhaust memory.
+            let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
+            self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
             OutOfMemory { order }
         };
         let zonelist = self.zonelist(gfp);
         let classzone = self.classzone(gfp);
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
         let mut compaction = Compaction::default();
-        let (mut reclaimed, mut blind_rounds) = (0, 0);
+        let (mut reclaimed, mut blind_rounds, mut waited_rounds) = (0, 0, 0);
         if !gfp.no_kswapd {
             for id in zonelist {
                 self.wake_kswapd(self.zone(*id), order, classzone);
@@ -70,10 +76,12 @@ impl<M: Machine> Allocate<M> {
                 // A huge page is not worth reclaiming for when compaction keeps failing.
                 return Err(failed());
             }
-            let is_kernel = task.is_kernel;
-            task.is_kernel |= self.choices.reserve_throttle == ReserveThrottle::Off;
-            let mut progress = self.try_to_free_pages(task, zonelist, order, gfp);
-            task.is_kernel = is_kernel;
+            let _stall = self.pressure.stall(&self.machine);
+            // Whoever was told to end while it waited looks again before it reclaims.
+            let was_killed = self.choices.reserve_throttle == ReserveThrottle::On
+                && self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp);
+            let mut progress =
+                if was_killed { Progress::Hope } else { self.try_to_free_pages(task, zonelist, order, gfp) };
             if progress == Progress::Blind {
                 blind_rounds += 1;
                 if blind_rounds > BLIND_ROUNDS_MAX {
@@ -83,6 +91,10 @@ impl<M: Machine> Allocate<M> {
                 }
             } else {
                 blind_rounds = 0;
+            }
+            waited_rounds = if progress == Progress::Waited { waited_rounds + 1 } else { 0 };
+            if waited_rounds > WAITED_ROUNDS_MAX {
+                progress = Progress::Nothing;
             }
             if progress != Progress::Nothing {
                 if let Some(frame) = self.take_after_reclaim(gfp, order, rights) {
@@ -135,7 +147,7 @@ impl<M: Machine> Allocate<M> {
                 self.machine.spend(Step::WorkItem, 1);
             }
             best = best.max(suitability);
-            if zone.is_above(zone.marks.low, order, 0, MarkRights::default()) {
+            if zone.is_above(zone.low(), order, 0, MarkRights::default()) {
                 break;
             }
         }

@@ -44,7 +44,7 @@ impl<M: Machine> Compact<M> {
         let _span = self.machine.span(Func::CompactionSuitable);
         self.machine.spend(Step::WatermarkCheck, 2);
         let rights = MarkRights::default();
-        let mark = zone.marks.low + 2 * order.pages();
+        let mark = zone.low() + 2 * order.pages();
         if !zone.is_above(mark, Order::ZERO, 0, rights) {
             return Suitability::Skipped;
         }

@@ -4,7 +4,7 @@
 //! hold of the lock for each run of pages in one zone. A parked page has one more reference, so that
 //! it cannot be freed, nor reclaimed, until its CPU flushes. Description: spec reclaim, 8 and 9.
 
-use super::choices::{AccessedInBatch, AddFlush, ListChoice, Rotation};
+use super::choices::{AccessedInBatch, Activation, AddFlush, ListChoice, Rotation};
 use super::{ListKind, Lru};
 use crate::memory::Flags;
 use crate::stat::Event;
@@ -77,12 +77,18 @@ impl<M: Machine> Lru<M> {
 
     /// Notes one use of a page: inactive and unreferenced, then referenced, then active, then active
     /// and referenced.
+    #[inline]
     #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         if !flags.has(Flags::REFERENCED) {
             descriptor.set(Flags::REFERENCED);
+        } else if self.choices.activation == Activation::AtScan {
+            // Most uses of a page that is used often end here: nothing is written.
+            if !flags.has(Flags::USED_AGAIN) {
+                descriptor.set(Flags::USED_AGAIN);
+            }
         } else if !flags.has(Flags::ACTIVE) {
             if flags.has(Flags::LRU) {
                 self.activate(frame);

@@ -19,8 +19,8 @@ pub enum ListChoice {
 pub enum AccessedInBatch {
     /// Nothing: the page stays inactive and referenced.
     Ignored,
-    /// The page becomes active, if it waits in the batch of the CPU that accesses it. Needs
-    /// `list_choice = "at-flush"`.
+    /// The page becomes active, if it waits in the batch of the CPU that accesses it; with
+    /// `list_choice = "at-add"`, whatever list was chosen for it.
     #[default]
     Obeyed,
 }
@@ -47,6 +47,19 @@ pub enum Rotation {
     Batched,
 }
 
+/// When a file page that is used again becomes active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activation {
+    /// At its second access: it is moved at once, through a batch, under the LRU lock. Active pages become
+    /// inactive in the order in which they became active, used or not.
+    #[default]
+    OnSecondAccess,
+    /// When reclaim comes by: an access is a store to the page's own word, at most two of them between two
+    /// scans, and takes no lock. An active page that was used since the last scan stays active.
+    AtScan,
+}
+
 /// The section `[lru]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -61,6 +74,8 @@ pub struct Choices {
     pub add_flush: AddFlush,
     /// How written pages are rotated.
     pub rotation: Rotation,
+    /// When a file page that is used again becomes active.
+    pub activation: Activation,
 }
 
 impl Default for Choices {
@@ -71,6 +86,7 @@ impl Default for Choices {
             accessed_in_batch: AccessedInBatch::default(),
             add_flush: AddFlush::default(),
             rotation: Rotation::default(),
+            activation: Activation::default(),
         }
     }
 }

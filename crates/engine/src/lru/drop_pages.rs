@@ -12,10 +12,15 @@ impl<M: Machine> Lru<M> {
     /// Drops the pages of a file that are clean and that nobody uses; returns how many
     /// (`invalidate_mapping_pages`).
     pub fn invalidate_file(&self, file: &File<M>) -> u64 {
+        self.invalidate_pages(file, 0..u32::MAX)
+    }
+
+    /// The same for a range of pages.
+    pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
         self.drain_local();
         let mut dropped = 0;
-        let mut next = 0;
-        while let Some((page, _)) = file.index.next_present(next) {
+        let mut next = range.start;
+        while let Some((page, _)) = file.index.next_present(next).filter(|(page, _)| *page < range.end) {
             next = page + 1;
             // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
             let Some(frame) = self.find_page(&file.index, page) else { continue };
@@ -38,12 +43,13 @@ impl<M: Machine> Lru<M> {
         dropped
     }
 
-    /// Drops all pages of a file, dirty or not, waiting for those under writeback. *May sleep.*
-    pub fn truncate_file(&self, file: &File<M>) {
+    /// Drops the pages of a file from page `from` on, dirty or not, waiting for those under writeback. *May
+    /// sleep.*
+    pub fn truncate_pages(&self, file: &File<M>, from: u32) {
         let _span = self.machine.span(Func::Truncate);
         self.drain_local();
         let mut gone: Vec<FrameNumber> = Vec::with_capacity(2 * BATCH);
-        let mut next = 0;
+        let mut next = from;
         while let Some((page, _)) = file.index.next_present(next) {
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };

@@ -67,6 +67,11 @@ impl<M: Machine> Lru<M> {
         Self { mapping, choices, lruvecs, batches }
     }
 
+    /// The choices of this floor, for floors above that have their own.
+    pub(crate) const fn lru_choices(&self) -> &Choices {
+        &self.choices
+    }
+
     /// The lists of a zone.
     pub fn lruvec(&self, zone: &Zone<M>) -> &M::Lock<Lruvec> {
         &self.lruvecs[usize::from(zone.id.0)]
@@ -174,6 +179,12 @@ impl<M: Machine> Lru<M> {
                 self.free(frame, Order::ZERO, Warmth::Cold);
             }
         }
+    }
+
+    /// Did a lookup drop a page's last reference?
+    #[inline]
+    pub fn has_orphans(&self) -> bool {
+        self.has_orphans.load(machine::atomic::Ordering::Relaxed)
     }
 
     /// Frees pages whose last reference a lookup dropped.

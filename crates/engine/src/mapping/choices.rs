@@ -13,6 +13,29 @@ pub enum SwapWriteback {
     Ignored,
 }
 
+/// Who may change the index of a file or of the swap cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IndexLock {
+    /// The holder of its `i_pages` lock, which is taken for each page.
+    #[default]
+    PerPage,
+    /// Whoever owns the page: a slot is filled and emptied by one atomic step, and what must not happen at the
+    /// same time is kept apart by the page lock.
+    None,
+}
+
+/// What becomes of a page of a file whose write failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteFailure {
+    /// It counts as written, and its contents are lost when it is reclaimed; `fsync` reports the error.
+    #[default]
+    Forget,
+    /// It is dirty again, to be written later; `fsync` reports the error.
+    KeepDirty,
+}
+
 /// The section `[mapping]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -23,12 +46,16 @@ pub struct Choices {
     pub dirty_background_ratio: u64,
     /// Sysctl `dirty_expire_centisecs` in milliseconds: age at which a dirty file is written anyway.
     pub dirty_expire_ms: u64,
-    /// Sysctl `dirty_writeback_centisecs` in milliseconds: how often the flusher looks for old files.
+    /// Sysctl `dirty_writeback_centisecs` in milliseconds: how often the flusher looks for old files; 0: never.
     pub dirty_writeback_ms: u64,
     /// Do pages in flight to swap count against the dirty limits?
     pub swap_writeback: SwapWriteback,
     /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
     pub page_cluster: u8,
+    /// Who may change an index.
+    pub index_lock: IndexLock,
+    /// What becomes of a page whose write failed.
+    pub write_failure: WriteFailure,
 }
 
 impl Default for Choices {
@@ -40,6 +67,8 @@ impl Default for Choices {
             dirty_writeback_ms: 5_000,
             swap_writeback: SwapWriteback::default(),
             page_cluster: 3,
+            index_lock: IndexLock::default(),
+            write_failure: WriteFailure::default(),
         }
     }
 }

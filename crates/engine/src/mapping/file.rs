@@ -3,10 +3,23 @@
 use super::file_index::FileIndex;
 use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use machine::{DeviceId, LockClass, Machine};
+use machine::{DeviceId, IoError, LockClass, Machine};
 
 /// No block yet: the device's first block belongs to the file system itself.
 const NO_BLOCK: u64 = 0;
+
+/// How the pages of a file find their blocks.
+#[derive(Debug)]
+enum Placement {
+    /// A block of the device is taken when a page is first written (delayed allocation); 0 while it has none.
+    Delayed(Box<Segments<AtomicU64>>),
+    /// Page `n` lies at block `n` of a device of the file's own: what is under the engine leaves places to a file
+    /// system.
+    Placed {
+        /// Pages that have contents there; those after them read as zeroes.
+        stored_pages: AtomicU32,
+    },
+}
 
 /// A file.
 pub struct File<M: Machine> {
@@ -14,13 +27,14 @@ pub struct File<M: Machine> {
     pub id: u32,
     /// The device that its blocks are on.
     pub device: DeviceId,
+    /// The device whose limits and flusher it counts to: the same, unless the file is a device of its own.
+    pub backing: DeviceId,
     /// Which of its pages are in memory.
     pub index: FileIndex,
     /// Taken to change the index.
     pub i_pages: M::Lock<()>,
     length: AtomicU64,
-    /// Device block of each page; 0 while the page has none (delayed allocation).
-    blocks: Segments<AtomicU64>,
+    placement: Placement,
     /// Where the next cyclic writeback goes on.
     pub writeback_index: AtomicU32,
     /// Is the file on one of its device's lists of dirty files? A writer tags a page and then looks here; the
@@ -31,24 +45,55 @@ pub struct File<M: Machine> {
     pub(super) is_being_written: AtomicBool,
     /// Who wants to be the next waits here.
     pub(super) written_wait: M::WaitQueue,
-    /// A write failed since the error was last reported.
-    write_error: AtomicBool,
+    /// Handles that are open; changed by [`crate::access::Access::open`] and `close`.
+    pub(crate) handles: AtomicU32,
+    /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
+    failed_writes: AtomicU32,
+    /// How many of them were reported to callers that have no handle of their own.
+    pub(crate) reported: AtomicU32,
+    /// Page of the last one, and the code of its cause.
+    last_failure: AtomicU64,
+}
+
+/// A write that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteFailure {
+    /// The page of the file.
+    pub page: u32,
+    /// Why.
+    pub source: IoError,
 }
 
 impl<M: Machine> File<M> {
     pub(super) fn new(machine: &M, id: u32, device: DeviceId) -> Self {
+        Self::with_placement(machine, id, device, Placement::Delayed(Box::default()))
+    }
+
+    /// A file of `bytes` that is a device of its own.
+    pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
+        let stored_pages = AtomicU32::new(pages_of(bytes));
+        let file = Self { backing, ..Self::with_placement(machine, id, device, Placement::Placed { stored_pages }) };
+        file.extend(bytes);
+        file
+    }
+
+    fn with_placement(machine: &M, id: u32, device: DeviceId, placement: Placement) -> Self {
         Self {
             id,
             device,
+            backing: device,
             index: FileIndex::default(),
             i_pages: machine.lock(LockClass::IPages, ()),
             length: AtomicU64::new(0),
-            blocks: Segments::default(),
+            placement,
             writeback_index: AtomicU32::new(0),
             is_listed: AtomicBool::new(false),
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
-            write_error: AtomicBool::new(false),
+            handles: AtomicU32::new(0),
+            failed_writes: AtomicU32::new(0),
+            reported: AtomicU32::new(0),
+            last_failure: AtomicU64::new(0),
         }
     }
 
@@ -60,7 +105,7 @@ impl<M: Machine> File<M> {
 
     /// One past the last page that may have a block.
     pub(crate) fn end_page(&self) -> u32 {
-        self.index.end().max(self.length().div_ceil(machine::PAGE_BYTES as u64) as u32)
+        self.index.end().max(pages_of(self.length()))
     }
 
     /// Makes the file at least `bytes` long.
@@ -68,29 +113,99 @@ impl<M: Machine> File<M> {
         self.length.fetch_max(bytes, Ordering::AcqRel);
     }
 
-    /// The device block of a page, if it has one.
+    /// Makes the file `bytes` long; contents after that are no more. The caller drops their pages.
+    pub(crate) fn set_length(&self, bytes: u64) {
+        self.length.store(bytes, Ordering::SeqCst);
+        if let Placement::Placed { stored_pages, .. } = &self.placement {
+            stored_pages.fetch_min(pages_of(bytes), Ordering::SeqCst);
+        }
+    }
+
+    /// The device block that a page is written to, if it has one.
     #[must_use]
     pub fn block(&self, index: u32) -> Option<u64> {
-        self.blocks.get(index as usize).map(|b| b.load(Ordering::Acquire)).filter(|b| *b != NO_BLOCK)
+        match &self.placement {
+            Placement::Delayed(blocks) => {
+                blocks.get(index as usize).map(|b| b.load(Ordering::Acquire)).filter(|b| *b != NO_BLOCK)
+            }
+            Placement::Placed { .. } => Some(u64::from(index)),
+        }
+    }
+
+    /// The device block that holds the contents of a page, if there are any: a hole, and what lies after the
+    /// end, reads as zeroes.
+    ///
+    /// Whoever fills a page asks this once the page is in the index, and whoever makes the file shorter does so
+    /// before it looks into the index: so no page outlives the contents that it had.
+    #[must_use]
+    pub fn stored_block(&self, index: u32) -> Option<u64> {
+        if index >= pages_of(self.length.load(Ordering::SeqCst)) {
+            return None;
+        }
+        match &self.placement {
+            Placement::Placed { stored_pages, .. } if index >= stored_pages.load(Ordering::SeqCst) => None,
+            _ => self.block(index),
+        }
+    }
+
+    /// A page was written: from now on its block has its contents.
+    pub(crate) fn note_stored(&self, index: u32) {
+        if let Placement::Placed { stored_pages, .. } = &self.placement {
+            stored_pages.fetch_max(index + 1, Ordering::SeqCst);
+        }
     }
 
     /// Gives a page its block.
     pub(super) fn set_block(&self, index: u32, block: u64) {
-        self.blocks.get_or_make(index as usize).store(block, Ordering::Release);
+        match &self.placement {
+            Placement::Delayed(blocks) => blocks.get_or_make(index as usize).store(block, Ordering::Release),
+            Placement::Placed { .. } => unreachable!("page {index} of file {} has its block already", self.id),
+        }
     }
 
-    /// Takes a page's block away.
+    /// Takes a page's block away, if it was taken from the device.
     pub(super) fn take_block(&self, index: u32) -> Option<u64> {
-        Some(self.blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
+        let Placement::Delayed(blocks) = &self.placement else { return None };
+        Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
     }
 
-    /// Remembers that a write failed.
-    pub fn note_write_error(&self) {
-        self.write_error.store(true, Ordering::Release);
+    /// Blocks taken from the device, for the whole-machine check.
+    pub(crate) fn taken_blocks(&self) -> u64 {
+        match &self.placement {
+            Placement::Delayed(_) => (0..self.end_page()).filter(|page| self.block(*page).is_some()).count() as u64,
+            Placement::Placed { .. } => 0,
+        }
     }
 
-    /// Did a write fail since this was last asked?
-    pub fn take_write_error(&self) -> bool {
-        self.write_error.swap(false, Ordering::AcqRel)
+    /// Has somebody opened the file, and not closed it yet?
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.handles.load(Ordering::Acquire) > 0
     }
+
+    /// Remembers that a page could not be written.
+    pub fn note_write_error(&self, page: u32, source: IoError) {
+        self.last_failure.store(u64::from(page) << 32 | u64::from(source.code()), Ordering::Release);
+        self.failed_writes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Writes that have failed so far; a handle that is opened now starts to report after them.
+    #[must_use]
+    pub fn failed_writes(&self) -> u32 {
+        self.failed_writes.load(Ordering::Acquire)
+    }
+
+    /// The last failure after `seen` of them were reported; those are reported then, too.
+    pub fn write_error_since(&self, seen: &AtomicU32) -> Option<WriteFailure> {
+        let failed = self.failed_writes();
+        (seen.swap(failed, Ordering::AcqRel) != failed).then(|| {
+            let last = self.last_failure.load(Ordering::Acquire);
+            WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
+        })
+    }
+}
+
+/// Pages that hold so many bytes.
+const fn pages_of(bytes: u64) -> u32 {
+    bytes.div_ceil(machine::PAGE_BYTES as u64) as u32
 }

@@ -1,10 +1,11 @@
 //! Which page of a file is in which frame.
 //!
-//! A slot is read without a lock and written under the file's `i_pages` lock. Tags say which pages
-//! are dirty, and which are under writeback, so that writers find them in file order.
+//! A slot is read without a lock. It is written by one atomic step; who may do so says `mapping.index_lock`.
+//! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::segments::Segments;
+use crate::memory::{FrameTable, Latched};
 use machine::FrameNumber;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -15,6 +16,19 @@ pub enum Tag {
     Dirty,
     /// Being written.
     Writeback,
+}
+
+/// Why [`FileIndex::get_shared`] did not find a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// There is none.
+    Empty,
+    /// It is on its way out of memory.
+    Frozen,
+    /// A writer has its latch.
+    Held,
+    /// This frame was another page's already: reference and latch are to be given back.
+    Undo(FrameNumber),
 }
 
 /// Slots and tags of one file (or of a swap cache).
@@ -29,8 +43,8 @@ pub struct FileIndex {
 }
 
 impl FileIndex {
-    /// The frame in a slot now. It may leave the slot at any time unless the caller holds its lock or
-    /// a reference.
+    /// The frame in a slot now. It may leave the slot at any time unless the caller has its page lock or a
+    /// reference.
     #[inline]
     pub fn get(&self, index: u32) -> Option<FrameNumber> {
         match self.slots.get(index as usize)?.load(Ordering::Acquire) {
@@ -39,24 +53,41 @@ impl FileIndex {
         }
     }
 
-    /// Fills an empty slot. The caller holds the lock.
+    /// The frame in a slot with a reference and its shared latch, taken in one step.
+    ///
+    /// The slot is looked at again after that: the frame may have been freed, and be another page's by now.
+    ///
+    /// # Errors
+    /// What was in the way; [`Miss::Undo`] leaves the caller something to give back.
+    #[inline]
+    pub fn get_shared(&self, frames: &FrameTable, index: u32) -> Result<FrameNumber, Miss> {
+        let frame = self.get(index).ok_or(Miss::Empty)?;
+        match frames[frame].get_shared() {
+            Latched::Yes if self.get(index) == Some(frame) => Ok(frame),
+            Latched::Yes => Err(Miss::Undo(frame)),
+            Latched::Frozen => Err(Miss::Frozen),
+            Latched::Held => Err(Miss::Held),
+        }
+    }
+
+    /// Fills an empty slot.
     ///
     /// # Errors
     /// The frame that is there already.
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
         let slot = self.slots.get_or_make(index as usize);
-        match slot.load(Ordering::Relaxed) {
-            0 => {
-                slot.store(frame.0 + 1, Ordering::Release);
+        // The end first: whoever looks for pages must not stop short of one that is there.
+        self.end.fetch_max(index + 1, Ordering::SeqCst);
+        match slot.compare_exchange(0, frame.0 + 1, Ordering::SeqCst, Ordering::Acquire) {
+            Ok(_) => {
                 self.pages.fetch_add(1, Ordering::Relaxed);
-                self.end.fetch_max(index + 1, Ordering::Relaxed);
                 Ok(())
             }
-            stored => Err(FrameNumber(stored - 1)),
+            Err(stored) => Err(FrameNumber(stored - 1)),
         }
     }
 
-    /// Empties a slot and its tags. The caller holds the lock.
+    /// Empties a slot and its tags. The caller has the page's lock, or froze it.
     ///
     /// # Panics
     /// When the slot does not hold `frame`.
@@ -81,13 +112,13 @@ impl FileIndex {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// Tags a page. The caller holds the lock.
+    /// Tags a page. The caller has its lock.
     pub fn set_tag(&self, index: u32, tag: Tag) {
         // In one order with `File::is_listed`: see there.
         self.tags[tag as usize].get_or_make(index as usize / 64).fetch_or(1 << (index % 64), Ordering::SeqCst);
     }
 
-    /// Removes a tag. The caller holds the lock.
+    /// Removes a tag. The caller has the page's lock, or ends its writeback.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         if let Some(word) = self.tags[tag as usize].get(index as usize / 64) {
             word.fetch_and(!(1 << (index % 64)), Ordering::Relaxed);

@@ -3,14 +3,18 @@
 //! Work that was asked for comes first, then files that have been dirty for too long, then, while too
 //! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33).
 
+use super::choices::WriteFailure;
 use super::writeback::WriteControl;
 use super::{Backing, File, Mapping, Tag};
-use machine::atomic::Ordering::{Relaxed, SeqCst};
+use machine::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
 /// Chunks are whole multiples of this: 4 MiB.
 const CHUNK_PAGES: u64 = 1024;
+
+/// How long the flusher leaves a device alone that failed to write.
+const FAILURE_PAUSE: Nanos = Nanos::from_millis(100);
 
 /// A file on one of the lists.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +54,7 @@ impl<M: Machine> Mapping<M> {
         if file.is_listed.load(SeqCst) {
             return;
         }
-        let mut work = self.backing(file.device).work.lock();
+        let mut work = self.backing(file.backing).work.lock();
         if !file.is_listed.swap(true, SeqCst) {
             work.dirty.push_back(DirtyFile { id: file.id, since: self.machine.now() });
         }
@@ -76,6 +80,11 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);
+        if backing.has_failed.swap(false, AcqRel) {
+            self.list_failed_files(device);
+            // What fails at once would fail again at once.
+            self.machine.pause(FAILURE_PAUSE);
+        }
         let mut wrote = 0;
         loop {
             let request = backing.work.lock().requests.pop_front();
@@ -83,7 +92,8 @@ impl<M: Machine> Mapping<M> {
             let pages = if pages == 0 { u64::MAX } else { pages };
             wrote += self.write_files(backing, Reason::Request(pages));
         }
-        if self.machine.now() >= *periodic_at {
+        // 0 turns it off, as the sysctl does.
+        if self.choices.dirty_writeback_ms > 0 && self.machine.now() >= *periodic_at {
             *periodic_at = self.machine.now() + Nanos::from_millis(self.choices.dirty_writeback_ms);
             wrote += self.write_files(backing, Reason::Periodic);
         }
@@ -92,6 +102,17 @@ impl<M: Machine> Mapping<M> {
         }
         let has_requests = !backing.work.lock().requests.is_empty();
         has_requests || wrote > 0 && self.is_over_background(backing)
+    }
+
+    /// Lists files that have dirty pages again, because their writes failed.
+    fn list_failed_files(&self, device: DeviceId) {
+        if self.choices.write_failure == WriteFailure::KeepDirty {
+            let files = self.files();
+            let of_device = files.iter().filter(|file| file.backing == device);
+            of_device.filter(|file| file.index.next_tagged(0, Tag::Dirty).is_some()).for_each(|file| {
+                self.list_dirty_file(file);
+            });
+        }
     }
 
     /// Is more dirty than the background limit allows?

@@ -16,15 +16,19 @@ pub mod dirty_limit;
 pub mod file;
 pub mod file_index;
 pub mod flusher;
+pub mod latch;
 pub mod object_cache;
+pub mod owners;
 pub mod region;
 pub mod segments;
 pub mod swap;
 pub mod writeback;
 
 pub use choices::Choices;
+use choices::IndexLock;
 pub use file::File;
 pub use file_index::{FileIndex, Tag};
+pub use owners::Owners;
 pub use region::{Entry, Region};
 pub use swap::Swap;
 
@@ -71,6 +75,8 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty: AtomicI64,
     /// Pages of its files that are under writeback.
     pub(crate) writeback: AtomicI64,
+    /// A write failed since the flusher last looked: the device may be failing.
+    pub(crate) has_failed: AtomicBool,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
@@ -125,6 +131,8 @@ pub struct Mapping<M: Machine> {
     /// Caches of kernel objects that can be shrunk.
     pub object_caches: ObjectCaches<M>,
     page_queues: Vec<M::WaitQueue>,
+    /// Woken when the write of a page ended that reclaim waits for.
+    pub(crate) reclaim_written: M::WaitQueue,
     /// Pages whose last reference a lookup dropped; see [`Mapping::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
     /// Is there any? Looked at without the lock.
@@ -147,13 +155,14 @@ impl<M: Machine> Mapping<M> {
             .iter()
             .enumerate()
             .map(|(n, layout)| Backing {
-                device: DeviceId(n as u8),
+                device: DeviceId(n as u32),
                 total_blocks: layout.file_blocks.end - layout.file_blocks.start,
                 blocks: machine.lock(LockClass::Other, blocks::FreeBlocks::new(layout.file_blocks.clone())),
                 free_blocks: AtomicU64::new(layout.file_blocks.end - layout.file_blocks.start),
                 delayed: AtomicU64::new(0),
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
+                has_failed: AtomicBool::new(false),
                 dirtied: AtomicU64::new(0),
                 written: AtomicU64::new(0),
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),
@@ -169,6 +178,7 @@ impl<M: Machine> Mapping<M> {
             swap: Swap::new(machine, swap.device, swap.first_block, swap.slots),
             backings,
             object_caches: ObjectCaches::new(machine),
+            reclaim_written: machine.wait_queue(),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),
@@ -181,6 +191,12 @@ impl<M: Machine> Mapping<M> {
     /// A new, empty file on a device.
     pub fn create_file(&self, device: DeviceId) -> Arc<File<M>> {
         self.files.lock().insert(|id| File::new(&self.machine, id, device))
+    }
+
+    /// A file of `bytes` whose page `n` lies at block `n` of a device of its own, as where a file system places it.
+    /// For limits and the flusher it counts to the device `backing`.
+    pub fn add_placed_file(&self, device: DeviceId, backing: DeviceId, bytes: u64) -> Arc<File<M>> {
+        self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
     }
 
     /// The file with a number, if there still is one.
@@ -196,22 +212,27 @@ impl<M: Machine> Mapping<M> {
     /// Forgets a file, none of whose pages is left.
     pub(crate) fn forget_file(&self, file: &File<M>) {
         assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
+        self.give_file_blocks(file, 0);
+        self.files.lock().entries.remove(&file.id);
+    }
+
+    /// Gives the blocks of a file's pages from `from` on back to the device.
+    pub(crate) fn give_file_blocks(&self, file: &File<M>, from: u32) {
         let mut run: Option<(u64, u64)> = None;
-        for index in 0..file.end_page() {
+        for index in from..file.end_page() {
             let Some(block) = file.take_block(index) else { continue };
             match &mut run {
                 Some((start, length)) if *start + *length == block => *length += 1,
                 _ => {
                     if let Some((start, length)) = run.replace((block, 1)) {
-                        self.give_blocks(file.device, start, length);
+                        self.give_blocks(file.backing, start, length);
                     }
                 }
             }
         }
         if let Some((start, length)) = run {
-            self.give_blocks(file.device, start, length);
+            self.give_blocks(file.backing, start, length);
         }
-        self.files.lock().entries.remove(&file.id);
     }
 
     /// A new region of `pages` untouched pages, in which faults may try for huge pages.
@@ -269,12 +290,12 @@ impl<M: Machine> Mapping<M> {
 
     /// What writeback knows of a device.
     pub fn backing(&self, device: DeviceId) -> &Backing<M> {
-        &self.backings[usize::from(device.0)]
+        &self.backings[device.index()]
     }
 
     // ---- the page lock ----
 
-    fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
+    pub(super) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
         // Fibonacci hashing: neighbouring pages wait at different queues.
         &self.page_queues[(frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES]
     }
@@ -309,6 +330,14 @@ impl<M: Machine> Mapping<M> {
 
     // ---- file pages ----
 
+    /// The lock of an index, if there is to be one (`mapping.index_lock`).
+    pub(super) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
+        match self.choices.index_lock {
+            IndexLock::PerPage => Some(i_pages.lock()),
+            IndexLock::None => None,
+        }
+    }
+
     /// The page of a file, with a reference for the caller.
     #[inline]
     #[doc(alias = "find_get_page")]
@@ -337,14 +366,16 @@ impl<M: Machine> Mapping<M> {
         descriptor.set(Flags::LOCKED);
         descriptor.set_owner(Owner::File(file.id), page);
         {
-            let _guard = file.i_pages.lock();
+            let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
+            // The index's reference comes first: from the next step on others take theirs.
+            descriptor.get();
             if let Err(there) = file.index.insert(page, frame) {
+                descriptor.put();
                 descriptor.set_owner(Owner::None, 0);
                 descriptor.clear(Flags::LOCKED);
                 return Err(there);
             }
-            descriptor.get();
         }
         self.add_gauge(frame, Gauge::NrFilePages, 1);
         Ok(())
@@ -358,7 +389,7 @@ impl<M: Machine> Mapping<M> {
         let _span = self.machine.span(Func::RemoveMapping);
         let descriptor = &self.frames[frame];
         if let Some(file) = file {
-            let _guard = file.i_pages.lock();
+            let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
             if !descriptor.freeze_clean(2) {
                 return false;
@@ -367,7 +398,7 @@ impl<M: Machine> Mapping<M> {
         } else {
             let slot = descriptor.private();
             {
-                let _guard = self.swap.i_pages.lock();
+                let _guard = self.lock_index(&self.swap.i_pages);
                 self.machine.spend(Step::IndexStore, 1);
                 if !descriptor.freeze_clean(2) {
                     return false;
@@ -387,7 +418,7 @@ impl<M: Machine> Mapping<M> {
         let descriptor = &self.frames[frame];
         self.cancel_dirty(file, frame);
         {
-            let _guard = file.i_pages.lock();
+            let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
             file.index.remove(descriptor.index(), frame);
         }
@@ -402,12 +433,39 @@ impl<M: Machine> Mapping<M> {
     /// Gives an anonymous page, locked by the caller, a swap slot; false when swap is full.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
-        let taken = self.swap.with_slots(&self.machine, swap::Slots::take);
-        let Some((slot, looked_at)) = taken else { return false };
-        self.machine.spend(Step::SwapSlot, looked_at);
+        let Some(slot) = self.take_swap_slot() else { return false };
         self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
         self.frames[frame].set(Flags::DIRTY);
         true
+    }
+
+    /// A free slot; when swap is more than half full, also one that is made free (spec reclaim, 20.1).
+    fn take_swap_slot(&self) -> Option<u32> {
+        let mut or_cached = self.swap.is_nearly_full();
+        loop {
+            let found = self.swap.with_slots(&self.machine, |slots| slots.take(or_cached))?;
+            self.machine.spend(Step::SwapSlot, found.looked_at);
+            if found.is_free {
+                return Some(found.slot);
+            }
+            // Locked, or wanted again: then only what is free.
+            or_cached = self.reclaim_swap_slot(found.slot);
+        }
+    }
+
+    /// Sets a slot free that only the swap cache holds; false when its page is in use.
+    #[doc(alias = "__try_to_reclaim_swap")]
+    fn reclaim_swap_slot(&self, slot: u32) -> bool {
+        let Some(frame) = self.find_page(&self.swap.cache, slot) else { return false };
+        let descriptor = &self.frames[frame];
+        let is_freed = descriptor.try_lock() && {
+            let is_freed =
+                descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot && self.try_to_free_swap(frame);
+            self.unlock_page(frame);
+            is_freed
+        };
+        self.put_page_in_use(frame);
+        is_freed
     }
 
     /// Puts a locked page into the swap cache at `slot`, with a reference for the cache.
@@ -416,12 +474,16 @@ impl<M: Machine> Mapping<M> {
     /// The page that is there already.
     pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<(), FrameNumber> {
         {
-            let _guard = self.swap.i_pages.lock();
+            let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexStore, 1);
-            self.swap.cache.insert(slot, frame)?;
             self.frames[frame].get();
             self.frames[frame].set_private(slot);
             self.frames[frame].set(Flags::SWAPCACHE);
+            if let Err(there) = self.swap.cache.insert(slot, frame) {
+                self.frames[frame].clear(Flags::SWAPCACHE);
+                self.frames[frame].put();
+                return Err(there);
+            }
         }
         self.add_gauge(frame, Gauge::NrFilePages, 1);
         Ok(())
@@ -433,7 +495,7 @@ impl<M: Machine> Mapping<M> {
         let descriptor = &self.frames[frame];
         let slot = descriptor.private();
         {
-            let _guard = self.swap.i_pages.lock();
+            let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexStore, 1);
             self.swap.cache.remove(slot, frame);
             descriptor.clear(Flags::SWAPCACHE);

@@ -3,7 +3,8 @@
 //! Objects lie several to a page; a page is free when all of them are. They are dropped in the order
 //! of their last use, with a second chance for those used since. A directory entry holds its file's
 //! inode; only when the entry is dropped does the inode come on to its own list, and when that is
-//! dropped it takes the file's clean cache pages with it. Description: spec reclaim, 19.
+//! dropped it takes the file's clean cache pages with it. An open file holds its entry. Description: spec
+//! reclaim, 19.
 
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
@@ -139,6 +140,20 @@ impl<M: Machine> ObjectCache<M> {
             pages.objects.push_back(Object { page, file: Some(file), is_referenced: true });
             self.count.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Somebody needs a file's object again: it is held until [`ObjectCache::let_go`]. False when it was dropped.
+    pub fn hold(&self, file: u32) -> bool {
+        let mut pages = self.pages.lock();
+        if pages.held.contains_key(&file) {
+            return true;
+        }
+        // Most often it was used lately.
+        let Some(at) = pages.objects.iter().rposition(|object| object.file == Some(file)) else { return false };
+        let page = pages.objects.remove(at).expect("just found there").page;
+        self.count.fetch_sub(1, Relaxed);
+        pages.held.insert(file, page);
+        true
     }
 
     /// Gives the cache a page for new objects.

@@ -64,7 +64,10 @@ impl Slots {
     }
 
     /// Takes a free slot for the cache. Also returns how many slots were looked at.
-    pub fn take(&mut self) -> Option<(u32, u32)> {
+    ///
+    /// With `or_cached`, the slot found may also be one that only the cache holds: then nothing was taken,
+    /// and the caller may set it free by dropping it from the cache.
+    pub fn take(&mut self, or_cached: bool) -> Option<Found> {
         if self.free == 0 {
             return None;
         }
@@ -80,16 +83,19 @@ impl Slots {
         self.cluster_left -= 1;
         let from = if self.cluster_next > self.highest { self.lowest } else { self.cluster_next };
         let slot = self
-            .first_free(from, self.highest, &mut looked_at)
-            .or_else(|| self.first_free(self.lowest, from, &mut looked_at))
+            .first_usable(from, self.highest, or_cached, &mut looked_at)
+            .or_else(|| self.first_usable(self.lowest, from, or_cached, &mut looked_at))
             .expect("the count of free slots says that there is one");
-        self.uses[slot as usize] = CACHE;
-        self.free -= 1;
-        if slot == self.lowest {
-            self.lowest += 1;
-        }
         self.cluster_next = slot + 1;
-        Some((slot, looked_at))
+        let is_free = self.uses[slot as usize] == 0;
+        if is_free {
+            self.uses[slot as usize] = CACHE;
+            self.free -= 1;
+            if slot == self.lowest {
+                self.lowest += 1;
+            }
+        }
+        Some(Found { slot, is_free, looked_at })
     }
 
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
@@ -104,8 +110,9 @@ impl Slots {
         None
     }
 
-    fn first_free(&self, from: u32, to: u32, looked_at: &mut u32) -> Option<u32> {
-        let found = (from..=to).find(|slot| self.uses[*slot as usize] == 0);
+    fn first_usable(&self, from: u32, to: u32, or_cached: bool, looked_at: &mut u32) -> Option<u32> {
+        let is_usable = |uses: u16| uses == 0 || or_cached && uses == CACHE;
+        let found = (from..=to).find(|slot| is_usable(self.uses[*slot as usize]));
         *looked_at += found.unwrap_or(to).saturating_sub(from);
         found
     }
@@ -143,6 +150,17 @@ impl Slots {
         self.lowest = self.lowest.min(slot);
         true
     }
+}
+
+/// A slot that [`Slots::take`] came upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub slot: u32,
+    /// Was it free? It is the caller's then.
+    pub is_free: bool,
+    /// Slots looked at.
+    pub looked_at: u32,
 }
 
 /// A swap device: a range of blocks, one for each slot.
@@ -225,16 +243,37 @@ mod tests {
     #[test]
     fn slots_come_in_runs_and_count_down() {
         let mut slots = Slots::new(1025);
-        let first = slots.take().map(|(slot, _)| slot);
-        let second = slots.take().map(|(slot, _)| slot);
+        let first = slots.take(false).map(|found| found.slot);
+        let second = slots.take(false).map(|found| found.slot);
         assert_eq!((first, second), (Some(1), Some(2)));
         slots.duplicate(1);
         assert!(!slots.clear_cached(1), "a page table still refers to it");
         assert!(slots.release(1));
         let mut taken = 0;
-        while slots.take().is_some() {
+        while slots.take(false).is_some() {
             taken += 1;
         }
         assert_eq!((taken, slots.free()), (1023, 0));
+    }
+    #[test]
+    fn slots_that_only_the_cache_holds_can_be_found() {
+        let mut slots = Slots::new(6);
+        for _ in 0..4 {
+            let taken = slots.take(false).expect("five slots are free");
+            slots.duplicate(taken.slot);
+        }
+        slots.clear_cached(1);
+        slots.release(1);
+        slots.release(3);
+        let found = |slots: &mut Slots, or_cached| slots.take(or_cached).map(|found| (found.slot, found.is_free));
+        assert_eq!(found(&mut slots, true), Some((5, true)), "the next of the cluster");
+        slots.duplicate(5);
+        assert_eq!(found(&mut slots, true), Some((1, true)), "free, and before slot 3");
+        slots.duplicate(1);
+        slots.clear_cached(5);
+        slots.release(5);
+        assert_eq!(found(&mut slots, true), Some((3, false)), "only the cache holds it");
+        assert_eq!(found(&mut slots, false), Some((5, true)));
+        assert_eq!((found(&mut slots, true), slots.free()), (None, 0));
     }
 }

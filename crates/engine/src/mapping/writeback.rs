@@ -4,11 +4,12 @@
 //! change of state is made by the holder of the page lock, or by the completion of its write.
 //! Description: spec reclaim, 13.5 and 21.5; parallelio-notes, 5 (delayed allocation).
 
+use super::choices::WriteFailure;
 use super::{File, Mapping, Tag};
 use crate::memory::{Flags, Owner};
 use crate::stat::{Event, Gauge};
 use machine::atomic::Ordering::{Acquire, Relaxed, Release};
-use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Operation, PAGE_BYTES, Request, Step};
+use machine::{DeviceId, FrameNumber, Func, IoError, Lock, Machine, Operation, PAGE_BYTES, Request, Step};
 use std::sync::Arc;
 
 /// Pages of the largest request that is built here: 1 MiB. Devices split or merge as they like.
@@ -106,12 +107,12 @@ impl<M: Machine> Mapping<M> {
             return;
         }
         {
-            let _guard = file.i_pages.lock();
+            let _guard = self.lock_index(&file.i_pages);
             file.index.set_tag(descriptor.index(), Tag::Dirty);
             self.machine.spend(Step::DirtyPage, 1);
         }
         self.stat.count(Event::NrDirtied, 1);
-        self.backing(file.device).dirtied.fetch_add(1, Relaxed);
+        self.backing(file.backing).dirtied.fetch_add(1, Relaxed);
         self.account_dirty(file, frame);
     }
 
@@ -126,7 +127,7 @@ impl<M: Machine> Mapping<M> {
 
     fn account_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.add_gauge(frame, Gauge::NrDirty, 1);
-        self.backing(file.device).dirty.fetch_add(1, Relaxed);
+        self.backing(file.backing).dirty.fetch_add(1, Relaxed);
         self.list_dirty_file(file);
     }
 
@@ -136,14 +137,14 @@ impl<M: Machine> Mapping<M> {
             return false;
         }
         self.add_gauge(frame, Gauge::NrDirty, -1);
-        self.backing(file.device).dirty.fetch_sub(1, Relaxed);
+        self.backing(file.backing).dirty.fetch_sub(1, Relaxed);
         true
     }
 
     /// Forgets that a locked page is dirty: its file is going away.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
-            self.end_reservation(file.device);
+            self.end_reservation(file.backing);
         }
     }
 
@@ -152,7 +153,7 @@ impl<M: Machine> Mapping<M> {
         let was = descriptor.test_set(Flags::WRITEBACK);
         assert!(!was, "{frame} is under writeback already: {descriptor:?}");
         {
-            let _guard = file.i_pages.lock();
+            let _guard = self.lock_index(&file.i_pages);
             file.index.set_tag(descriptor.index(), Tag::Writeback);
             if !descriptor.is(Flags::DIRTY) {
                 file.index.clear_tag(descriptor.index(), Tag::Dirty);
@@ -160,7 +161,7 @@ impl<M: Machine> Mapping<M> {
             self.machine.spend(Step::WritebackPage, 1);
         }
         self.add_gauge(frame, Gauge::NrWriteback, 1);
-        self.backing(file.device).writeback.fetch_add(1, Relaxed);
+        self.backing(file.backing).writeback.fetch_add(1, Relaxed);
     }
 
     /// The write of a page ended: it may be freed or written again. Called by `interrupt`.
@@ -169,11 +170,11 @@ impl<M: Machine> Mapping<M> {
         match file {
             Some(file) => {
                 {
-                    let _guard = file.i_pages.lock();
+                    let _guard = self.lock_index(&file.i_pages);
                     file.index.clear_tag(descriptor.index(), Tag::Writeback);
                 }
                 self.add_gauge(frame, Gauge::NrWriteback, -1);
-                let backing = self.backing(file.device);
+                let backing = self.backing(file.backing);
                 backing.writeback.fetch_sub(1, Relaxed);
                 backing.written.fetch_add(1, Relaxed);
             }
@@ -184,6 +185,19 @@ impl<M: Machine> Mapping<M> {
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
         self.machine.wake(self.page_queue(frame));
+    }
+
+    /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
+    pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
+        let descriptor = &self.frames[frame];
+        if self.choices.write_failure == WriteFailure::KeepDirty && !descriptor.test_set(Flags::DIRTY) {
+            file.index.set_tag(descriptor.index(), Tag::Dirty);
+            self.add_gauge(frame, Gauge::NrDirty, 1);
+            self.backing(file.backing).dirty.fetch_add(1, Relaxed);
+        }
+        // The flusher lists the file again: its lists are not for interrupts.
+        self.backing(file.backing).has_failed.store(true, Release);
+        file.note_write_error(descriptor.index(), error);
     }
 
     fn counts_swap_writeback(&self) -> bool {
@@ -205,19 +219,19 @@ impl<M: Machine> Mapping<M> {
             while end - page < EXTENT_PAGES && file.index.has_tag(end, Tag::Dirty) && file.block(end).is_none() {
                 end += 1;
             }
-            let (start, got) = self.take_blocks(file.device, goal, u64::from(end - page))?;
+            let (start, got) = self.take_blocks(file.backing, goal, u64::from(end - page))?;
             writer.reserved = page..page + got as u32;
             writer.reserved_block = start;
         }
         let skipped = u64::from(page - writer.reserved.start);
         let block = writer.reserved_block + skipped;
         if skipped > 0 {
-            self.give_blocks(file.device, writer.reserved_block, skipped);
+            self.give_blocks(file.backing, writer.reserved_block, skipped);
         }
         writer.reserved.start = page + 1;
         writer.reserved_block = block + 1;
         file.set_block(page, block);
-        self.end_reservation(file.device);
+        self.end_reservation(file.backing);
         Some(block)
     }
 
@@ -225,7 +239,7 @@ impl<M: Machine> Mapping<M> {
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
-            self.give_blocks(file.device, writer.reserved_block, blocks);
+            self.give_blocks(file.backing, writer.reserved_block, blocks);
             writer.reserved = 0..0;
         }
     }
@@ -237,7 +251,7 @@ impl<M: Machine> Mapping<M> {
         let mut page = 0;
         while page < pages {
             let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
-            let taken = self.take_blocks(file.device, goal, u64::from(pages - page));
+            let taken = self.take_blocks(file.backing, goal, u64::from(pages - page));
             let Some((start, got)) = taken else {
                 // What it got is found again when the file is removed.
                 file.extend(u64::from(page) * PAGE_BYTES as u64);
@@ -329,7 +343,7 @@ impl<M: Machine> Mapping<M> {
         }
         let Some(block) = self.block_for_write(file, writer, page) else {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
-            file.note_write_error();
+            file.note_write_error(page, IoError::NoSpace);
             self.unlock_page(frame);
             return;
         };
@@ -397,9 +411,15 @@ impl<M: Machine> Mapping<M> {
     /// put aside: it may be on an LRU list, which is the floor above ([`crate::lru::Lru::release_orphans`]).
     pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
-            self.frames[frame].set_references(1);
-            self.orphans.lock().push(frame);
-            self.has_orphans.store(true, Release);
+            self.orphan(frame);
         }
+    }
+
+    /// Puts a page aside whose last reference just fell.
+    #[cold]
+    pub(super) fn orphan(&self, frame: FrameNumber) {
+        self.frames[frame].set_references(1);
+        self.orphans.lock().push(frame);
+        self.has_orphans.store(true, Release);
     }
 }

@@ -14,6 +14,18 @@ pub enum MinFree {
     ForHugePages,
 }
 
+/// How far the low mark is from min, and high from low.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkDistance {
+    /// A quarter of min, however fast pages are taken: a fast program empties it before kswapd has begun.
+    #[default]
+    QuarterOfMin,
+    /// A quarter of min and what was lately taken in 20 ms, at most a sixteenth of the zone: kswapd has as much
+    /// time whatever the rate.
+    ByRate,
+}
+
 /// On which list the rest of a block goes that was split for another migrate type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -33,6 +45,8 @@ pub struct Choices {
     pub min_free: MinFree,
     /// Sysctl `min_free_kbytes`, KiB; 0 leaves it to `min_free`.
     pub min_free_kbytes: u64,
+    /// How far low is from min, and high from low.
+    pub mark_distance: MarkDistance,
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
     /// the zones above it from requests that could have used those.
     pub lowmem_reserve_ratio: [u64; 3],
@@ -45,6 +59,7 @@ impl Default for Choices {
         Self {
             min_free: MinFree::default(),
             min_free_kbytes: 0,
+            mark_distance: MarkDistance::default(),
             lowmem_reserve_ratio: [256, 256, 32],
             fallback_remainder: FallbackRemainder::default(),
         }

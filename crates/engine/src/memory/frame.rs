@@ -7,8 +7,8 @@
 //! Every field is an atomic, so that the table is shared without a lock; who may change what is said
 //! at each field. Description: spec reclaim, 1.
 
-use machine::FrameNumber;
 use machine::atomic::{AtomicU32, Ordering};
+use machine::{FrameNumber, IoError};
 use std::fmt;
 
 /// No frame: the end of a list, an empty slot.
@@ -43,12 +43,14 @@ impl Flags {
     pub const BUDDY: Self = Self(1 << 9);
     /// Belongs to the anonymous family of lists.
     pub const SWAPBACKED: Self = Self(1 << 10);
-    /// A read failed.
+    /// A read failed; see [`Frame::read_error`].
     pub const ERROR: Self = Self(1 << 11);
     /// Kernel memory: slab, page table, or taken by nobody the engine knows.
     pub const KERNEL: Self = Self(1 << 12);
     /// Free, on a per-CPU list.
     pub const PER_CPU: Self = Self(1 << 13);
+    /// Used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
+    pub const USED_AGAIN: Self = Self(1 << 14);
 
     /// Are all bits of `other` set?
     #[must_use]
@@ -65,7 +67,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 14] = [
+        const NAMES: [&str; 15] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -80,6 +82,7 @@ impl fmt::Debug for Flags {
             "ERROR",
             "KERNEL",
             "PER_CPU",
+            "USED_AGAIN",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
@@ -129,7 +132,10 @@ impl Owner {
 #[derive(Debug)]
 pub struct Frame {
     flags: AtomicU32,
-    /// References: one from an index or the swap cache, one from each mapping, one from each holder.
+    /// Bits 0 to 15: references, one from an index or the swap cache, one from each mapping, one from each
+    /// holder. The rest is the page's latch, which keeps readers of its bytes and a writer apart: bits 16 to 29
+    /// count readers, bit 30 says that somebody waits, bit 31 is the writer. Each of them holds a reference, too, so
+    /// that one change of one word finds a page in memory, holds it there and lets its bytes be read.
     references: AtomicU32,
     /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
     mappings: AtomicU32,
@@ -143,7 +149,30 @@ pub struct Frame {
     previous: AtomicU32,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must fit a common computer");
+
+/// The part of [`Frame::references`] that counts references.
+const REFERENCES: u32 = (1 << 16) - 1;
+/// One reader of the page's bytes.
+const READER: u32 = 1 << 16;
+/// The part that counts readers.
+const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
+/// Somebody sleeps until the latch is free. Whoever gives the latch back sees it in the same step.
+const WAITED_FOR: u32 = 1 << 30;
+/// A writer of the page's bytes.
+const WRITER: u32 = 1 << 31;
+
+/// What a try for a page's latch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latched {
+    /// The latch, and a reference, are the caller's.
+    Yes,
+    /// The page has no reference: it is free, or frozen by reclaim.
+    Frozen,
+    /// Somebody else's latch is in the way.
+    Held,
+}
 
 impl Frame {
     fn new() -> Self {
@@ -205,40 +234,41 @@ impl Frame {
     /// References now.
     #[inline]
     pub fn references(&self) -> u32 {
-        self.references.load(Ordering::Acquire)
+        self.references.load(Ordering::Acquire) & REFERENCES
     }
 
     /// References now, in one order with everything that takes and drops them: who takes one later sees what
     /// the caller did before.
     #[inline]
     pub fn references_exact(&self) -> u32 {
-        self.references.fetch_add(0, Ordering::AcqRel)
+        self.references.fetch_add(0, Ordering::AcqRel) & REFERENCES
     }
 
     /// Takes one more reference; the caller holds one, or keeps the page from being freed.
     #[inline]
     pub fn get(&self) {
-        let before = self.references.fetch_add(1, Ordering::AcqRel);
+        let before = self.references.fetch_add(1, Ordering::AcqRel) & REFERENCES;
         debug_assert!(before > 0, "reference taken on a page that nobody holds: {self:?}");
+        assert!(before < REFERENCES, "{REFERENCES} references are too many: {self:?}");
     }
 
     /// Takes a reference unless the page has none (it is free, or frozen by reclaim).
     #[inline]
     pub fn get_unless_zero(&self) -> bool {
-        self.references
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| if n == 0 { None } else { Some(n + 1) })
-            .is_ok()
+        let more = |word| if word & REFERENCES == 0 { None } else { Some(more_references(word, 1)) };
+        self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
     /// Drops one reference; was it the last?
     #[inline]
     pub fn put(&self) -> bool {
-        let before = self.references.fetch_sub(1, Ordering::AcqRel);
+        let before = self.references.fetch_sub(1, Ordering::AcqRel) & REFERENCES;
         assert!(before > 0, "a reference dropped that nobody held: {self:?}");
         before == 1
     }
 
-    /// Takes all of exactly `expected` references away at once, so that nobody can take another.
+    /// Takes all of exactly `expected` references away at once, so that nobody can take another. Fails while
+    /// somebody holds the latch.
     #[inline]
     pub fn freeze(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -262,6 +292,73 @@ impl Frame {
     #[inline]
     pub fn set_references(&self, n: u32) {
         self.references.store(n, Ordering::Release);
+    }
+
+    // ---- the latch ----
+
+    /// Takes a reference and the latch, shared by readers, in one step.
+    #[inline]
+    pub fn get_shared(&self) -> Latched {
+        let mut word = self.references.load(Ordering::Acquire);
+        loop {
+            if word & REFERENCES == 0 {
+                return Latched::Frozen;
+            }
+            if word & WRITER != 0 || word & READERS == READERS {
+                return Latched::Held;
+            }
+            let wanted = more_references(word, 1) + READER;
+            match self.references.compare_exchange_weak(word, wanted, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Latched::Yes,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the latch, shared or exclusive, if it is free for that. The caller holds a reference.
+    #[inline]
+    pub fn try_latch(&self, exclusive: bool) -> bool {
+        let latched = |word: u32| match exclusive {
+            true => (word & (READERS | WRITER) == 0).then_some(word | WRITER),
+            false => (word & WRITER == 0 && word & READERS != READERS).then(|| word + READER),
+        };
+        self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, latched).is_ok()
+    }
+
+    /// Says that the caller is about to sleep until the latch is free; it tries once more before.
+    pub fn note_latch_wait(&self) {
+        self.references.fetch_or(WAITED_FOR, Ordering::AcqRel);
+    }
+
+    /// Gives the latch back, not the reference. Must the caller wake those that wait for it?
+    #[inline]
+    pub fn unlatch(&self, exclusive: bool) -> bool {
+        let part = if exclusive { WRITER } else { READER };
+        let before = self.references.fetch_sub(part, Ordering::AcqRel);
+        debug_assert!(before & if exclusive { WRITER } else { READERS } != 0, "a latch that nobody held: {self:?}");
+        before & WAITED_FOR != 0 && self.end_latch_wait()
+    }
+
+    /// Gives a shared latch and its reference back in one step: was it the last reference, and must the caller
+    /// wake those that wait for the latch?
+    #[inline]
+    pub fn put_shared(&self) -> (bool, bool) {
+        let before = self.references.load(Ordering::Relaxed);
+        if before & WAITED_FOR != 0 {
+            // The mark must be off before the reference is: without a reference the page is not the caller's.
+            let must_wake = self.unlatch(false);
+            return (self.put(), must_wake);
+        }
+        let before = self.references.fetch_sub(READER + 1, Ordering::AcqRel);
+        debug_assert!(before & READERS != 0 && before & REFERENCES != 0, "a latch that nobody held: {self:?}");
+        // Whoever came to wait meanwhile has a reference of its own.
+        (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
+    }
+
+    /// Whoever waits is about to be woken, and says so again if it must go on waiting.
+    #[cold]
+    fn end_latch_wait(&self) -> bool {
+        self.references.fetch_and(!WAITED_FOR, Ordering::AcqRel) & WAITED_FOR != 0
     }
 
     /// Page-table entries that map the page.
@@ -315,6 +412,20 @@ impl Frame {
         self.private.store(value, Ordering::Release);
     }
 
+    /// Notes why the page could not be read. The page is locked, and no page table maps it yet.
+    pub fn note_read_error(&self, error: IoError) {
+        // A page in the swap cache has its slot in `private`, but no place in a region before it is valid.
+        let place = if self.is(Flags::SWAPCACHE) { &self.index } else { &self.private };
+        place.store(error.code(), Ordering::Release);
+        self.set(Flags::ERROR);
+    }
+
+    /// Why the page could not be read, if that is what happened.
+    pub fn read_error(&self) -> Option<IoError> {
+        let place = if self.is(Flags::SWAPCACHE) { &self.index } else { &self.private };
+        self.is(Flags::ERROR).then(|| IoError::from_code(place.load(Ordering::Acquire)))
+    }
+
     /// Does the page belong to the anonymous family of LRU lists?
     #[inline]
     pub fn is_anon(&self) -> bool {
@@ -337,6 +448,12 @@ impl FrameTable {
     #[must_use]
     pub fn len(&self) -> u32 {
         self.0.len() as u32
+    }
+
+    /// Where the table lies, for a ground that can make its memory faster.
+    #[must_use]
+    pub fn addresses(&self) -> std::ops::Range<*const Frame> {
+        self.0.as_ptr_range()
     }
 
     /// Is the table empty?
@@ -448,6 +565,13 @@ impl List {
     }
 }
 
+/// `word` with more references; where they end, the page's latch would begin.
+#[inline]
+fn more_references(word: u32, n: u32) -> u32 {
+    assert!(word & REFERENCES < REFERENCES, "{REFERENCES} references of one page are too many");
+    word + n
+}
+
 const fn some(frame: u32) -> Option<FrameNumber> {
     if frame == NO_FRAME { None } else { Some(FrameNumber(frame)) }
 }
@@ -480,6 +604,23 @@ mod tests {
         assert!(!frame.get_unless_zero());
         frame.set_references(2);
         assert!(frame.get_unless_zero() && !frame.freeze(2));
+    }
+
+    #[test]
+    fn readers_share_a_latch_and_a_writer_does_not() {
+        let frames = FrameTable::new(1);
+        let frame = &frames[FrameNumber(0)];
+        assert_eq!(frame.get_shared(), Latched::Frozen);
+        frame.set_references(1);
+        assert_eq!((frame.get_shared(), frame.get_shared()), (Latched::Yes, Latched::Yes));
+        assert!(!frame.try_latch(true) && frame.try_latch(false));
+        assert!(!frame.freeze(3), "latched pages cannot be frozen");
+        frame.note_latch_wait();
+        assert!(frame.unlatch(false), "somebody waits");
+        assert_eq!((frame.put_shared(), frame.put_shared()), ((false, false), (false, false)));
+        assert!(frame.try_latch(true));
+        assert_eq!((frame.get_shared(), frame.references()), (Latched::Held, 1));
+        assert!(!frame.unlatch(true) && frame.freeze(1));
     }
 
     #[test]

@@ -17,14 +17,14 @@ pub mod watermark;
 pub mod zone;
 
 pub use choices::Choices;
-pub use frame::{Flags, Frame, FrameTable, NO_FRAME, OWNERS_MAX, Owner};
+pub use frame::{Flags, Frame, FrameTable, Latched, NO_FRAME, OWNERS_MAX, Owner};
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
 pub use zone::{Layout, Node, NodeId, Zone, ZoneFlag, ZoneId, ZoneKind};
 
-use crate::stat::{Event, Gauge, Stat, ZoneEvent};
+use crate::stat::{Event, Gauge, Pressure, Stat, ZoneEvent};
 use buddy::FreeLists;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 use per_cpu::{PerCpuPages, PerCpuSize};
@@ -35,6 +35,8 @@ pub struct Memory<M: Machine> {
     pub machine: M,
     /// Counters.
     pub stat: Stat,
+    /// How long tasks were held up.
+    pub pressure: Pressure,
     /// The section `[memory]` of the kernel file.
     pub choices: Choices,
     /// The descriptors of all frames.
@@ -133,6 +135,7 @@ impl<M: Machine> Memory<M> {
         let memory = Self {
             machine,
             stat: Stat::default(),
+            pressure: Pressure::default(),
             choices,
             frames,
             zones,
@@ -146,6 +149,11 @@ impl<M: Machine> Memory<M> {
             memory.free_initially(zone);
         }
         Ok(memory)
+    }
+
+    /// The choices of this floor, for floors above that have their own.
+    pub(crate) const fn memory_choices(&self) -> &Choices {
+        &self.choices
     }
 
     /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first.
@@ -269,7 +277,11 @@ impl<M: Machine> Memory<M> {
     }
 }
 
-fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
+/// Can memory be laid out like this?
+///
+/// # Errors
+/// When it is empty, out of order, too small or too large.
+pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     if layout.nodes.is_empty() || layout.nodes.iter().any(|node| node.zones.is_empty()) {
         return Err(LayoutError::Empty);
     }

@@ -134,8 +134,10 @@ pub struct Zone<M: Machine> {
     pub start: FrameNumber,
     /// Pages that the allocator manages, all from `start` on.
     pub managed: u64,
-    /// Watermarks, pages.
+    /// Watermarks, pages; low and high as they are at rest.
     pub marks: Marks,
+    /// Pages that low is further from min, and high from low, than at rest.
+    pub(crate) distance: AtomicU64,
     /// Pages kept from requests that could have used the zone of kind `j`.
     pub lowmem_reserve: [u64; 3],
     /// Pages that count as not dirtyable: high mark and largest reserve.
@@ -163,6 +165,7 @@ impl<M: Machine> Zone<M> {
             start,
             managed: layout.managed_pages,
             marks: Marks::default(),
+            distance: AtomicU64::new(0),
             lowmem_reserve: [0; 3],
             dirty_balance_reserve: 0,
             gauges: Gauges::default(),
@@ -178,6 +181,18 @@ impl<M: Machine> Zone<M> {
     #[inline]
     pub fn free_pages(&self) -> u64 {
         self.gauges.get(Gauge::NrFreePages)
+    }
+
+    /// The low mark now: below it, kswapd is woken.
+    #[inline]
+    pub fn low(&self) -> u64 {
+        self.marks.low + self.distance.load(Relaxed)
+    }
+
+    /// The high mark now: kswapd's goal.
+    #[inline]
+    pub fn high(&self) -> u64 {
+        self.marks.high + 2 * self.distance.load(Relaxed)
     }
 
     /// Would the zone still have more than `mark` pages free, and a block of the order, after a

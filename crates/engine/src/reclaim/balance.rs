@@ -94,7 +94,7 @@ impl<M: Machine> Reclaim<M> {
         classzone: usize,
         lru_pages: u64,
     ) -> ZonePass {
-        let high = zone.marks.high.max(CLUSTER);
+        let high = zone.high().max(CLUSTER);
         control.to_reclaim_pages = match self.choices.kswapd_target {
             KswapdTarget::Unbounded => u64::MAX,
             KswapdTarget::HighWatermark => high,
@@ -154,9 +154,6 @@ impl<M: Machine> Reclaim<M> {
                 if self.is_node_balanced(node, request) {
                     is_balanced = true;
                     break;
-                }
-                if priority < DEF_PRIORITY - 2 {
-                    control.may_writepage = true;
                 }
                 if control.reclaimed >= CLUSTER || self.machine.is_killed() {
                     break;
@@ -228,7 +225,7 @@ impl<M: Machine> Reclaim<M> {
     /// Does some zone have a block of the order above its low mark?
     fn has_block(&self, node: NodeId, order: Order, classzone: usize) -> bool {
         self.zones_up_to(node, classzone)
-            .any(|(_, zone)| zone.is_above(zone.marks.low, order, classzone, MarkRights::default()))
+            .any(|(_, zone)| zone.is_above(zone.low(), order, classzone, MarkRights::default()))
     }
 
     /// Compacts the node's zones in the background, unless a block of the order is there.
@@ -241,7 +238,7 @@ impl<M: Machine> Reclaim<M> {
                 let _span = self.machine.span(Func::CompactZone);
                 self.machine.spend(Step::WorkItem, 1);
             }
-            if zone.is_above(zone.marks.low, order, 0, MarkRights::default()) {
+            if zone.is_above(zone.low(), order, 0, MarkRights::default()) {
                 self.note_success(zone, order);
             }
         }

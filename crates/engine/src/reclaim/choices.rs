@@ -115,6 +115,9 @@ choice! {
         /// direct reclaim also for a congested queue.
         #[default]
         WhenDirtyUnqueued,
+        /// When all pages were under writeback, or dirty and not queued: until the write of one that reclaim
+        /// waits for has ended, at most 10 ms.
+        ForWriteback,
         /// Never.
         Never,
     }

@@ -13,8 +13,6 @@ pub struct ScanControl {
     pub order: Order,
     /// How much of each list: `size >> priority`.
     pub priority: u32,
-    /// May pages be written?
-    pub may_writepage: bool,
     /// May anonymous pages go to swap?
     pub may_swap: bool,
     /// Pages wanted.
@@ -35,7 +33,6 @@ impl ScanControl {
             gfp: Gfp::KERNEL,
             order,
             priority: DEF_PRIORITY,
-            may_writepage: true,
             may_swap: true,
             to_reclaim_pages: u64::MAX,
             scanned: 0,

@@ -1,11 +1,11 @@
 //! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; spec reclaim, 17).
 
-use super::choices::{DirectNap, MinScanPriority};
+use super::choices::{DirectNap, ListStall, MinScanPriority};
 use super::shrink_lruvec::{COSTLY_ORDER, STALL};
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
-use crate::stat::Event;
+use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{Func, Machine, Order};
 
@@ -19,6 +19,8 @@ pub(crate) enum Progress {
     /// None, and at no priority was there a page to be looked at: all are in other hands, or the kernel's
     /// choices keep reclaim from those that are left.
     Blind,
+    /// None, but pages are being written that can be freed then: the caller has waited for one of them.
+    Waited,
     /// None, and trying again is not worth it.
     Nothing,
 }
@@ -26,10 +28,6 @@ pub(crate) enum Progress {
 impl<M: Machine> Reclaim<M> {
     /// Reclaims from the zones of a zonelist until a cluster was freed.
     pub(crate) fn try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], order: Order, gfp: Gfp) -> Progress {
-        let node = self.zone(zonelist[0]).node;
-        if self.throttle_direct_reclaim(task, node, gfp) {
-            return Progress::Hope;
-        }
         let _span = self.machine.span(Func::DirectReclaim);
         self.stat.count(Event::Allocstall, 1);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
@@ -65,12 +63,8 @@ impl<M: Machine> Reclaim<M> {
                 if self.machine.is_killed() {
                     return Progress::Hope;
                 }
-                if control.priority < DEF_PRIORITY - 2 {
-                    control.may_writepage = true;
-                }
                 if total_scanned > threshold {
                     self.wake_flushers(total_scanned);
-                    control.may_writepage = true;
                 }
                 if self.choices.direct_nap == DirectNap::WaitIffCongested
                     && control.scanned > 0
@@ -87,12 +81,23 @@ impl<M: Machine> Reclaim<M> {
                 return if total_scanned > 0 || aborted { Progress::Hope } else { Progress::Blind };
             }
             if floor == 0 {
-                return Progress::Nothing;
+                return if self.waits_for_written() { Progress::Waited } else { Progress::Nothing };
             }
             // The allocator is about to report that memory is exhausted: one pass at priority 0.
             floor = 0;
             priority = 0;
         }
+    }
+
+    /// With `ListStall::ForWriteback`, every zone is not hopeless yet while pages are written: a program can look at
+    /// all of memory six times before a disk has written one page.
+    fn waits_for_written(&self) -> bool {
+        let waits = self.choices.list_stall == ListStall::ForWriteback
+            && self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0;
+        if waits {
+            self.wait_for_written();
+        }
+        waits
     }
 
     /// One pass over the zones; returns whether some were left out because compaction can go ahead.
@@ -115,7 +120,7 @@ impl<M: Machine> Reclaim<M> {
     /// Has the zone enough free for compaction to work with (spec reclaim, 24)?
     #[doc(alias = "compaction_ready")]
     fn is_compaction_ready(&self, zone: &Zone<M>, order: Order) -> bool {
-        let mark = zone.marks.high + self.balance_gap(zone) + 2 * order.pages();
+        let mark = zone.high() + self.balance_gap(zone) + 2 * order.pages();
         let is_ok = zone.is_above(mark, Order::ZERO, 0, MarkRights::default());
         if self.is_deferred(zone, order) {
             return is_ok;

@@ -1,14 +1,23 @@
 //! Kswapd: a node's reclaim task, and how it sleeps and is woken (spec reclaim, 18.1 to 18.3, ≥33).
 
 use super::Reclaim;
+use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, NodeId, Zone};
-use crate::stat::Event;
+use crate::stat::{Event, ZoneEvent};
 use crate::task::Task;
-use machine::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use machine::{Func, Machine, Nanos, Order};
+use machine::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
+use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 
 /// How long kswapd naps to see whether balance lasts, before it sleeps for good.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
+
+/// What is taken in this time lies between the marks (`MarkDistance::ByRate`).
+///
+/// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it.
+const MARKS_LEAD: Nanos = Nanos::from_millis(20);
+
+/// Marks are moved at most so often: a rate over less is chance.
+const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// The class zone that every request can use: kswapd's when nobody said otherwise.
 const ANY_CLASSZONE: u32 = 2;
@@ -17,7 +26,9 @@ const ANY_CLASSZONE: u32 = 2;
 pub(super) struct NodeState<M: Machine> {
     /// Kswapd sleeps here.
     pub kswapd_wait: M::WaitQueue,
-    /// Is it asleep there? Only then is waking worth a look at the marks.
+    /// Is it asleep there? Only then is waking worth a look at the marks. Kswapd says that it sleeps and then
+    /// looks at the marks; who takes pages does so and then asks whether it sleeps. One of them must see the
+    /// other, hence the fences.
     is_sleeping: AtomicBool,
     /// The highest order asked for since kswapd last looked.
     max_order: AtomicU32,
@@ -27,6 +38,8 @@ pub(super) struct NodeState<M: Machine> {
     pub reserve_wait: M::WaitQueue,
     /// How many do.
     pub waiters: AtomicU32,
+    /// When the marks were last moved, and for each kind of zone how many pages had been taken then.
+    marks_moved: M::Lock<(Nanos, [u64; 3])>,
 }
 
 impl<M: Machine> NodeState<M> {
@@ -38,6 +51,7 @@ impl<M: Machine> NodeState<M> {
             classzone: AtomicU32::new(ANY_CLASSZONE),
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
+            marks_moved: machine.lock(LockClass::Other, (Nanos(0), [0; 3])),
         }
     }
 
@@ -81,9 +95,33 @@ impl<M: Machine> Reclaim<M> {
             if self.machine.is_killed() {
                 return;
             }
+            self.move_marks(node);
             balanced = self.balance_node(&mut task, node, wanted);
             self.release_orphans();
         }
+    }
+
+    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked.
+    fn move_marks(&self, node: NodeId) {
+        if self.memory_choices().mark_distance == MarkDistance::QuarterOfMin {
+            return;
+        }
+        let mut moved = self.node_state(node).marks_moved.lock();
+        let now = self.machine.now();
+        let time = now.since(moved.0);
+        if time < MARKS_REST {
+            return;
+        }
+        for id in &self.nodes[usize::from(node.0)].zones {
+            let zone = self.zone(*id);
+            let taken = self.stat.get_zone(ZoneEvent::Pgalloc, zone.kind as usize);
+            let lately = taken - std::mem::replace(&mut moved.1[zone.kind as usize], taken);
+            let in_lead = (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64;
+            // Up at once, down by halves: a burst is seldom alone.
+            let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.managed / 16);
+            zone.distance.store(wanted, Relaxed);
+        }
+        moved.0 = now;
     }
 
     /// Sleeps until woken, if a nap of 100 ms shows that balance lasts.
@@ -91,6 +129,7 @@ impl<M: Machine> Reclaim<M> {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);
         state.is_sleeping.store(true, Relaxed);
+        fence(SeqCst);
         let mut time_left = Nanos(0);
         if self.may_sleep(node, time_left, balanced) {
             let deadline = self.machine.now() + TRIAL_SLEEP;
@@ -123,11 +162,11 @@ impl<M: Machine> Reclaim<M> {
     /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
         let state = self.node_state(zone.node);
-        if state.max_order.load(Relaxed) < u32::from(order.0) {
-            state.max_order.store(u32::from(order.0), Relaxed);
+        if state.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             state.classzone.fetch_min(classzone as u32, Relaxed);
         }
-        if !state.is_sleeping.load(Relaxed) || zone.is_above(zone.marks.low, order, 0, MarkRights::default()) {
+        fence(SeqCst);
+        if !state.is_sleeping.load(Relaxed) || zone.is_above(zone.low(), order, 0, MarkRights::default()) {
             return;
         }
         self.machine.wake(&state.kswapd_wait);

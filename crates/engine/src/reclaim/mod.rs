@@ -107,13 +107,13 @@ impl<M: Machine> Reclaim<M> {
     /// order, or compaction able to make one?
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
-        zone.is_above(zone.marks.high + gap, order, classzone, MarkRights::default())
+        zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
             && (order == Order::ZERO || self.suitable(zone, order) != crate::compact::Suitability::Skipped)
     }
 
     /// A little more than high, so that low zones do not stand still while high ones are filled.
     fn balance_gap(&self, zone: &Zone<M>) -> u64 {
-        zone.marks.low.min(zone.managed.div_ceil(BALANCE_GAP_RATIO))
+        zone.low().min(zone.managed.div_ceil(BALANCE_GAP_RATIO))
     }
 
     /// Has the zone been scanned six times over without a page going back to its free lists?

@@ -63,7 +63,7 @@ impl<M: Machine> Reclaim<M> {
             |family: Family| self.list_pages(zone, family.inactive()) + self.list_pages(zone, family.active());
         let file = family_pages(Family::File);
         // Without file pages the zone thrashes on the few that are left.
-        if file + zone.free_pages() <= zone.marks.high {
+        if file + zone.free_pages() <= zone.high() {
             return Balance::Only(Family::Anon);
         }
         // Enough inactive file pages: leave anonymous ones alone.

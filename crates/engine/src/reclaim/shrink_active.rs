@@ -2,15 +2,16 @@
 //! (`shrink_active_list`; spec reclaim, 11.2).
 
 use super::Reclaim;
-use super::shrink_pages::Owners;
+use crate::lru::choices::Activation;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
+use crate::mapping::Owners;
 use crate::memory::{Flags, Zone};
 use crate::stat::Event;
-use machine::{Func, Machine};
+use machine::{FrameNumber, Func, Machine};
 
 impl<M: Machine> Reclaim<M> {
-    /// Looks at up to `pages` of an active list; all go to the inactive list, but those that were
-    /// referenced count as rotated.
+    /// Looks at up to `pages` of an active list; all go to the inactive list (with `Activation::AtScan`, file
+    /// pages that were not used since), but those that were referenced count as rotated.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -20,19 +21,33 @@ impl<M: Machine> Reclaim<M> {
             return;
         }
         let mut owners = Owners::default();
-        let mut rotated = 0;
+        let (mut rotated, mut deactivated) = (0, 0);
         {
             let _span = self.machine.span(Func::PageReferenced);
             for &frame in &taken {
                 let region = owners.region_of(self, frame);
-                rotated += u64::from(self.page_referenced(frame, region) > 0);
-                self.frames[frame].clear(Flags::ACTIVE);
+                let is_mapped_use = self.page_referenced(frame, region) > 0;
+                rotated += u64::from(is_mapped_use);
+                if !self.stays_active(frame) {
+                    self.frames[frame].clear(Flags::ACTIVE);
+                    deactivated += 1;
+                }
             }
         }
-        self.stat.count(Event::Pgdeactivate, taken.len() as u64);
-        let recent = Recent { rotated, ..Recent::default() };
+        self.stat.count(Event::Pgdeactivate, deactivated);
+        let recent = Recent { rotated, counts_active: true, ..Recent::default() };
         self.putback(zone, kind.family(), &taken, recent);
         self.end_isolation(zone, kind.family(), taken.len() as u64);
+    }
+
+    /// Was an active file page used since this was last asked, and does that keep it active?
+    fn stays_active(&self, frame: FrameNumber) -> bool {
+        let descriptor = &self.frames[frame];
+        if self.lru_choices().activation != Activation::AtScan || descriptor.is_anon() {
+            return false;
+        }
+        let was_used = descriptor.test_clear(Flags::REFERENCED);
+        descriptor.test_clear(Flags::USED_AGAIN) || was_used
     }
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when

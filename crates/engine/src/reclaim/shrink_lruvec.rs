@@ -166,6 +166,14 @@ impl<M: Machine> Reclaim<M> {
                     self.wait_iff_congested(zone, STALL);
                 }
             }
+            ListStall::ForWriteback => {
+                if counts.unqueued_dirty > 0 {
+                    self.wake_flushers(counts.unqueued_dirty);
+                }
+                if counts.writeback + counts.immediate + counts.unqueued_dirty >= taken {
+                    self.wait_for_written();
+                }
+            }
             ListStall::Never => {}
         }
     }

@@ -6,13 +6,12 @@
 use super::choices::{DirtyAccounting, PageoutTrigger, WritebackMet};
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::Isolated;
+use crate::mapping::Owners;
 use crate::mapping::writeback::WritePage;
-use crate::mapping::{File, Mapping, Region};
-use crate::memory::{Flags, Owner, Warmth, Zone, ZoneFlag};
+use crate::memory::{Flags, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
-use std::sync::Arc;
 
 /// What the pages of one list were like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,38 +26,6 @@ pub struct ListCounts {
     pub writeback: u64,
     /// Pages under writeback that kswapd met for the second time.
     pub immediate: u64,
-}
-
-/// Owners looked up last: the pages of one list mostly have the same.
-pub struct Owners<M: Machine> {
-    file: Option<Arc<File<M>>>,
-    region: Option<Arc<Region<M>>>,
-}
-
-impl<M: Machine> Default for Owners<M> {
-    fn default() -> Self {
-        Self { file: None, region: None }
-    }
-}
-
-impl<M: Machine> Owners<M> {
-    /// The file that a page belongs to.
-    pub fn file_of(&mut self, mapping: &Mapping<M>, frame: FrameNumber) -> Option<&Arc<File<M>>> {
-        let Owner::File(id) = mapping.frames[frame].owner() else { return None };
-        if self.file.as_ref().is_none_or(|file| file.id != id) {
-            self.file = mapping.file(id);
-        }
-        self.file.as_ref()
-    }
-
-    /// The region that a page belongs to.
-    pub fn region_of(&mut self, mapping: &Mapping<M>, frame: FrameNumber) -> Option<&Region<M>> {
-        let Owner::Region(id) = mapping.frames[frame].owner() else { return None };
-        if self.region.as_ref().is_none_or(|region| region.id != id) {
-            self.region = mapping.region(id);
-        }
-        self.region.as_deref()
-    }
 }
 
 /// What recent use says of a page.
@@ -126,8 +93,6 @@ pub struct DirtyPage {
     pub references: References,
     /// May the caller enter what writes it?
     pub may_enter_fs: bool,
-    /// May this reclaim write?
-    pub may_writepage: bool,
 }
 
 /// Judges a dirty page.
@@ -135,7 +100,7 @@ pub struct DirtyPage {
 pub fn check_dirty(page: DirtyPage) -> Dirty {
     if page.is_file && !page.may_write_file {
         Dirty::MarkForReclaim
-    } else if page.references == References::ReclaimClean || !page.may_enter_fs || !page.may_writepage {
+    } else if page.references == References::ReclaimClean || !page.may_enter_fs {
         Dirty::Keep
     } else {
         Dirty::Pageout
@@ -242,7 +207,9 @@ impl<M: Machine> Reclaim<M> {
         let references = {
             let _span = self.machine.span(Func::PageReferenced);
             let region = owners.region_of(self, frame);
-            let touched = self.page_referenced(frame, region);
+            let mut touched = self.page_referenced(frame, region);
+            // A use that was not obeyed at once counts as one through a mapping.
+            touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
             if touched == 1 && is_file && !was_referenced {
                 descriptor.set(Flags::REFERENCED);
@@ -281,7 +248,6 @@ impl<M: Machine> Reclaim<M> {
                 may_write_file: control.is_kswapd && self.is_pageout_triggered(zone, control),
                 references,
                 may_enter_fs,
-                may_writepage: control.may_writepage,
             };
             match check_dirty(page) {
                 Dirty::MarkForReclaim => {
@@ -424,17 +390,12 @@ mod tests {
 
     #[test]
     fn file_pages_are_left_to_the_flusher_until_kswapd_is_triggered() {
-        let page = DirtyPage {
-            is_file: true,
-            may_write_file: false,
-            references: References::Reclaim,
-            may_enter_fs: true,
-            may_writepage: true,
-        };
+        let page =
+            DirtyPage { is_file: true, may_write_file: false, references: References::Reclaim, may_enter_fs: true };
         assert_eq!(check_dirty(page), Dirty::MarkForReclaim);
         assert_eq!(check_dirty(DirtyPage { may_write_file: true, ..page }), Dirty::Pageout);
         assert_eq!(check_dirty(DirtyPage { is_file: false, ..page }), Dirty::Pageout);
-        assert_eq!(check_dirty(DirtyPage { is_file: false, may_writepage: false, ..page }), Dirty::Keep);
+        assert_eq!(check_dirty(DirtyPage { is_file: false, may_enter_fs: false, ..page }), Dirty::Keep);
         let once = DirtyPage { may_write_file: true, references: References::ReclaimClean, ..page };
         assert_eq!(check_dirty(once), Dirty::Keep);
     }

@@ -51,6 +51,10 @@ impl<M: Machine> Reclaim<M> {
             task.slab_pages_freed += 1;
         }
         for id in &shrunk.files {
+            // Opened while its object was on the way out: then its pages stay.
+            if self.file(*id).is_some_and(|file| file.is_open()) {
+                continue;
+            }
             if kind == ObjectKind::Dentry {
                 self.object_caches.get(ObjectKind::Inode).let_go(*id);
                 continue;

@@ -31,6 +31,17 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
+    /// Sleeps until the write of a page ends that reclaim wants to free, at most 10 ms: a page may be marked just
+    /// after its write ended.
+    pub(super) fn wait_for_written(&self) {
+        let _span = self.machine.span(Func::CongestionWait);
+        let deadline = self.machine.now() + Nanos::from_millis(10);
+        let ticket = self.machine.ticket(&self.reclaim_written);
+        if self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0 {
+            self.machine.sleep(&self.reclaim_written, ticket, Some(deadline));
+        }
+    }
+
     /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let _span = self.machine.span(Func::ThrottleVmWriteout);

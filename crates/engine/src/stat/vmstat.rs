@@ -313,6 +313,12 @@ impl Stat {
         self.events[event as usize].load(Relaxed)
     }
 
+    /// The count in zones of a kind (`kind as usize`).
+    #[must_use]
+    pub fn get_zone(&self, event: ZoneEvent, kind: usize) -> u64 {
+        self.zone_events[event as usize][kind].load(Relaxed)
+    }
+
     /// How often a zone event was counted, over all zones.
     #[must_use]
     pub fn get_zones(&self, event: ZoneEvent) -> u64 {

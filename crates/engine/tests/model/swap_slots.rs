@@ -57,7 +57,7 @@ proptest! {
             match step {
                 Step::Take => {
                     let is_any_free = naive[1..].iter().any(|uses| uses.is_free());
-                    let taken = slots.take().map(|(slot, _)| slot);
+                    let taken = slots.take(false).map(|found| found.slot);
                     prop_assert_eq!(taken.is_some(), is_any_free);
                     if let Some(slot) = taken {
                         prop_assert!(slot > 0 && naive[slot as usize].is_free(), "slot {} was given twice", slot);
@@ -102,10 +102,10 @@ proptest! {
 #[test]
 fn slots_follow_each_other_in_a_run() {
     let mut slots = Slots::new(2048);
-    let taken: Vec<u32> = (0..1024).filter_map(|_| slots.take()).map(|(slot, _)| slot).collect();
+    let taken: Vec<u32> = (0..1024).filter_map(|_| slots.take(false)).map(|found| found.slot).collect();
     assert_eq!(taken, (1..=1024).collect::<Vec<_>>());
     // Single holes are not filled while there is a run.
     taken.iter().filter(|slot| *slot % 3 == 0).for_each(|slot| assert!(slots.clear_cached(*slot)));
-    let next: Vec<u32> = (0..256).filter_map(|_| slots.take()).map(|(slot, _)| slot).collect();
+    let next: Vec<u32> = (0..256).filter_map(|_| slots.take(false)).map(|found| found.slot).collect();
     assert_eq!(next, (1025..=1280).collect::<Vec<_>>());
 }

@@ -1,8 +1,11 @@
 //! Pages of files: which go first, how they are written, what happens when that fails.
 
-use crate::ground::{PAGES, Plan, stamp};
-use engine::Error;
+use crate::ground::{DISK, PAGES, Plan, stamp};
+use engine::mapping::File;
+use engine::mapping::object_cache::ObjectKind;
 use engine::stat::Gauge;
+use engine::{Error, ReadState, Task};
+use machine::atomic::AtomicU32;
 use machine::{IoError, Machine, Nanos, Operation};
 use sim::disk::Fault;
 
@@ -24,6 +27,26 @@ fn file_pages_read_once_go_before_pages_read_twice() {
     });
     assert_eq!(vmstat["pgactivate"], 500);
     assert!(vmstat["pgsteal_kswapd_normal"] > 2 * PAGES);
+}
+
+/// Three hundred small files are read once, ten of them stay open, and a stream passes. Directory entries and
+/// inodes of closed files are dropped with their pages; those of open files are not.
+#[test]
+fn shrinkers_leave_open_files_alone() {
+    let vmstat = Plan::default().run(|ground| {
+        let files: Vec<_> = (0..300).map(|_| ground.import(1)).collect();
+        let open = &files[..10];
+        open.iter().for_each(|file| ground.engine.open(&mut Task::user(), file).unwrap());
+        files.iter().for_each(|file| drop(ground.read(file, 0..1).unwrap()));
+        let stream = ground.import(6 * PAGES as u32);
+        ground.read(&stream, 0..6 * PAGES as u32).unwrap();
+        let has_entry = |file: &File<_>| ground.engine.object_caches.get(ObjectKind::Dentry).hold(file.id);
+        assert!(open.iter().all(|file| has_entry(file)));
+        let left = files[10..].iter().filter(|file| has_entry(file)).count();
+        assert!(left < 200, "{left} entries of closed files are left");
+        open.iter().for_each(|file| ground.engine.close(file));
+    });
+    assert!(vmstat["slabs_scanned"] > 0);
 }
 
 /// Reclaim meets dirty pages and leaves them to the flusher, marked; when their write ends they are put to
@@ -78,9 +101,14 @@ fn fsync_reports_a_write_error_once() {
         ground.inject(Fault::Blocks { blocks: 1..1000, operation: Some(Operation::Write), error: IoError::Device });
         ground.write(&file, 0..10).unwrap();
         let error = ground.fsync(&file).unwrap_err();
-        assert_eq!(error, Error::Write { file: file.id });
-        assert_eq!(error.to_string(), format!("file {}: pages could not be written", file.id));
+        assert_eq!(error, Error::Write { file: file.id, offset: 9 * 4096, source: IoError::Device });
+        assert_eq!(error.to_string(), format!("file {}, offset 36864: write failed: device error", file.id));
         ground.fsync(&file).unwrap();
+        let (first, second) = (AtomicU32::new(0), AtomicU32::new(0));
+        for seen in [&first, &second] {
+            ground.engine.fsync_since(&mut Task::user(), &file, seen).expect_err("each handle is told");
+            ground.engine.fsync_since(&mut Task::user(), &file, seen).expect("once");
+        }
     });
 }
 
@@ -167,4 +195,77 @@ fn caches_are_dropped_while_others_read() {
         readers.into_iter().for_each(|reader| assert!(ground.sim.join(reader)));
     });
     assert!(vmstat["pgpgin"] > 3 * 1500 * 4);
+}
+
+/// A file is cut in the middle of a page, while some of its pages are in memory, and grows again. What was cut
+/// off is gone, on the device too; what was not is there.
+#[test]
+fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
+    let vmstat = Plan::default().run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..20).unwrap();
+        ground.fsync(&file).unwrap();
+        let task = &mut Task::user();
+        ground.engine.set_length(task, &file, 5 * 4096 + 4).unwrap();
+        assert_eq!((file.length(), file.index.pages()), (5 * 4096 + 4, 6));
+        ground.engine.set_length(task, &file, 20 * 4096).unwrap();
+        ground.fsync(&file).unwrap();
+        ground.engine.drop_caches();
+        assert_eq!(file.index.pages(), 0);
+        let stamps = ground.read(&file, 0..20).unwrap();
+        assert!((0..5).all(|page| stamps[page] == stamp(page as u32)));
+        assert_eq!(stamps[5][..4], stamp(5)[..4]);
+        assert!(stamps[5][4..] == [0; 4] && stamps[6..].iter().all(|stamp| *stamp == [0; 8]));
+    });
+    assert_eq!(vmstat["nr_dirty"], 0);
+}
+
+/// A file lies where its ground says, and ends before its last block was ever written: that reads as zeroes
+/// without a request. A program writes a page in place, holding it; meanwhile the flusher writes it, and what was
+/// written after that goes to the device, too.
+#[test]
+fn a_page_is_written_in_place() {
+    let vmstat = Plan::default().run(|ground| {
+        let file = ground.engine.add_placed_file(DISK, DISK, 0);
+        let task = &mut Task::user();
+        ground.engine.set_length(task, &file, 8 * 4096).unwrap();
+        let frame = ground.engine.pin_for_write(task, &file, 7).unwrap();
+        assert_eq!(ground.count("pgpgin"), 0, "nothing is stored yet");
+        ground.engine.machine.write_frame(frame, 0, &stamp(1));
+        assert!(ground.engine.pin_cached(&file, 6, true).is_none());
+        ground.fsync(&file).unwrap();
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 1));
+        ground.engine.machine.write_frame(frame, 0, &stamp(2));
+        ground.engine.unpin_write(&file, frame);
+        assert_eq!(ground.count("nr_dirty"), 1);
+        ground.fsync(&file).unwrap();
+        ground.engine.drop_caches();
+        let frame = ground.engine.pin_for_read(task, &file, &mut ReadState::default(), 7, 1).unwrap();
+        let second = ground.engine.pin_cached(&file, 7, true).unwrap();
+        let mut found = [0; 8];
+        ground.engine.machine.read_frame(frame, 0, &mut found);
+        assert_eq!((frame, found), (second, stamp(2)));
+        assert_eq!(ground.engine.drop_caches(), 0, "a pinned page stays");
+        ground.engine.unpin_read(frame);
+        ground.engine.unpin_read(second);
+        assert_eq!(ground.engine.drop_caches(), 1);
+    });
+    assert_eq!(vmstat["nr_written"], 2);
+}
+
+/// `dirty_writeback_centisecs = 0`, as laptops have it: nobody looks for old files, and nothing is written until
+/// somebody asks.
+#[test]
+fn without_periodic_writeback_nothing_is_written_until_asked() {
+    let mut plan = Plan::default();
+    plan.choices.mapping.dirty_writeback_ms = 0;
+    plan.choices.mapping.dirty_expire_ms = 10;
+    let vmstat = plan.run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..10).unwrap();
+        ground.pause_ms(60_000);
+        assert_eq!((ground.count("nr_written"), ground.count("nr_dirty")), (0, 10));
+        ground.fsync(&file).unwrap();
+    });
+    assert_eq!(vmstat["nr_written"], 10);
 }

@@ -2,22 +2,55 @@
 //!
 //! One table for each disk, told apart by `model`. Every constant is a [`Sourced`] value, so that a
 //! report can print where it comes from; keys end with their unit, values of choices are kebab-case,
-//! and unknown keys are refused. The defaults are those of Linux at the time of the postings (3.10).
+//! and unknown keys are refused. An elevator is its name, or a table of its name and what differs from the
+//! defaults. The defaults are those of Linux at the time of the postings (3.10).
 //!
 //! Next: `queue`, which applies [`QueueConfig`].
 
+use super::tagged;
 use crate::sourced::{Origin, Sourced};
+use serde::de::value::StrDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A disk: which model serves its requests, with what constants.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "model", rename_all = "kebab-case")]
 pub enum DiskConfig {
     /// One arm over turning platters: position decides what a request costs.
     Rotational(RotationalConfig),
     /// Many dies behind one interface: parallelism decides what a request costs.
     Flash(FlashConfig),
+}
+
+/// What `model` may be.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Model {
+    Rotational,
+    Flash,
+}
+
+impl<'de> Deserialize<'de> for DiskConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+        impl<'de> Visitor<'de> for Table {
+            type Value = DiskConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table with a `model`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DiskConfig, A::Error> {
+                match tagged::tag(&mut map, "model")? {
+                    Model::Rotational => tagged::rest(map).map(DiskConfig::Rotational),
+                    Model::Flash => tagged::rest(map).map(DiskConfig::Flash),
+                }
+            }
+        }
+        deserializer.deserialize_map(Table)
+    }
 }
 
 impl DiskConfig {
@@ -135,7 +168,9 @@ impl QueueConfig {
 }
 
 /// Which waiting request is served next (`/sys/block/sda/queue/scheduler`).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+///
+/// In a file `"cfq"`, or `{ name = "cfq", slice_async_ms = { value = 80, from = "assumed", source = "…" } }`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum ElevatorConfig {
     /// In order of arrival. Right for a device without an arm; on a disk the arm pays.
@@ -146,6 +181,50 @@ pub enum ElevatorConfig {
     /// Slices of time for what tasks wait for, then for the background, with an idle wait for the
     /// reader's next request. Good for one reader beside a writer; idles a parallel device.
     Cfq(CfqConfig),
+}
+
+/// What `name` may be.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ElevatorName {
+    Noop,
+    Deadline,
+    Cfq,
+}
+
+/// An elevator without constants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoConstants {}
+
+impl<'de> Deserialize<'de> for ElevatorConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrTable;
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = ElevatorConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an elevator's name in quotes, or a table with its `name`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<ElevatorConfig, E> {
+                Ok(match ElevatorName::deserialize(StrDeserializer::new(name))? {
+                    ElevatorName::Noop => ElevatorConfig::Noop,
+                    ElevatorName::Deadline => ElevatorConfig::Deadline(DeadlineConfig::default()),
+                    ElevatorName::Cfq => ElevatorConfig::Cfq(CfqConfig::default()),
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ElevatorConfig, A::Error> {
+                match tagged::tag(&mut map, "name")? {
+                    ElevatorName::Noop => tagged::rest(map).map(|NoConstants {}| ElevatorConfig::Noop),
+                    ElevatorName::Deadline => tagged::rest(map).map(ElevatorConfig::Deadline),
+                    ElevatorName::Cfq => tagged::rest(map).map(ElevatorConfig::Cfq),
+                }
+            }
+        }
+        deserializer.deserialize_any(NameOrTable)
+    }
 }
 
 impl Default for ElevatorConfig {
@@ -499,10 +578,49 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_refused() {
-        for (right, wrong) in [("rpm ", "rmp "), ("nr_requests ", "nr_request "), ("\"cfq\"", "\"cfq\", slice = 1")] {
+        let keys = [
+            ("rpm ", "rmp "),
+            ("nr_requests ", "nr_request "),
+            ("\"cfq\"", "\"cfq\", slice = 1"),
+            ("\"cfq\"", "\"noop\", slice_async_ms = 1"),
+            ("\"cfq\"", "\"deadline\", slice_async_ms = 1"),
+        ];
+        for (right, wrong) in keys {
             let text = example().replace(right, wrong);
             let error = toml::from_str::<File>(&text).expect_err("the key does not exist").to_string();
             assert!(error.contains("unknown field"), "{error}");
+        }
+    }
+
+    fn elevator(text: &str) -> Result<ElevatorConfig, String> {
+        let text = example().replace("{ name = \"cfq\" }", text);
+        toml::from_str::<File>(&text).map(|file| file.disk.queue().elevator.clone()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_elevator_is_a_name_or_a_table_of_what_differs() {
+        assert_eq!(elevator("\"cfq\"").unwrap(), elevator("{ name = \"cfq\" }").unwrap());
+        assert_eq!(elevator("\"noop\"").unwrap(), ElevatorConfig::Noop);
+        assert_eq!(elevator("\"deadline\"").unwrap(), ElevatorConfig::Deadline(DeadlineConfig::default()));
+
+        let text = "{ name = \"cfq\", slice_async_ms = { value = 80, from = \"assumed\", source = \"a test\" } }";
+        let ElevatorConfig::Cfq(found) = elevator(text).unwrap() else { unreachable!("it is named cfq") };
+        let slice_async_ms = Sourced::new(80, Origin::Assumed, "a test");
+        assert_eq!(found, CfqConfig { slice_async_ms, ..CfqConfig::default() });
+    }
+
+    #[test]
+    fn what_is_no_elevator_is_refused() {
+        for (text, part) in [
+            ("\"cfk\"", "unknown variant `cfk`"),
+            ("{ name = \"cfk\" }", "unknown variant `cfk`"),
+            ("{ fifo_batch = 1 }", "`name` must come before `fifo_batch`"),
+            ("{}", "missing field `name`"),
+            ("{ name = \"cfq\", slice_sync_ms = 80 }", "struct Sourced"),
+            ("8", "an elevator's name in quotes, or a table with its `name`"),
+        ] {
+            let error = elevator(text).expect_err("it is no elevator");
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 }

@@ -46,6 +46,7 @@ mod fault;
 mod flash;
 mod queue;
 mod rotational;
+mod tagged;
 
 pub mod statistics;
 #[cfg(test)]

@@ -1,0 +1,155 @@
+//! Pages held in place while a program reads or writes their bytes without a copy.
+//!
+//! A pinned page has a reference and a latch: it stays where it is, and readers and a writer keep apart. A
+//! page of a file is dirty from the time that its writer has it, and again, should it have been written to the
+//! device meanwhile, when its writer lets go of it.
+
+use super::{Access, Error, ReadState};
+use crate::mapping::{File, Region};
+use crate::memory::{Flags, Owner};
+use crate::task::Task;
+use machine::{FrameNumber, Machine, PAGE_BYTES};
+use std::sync::Arc;
+
+impl<M: Machine> Access<M> {
+    /// Pins a page of a file for reading if it is in memory and valid: no lock is taken for that, and nothing
+    /// allocated. Sleeps only for a writer's latch. Reading one page in pieces is one use: `is_new_use` says
+    /// whether the caller's last was another page.
+    #[inline]
+    pub fn pin_cached(&self, file: &File<M>, page: u32, is_new_use: bool) -> Option<FrameNumber> {
+        let frame = self.find_shared(&file.index, page)?;
+        let flags = self.frames[frame].flags();
+        // The mark of readahead is for whoever has the reader's state at hand.
+        if flags.has(Flags::UPTODATE) && (!flags.has(Flags::READAHEAD) || flags.has(Flags::WRITEBACK)) {
+            if is_new_use {
+                self.mark_accessed(frame);
+            }
+            return Some(frame);
+        }
+        self.put_shared(frame);
+        None
+    }
+
+    /// Pins a page of a file for reading, from memory or from the device. `wanted_pages` from this one on will
+    /// be read next. *May sleep.*
+    ///
+    /// # Errors
+    /// When the page cannot be read, or memory for it is exhausted.
+    pub fn pin_for_read(
+        &self,
+        task: &mut Task,
+        file: &File<M>,
+        state: &mut ReadState,
+        page: u32,
+        wanted_pages: u32,
+    ) -> Result<FrameNumber, Error> {
+        let frame = self.read_page(task, file, state, page, wanted_pages)?;
+        self.mark_accessed(frame);
+        state.note_read(page, PAGE_BYTES);
+        Ok(frame)
+    }
+
+    /// Lets go of a page that was pinned for reading.
+    #[inline]
+    pub fn unpin_read(&self, frame: FrameNumber) {
+        self.put_shared(frame);
+        if self.has_orphans() {
+            self.release_orphans();
+        }
+    }
+
+    /// Pins a page of a file for writing; it is valid. *May sleep.*
+    ///
+    /// # Errors
+    /// When the page cannot be read, memory is exhausted, or the device has no room for the page.
+    pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
+        let frame = self.grab_page(task, file, page, false)?;
+        let result = self.prepare_write(file, frame, u64::from(page) * PAGE_BYTES as u64);
+        if result.is_ok() {
+            self.set_page_dirty(file, frame);
+        }
+        self.unlock_page(frame);
+        if let Err(error) = result {
+            self.unlatch(frame, true);
+            self.put(frame);
+            return Err(error);
+        }
+        self.mark_accessed(frame);
+        self.balance_dirty_pages_ratelimited(task, file.backing);
+        Ok(frame)
+    }
+
+    /// Lets go of a page that was pinned for writing. *May sleep.*
+    pub fn unpin_write(&self, file: &Arc<File<M>>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        // The latch first: its release orders the bytes before the look at the dirty mark, and whoever holds the
+        // page lock may wait for the latch.
+        self.unlatch(frame, true);
+        if !descriptor.is(Flags::DIRTY) {
+            self.lock_page(frame);
+            if descriptor.owner() == Owner::File(file.id) {
+                self.set_page_dirty(file, frame);
+            }
+            self.unlock_page(frame);
+        }
+        self.put(frame);
+        self.release_orphans();
+    }
+
+    /// Pins a page of a region; nothing when it is to be read and nobody has written it yet: then it is all
+    /// zeroes. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted, or swap cannot be read.
+    ///
+    /// # Panics
+    /// When the page lies outside the region.
+    pub fn pin_region(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        write: bool,
+    ) -> Result<Option<FrameNumber>, Error> {
+        loop {
+            self.touch(task, region, page..page + 1, write)?;
+            if let Some(frame) = self.try_pin(region, page, write) {
+                return Ok(Some(frame));
+            }
+            if !write && region.entry(page).is_zero_page() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Lets go of a page of a region.
+    pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
+        self.unlatch(frame, write);
+        self.put(frame);
+    }
+
+    /// Makes a file `bytes` long: what lies after that is gone, what is added reads as zeroes. *May sleep.*
+    ///
+    /// # Errors
+    /// When the page that the new end cuts cannot be read, or memory for it is exhausted; then nothing was
+    /// changed.
+    pub fn set_length(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<(), Error> {
+        if bytes >= file.length() {
+            file.extend(bytes);
+            return Ok(());
+        }
+        let (page, in_page) = ((bytes / PAGE_BYTES as u64) as u32, (bytes % PAGE_BYTES as u64) as usize);
+        if in_page > 0 {
+            // It may grow again: what is cut off must read as zeroes then.
+            let frame = self.pin_for_write(task, file, page)?;
+            self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
+            self.unpin_write(file, frame);
+        }
+        file.set_length(bytes);
+        let from = if in_page > 0 { page + 1 } else { page };
+        self.truncate_pages(file, from);
+        self.give_file_blocks(file, from);
+        self.release_orphans();
+        Ok(())
+    }
+}

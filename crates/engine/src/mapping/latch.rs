@@ -1,0 +1,73 @@
+//! The latch of a page: readers of its bytes and a writer keep out of each other's way.
+//!
+//! A word of the frame's own holds it, next to the references ([`crate::memory::Frame::get_shared`]): a hit
+//! takes both in one step and no lock. The page lock is another matter: it guards whose page it is and its I/O.
+//! *Order*: the latch first, then the page lock. Reclaim and writeback never wait for a latch.
+
+use super::file_index::Miss;
+use super::{FileIndex, Mapping};
+use machine::{FrameNumber, Machine, Step};
+
+impl<M: Machine> Mapping<M> {
+    /// Takes the latch of a page, exclusive or shared, waiting for it. The caller holds a reference and no page
+    /// lock. *May sleep.*
+    pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
+        while !self.frames[frame].try_latch(exclusive) {
+            let queue = self.page_queue(frame);
+            let ticket = self.machine.ticket(queue);
+            self.frames[frame].note_latch_wait();
+            if self.frames[frame].try_latch(exclusive) {
+                return;
+            }
+            self.machine.sleep(queue, ticket, None);
+            // A killed task does not sleep: at least it lets others go first.
+            self.machine.relax();
+        }
+    }
+
+    /// Gives the latch of a page back.
+    #[inline]
+    pub fn unlatch(&self, frame: FrameNumber, exclusive: bool) {
+        if self.frames[frame].unlatch(exclusive) {
+            self.wake_latch_waiters(frame);
+        }
+    }
+
+    #[cold]
+    fn wake_latch_waiters(&self, frame: FrameNumber) {
+        self.machine.wake(self.page_queue(frame));
+    }
+
+    /// The page of a file, with a reference and the shared latch for the caller. *May sleep.*
+    #[inline]
+    pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
+        self.machine.spend(Step::IndexLookup, 1);
+        loop {
+            // While the descriptor is on its way, so can the bytes be.
+            self.machine.prefetch_frame(index.get(page)?);
+            match index.get_shared(&self.frames, page) {
+                Ok(frame) => return Some(frame),
+                Err(Miss::Empty) => return None,
+                Err(Miss::Undo(frame)) => self.put_shared(frame),
+                Err(Miss::Frozen) => self.machine.relax(),
+                Err(Miss::Held) => {
+                    let frame = self.find_page(index, page)?;
+                    self.latch(frame, false);
+                    return Some(frame);
+                }
+            }
+        }
+    }
+
+    /// Gives the shared latch of a page and its reference back; as [`Mapping::put_page_in_use`].
+    #[inline]
+    pub fn put_shared(&self, frame: FrameNumber) {
+        let (is_last, is_waited_for) = self.frames[frame].put_shared();
+        if is_waited_for {
+            self.wake_latch_waiters(frame);
+        }
+        if is_last {
+            self.orphan(frame);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Pressure: how long tasks have been held up for want of memory (`/proc/pressure/memory`, the line `some`).
+
+use machine::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use machine::{Machine, Nanos};
+
+/// Bits of [`Pressure::state`] that count tasks.
+const TASKS_BITS: u32 = 16;
+
+/// Time in which at least one task could not go on because it had to make room itself.
+#[derive(Debug, Default)]
+pub struct Pressure {
+    /// Low bits: tasks that are held up. The rest: since when there is one, microseconds.
+    state: AtomicU64,
+    /// Microseconds, up to the last time that there was none.
+    total_us: AtomicU64,
+}
+
+impl Pressure {
+    /// The calling task is held up until the guard is dropped.
+    pub fn stall<'a, M: Machine>(&'a self, machine: &'a M) -> Stall<'a, M> {
+        self.begin(machine.now());
+        Stall { pressure: self, machine }
+    }
+
+    fn begin(&self, now: Nanos) {
+        let since = (now.0 / 1000) << TASKS_BITS;
+        let more = |state| Some(if tasks(state) == 0 { since | 1 } else { state + 1 });
+        self.state.fetch_update(AcqRel, Acquire, more).expect("there is always a next state");
+    }
+
+    fn end(&self, now: Nanos) {
+        let before = self.state.fetch_sub(1, AcqRel);
+        debug_assert!(tasks(before) > 0, "a stall that never began");
+        if tasks(before) == 1 {
+            self.total_us.fetch_add((now.0 / 1000).saturating_sub(before >> TASKS_BITS), Relaxed);
+        }
+    }
+
+    /// All of that time until `now`.
+    #[must_use]
+    pub fn total(&self, now: Nanos) -> Nanos {
+        let state = self.state.load(Acquire);
+        let open_us = if tasks(state) > 0 { (now.0 / 1000).saturating_sub(state >> TASKS_BITS) } else { 0 };
+        Nanos((self.total_us.load(Relaxed) + open_us) * 1000)
+    }
+}
+
+const fn tasks(state: u64) -> u64 {
+    state & ((1 << TASKS_BITS) - 1)
+}
+
+/// Ends a stall when it is dropped.
+#[must_use = "the stall ends at once"]
+pub struct Stall<'a, M: Machine> {
+    pressure: &'a Pressure,
+    machine: &'a M,
+}
+
+impl<M: Machine> Drop for Stall<'_, M> {
+    fn drop(&mut self) {
+        self.pressure.end(self.machine.now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_stalls_count_once() {
+        let pressure = Pressure::default();
+        pressure.begin(Nanos(10_000));
+        pressure.begin(Nanos(20_000));
+        pressure.end(Nanos(30_000));
+        assert_eq!(pressure.total(Nanos(35_000)), Nanos(25_000));
+        pressure.end(Nanos(40_000));
+        pressure.begin(Nanos(100_000));
+        pressure.end(Nanos(101_000));
+        assert_eq!(pressure.total(Nanos(500_000)), Nanos(31_000));
+    }
+}

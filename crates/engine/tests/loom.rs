@@ -1,0 +1,192 @@
+//! The concurrency core, every interleaving and every order of memory that the language allows (loom).
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release --package highwater-engine --test loom`
+//!
+//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Three
+//! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; readers
+//! beside a writer of the page's bytes.
+
+#![cfg(loom)]
+
+use engine::mapping::file_index::{FileIndex, Miss};
+use engine::memory::{Flags, FrameTable, Owner};
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Mutex, Notify};
+use loom::thread;
+use machine::FrameNumber;
+
+const FRAME: FrameNumber = FrameNumber(0);
+const FILE: Owner = Owner::File(1);
+const OTHER: Owner = Owner::File(2);
+
+/// One frame, in slot 0 of one file; the index holds the only reference.
+struct World {
+    frames: FrameTable,
+    index: FileIndex,
+    /// The page's bytes.
+    bytes: UnsafeCell<u64>,
+}
+
+// SAFETY: for the model: that nobody touches the bytes at the same time is what it checks.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+fn world() -> Arc<World> {
+    let world = World { frames: FrameTable::new(1), index: FileIndex::default(), bytes: UnsafeCell::new(0) };
+    let frame = &world.frames[FRAME];
+    frame.set_references(1);
+    frame.set_owner(FILE, 0);
+    frame.set(Flags::UPTODATE);
+    world.index.insert(0, FRAME).expect("the slot is empty");
+    Arc::new(world)
+}
+
+/// Takes the page out of memory as reclaim does, if it is clean and nobody holds it.
+fn evict(world: &World) -> bool {
+    let frame = &world.frames[FRAME];
+    if !frame.get_unless_zero() {
+        return false;
+    }
+    if frame.try_lock() {
+        if frame.freeze_clean(2) {
+            world.index.remove(0, FRAME);
+            frame.set_owner(Owner::None, 0);
+            frame.clear(Flags(u32::MAX));
+            return true;
+        }
+        frame.clear(Flags::LOCKED);
+    }
+    frame.put();
+    false
+}
+
+#[test]
+fn a_lookup_never_gets_the_page_that_its_frame_holds_next() {
+    loom::model(|| {
+        let world = world();
+        let evictor = {
+            let world = world.clone();
+            thread::spawn(move || {
+                if evict(&world) {
+                    // The frame is allocated for another file at once.
+                    let frame = &world.frames[FRAME];
+                    frame.set_owner(OTHER, 7);
+                    frame.set_references(1);
+                }
+            })
+        };
+        let frame = &world.frames[FRAME];
+        match world.index.get_shared(&world.frames, 0) {
+            Ok(_) => {
+                assert_eq!((frame.owner(), frame.index()), (FILE, 0));
+                frame.put_shared();
+            }
+            Err(Miss::Undo(_)) => {
+                frame.put_shared();
+            }
+            Err(Miss::Empty | Miss::Frozen) => {}
+            Err(Miss::Held) => unreachable!("nobody writes"),
+        }
+        evictor.join().unwrap();
+        let expected = if world.index.get(0).is_some() { FILE } else { OTHER };
+        assert_eq!((frame.owner(), frame.references()), (expected, 1));
+    });
+}
+
+#[test]
+fn what_was_written_is_never_evicted_as_clean() {
+    loom::model(|| {
+        let world = world();
+        let writer = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let frame = &world.frames[FRAME];
+                // As a lookup: a reference, and a second look at the slot.
+                if world.index.get(0).is_none() || !frame.get_unless_zero() {
+                    return false;
+                }
+                let is_there = world.index.get(0) == Some(FRAME);
+                if is_there {
+                    frame.set(Flags::DIRTY);
+                }
+                frame.put();
+                is_there
+            })
+        };
+        let is_evicted = evict(&world);
+        let has_written = writer.join().unwrap();
+        assert!(!(is_evicted && has_written), "a page was written and evicted");
+    });
+}
+
+#[test]
+fn a_writer_of_bytes_is_alone_with_them() {
+    loom::model(|| {
+        let world = world();
+        let reader = {
+            let world = world.clone();
+            thread::spawn(move || {
+                if world.index.get_shared(&world.frames, 0).is_ok() {
+                    // SAFETY: under the shared latch.
+                    let seen = world.bytes.with(|bytes| unsafe { *bytes });
+                    assert!(seen == 0 || seen == 2, "half of a write was seen: {seen}");
+                    world.frames[FRAME].put_shared();
+                }
+            })
+        };
+        let frame = &world.frames[FRAME];
+        frame.get();
+        if frame.try_latch(true) {
+            for _ in 0..2 {
+                // SAFETY: under the exclusive latch.
+                world.bytes.with_mut(|bytes| unsafe { *bytes += 1 });
+            }
+            frame.unlatch(true);
+        }
+        frame.put();
+        reader.join().unwrap();
+        assert_eq!(frame.references(), 1);
+    });
+}
+
+/// A queue as the machine's: a count of wakes, and who sleeps until it changes.
+#[derive(Default)]
+struct Queue {
+    wakes: Mutex<u32>,
+}
+
+#[test]
+fn who_waits_for_a_latch_is_woken() {
+    loom::model(|| {
+        let world = world();
+        let (queue, bell) = (Arc::new(Queue { wakes: Mutex::new(0) }), Arc::new(Notify::new()));
+        assert!(world.index.get_shared(&world.frames, 0).is_ok());
+        let waiter = {
+            let (world, queue, bell) = (world.clone(), queue.clone(), bell.clone());
+            thread::spawn(move || {
+                let frame = &world.frames[FRAME];
+                frame.get();
+                while !frame.try_latch(true) {
+                    let ticket = *queue.wakes.lock().unwrap();
+                    frame.note_latch_wait();
+                    if frame.try_latch(true) {
+                        break;
+                    }
+                    // A wake that is lost leaves the thread here for ever, which loom reports.
+                    while *queue.wakes.lock().unwrap() == ticket {
+                        bell.wait();
+                    }
+                }
+                frame.unlatch(true);
+                frame.put();
+            })
+        };
+        let (_, is_waited_for) = world.frames[FRAME].put_shared();
+        if is_waited_for {
+            *queue.wakes.lock().unwrap() += 1;
+            bell.notify();
+        }
+        waiter.join().unwrap();
+    });
+}
