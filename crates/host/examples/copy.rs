@@ -1,0 +1,223 @@
+//! A large file is copied beside a hot set, without pushing that out of memory.
+//!
+//! A server reads random pages of a hot file that takes half of its memory; now and then a file several times as large as
+//! memory is to be copied by the same process. A copy uses each page once. The careful one says so: it reads with
+//! [`Advice::Sequential`], so that the disk is asked for what comes next before it is needed, writes what it has written
+//! back every few MiB, and gives up the pages behind itself with [`Advice::DontNeed`]. The naive one reads and writes, as
+//! `cp` does.
+//!
+//! Both are run, and for each the program says how long it took, which part of the hot reads found their page in memory
+//! while it ran, and what was read from the disk for the hot set afterwards. Every hot page is compared with what it must
+//! be, and both copies with the original; it exits with 1 on a wrong byte.
+//!
+//! Run: `cargo run --release -p highwater --example copy`, with `-- --help` for sizes.
+
+use clap::Parser;
+use highwater::{Advice, File, Memory};
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+/// Bytes copied at once.
+const CHUNK: u64 = 256 << 10;
+/// A careful copy gives up what it is done with after so many bytes: few enough to leave memory alone, and enough for the
+/// disk to write in one go.
+const GIVEN_UP: u64 = 2 * MIB;
+
+/// How a file is copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Naive,
+    Careful,
+}
+
+impl Manner {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Naive => "naive",
+            Self::Careful => "careful",
+        }
+    }
+}
+
+/// Copies all of `from` to `to`, and calls `serve` after each chunk.
+fn copy(from: &File, to: &File, manner: Manner, mut serve: impl FnMut() -> Outcome) -> Outcome {
+    let is_careful = manner == Manner::Careful;
+    if is_careful {
+        from.advise(0..0, Advice::Sequential);
+    }
+    let mut buffer = vec![0; CHUNK as usize];
+    let (mut at, mut kept) = (0, 0);
+    while at < from.len() {
+        let n = from.read_at(&mut buffer, at)?;
+        to.write_all_at(&buffer[..n], at)?;
+        at += n as u64;
+        if is_careful && (at - kept >= GIVEN_UP || at == from.len()) {
+            // Dirty pages stay, whatever is advised: write them first.
+            to.sync_data()?;
+            to.advise(kept..at, Advice::DontNeed);
+            from.advise(kept..at, Advice::DontNeed);
+            kept = at;
+        }
+        serve()?;
+    }
+    to.sync_data()?;
+    Ok(())
+}
+
+/// Bytes of page `number` of a file of `seed`.
+fn contents(seed: u64, number: u64) -> Vec<u8> {
+    let mut word = (seed << 48 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = (0..PAGE / 8).flat_map(|_| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word.to_le_bytes()
+    });
+    words.collect()
+}
+
+fn check(what: &str, file: &File, seed: u64, number: u64) -> Outcome {
+    if file.page(number)?[..] == contents(seed, number)[..] {
+        return Ok(());
+    }
+    Err(format!("{what}: page {number} has other bytes").into())
+}
+
+/// The server: random pages of the hot file, and how many of them had to be read.
+struct Server<'a> {
+    memory: &'a Memory,
+    hot: &'a File,
+    pages: u64,
+    chance: u64,
+    reads: u64,
+    misses: u64,
+}
+
+impl Server<'_> {
+    fn serve(&mut self, reads: u64) -> Outcome {
+        // The copy starts reads ahead of itself, but they are counted when they start: what is counted in here are reads of
+        // hot pages.
+        let before = self.memory.vmstat().get("pgpgin");
+        for _ in 0..reads {
+            self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            check("hot file", self.hot, HOT, (self.chance >> 33) % self.pages)?;
+        }
+        self.reads += reads;
+        self.misses += (self.memory.vmstat().get("pgpgin") - before) / 4;
+        Ok(())
+    }
+
+    /// Every page once; how many had to be read?
+    fn visit_all(&self) -> Outcome<u64> {
+        let before = self.memory.vmstat().get("pgpgin");
+        (0..self.pages).try_for_each(|number| check("hot file", self.hot, HOT, number))?;
+        Ok((self.memory.vmstat().get("pgpgin") - before) / 4)
+    }
+}
+
+/// Seeds of the files' contents.
+const HOT: u64 = 1;
+const LARGE: u64 = 2;
+
+/// Copies a large file beside a hot set: naively, and carefully.
+#[derive(Parser, Clone, Debug)]
+struct Options {
+    /// Memory, MiB.
+    #[arg(long, default_value_t = 16)]
+    memory: u64,
+    /// The hot file, MiB.
+    #[arg(long, default_value_t = 8)]
+    hot: u64,
+    /// The file that is copied, MiB.
+    #[arg(long, default_value_t = 64)]
+    large: u64,
+    /// Hot reads for each 256 KiB that are copied.
+    #[arg(long, default_value_t = 200)]
+    reads: u64,
+    /// Folder of the files, which are removed at the end.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    folder: PathBuf,
+}
+
+/// What one copy did to the hot set.
+struct Effect {
+    reads: u64,
+    misses: u64,
+    gone: u64,
+}
+
+fn copy_once(options: &Options, folder: &std::path::Path, manner: Manner) -> Outcome<Effect> {
+    let memory = Memory::builder().size(options.memory * MIB).start()?;
+    let (hot, large) = (memory.open(folder.join("hot"))?, memory.open(folder.join("large"))?);
+    let target = memory.create(folder.join("copy"))?;
+    hot.advise(0..0, Advice::Random);
+    let mut server = Server { memory: &memory, hot: &hot, pages: hot.len() / PAGE, chance: 7, reads: 0, misses: 0 };
+    // Warm: everything was read, and used again since.
+    server.visit_all()?;
+    server.serve(4 * server.pages)?;
+    (server.reads, server.misses) = (0, 0);
+
+    let began = Instant::now();
+    copy(&large, &target, manner, || server.serve(options.reads))?;
+    let seconds = began.elapsed().as_secs_f64();
+    let effect = Effect { reads: server.reads, misses: server.misses, gone: server.visit_all()? };
+    let hits = 100.0 * (1.0 - effect.misses as f64 / effect.reads.max(1) as f64);
+    let gone = format!("{} of {}", effect.gone, server.pages);
+    let held = memory.vmstat().get("nr_file_pages");
+    println!("{:<9}{seconds:>8.2} s{hits:>20.2} %{gone:>21}{held:>20}", manner.name());
+
+    target.advise(0..0, Advice::Sequential);
+    if target.len() != large.len() {
+        return Err(format!("the copy has {} bytes, not {}", target.len(), large.len()).into());
+    }
+    (0..target.len() / PAGE).try_for_each(|number| check("copy", &target, LARGE, number))?;
+    drop((hot, large, target));
+    memory.shutdown()?;
+    Ok(effect)
+}
+
+fn run(options: &Options) -> Outcome<(Effect, Effect)> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let memory = Memory::builder().size(options.memory * MIB).start()?;
+    for (name, seed, mib) in [("hot", HOT, options.hot), ("large", LARGE, options.large)] {
+        let file = memory.create(folder.path().join(name))?;
+        for number in 0..mib * MIB / PAGE {
+            file.write_all_at(&contents(seed, number), number * PAGE)?;
+        }
+        file.sync_all()?;
+    }
+    memory.notices().iter().for_each(|notice| println!("notice: {notice}"));
+    memory.shutdown()?;
+
+    println!("{} MiB copied beside a hot set of {} MiB, {} MiB of memory", options.large, options.hot, options.memory);
+    println!("copy           time    hot hits meanwhile  hot gone afterwards     pages in memory");
+    let naive = copy_once(options, folder.path(), Manner::Naive)?;
+    let careful = copy_once(options, folder.path(), Manner::Careful)?;
+    println!("all hot pages and both copies are as they should be");
+    Ok((naive, careful))
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[test]
+fn a_careful_copy_leaves_the_hot_set_in_memory() {
+    let options = ["copy", "--memory", "12", "--hot", "4", "--large", "24", "--reads", "20"];
+    let (naive, careful) = run(&Options::parse_from(options)).unwrap();
+    assert!(careful.misses <= naive.misses, "{} and {} of {}", careful.misses, naive.misses, careful.reads);
+    assert_eq!(careful.gone, 0);
+}

@@ -1,0 +1,152 @@
+//! What an application can be told.
+
+use crate::machine::SwapFileError;
+use machine::IoError;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why something failed. Each names what the caller can act on: which file, which byte, why.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be opened, created, looked at, or given its length.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What was tried: a verb.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A page of a file could not be read.
+    Read {
+        /// Which file.
+        path: Arc<Path>,
+        /// First byte of the page.
+        offset: u64,
+        /// Why.
+        source: IoError,
+    },
+    /// Pages of a file could not be written since this handle was last told. They stay in memory, dirty, and are
+    /// written again later.
+    Write {
+        /// Which file.
+        path: Arc<Path>,
+        /// First byte of the last of them.
+        offset: u64,
+        /// Why.
+        source: IoError,
+    },
+    /// The handle was opened for reading only.
+    ReadOnly {
+        /// Which file.
+        path: Arc<Path>,
+    },
+    /// A page lies after the end of its file or region.
+    OutOfRange {
+        /// Which page.
+        page: u64,
+        /// Pages that there are.
+        pages: u64,
+    },
+    /// A page could not be read back from swap.
+    SwapRead {
+        /// Its slot.
+        slot: u32,
+        /// Why.
+        source: IoError,
+    },
+    /// All memory is in use, and none can be made free: swap is full, or what is dirty cannot be written.
+    OutOfMemory {
+        /// How it stands, in words.
+        state: String,
+    },
+    /// The swap file cannot be used.
+    Swap(SwapFileError),
+    /// What the builder was told makes no memory: too little, too much, or a kernel file with a mistake.
+    Builder(String),
+    /// The system does not grant memory or threads.
+    System(io::Error),
+    /// The memory was shut down.
+    ShutDown,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, doing, source } => write!(f, "{}: cannot {doing}: {source}", path.display()),
+            Self::Read { path, offset, source } => {
+                write!(f, "{}: read at byte {offset} failed: {source}", path.display())
+            }
+            Self::Write { path, offset, source } => {
+                write!(f, "{}: write at byte {offset} failed: {source}", path.display())
+            }
+            Self::ReadOnly { path } => write!(f, "{}: opened for reading only", path.display()),
+            Self::OutOfRange { page, pages } => write!(f, "page {page} is after the end: there are {pages} pages"),
+            Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
+            Self::OutOfMemory { state } => f.write_str(state),
+            Self::Swap(source) => source.fmt(f),
+            Self::Builder(message) => f.write_str(message),
+            Self::System(source) => write!(f, "the system does not grant what is needed: {source}"),
+            Self::ShutDown => f.write_str("the memory was shut down"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::File { source, .. } | Self::System(source) => Some(source),
+            Self::Read { source, .. } | Self::Write { source, .. } | Self::SwapRead { source, .. } => Some(source),
+            Self::Swap(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::File { source, .. } | Error::System(source) => source.kind(),
+            Error::Read { source, .. } | Error::Write { source, .. } | Error::SwapRead { source, .. } => match source {
+                IoError::NoSpace => io::ErrorKind::StorageFull,
+                IoError::Os(number) => io::Error::from_raw_os_error(*number).kind(),
+                IoError::Truncated => io::ErrorKind::UnexpectedEof,
+                IoError::Device => io::ErrorKind::Other,
+            },
+            Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
+            Error::OutOfRange { .. } | Error::Builder(_) => io::ErrorKind::InvalidInput,
+            Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
+            Error::Swap(_) | Error::ShutDown => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl Error {
+    /// An error of the engine that has to do with one file.
+    pub(crate) fn of_file(path: &Arc<Path>, error: engine::Error) -> Self {
+        match error {
+            engine::Error::Read { offset, source, .. } => Self::Read { path: path.clone(), offset, source },
+            engine::Error::Write { offset, source, .. } => Self::Write { path: path.clone(), offset, source },
+            engine::Error::NoSpace { offset, .. } => {
+                Self::Write { path: path.clone(), offset, source: IoError::NoSpace }
+            }
+            other => Self::of_memory(other),
+        }
+    }
+
+    /// Any other error of the engine.
+    pub(crate) fn of_memory(error: engine::Error) -> Self {
+        match error {
+            engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },
+            engine::Error::OutOfMemory { .. } => Self::OutOfMemory { state: error.to_string() },
+            engine::Error::Killed => Self::ShutDown,
+            engine::Error::Read { .. } | engine::Error::Write { .. } | engine::Error::NoSpace { .. } => {
+                unreachable!("{error}, without a file at hand")
+            }
+        }
+    }
+}

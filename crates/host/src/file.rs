@@ -1,0 +1,473 @@
+//! Files: opened here, cached here, read and written past the system's own cache.
+
+use crate::error::Error;
+use crate::machine::Device;
+use crate::memory::{FILES, Memory, Shared};
+use crate::page::{PageRead, PageWrite};
+use engine::mapping::File as Cached;
+use engine::{ReadPattern, ReadState};
+use machine::PAGE_BYTES;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::machine::Host;
+
+/// Pages of the largest file.
+const PAGES_MAX: u64 = u32::MAX as u64;
+
+/// A file of the system that is open here, once for all its handles.
+pub(crate) struct OpenFile {
+    pub path: Arc<Path>,
+    pub cached: Arc<Cached<Host>>,
+    device: Arc<Device>,
+    key: (u64, u64),
+    is_writable: bool,
+    /// Failed writes that some handle was told of.
+    told: AtomicU32,
+    /// Held by whoever changes the length in the system.
+    set_len: Mutex<()>,
+}
+
+impl OpenFile {
+    /// Writes all dirty pages and gives the file its length in the system; not yet durable.
+    pub fn write_back(&self, shared: &Shared) -> Result<(), Error> {
+        if !self.is_writable {
+            return Ok(());
+        }
+        let written = shared.with_task(|engine, task| engine.fsync_since(task, &self.cached, &self.told));
+        self.settle_len()?;
+        written.map_err(|error| Error::of_file(&self.path, error))
+    }
+
+    /// The system's length of the file is whole pages after a write: cuts it to what it is here.
+    fn settle_len(&self) -> Result<(), Error> {
+        let _guard = self.set_len.lock();
+        let bytes = self.cached.length();
+        let failed =
+            |source| Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source };
+        if self.device.file().metadata().map_err(failed)?.len() != bytes {
+            self.device.file().set_len(bytes).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// The last handle goes: nothing of the file stays in memory.
+    fn close(&self, shared: &Shared) {
+        if let Err(error) = self.write_back(shared) {
+            shared.late_errors.lock().push(error);
+        }
+        shared.engine.unlink(&self.cached);
+        shared.engine.machine.remove_device(self.device.id());
+    }
+}
+
+/// How a file is opened, in the manner of [`std::fs::OpenOptions`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("log");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let log = highwater::OpenOptions::new().write(true).create(true).open(&memory, &path)?;
+/// assert_eq!(log.len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    write: bool,
+    create: bool,
+    create_new: bool,
+    truncate: bool,
+}
+
+impl OpenOptions {
+    /// Returns options for reading a file that exists.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says whether the file may be written. Default: no.
+    #[must_use]
+    pub const fn write(mut self, write: bool) -> Self {
+        self.write = write;
+        self
+    }
+
+    /// Says whether the file is created if it does not exist. Default: no.
+    #[must_use]
+    pub const fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Says whether the file must not exist yet. Default: no.
+    #[must_use]
+    pub const fn create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Says whether the file is emptied. Default: no.
+    #[must_use]
+    pub const fn truncate(mut self, truncate: bool) -> Self {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When the system does not open it, it is no regular file or block device, or it is larger than 16 TiB.
+    pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
+        let shared = &memory.shared;
+        shared.check_is_up()?;
+        let path = path.as_ref();
+        let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(self.write).create(self.create).create_new(self.create_new);
+        let file = options.open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let bytes = length(&file, &metadata).map_err(failed)?;
+        if bytes > PAGES_MAX * PAGE_BYTES as u64 {
+            return Err(failed(io::Error::other("it is larger than 16 TiB")));
+        }
+        let key = (metadata.dev(), metadata.ino());
+        let open = {
+            let mut files = shared.files.lock();
+            match files.get(&key).and_then(std::sync::Weak::upgrade) {
+                Some(open) if self.write && !open.is_writable => {
+                    return Err(failed(io::Error::other("it is open here already, for reading only")));
+                }
+                Some(open) => open,
+                None => {
+                    let host = &shared.engine.machine;
+                    let id = shared.wrap.add_device(host, file, path.display().to_string()).map_err(failed)?;
+                    let device = host.device(id).expect("added just now");
+                    device.expect_len(bytes);
+                    let cached = shared.engine.add_placed_file(id, FILES, bytes);
+                    let (is_writable, told, set_len) = (self.write, AtomicU32::new(0), Mutex::new(()));
+                    let open =
+                        Arc::new(OpenFile { path: path.into(), cached, device, key, is_writable, told, set_len });
+                    files.insert(key, Arc::downgrade(&open));
+                    open
+                }
+            }
+        };
+        let seen_failures = AtomicU32::new(open.cached.failed_writes());
+        let state = Mutex::new(ReadState::default());
+        let file = File { shared: shared.clone(), open: Some(open), is_writable: self.write, seen_failures, state };
+        if self.truncate && !file.is_empty() {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+}
+
+/// Length of a regular file or a block device, bytes.
+fn length(file: &std::fs::File, metadata: &std::fs::Metadata) -> io::Result<u64> {
+    use io::Seek;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    let mut file = file;
+    file.seek(io::SeekFrom::End(0))
+}
+
+/// How a part of a file is going to be used (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing special: what looks sequential is read ahead.
+    Normal,
+    /// From the beginning to the end: more is read ahead. Holds for the handle.
+    Sequential,
+    /// Here and there: nothing is read ahead. Holds for the handle.
+    Random,
+    /// Soon: reading of the range is started.
+    WillNeed,
+    /// Not any more: clean pages of the range are dropped.
+    DontNeed,
+}
+
+/// A handle of a file. Reading what is in memory takes no lock and no system call.
+pub struct File {
+    pub(crate) shared: Arc<Shared>,
+    /// There until the handle is dropped.
+    open: Option<Arc<OpenFile>>,
+    is_writable: bool,
+    seen_failures: AtomicU32,
+    state: Mutex<ReadState>,
+}
+
+thread_local! {
+    /// The page that this thread used last: of which file, and which.
+    static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
+}
+
+/// Is this another page than the thread's last?
+#[inline]
+fn is_new_use(file: u32, page: u32) -> bool {
+    LAST_USED.replace((file, page)) != (file, page)
+}
+
+impl File {
+    pub(crate) fn opened(&self) -> &Arc<OpenFile> {
+        self.open.as_ref().expect("taken only when the handle is dropped")
+    }
+
+    #[inline]
+    pub(crate) fn cached(&self) -> &Arc<Cached<Host>> {
+        &self.opened().cached
+    }
+
+    fn error(&self, error: engine::Error) -> Error {
+        Error::of_file(&self.opened().path, error)
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        self.shared.check_is_up()?;
+        if self.is_writable { Ok(()) } else { Err(Error::ReadOnly { path: self.opened().path.clone() }) }
+    }
+
+    /// Returns the length, bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.cached().length()
+    }
+
+    /// Is it empty?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads from byte `offset` on, and returns how many bytes: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// When a page cannot be read, or memory for it is exhausted. Bytes before it were read.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words");
+    /// std::fs::write(&path, "three words here")?;
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let mut found = [0; 100];
+    /// let n = memory.open(&path)?.read_at(&mut found, 6)?;
+    /// assert_eq!(&found[..n], b"words here");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let end = self.len().min(offset.saturating_add(bytes.len() as u64));
+        let last_page = (end.saturating_sub(1) / PAGE_BYTES as u64) as u32;
+        let mut at = offset;
+        while at < end {
+            let page = (at / PAGE_BYTES as u64) as u32;
+            let in_page = (at % PAGE_BYTES as u64) as usize;
+            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
+            let guard = self.pin(page, last_page - page + 1)?;
+            let from = (at - offset) as usize;
+            bytes[from..from + n].copy_from_slice(&guard[in_page..in_page + n]);
+            at += n as u64;
+        }
+        Ok(end.saturating_sub(offset) as usize)
+    }
+
+    /// Reads exactly `bytes.len()` bytes from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; and when the file ends before.
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+        let n = self.read_at(bytes, offset)?;
+        if n == bytes.len() {
+            return Ok(());
+        }
+        let source = io::ErrorKind::UnexpectedEof.into();
+        Err(Error::File { path: self.opened().path.to_path_buf(), doing: "read so far in the file", source })
+    }
+
+    /// Writes from byte `offset` on, extending the file if need be, and returns how many bytes: all of them. They are
+    /// durable after [`File::sync_data`].
+    ///
+    /// # Errors
+    /// When memory is exhausted, a page that is written in part cannot be read, the handle is read-only, or the file would
+    /// be larger than 16 TiB. Bytes before that were written.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Error> {
+        self.check_writable()?;
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= PAGES_MAX * PAGE_BYTES as u64);
+        if end.is_none() {
+            return Err(Error::OutOfRange { page: offset / PAGE_BYTES as u64, pages: PAGES_MAX });
+        }
+        let cached = self.cached();
+        self.shared
+            .with_task(|engine, task| engine.write(task, cached, offset, bytes))
+            .map_err(|error| self.error(error))?;
+        Ok(bytes.len())
+    }
+
+    /// Writes all of `bytes` from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        self.write_at(bytes, offset).map(|_| ())
+    }
+
+    /// Makes the file `bytes` long, in the system, too: what lies after that is gone, what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses.
+    pub fn set_len(&self, bytes: u64) -> Result<(), Error> {
+        self.check_writable()?;
+        if bytes > PAGES_MAX * PAGE_BYTES as u64 {
+            return Err(Error::OutOfRange { page: bytes / PAGE_BYTES as u64, pages: PAGES_MAX });
+        }
+        let (open, cached) = (self.opened(), self.cached());
+        if bytes < cached.length() {
+            open.device.expect_len(bytes);
+        }
+        self.shared
+            .with_task(|engine, task| engine.set_length(task, cached, bytes))
+            .map_err(|error| self.error(error))?;
+        open.settle_len()?;
+        open.device.expect_len(bytes);
+        Ok(())
+    }
+
+    /// Writes everything that was written to the file, through whatever handle, and waits until it is durable.
+    ///
+    /// # Errors
+    /// When a page could not be written since this handle was last told: the pages are still in memory and will be
+    /// written again.
+    pub fn sync_data(&self) -> Result<(), Error> {
+        self.sync("sync the data of the file", std::fs::File::sync_data)
+    }
+
+    /// As [`File::sync_data`], and what the system knows of the file is durable, too.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn sync_all(&self) -> Result<(), Error> {
+        self.sync("sync the file", std::fs::File::sync_all)
+    }
+
+    fn sync(&self, doing: &'static str, sync: impl Fn(&std::fs::File) -> io::Result<()>) -> Result<(), Error> {
+        self.shared.check_is_up()?;
+        let (open, cached) = (self.opened(), self.cached());
+        let written = self.shared.with_task(|engine, task| engine.fsync_since(task, cached, &self.seen_failures));
+        open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
+        if self.is_writable {
+            open.settle_len()?;
+        }
+        sync(open.device.file()).map_err(|source| Error::File { path: open.path.to_path_buf(), doing, source })?;
+        written.map_err(|error| self.error(error))
+    }
+
+    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Others may read it meanwhile; who wants to
+    /// write it waits. Bytes after the end of the file are zeroes.
+    ///
+    /// # Errors
+    /// When the page lies after the end, or as [`File::read_at`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("table");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let table = memory.create(&path)?;
+    /// table.set_len(8 * 4096)?;
+    /// table.page_mut(3)?[..4].copy_from_slice(b"head");
+    /// assert_eq!(&table.page(3)?[..4], b"head");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
+        let pages = self.len().div_ceil(PAGE_BYTES as u64);
+        if page >= pages {
+            return Err(Error::OutOfRange { page, pages });
+        }
+        self.pin(page as u32, 1)
+    }
+
+    /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written.
+    ///
+    /// # Errors
+    /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].
+    pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
+        self.check_writable()?;
+        let pages = self.len().div_ceil(PAGE_BYTES as u64);
+        if page >= pages {
+            return Err(Error::OutOfRange { page, pages });
+        }
+        let cached = self.cached();
+        let frame = self
+            .shared
+            .with_task(|engine, task| engine.pin_for_write(task, cached, page as u32))
+            .map_err(|error| self.error(error))?;
+        Ok(PageWrite::of_file(&self.shared, cached, frame))
+    }
+
+    #[inline]
+    fn pin(&self, page: u32, wanted_pages: u32) -> Result<PageRead<'_>, Error> {
+        let cached = self.cached();
+        match self.shared.engine.pin_cached(cached, page, is_new_use(cached.id, page)) {
+            Some(frame) => Ok(PageRead::of_file(&self.shared, frame)),
+            None => self.pin_slowly(page, wanted_pages),
+        }
+    }
+
+    #[cold]
+    fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<PageRead<'_>, Error> {
+        self.shared.check_is_up()?;
+        // A copy: other readers of this handle must not wait for this one's disk.
+        let mut state = self.state.lock().clone();
+        let pinned = self
+            .shared
+            .with_task(|engine, task| engine.pin_for_read(task, self.cached(), &mut state, page, wanted_pages))
+            .map_err(|error| self.error(error));
+        *self.state.lock() = state;
+        pinned.map(|frame| PageRead::of_file(&self.shared, frame))
+    }
+
+    /// Says how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the handle.
+    pub fn advise(&self, range: Range<u64>, advice: Advice) {
+        let end = range.end.min(self.len());
+        let pages = (range.start / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;
+        let set = |pattern| self.state.lock().pattern = pattern;
+        match advice {
+            Advice::Normal => set(ReadPattern::Normal),
+            Advice::Sequential => set(ReadPattern::Sequential),
+            Advice::Random => set(ReadPattern::Random),
+            Advice::WillNeed if pages.start < pages.end => {
+                self.shared.with_task(|engine, task| engine.prefetch(task, self.cached(), pages));
+            }
+            Advice::DontNeed if pages.start < pages.end => {
+                self.shared.engine.invalidate_pages(self.cached(), pages);
+            }
+            Advice::WillNeed | Advice::DontNeed => {}
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        // Under the lock of the table: nobody opens the file anew while it goes.
+        let mut files = self.shared.files.lock();
+        let key = open.key;
+        if let Some(last) = Arc::into_inner(open) {
+            files.remove(&key);
+            last.close(&self.shared);
+        }
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("path", &self.opened().path).field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,52 @@
+//! Highwater: a page cache, and memory larger than memory, for applications.
+//!
+//! A database, a cache or a file server has more data than memory. [`Memory`] keeps the part in memory that is used, as
+//! Linux does for all programs together, but for this one alone and in its own process: a hit takes no lock and no system
+//! call, the disk is read past the kernel's own cache, and reclaim begins before a reader has to wait for it.
+//!
+//! * [`Memory::open`] and [`Memory::create`] give a [`File`]: [`File::read_at`], [`File::write_at`], [`File::sync_data`],
+//!   and pages in place, [`File::page`] and [`File::page_mut`];
+//! * [`Memory::anonymous`] gives a [`Region`], larger than memory, with a swap file behind it;
+//! * [`Memory::vmstat`] says what happens, under the kernel's names.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("table.dat");
+//! use highwater::Memory;
+//!
+//! let memory = Memory::builder().size(64 << 20).start()?;
+//! let table = memory.create(&path)?;
+//! table.set_len(1 << 20)?;
+//! table.page_mut(42)?[..5].copy_from_slice(b"hello");
+//! table.sync_data()?;
+//! assert_eq!(&table.page(42)?[..5], b"hello");
+//! println!("{}", memory.vmstat());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The engine (`highwater-engine`) is the same that the simulator runs; which policy it follows is a kernel file,
+//! [`Builder::kernel`]. [`machine`] is what it stands on here.
+//!
+//! Next: [`Memory`].
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(unsafe_code)]
+
+mod error;
+mod file;
+mod kernel;
+pub mod machine;
+mod memory;
+mod page;
+mod region;
+
+pub use ::machine::IoError;
+pub use engine::Kernel;
+pub use error::Error;
+pub use file::{Advice, File, OpenOptions};
+pub use machine::{Notice, SwapFileError};
+pub use memory::{Builder, Memory, ShutdownError, Vmstat};
+pub use page::{PageRead, PageWrite};
+pub use region::Region;

@@ -1,0 +1,423 @@
+//! The memory that frames are: one anonymous mapping.
+//!
+//! Address space for the largest size is reserved at once, without memory behind it and inaccessible. The first
+//! [`Arena::frames`] of it are accessible; [`Arena::resize`] moves that border, and memory comes with the first touch,
+//! in huge pages where the system grants them. [`Arena::discard`] gives the memory of single frames back, and dropping the
+//! arena all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at a multiple of 512.
+//!
+//! Who may touch the bytes of a frame when is the engine's affair: it holds the page lock, or the page is not yet, or no
+//! longer, anybody's. The arena only makes sure that a frame is there.
+
+#![allow(unsafe_code)]
+
+use machine::{FrameNumber, PAGE_BYTES};
+use parking_lot::Mutex;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a huge page, and the alignment of frame 0.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// Asks the system to put what lies at these addresses into huge pages, as far as it fills them: random accesses to a
+/// large table cost a walk of the page table each otherwise. A wish: nothing is said when it is not granted.
+pub fn use_huge_pages<T>(addresses: Range<*const T>) {
+    let start = (addresses.start as usize).next_multiple_of(HUGE_BYTES);
+    let end = addresses.end as usize / HUGE_BYTES * HUGE_BYTES;
+    if start < end {
+        // SAFETY: neither changes what the memory holds. Addresses that are not mapped are refused.
+        unsafe {
+            libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE);
+            libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_COLLAPSE);
+        }
+    }
+}
+
+/// Frames in one mapping of this process's memory.
+#[derive(Debug)]
+pub struct Arena {
+    /// Frame 0.
+    base: NonNull<u8>,
+    /// The whole mapping, in which frame 0 is aligned.
+    mapping: NonNull<u8>,
+    mapping_bytes: usize,
+    /// Frames that can be touched.
+    frames: AtomicU32,
+    /// Frames that there is address space for.
+    frames_max: u32,
+    has_huge_pages: bool,
+    /// Held while `frames` changes.
+    resizing: Mutex<()>,
+}
+
+// SAFETY: the mapping belongs to the arena alone and stays where it is until the arena is dropped; bytes are reached through
+// raw pointers only, by whoever the engine lets (see the module's head).
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Maps `frames` frames, with address space for `frames_max`.
+    ///
+    /// # Errors
+    /// When the system does not grant so much memory or address space.
+    ///
+    /// # Panics
+    /// When `frames` is 0 or over `frames_max`.
+    pub fn new(frames: u32, frames_max: u32) -> io::Result<Self> {
+        assert!(0 < frames && frames <= frames_max, "{frames} frames of at most {frames_max}");
+        let mapping_bytes = frames_max as usize * PAGE_BYTES + HUGE_BYTES;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, at an address that the system chooses.
+        let mapping = unsafe { libc::mmap(ptr::null_mut(), mapping_bytes, libc::PROT_NONE, flags, -1, 0) };
+        if mapping == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mapping = NonNull::new(mapping.cast::<u8>()).expect("the system maps nothing at address 0");
+        let skipped = mapping.as_ptr().align_offset(HUGE_BYTES);
+        // SAFETY: less than HUGE_BYTES are skipped, and the mapping is longer by as much.
+        let base = unsafe { mapping.add(skipped) };
+        let mut arena = Self {
+            base,
+            mapping,
+            mapping_bytes,
+            frames: AtomicU32::new(0),
+            frames_max,
+            has_huge_pages: false,
+            resizing: Mutex::new(()),
+        };
+        let all = 0..frames_max;
+        arena.has_huge_pages = arena.advise(&all, libc::MADV_HUGEPAGE).is_ok();
+        // A child process has no use for it, and a page that is shared with one must not be the target of a transfer.
+        // Where that is not known it is not needed either.
+        let _ = arena.advise(&all, libc::MADV_DONTFORK);
+        arena.resize(frames)?;
+        Ok(arena)
+    }
+
+    /// Frames that can be touched.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Frames that there is address space for.
+    #[must_use]
+    pub const fn frames_max(&self) -> u32 {
+        self.frames_max
+    }
+
+    /// Does the system back the arena with huge pages where it has some?
+    #[must_use]
+    pub const fn has_huge_pages(&self) -> bool {
+        self.has_huge_pages
+    }
+
+    /// Makes frames accessible up to number `frames`, or gives the memory from there on back.
+    ///
+    /// New frames read as zeroes. Nobody may use the frames that are given back any more: touching one is a panic in this
+    /// crate, and the end of the process through a pointer that was kept.
+    ///
+    /// # Errors
+    /// When the system does not grant the memory. The arena is as it was.
+    ///
+    /// # Panics
+    /// When `frames` is 0 or over [`Arena::frames_max`].
+    pub fn resize(&self, frames: u32) -> io::Result<()> {
+        assert!(0 < frames && frames <= self.frames_max, "{frames} frames of at most {}", self.frames_max);
+        let _resizing = self.resizing.lock();
+        let before = self.frames();
+        if frames > before {
+            self.protect(&(before..frames), libc::PROT_READ | libc::PROT_WRITE)?;
+            self.frames.store(frames, Ordering::Relaxed);
+        } else if frames < before {
+            self.frames.store(frames, Ordering::Relaxed);
+            let restored = self
+                .protect(&(frames..before), libc::PROT_NONE)
+                .and_then(|()| self.advise(&(frames..before), libc::MADV_DONTNEED));
+            if let Err(error) = restored {
+                self.protect(&(frames..before), libc::PROT_READ | libc::PROT_WRITE)?;
+                self.frames.store(before, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes memory for `frames` from the system now rather than at the first touch. Their bytes stay as they are.
+    ///
+    /// # Errors
+    /// When the system has no memory, or is older than Linux 5.14.
+    ///
+    /// # Panics
+    /// When `frames` goes beyond [`Arena::frames`].
+    pub fn populate(&self, frames: Range<u32>) -> io::Result<()> {
+        self.assert_accessible(&frames);
+        self.advise(&frames, libc::MADV_POPULATE_WRITE)
+    }
+
+    /// Gives the memory of `frames` back to the system. They read as zeroes and take memory again when touched.
+    ///
+    /// # Errors
+    /// When the memory is locked.
+    ///
+    /// # Panics
+    /// When `frames` goes beyond [`Arena::frames`].
+    pub fn discard(&self, frames: Range<u32>) -> io::Result<()> {
+        self.assert_accessible(&frames);
+        self.advise(&frames, libc::MADV_DONTNEED)
+    }
+
+    /// The first byte of a frame. Whoever dereferences it keeps to the rules of the engine: page locks and references.
+    ///
+    /// # Panics
+    /// When there is no such frame.
+    #[inline]
+    #[must_use]
+    pub fn pointer(&self, frame: FrameNumber) -> *mut u8 {
+        let frames = self.frames();
+        assert!(frame.0 < frames, "{frame} touched, of {frames} frames");
+        // SAFETY: the frame lies within the mapping, as just asserted.
+        unsafe { self.base.add(frame.index() * PAGE_BYTES).as_ptr() }
+    }
+
+    /// Asks the processor for the first bytes of a frame.
+    #[inline]
+    pub(super) fn prefetch(&self, frame: FrameNumber) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let address = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES);
+            // SAFETY: a hint, which may be given for any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast_const().cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = frame;
+    }
+
+    /// Fills a frame with zeroes.
+    ///
+    /// # Panics
+    /// When there is no such frame.
+    #[inline]
+    pub fn zero(&self, frame: FrameNumber) {
+        // SAFETY: the frame is mapped and writable. The engine zeroes frames that only the caller knows of, or under
+        // their page lock, so nobody reads or writes them meanwhile.
+        unsafe { self.pointer(frame).write_bytes(0, PAGE_BYTES) }
+    }
+
+    /// Fills a frame with zeroes from byte `offset` on.
+    ///
+    /// # Panics
+    /// When there is no such frame or no such byte.
+    pub fn zero_from(&self, frame: FrameNumber, offset: usize) {
+        assert!(offset <= PAGE_BYTES, "byte {offset} of a frame");
+        // SAFETY: as in `zero`; `offset` lies within the frame.
+        unsafe { self.pointer(frame).add(offset).write_bytes(0, PAGE_BYTES - offset) }
+    }
+
+    /// Copies the whole of one frame to another.
+    ///
+    /// # Panics
+    /// When one of them does not exist.
+    #[inline]
+    pub fn copy(&self, from: FrameNumber, to: FrameNumber) {
+        assert_ne!(from, to, "{from} copied to itself");
+        // SAFETY: both are mapped, and different frames do not overlap. The engine copies under the page lock of the one
+        // to a frame that only the caller knows of.
+        unsafe { self.pointer(from).copy_to_nonoverlapping(self.pointer(to), PAGE_BYTES) }
+    }
+
+    /// Copies bytes into a frame, from byte `offset` on.
+    ///
+    /// # Panics
+    /// When there is no such frame, or `offset + bytes.len()` is over [`PAGE_BYTES`].
+    #[inline]
+    pub fn write(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
+        assert_within(offset, bytes.len());
+        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of the arena: no reference to that is
+        // ever made here. The engine writes under the page lock; a reader of the same bytes at the same time gets a mix of
+        // old and new, as of a file that is written and read at once.
+        unsafe { self.pointer(frame).add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Copies bytes out of a frame, from byte `offset` on.
+    ///
+    /// # Panics
+    /// When there is no such frame, or `offset + bytes.len()` is over [`PAGE_BYTES`].
+    #[inline]
+    pub fn read(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
+        assert_within(offset, bytes.len());
+        // SAFETY: as in `write`; the engine holds a reference, so that the frame does not become another page meanwhile.
+        unsafe { self.pointer(frame).add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// The runs of contiguous memory that `frames` are, from byte `skip` of the first on, into `runs`.
+    ///
+    /// # Panics
+    /// When a frame does not exist, or `skip` is beyond the frames.
+    pub(super) fn runs<'a>(&'a self, frames: &[FrameNumber], skip: usize, runs: &mut impl Extend<Run<'a>>) {
+        let mut frames = frames[skip / PAGE_BYTES..].iter().copied();
+        let mut offset = skip % PAGE_BYTES;
+        let Some(mut first) = frames.next() else { return };
+        let mut length = 1;
+        loop {
+            let next = frames.next();
+            match next {
+                Some(next) if next.index() == first.index() + length => length += 1,
+                _ => {
+                    let last = FrameNumber(first.0 + (length - 1) as u32);
+                    let _ = self.pointer(last);
+                    // SAFETY: `offset` lies within the first frame.
+                    let start = unsafe { self.pointer(first).add(offset) };
+                    runs.extend(Some(Run::new(start, length * PAGE_BYTES - offset)));
+                    offset = 0;
+                    let Some(next) = next else { return };
+                    (first, length) = (next, 1);
+                }
+            }
+        }
+    }
+
+    fn assert_accessible(&self, frames: &Range<u32>) {
+        assert!(frames.end <= self.frames(), "frame {} of {} frames", frames.end, self.frames());
+    }
+
+    /// Address and bytes of a range of frames.
+    fn span(&self, frames: &Range<u32>) -> (*mut libc::c_void, usize) {
+        assert!(frames.end <= self.frames_max, "frame {} of at most {}", frames.end, self.frames_max);
+        // SAFETY: the range lies within the mapping, as just asserted.
+        let start = unsafe { self.base.add(frames.start as usize * PAGE_BYTES) };
+        (start.as_ptr().cast(), frames.len() * PAGE_BYTES)
+    }
+
+    fn advise(&self, frames: &Range<u32>, advice: libc::c_int) -> io::Result<()> {
+        let (start, bytes) = self.span(frames);
+        // SAFETY: the range is the arena's own. None of the kinds of advice that are given here does more than make frames
+        // zero, which the callers say.
+        if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn protect(&self, frames: &Range<u32>, protection: libc::c_int) -> io::Result<()> {
+        let (start, bytes) = self.span(frames);
+        // SAFETY: the range is the arena's own, and nobody uses frames that `resize` gives back.
+        if unsafe { libc::mprotect(start, bytes, protection) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the arena's own and ends with it; runs borrow the arena, and transfers own a share of it.
+        let returned = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
+        debug_assert_eq!(returned, 0, "munmap: {}", io::Error::last_os_error());
+    }
+}
+
+fn assert_within(offset: usize, bytes: usize) {
+    let fits = offset <= PAGE_BYTES && bytes <= PAGE_BYTES - offset;
+    assert!(fits, "{bytes} bytes at byte {offset} of a frame of {PAGE_BYTES}");
+}
+
+/// Contiguous memory of an arena, in the form that system calls take.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
+
+// SAFETY: a run is only an address and a length; who dereferences it says why that is allowed.
+unsafe impl Send for Run<'_> {}
+
+impl Run<'_> {
+    fn new(start: *mut u8, bytes: usize) -> Self {
+        Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
+    }
+
+    pub(super) fn pointer(&self) -> *mut u8 {
+        self.0.iov_base.cast()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iov_len
+    }
+
+    /// Keeps the first `bytes` of the run.
+    pub(super) fn cut(&mut self, bytes: usize) {
+        self.0.iov_len = self.0.iov_len.min(bytes);
+    }
+
+    /// The same memory, for as long as the caller answers for it.
+    ///
+    /// # Safety
+    /// The arena must live while the run is used.
+    pub(super) unsafe fn detached(self) -> Run<'static> {
+        Run(self.0, PhantomData)
+    }
+
+    /// Runs as the array of descriptions that system calls take.
+    pub(super) fn as_io_vectors(runs: &[Self]) -> *const libc::iovec {
+        runs.as_ptr().cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(arena: &Arena, frame: u32) -> u8 {
+        let mut byte = [0];
+        arena.read(FrameNumber(frame), PAGE_BYTES - 1, &mut byte);
+        byte[0]
+    }
+
+    #[test]
+    fn frames_keep_their_bytes_until_they_are_discarded() {
+        let arena = Arena::new(8, 8).expect("32 KiB are there");
+        for frame in 0..8 {
+            arena.write(FrameNumber(frame), PAGE_BYTES - 1, &[frame as u8 + 1]);
+        }
+        arena.populate(0..4).expect("memory is there");
+        arena.discard(2..5).expect("nothing is locked");
+        let bytes: Vec<u8> = (0..8).map(|frame| byte(&arena, frame)).collect();
+        assert_eq!(bytes, [1, 2, 0, 0, 0, 6, 7, 8]);
+    }
+
+    #[test]
+    fn an_arena_grows_and_shrinks_in_place() {
+        let arena = Arena::new(4, 1 << 20).expect("4 GiB of address space are there");
+        let before = arena.pointer(FrameNumber(0));
+        arena.write(FrameNumber(3), 0, &[7; PAGE_BYTES]);
+        arena.resize(1000).expect("4 MiB are there");
+        assert_eq!((byte(&arena, 3), byte(&arena, 999)), (7, 0));
+        arena.write(FrameNumber(999), 0, &[9; PAGE_BYTES]);
+        arena.resize(3).expect("memory can always be given back");
+        arena.resize(1000).expect("4 MiB are there");
+        assert_eq!((byte(&arena, 3), byte(&arena, 999)), (0, 0));
+        assert_eq!(arena.pointer(FrameNumber(0)), before);
+        assert_eq!(before.align_offset(HUGE_BYTES), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "frame 0x4 touched, of 4 frames")]
+    fn a_frame_beyond_the_border_is_a_panic() {
+        let arena = Arena::new(4, 8).expect("32 KiB are there");
+        arena.zero(FrameNumber(4));
+    }
+
+    #[test]
+    fn contiguous_frames_are_one_run() {
+        let arena = Arena::new(64, 64).expect("256 KiB are there");
+        let frames = [4, 5, 6, 9, 3, 4].map(FrameNumber);
+        let runs = |skip| {
+            let mut runs = Vec::new();
+            arena.runs(&frames, skip, &mut runs);
+            let base = arena.pointer(FrameNumber(0)) as usize;
+            runs.iter().map(|run| (run.pointer() as usize - base, run.bytes())).collect::<Vec<_>>()
+        };
+        let page = PAGE_BYTES;
+        assert_eq!(runs(0), [(4 * page, 3 * page), (9 * page, page), (3 * page, 2 * page)]);
+        assert_eq!(runs(page + 512), [(5 * page + 512, 2 * page - 512), (9 * page, page), (3 * page, 2 * page)]);
+        assert_eq!(runs(3 * page), [(9 * page, page), (3 * page, 2 * page)]);
+        assert_eq!(runs(6 * page), []);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a machine is made of.
+
+use std::thread;
+
+/// What a [`super::Host`] is made of. [`Config::new`] gives defaults that fit the computer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Frames of 4 KiB, at the start.
+    pub frames: u32,
+    /// Frames that there is address space for, so that the arena can grow to them. Default: `frames`.
+    pub frames_max: u32,
+    /// Slots of each per-CPU value. Default: the CPUs that the process may use, at least 2.
+    pub shards: usize,
+    /// How requests that nobody waits for in place reach the disk. Default: [`Io::Auto`].
+    pub io: Io,
+    /// Requests of one direction that a device holds; more wait in `submit`. Default: 256.
+    pub queue_depth: u32,
+    /// Pages of the largest read that the submitting thread performs itself. Default: 4.
+    ///
+    /// Its submitter waits for such a read anyway. Larger ones are readahead, of which only the beginning is waited for.
+    pub inline_pages_max: usize,
+    /// Threads that carry out requests where io_uring does not. Default: 4.
+    pub io_threads: usize,
+}
+
+impl Config {
+    /// A machine of `frames` frames.
+    #[must_use]
+    pub fn new(frames: u32) -> Self {
+        Self {
+            frames,
+            frames_max: frames,
+            shards: thread::available_parallelism().map_or(1, usize::from).max(2),
+            io: Io::default(),
+            queue_depth: 256,
+            inline_pages_max: 4,
+            io_threads: 4,
+        }
+    }
+}
+
+/// How requests reach the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// Through io_uring where the system permits it, through threads where not: then there is a notice.
+    #[default]
+    Auto,
+    /// Through threads that read and write. For tests, and for systems where io_uring works badly.
+    Threads,
+}

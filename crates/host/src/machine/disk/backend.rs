@@ -1,0 +1,205 @@
+//! What moves bytes between frames and files, and a request on its way.
+
+use super::device::Device;
+use super::progress::{Cause, Extent, Next, Progress};
+use crate::machine::arena::Run;
+use crate::machine::sys::{self, Errno};
+use machine::{BLOCK_BYTES, Operation, Request};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::thread;
+
+/// The memory of a request; requests of few frames need no allocation.
+pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
+
+/// A way to carry requests out. Each transfer that is handed over comes to its end once: by [`Transfer::perform`], by
+/// [`Transfer::fail`], or within this module.
+pub trait Backend: Send + Sync {
+    /// Carries a transfer out for a caller that waits for it: returns when it is finished, or when it was handed on.
+    fn run(&self, transfer: Transfer) {
+        transfer.perform();
+    }
+
+    /// Carries transfers out side by side for a caller that waits for all of them.
+    fn run_all(&self, transfers: Vec<Transfer>);
+
+    /// Sees to it that a transfer is carried out by another thread.
+    fn start(&self, transfer: Transfer);
+
+    /// Must every transfer pass through here, even those that [`Transfer::perform`] could do?
+    fn sees_all(&self) -> bool {
+        false
+    }
+}
+
+/// Carries a read of few pages out on the calling thread, which waits for it: the way of every miss. What it costs beside
+/// the system call is that call's loss, so nothing is counted here. The submitter waits, and so does who closes the device.
+#[inline]
+pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
+    if device.backend.sees_all() {
+        return device.backend.run(Transfer::new(Arc::clone(device), request));
+    }
+    let mut runs = Runs::new();
+    device.context.arena.runs(&request.frames, 0, &mut runs);
+    let moved = sys::transfer(device.file(), Operation::Read, first_byte(&request), &runs);
+    if moved == Ok(request.frames.len() * BLOCK_BYTES) {
+        device.context.complete(request, Ok(()));
+    } else {
+        Transfer::new(Arc::clone(device), request).go_on(moved);
+    }
+}
+
+fn first_byte(request: &Request) -> u64 {
+    request.block.checked_mul(BLOCK_BYTES as u64).expect("devices have fewer than 2^52 blocks")
+}
+
+/// A request on its way.
+#[must_use = "somebody waits for each request"]
+pub struct Transfer {
+    device: Arc<Device>,
+    request: Request,
+    progress: Progress,
+    /// Does it hold a place in the queue?
+    has_place: bool,
+    /// Bytes that the next attempt moves at most.
+    cut: Option<usize>,
+}
+
+impl Transfer {
+    pub(super) fn new(device: Arc<Device>, request: Request) -> Self {
+        device.begin();
+        Self { device, request, progress: Progress::default(), has_place: false, cut: None }
+    }
+
+    /// What was submitted.
+    #[must_use]
+    pub const fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Makes the next attempt move at most `bytes` bytes.
+    pub fn cut(&mut self, bytes: usize) {
+        self.cut = Some(bytes);
+    }
+
+    /// Ends the transfer with an error of the system.
+    pub fn fail(self, os_error: i32) {
+        self.finish(Err(Cause::Os(os_error)));
+    }
+
+    /// Carries the transfer out on the calling thread.
+    pub fn perform(self) {
+        let moved = self.attempt();
+        self.go_on(moved);
+    }
+
+    fn attempt(&self) -> Result<usize, Errno> {
+        sys::transfer(self.device.file(), self.request.operation, self.offset(), &self.runs())
+    }
+
+    /// Carries the transfer out to the end, after an attempt.
+    fn go_on(mut self, mut moved: Result<usize, Errno>) {
+        loop {
+            if let Some(result) = self.advance(moved) {
+                return self.finish(result);
+            }
+            if self.progress.is_idle() {
+                thread::yield_now();
+            }
+            moved = self.attempt();
+        }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.device.backend)
+    }
+
+    /// Waits for a place in the device's queue.
+    pub(super) fn take_place(&mut self) {
+        assert!(!self.has_place, "a transfer has one place");
+        self.device.take_place(self.request.operation);
+        self.has_place = true;
+    }
+
+    /// First byte in the file of what is left.
+    pub(super) fn offset(&self) -> u64 {
+        self.extent().offset + self.progress.done as u64
+    }
+
+    /// The memory of what is left, of which system calls take the first [`sys::RUNS_MAX`] runs.
+    #[inline]
+    pub(super) fn runs(&self) -> Runs<'_> {
+        let mut runs = Runs::new();
+        self.device.context.arena.runs(&self.request.frames, self.progress.done, &mut runs);
+        if let Some(mut left) = self.cut {
+            runs.retain(|run| {
+                run.cut(left);
+                left -= run.bytes();
+                run.bytes() > 0
+            });
+        }
+        runs
+    }
+
+    /// Takes note of an attempt; the result of the transfer when that was the last.
+    #[inline]
+    pub(super) fn advance(&mut self, moved: Result<usize, Errno>) -> Option<Result<(), Cause>> {
+        let extent = self.extent();
+        let device = &self.device;
+        self.cut = None;
+        match self.progress.advance(extent, moved, || device.end(), device.expected_end()) {
+            Next::Done => Some(Ok(())),
+            Next::ZeroRest => {
+                self.zero_rest();
+                Some(Ok(()))
+            }
+            Next::Again => None,
+            Next::Buffered => {
+                device.fall_back_to_buffered();
+                None
+            }
+            Next::Fail(cause) => Some(Err(cause)),
+        }
+    }
+
+    /// Hands the request back.
+    #[inline]
+    pub(super) fn finish(self, result: Result<(), Cause>) {
+        let Self { device, request, has_place, .. } = self;
+        let result = result.map_err(|cause| {
+            device.note_error(&request, cause);
+            cause.as_io_error()
+        });
+        // Before the engine hears of it: who closes the device then waits for nothing.
+        let has_congestion_ended = has_place && device.give_place_back(request.operation);
+        device.end_one();
+        device.context.complete(request, result);
+        if has_congestion_ended {
+            device.context.uncongested.wake();
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        let Request { operation, ref frames, .. } = self.request;
+        Extent { operation, offset: first_byte(&self.request), bytes: frames.len() * BLOCK_BYTES }
+    }
+
+    fn zero_rest(&self) {
+        let (arena, done) = (&self.device.context.arena, self.progress.done);
+        let mut offset = done % BLOCK_BYTES;
+        for &frame in &self.request.frames[done / BLOCK_BYTES..] {
+            arena.zero_from(frame, offset);
+            offset = 0;
+        }
+    }
+}
+
+/// Is it a read that somebody waits for?
+#[inline]
+pub(super) fn is_waited_for(request: &Request) -> bool {
+    request.operation == Operation::Read && request.is_sync
+}

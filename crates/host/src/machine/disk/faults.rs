@@ -1,0 +1,107 @@
+//! Requests that fail on purpose, for tests of what stands on the machine.
+
+use super::backend::{Backend, Transfer};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails with this error number of the system, and nothing is moved.
+    Fail(i32),
+    /// The first attempt moves at most so many bytes. With O_DIRECT: a multiple of 512.
+    Shorten(usize),
+}
+
+/// Which requests of a device fail, numbered from 0 as they are carried out.
+#[derive(Debug, Default)]
+pub struct Script(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    seen: u64,
+    faults: BTreeMap<u64, Fault>,
+    every: Option<Fault>,
+}
+
+impl Script {
+    /// Nothing fails yet.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Makes request number `number` meet a fault.
+    pub fn set(&self, number: u64, fault: Fault) {
+        self.0.lock().faults.insert(number, fault);
+    }
+
+    /// Makes all requests from now on meet a fault, or no more of them.
+    pub fn set_all(&self, fault: Option<Fault>) {
+        self.0.lock().every = fault;
+    }
+
+    /// Requests so far.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.0.lock().seen
+    }
+
+    fn next(&self) -> Option<Fault> {
+        let mut lines = self.0.lock();
+        let number = lines.seen;
+        lines.seen += 1;
+        lines.faults.remove(&number).or(lines.every)
+    }
+}
+
+/// A backend whose requests meet the faults of a [`Script`].
+pub struct Faults {
+    inner: Arc<dyn Backend>,
+    script: Arc<Script>,
+}
+
+impl Faults {
+    /// Wraps a backend.
+    #[must_use]
+    pub fn wrap(script: &Arc<Script>, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
+        Arc::new(Self { inner, script: Arc::clone(script) })
+    }
+
+    /// The transfer, unless it failed just now.
+    fn pass(&self, mut transfer: Transfer) -> Option<Transfer> {
+        match self.script.next() {
+            Some(Fault::Fail(os_error)) => {
+                transfer.fail(os_error);
+                return None;
+            }
+            Some(Fault::Shorten(bytes)) => transfer.cut(bytes),
+            None => {}
+        }
+        Some(transfer)
+    }
+}
+
+impl Backend for Faults {
+    fn sees_all(&self) -> bool {
+        true
+    }
+
+    fn run(&self, transfer: Transfer) {
+        if let Some(transfer) = self.pass(transfer) {
+            self.inner.run(transfer);
+        }
+    }
+
+    fn run_all(&self, transfers: Vec<Transfer>) {
+        let passed: Vec<Transfer> = transfers.into_iter().filter_map(|transfer| self.pass(transfer)).collect();
+        self.inner.run_all(passed);
+    }
+
+    fn start(&self, transfer: Transfer) {
+        if let Some(transfer) = self.pass(transfer) {
+            self.inner.start(transfer);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Disks: open files that requests are carried out on.
+//!
+//! Each open file, or block device, is a [`Device`]; block `b` is its bytes from `4096 * b` on. Devices come and go while
+//! the machine runs; finding one takes no lock. The way of a request:
+//!
+//! 1. `Disks::submit` finds its device; a `plug` may hold it back for a moment, so that it goes with others;
+//! 2. a small read that is waited for is carried out by its submitter, which costs one system call and no switch; reads
+//!    that were held back together go through a borrowed ring, side by side — `backend`, `ring`;
+//! 3. anything else takes a place in the device's queue, waiting for one (`queue` knows when that is congested), and is
+//!    carried out by the background ring's thread, or by threads that read and write — `ring`, `pool`;
+//! 4. what the system did of it, `progress` judges: done, again for the rest, zeroes beyond the end, failed;
+//! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
+//!
+//! Files are opened past the page cache of the kernel (O_DIRECT) where their file system can do that.
+//!
+//! *Locks*: `devices_change`, only by who adds or removes a device. Below, each lock is taken alone.
+//!
+//! Next: `device`.
+
+#[doc(hidden)]
+pub mod backend;
+mod device;
+#[cfg(feature = "faults")]
+pub mod faults;
+mod plug;
+mod pool;
+mod progress;
+mod queue;
+mod ring;
+
+pub use device::{Device, Receiver, RequestError};
+pub use plug::Plug;
+pub use progress::Cause;
+
+use super::arena::Arena;
+use super::config::{Config, Io};
+use super::notice::{Notice, Notices};
+use super::sys;
+use super::wait::WaitQueue;
+use arc_swap::ArcSwap;
+use backend::{Backend, Transfer, is_waited_for, read_in_place};
+use device::{Context, Parts};
+use machine::{DeviceId, IoError, Operation, Request};
+use parking_lot::Mutex;
+use pool::Pool;
+use ring::Rings;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
+
+/// Devices by number; `None` where one was removed.
+type Table = Vec<Option<Arc<Device>>>;
+
+/// The disks of one machine.
+pub(super) struct Disks {
+    table: ArcSwap<Table>,
+    /// Held while a device is added or removed.
+    devices_change: Mutex<()>,
+    context: Arc<Context>,
+    queue_depth: u32,
+    inline_pages_max: usize,
+    rings: Option<Arc<Rings>>,
+    io_threads: usize,
+    pool: Mutex<Option<Arc<Pool>>>,
+}
+
+impl Disks {
+    pub(super) fn new(config: &Config, arena: Arc<Arena>, notices: Arc<Notices>) -> Self {
+        let rings = match config.io {
+            Io::Threads => None,
+            Io::Auto => Rings::new().map_err(|os_error| notices.add(Notice::NoIoUring { os_error })).ok(),
+        };
+        let context = Context { arena, receiver: OnceLock::new(), uncongested: WaitQueue::default(), notices };
+        Self {
+            table: ArcSwap::default(),
+            devices_change: Mutex::new(()),
+            context: Arc::new(context),
+            queue_depth: config.queue_depth,
+            inline_pages_max: config.inline_pages_max,
+            rings,
+            io_threads: config.io_threads,
+            pool: Mutex::default(),
+        }
+    }
+
+    pub(super) fn attach(&self, receiver: Receiver) {
+        assert!(self.context.receiver.set(receiver).is_ok(), "requests have a receiver already");
+    }
+
+    // ---- devices ----
+
+    pub(super) fn add(
+        &self,
+        file: File,
+        name: Arc<str>,
+        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>,
+    ) -> io::Result<DeviceId> {
+        let is_direct = sys::promises_direct(file.as_fd()) != Some(false) && sys::set_direct(&file, true).is_ok();
+        if !is_direct {
+            self.context.notices.add(Notice::Buffered { name: name.to_string() });
+        }
+        let backend: Arc<dyn Backend> = match &self.rings {
+            Some(rings) if is_direct => Arc::clone(rings) as _,
+            _ => self.pool()?,
+        };
+        let _change = self.devices_change.lock();
+        let mut table = Table::clone(&self.table.load());
+        let number = table.iter().position(Option::is_none).unwrap_or(table.len());
+        let id =
+            device_id(number).ok_or_else(|| io::Error::other(format!("all {number} device numbers are in use")))?;
+        let (queue_depth, context) = (self.queue_depth, Arc::clone(&self.context));
+        let parts = Parts { id, name, file, is_direct, queue_depth, backend: wrap(backend), context };
+        let device = Some(Arc::new(Device::new(parts)));
+        if number == table.len() {
+            table.push(device)
+        } else {
+            table[number] = device
+        }
+        self.table.store(Arc::new(table));
+        Ok(id)
+    }
+
+    pub(super) fn remove(&self, id: DeviceId) -> Option<Arc<Device>> {
+        let device = {
+            let _change = self.devices_change.lock();
+            let mut table = Table::clone(&self.table.load());
+            let device = table.get_mut(id.index())?.take()?;
+            self.table.store(Arc::new(table));
+            device
+        };
+        device.drain();
+        Some(device)
+    }
+
+    pub(super) fn device(&self, id: DeviceId) -> Option<Arc<Device>> {
+        self.table.load().get(id.index())?.clone()
+    }
+
+    fn pool(&self) -> io::Result<Arc<Pool>> {
+        let mut pool = self.pool.lock();
+        if pool.is_none() {
+            *pool = Some(Pool::new(self.io_threads)?);
+        }
+        Ok(Arc::clone(pool.as_ref().expect("made just now")))
+    }
+
+    // ---- requests ----
+
+    #[inline]
+    pub(super) fn submit(&self, request: Request) {
+        let table = self.table.load();
+        let Some(device) = table.get(request.device.index()).and_then(Option::as_ref) else {
+            // Removed by somebody who knew better than the submitter.
+            return self.context.complete(request, Err(IoError::Device));
+        };
+        if plug::is_plugged(self.identity()) {
+            self.start_all(plug::hold(Transfer::new(Arc::clone(device), request)));
+        } else if is_waited_for(&request) && request.frames.len() <= self.inline_pages_max {
+            read_in_place(device, request);
+        } else {
+            start(Transfer::new(Arc::clone(device), request));
+        }
+    }
+
+    pub(super) fn plug(&self) -> Plug<'_> {
+        Plug { disks: self, is_own: plug::begin(self.identity()), _thread: PhantomData }
+    }
+
+    /// Lets go what the calling thread holds back: it is about to sleep.
+    #[inline]
+    pub(super) fn unplug_before_sleep(&self) {
+        let transfers = plug::take_before_sleep(self.identity());
+        if !transfers.is_empty() {
+            self.start_all(transfers);
+        }
+    }
+
+    /// Starts what others carry out, then carries out what the caller waits for.
+    fn start_all(&self, transfers: Vec<Transfer>) {
+        let (mut waited_for, others) = split(transfers, |transfer| is_waited_for(transfer.request()));
+        others.into_iter().for_each(start);
+        // One after the other those that are carried out in different ways.
+        while let Some(first) = waited_for.first() {
+            let backend = first.backend();
+            let is_same = |transfer: &Transfer| Arc::ptr_eq(&transfer.device().backend, &backend);
+            let (mut now, later) = split(waited_for, is_same);
+            waited_for = later;
+            match now.len() {
+                1 => backend.run(now.pop().expect("there is one")),
+                _ => backend.run_all(now),
+            }
+        }
+    }
+
+    pub(super) fn is_congested(&self, id: DeviceId, operation: Operation) -> bool {
+        let table = self.table.load();
+        table.get(id.index()).and_then(Option::as_ref).is_some_and(|device| device.is_congested(operation))
+    }
+
+    pub(super) fn uncongested(&self) -> &WaitQueue {
+        &self.context.uncongested
+    }
+
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+}
+
+/// Those of which something is true, and those of which it is not. Nothing is moved when it is true of all.
+fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
+    if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
+}
+
+fn start(mut transfer: Transfer) {
+    transfer.take_place();
+    transfer.backend().start(transfer);
+}
+
+fn device_id(number: usize) -> Option<DeviceId> {
+    number.try_into().ok().map(DeviceId)
+}

@@ -1,0 +1,84 @@
+//! A plug: requests of the calling thread are held back, so that they go to the disk together.
+//!
+//! They go when the plug is dropped, when there are `REQUESTS_MAX`, and before the thread sleeps in the machine, which
+//! might be for one of them. Linux: `blk_start_plug`, `blk_finish_plug`.
+
+use super::backend::Transfer;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+/// Requests that a plug holds back at most.
+pub(super) const REQUESTS_MAX: usize = 64;
+
+thread_local! {
+    static PLUGGED: RefCell<Plugged> = const { RefCell::new(Plugged { owner: 0, depth: 0, transfers: Vec::new() }) };
+}
+
+struct Plugged {
+    /// Whose requests are held back: the address of the machine's disks, or 0.
+    owner: usize,
+    /// Plugs of that machine on this thread.
+    depth: u32,
+    transfers: Vec<Transfer>,
+}
+
+/// Begins to hold requests of `owner` back; false when the thread has a plug of another machine.
+pub(super) fn begin(owner: usize) -> bool {
+    PLUGGED.with_borrow_mut(|plugged| {
+        let is_free = plugged.depth == 0 || plugged.owner == owner;
+        if is_free {
+            plugged.owner = owner;
+            plugged.depth += 1;
+        }
+        is_free
+    })
+}
+
+/// Ends a plug; returns what must go now.
+pub(super) fn end() -> Vec<Transfer> {
+    PLUGGED.with_borrow_mut(|plugged| {
+        plugged.depth -= 1;
+        if plugged.depth == 0 { std::mem::take(&mut plugged.transfers) } else { Vec::new() }
+    })
+}
+
+/// Does `owner` hold requests of this thread back?
+#[inline]
+pub(super) fn is_plugged(owner: usize) -> bool {
+    PLUGGED.with_borrow(|plugged| plugged.depth > 0 && plugged.owner == owner)
+}
+
+/// Holds a transfer back; returns what must go now, because the plug is full.
+pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
+    PLUGGED.with_borrow_mut(|plugged| {
+        plugged.transfers.push(transfer);
+        if plugged.transfers.len() < REQUESTS_MAX { Vec::new() } else { take(plugged) }
+    })
+}
+
+/// What `owner` holds back on this thread, which is about to sleep.
+#[inline]
+pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
+    PLUGGED.with_borrow_mut(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() })
+}
+
+fn take(plugged: &mut Plugged) -> Vec<Transfer> {
+    std::mem::take(&mut plugged.transfers)
+}
+
+/// Holds requests of the calling thread back until it is dropped. See [`super::super::Host::plug`].
+#[must_use = "requests go to the disk when the plug is dropped"]
+pub struct Plug<'a> {
+    pub(super) disks: &'a super::Disks,
+    pub(super) is_own: bool,
+    /// Stays on its thread.
+    pub(super) _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Plug<'_> {
+    fn drop(&mut self) {
+        if self.is_own {
+            self.disks.start_all(end());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Threads that read and write, where io_uring is not to be had or has no advantage (a file in the kernel's page cache).
+
+use super::backend::{Backend, Transfer};
+use super::ring::AbortOnPanic;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+#[derive(Default)]
+struct Inbox {
+    waiting: VecDeque<Transfer>,
+    is_over: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    changed: Condvar,
+}
+
+/// The threads.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// # Errors
+    /// When the system has no thread for it.
+    pub(super) fn new(threads: usize) -> std::io::Result<Arc<Self>> {
+        let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
+        for number in 0..threads.max(1) {
+            let shared = Arc::clone(&pool.shared);
+            let builder = thread::Builder::new().name(format!("highwater-io{number}"));
+            pool.threads.push(builder.spawn(move || shared.serve())?);
+        }
+        Ok(Arc::new(pool))
+    }
+}
+
+impl Shared {
+    /// The life of a thread.
+    fn serve(&self) {
+        let _abort = AbortOnPanic::new();
+        loop {
+            let transfer = {
+                let mut inbox = self.inbox.lock();
+                loop {
+                    match inbox.waiting.pop_front() {
+                        Some(transfer) => break transfer,
+                        None if inbox.is_over => return,
+                        None => self.changed.wait(&mut inbox),
+                    }
+                }
+            };
+            transfer.perform();
+        }
+    }
+}
+
+impl Backend for Pool {
+    fn run_all(&self, mut transfers: Vec<Transfer>) {
+        // The kernel's page cache answers at once; a disk can do several things at a time.
+        let last = transfers.pop();
+        for transfer in transfers {
+            if transfer.device().is_direct() { self.start(transfer) } else { transfer.perform() }
+        }
+        if let Some(transfer) = last {
+            transfer.perform();
+        }
+    }
+
+    fn start(&self, transfer: Transfer) {
+        self.shared.inbox.lock().waiting.push_back(transfer);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.inbox.lock().is_over = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // The last transfer of a machine that is gone may end on one of the threads themselves.
+            if thread.thread().id() != thread::current().id() {
+                // It cannot panic: that would have ended the process.
+                let _ = thread.join();
+            }
+        }
+    }
+}

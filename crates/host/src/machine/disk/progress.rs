@@ -1,0 +1,222 @@
+//! How far a request is, and what to do after a system call that did all of it, some of it or nothing. Decides only.
+
+use crate::machine::sys::Errno;
+use machine::{BLOCK_BYTES, IoError, Operation};
+use std::fmt;
+
+/// Attempts in a row that may move nothing before a request fails.
+///
+/// The system says "again" when it is short of memory for a moment, or when a thread ends whose request it was. A
+/// hundred times in a row is neither.
+const IDLE_MAX: u32 = 100;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The system's error number.
+    Os(i32),
+    /// The file ends earlier than its owner said: somebody else has truncated it.
+    Truncated {
+        /// Where it ends, in bytes.
+        end: u64,
+        /// Where it should end at least, in bytes.
+        expected_end: u64,
+    },
+    /// The system moved no bytes, and did not say why.
+    NoProgress,
+}
+
+impl Cause {
+    /// The word that the engine knows for it.
+    #[must_use]
+    pub const fn as_io_error(self) -> IoError {
+        match self {
+            Self::Os(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => IoError::NoSpace,
+            Self::Os(number) => IoError::Os(number),
+            Self::Truncated { .. } => IoError::Truncated,
+            Self::NoProgress => IoError::Device,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
+            Self::Truncated { end, expected_end } => {
+                write!(f, "the file ends at byte {end}, but at least {expected_end} bytes were in it")
+            }
+            Self::NoProgress => write!(f, "the system moved no bytes, {IDLE_MAX} times in a row"),
+        }
+    }
+}
+
+/// What is to be moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub operation: Operation,
+    /// First byte in the file.
+    pub offset: u64,
+    pub bytes: usize,
+}
+
+/// How far a request is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Bytes moved, counted from the beginning.
+    pub done: usize,
+    /// Attempts that moved nothing since the last that did.
+    idle: u32,
+    /// Was the page cache of the kernel tried already?
+    has_fallen_back: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// All is moved.
+    Done,
+    /// Nothing comes any more: the bytes that were not read are zeroes.
+    ZeroRest,
+    /// Try to move the rest.
+    Again,
+    /// Try again through the page cache of the kernel.
+    Buffered,
+    /// Give up.
+    Fail(Cause),
+}
+
+impl Progress {
+    /// Takes note of an attempt to move what was left of `extent`. `end` says where the file ends now, in bytes; at
+    /// `expected_end` it ends at least if nobody but its owner has truncated it.
+    pub(super) fn advance(
+        &mut self,
+        extent: Extent,
+        moved: Result<usize, Errno>,
+        end: impl FnOnce() -> Result<u64, Errno>,
+        expected_end: u64,
+    ) -> Next {
+        match moved {
+            Ok(moved) if self.done + moved >= extent.bytes => {
+                self.done = extent.bytes;
+                Next::Done
+            }
+            Ok(moved) => {
+                let reached = self.done + moved;
+                if extent.operation == Operation::Read {
+                    let end = match end() {
+                        Ok(end) => end,
+                        Err(errno) => return Next::Fail(Cause::Os(errno)),
+                    };
+                    if extent.offset + reached as u64 >= end {
+                        let wanted_end = expected_end.min(extent.offset + extent.bytes as u64);
+                        if end < wanted_end {
+                            return Next::Fail(Cause::Truncated { end, expected_end });
+                        }
+                        self.done = reached;
+                        return Next::ZeroRest;
+                    }
+                }
+                // What goes past the page cache goes in whole blocks.
+                let whole = reached - reached % BLOCK_BYTES;
+                if whole > self.done {
+                    self.done = whole;
+                    self.idle = 0;
+                    return Next::Again;
+                }
+                self.again(Cause::NoProgress)
+            }
+            Err(libc::EINTR) => Next::Again,
+            Err(errno @ (libc::EAGAIN | libc::ECANCELED)) => self.again(Cause::Os(errno)),
+            Err(libc::EINVAL) if !self.has_fallen_back => {
+                self.has_fallen_back = true;
+                Next::Buffered
+            }
+            Err(errno) => Next::Fail(Cause::Os(errno)),
+        }
+    }
+
+    /// Has the last attempt moved nothing?
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle > 0
+    }
+
+    fn again(&mut self, cause: Cause) -> Next {
+        self.idle += 1;
+        if self.idle > IDLE_MAX { Next::Fail(cause) } else { Next::Again }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = BLOCK_BYTES as u64;
+
+    /// What becomes of a request of four blocks from block 10 on, in a file that ends at `end` bytes.
+    fn run(operation: Operation, end: u64, expected_end: u64, attempts: &[Result<usize, Errno>]) -> (Next, usize) {
+        let extent = Extent { operation, offset: 10 * PAGE, bytes: 4 * BLOCK_BYTES };
+        let mut progress = Progress::default();
+        let mut next = Next::Again;
+        for &moved in attempts {
+            assert!(matches!(next, Next::Again | Next::Buffered), "{next:?} before {moved:?}");
+            next = progress.advance(extent, moved, || Ok(end), expected_end);
+        }
+        (next, progress.done)
+    }
+
+    #[test]
+    fn what_follows_an_attempt() {
+        use Next::*;
+        use Operation::{Read, Write};
+        const LONG: u64 = 100 * PAGE;
+        let page = BLOCK_BYTES;
+        let os = |errno| Fail(Cause::Os(errno));
+        /// Name, operation, end and expected end of the file, what the attempts move, what follows and how far it is.
+        type Row<'a> = (&'a str, Operation, u64, u64, &'a [Result<usize, Errno>], (Next, usize));
+        let table: &[Row<'_>] = &[
+            ("all at once", Read, LONG, LONG, &[Ok(4 * page)], (Done, 4 * page)),
+            ("in two steps", Write, LONG, 0, &[Ok(page), Ok(3 * page)], (Done, 4 * page)),
+            ("part of a block is moved again", Read, LONG, LONG, &[Ok(page + 512)], (Again, page)),
+            ("interrupted", Read, LONG, LONG, &[Err(libc::EINTR), Ok(4 * page)], (Done, 4 * page)),
+            ("cancelled with its thread", Write, LONG, 0, &[Err(libc::ECANCELED), Ok(4 * page)], (Done, 4 * page)),
+            ("ends within a block", Read, 11 * PAGE + 100, 0, &[Ok(page + 100)], (ZeroRest, page + 100)),
+            ("ends before", Read, 10 * PAGE, 10 * PAGE, &[Ok(0)], (ZeroRest, 0)),
+            ("nothing beyond was expected", Read, 10 * PAGE, PAGE, &[Ok(0)], (ZeroRest, 0)),
+            (
+                "truncated by somebody else",
+                Read,
+                11 * PAGE,
+                12 * PAGE,
+                &[Ok(page)],
+                (Fail(Cause::Truncated { end: 11 * PAGE, expected_end: 12 * PAGE }), 0),
+            ),
+            ("no O_DIRECT", Write, LONG, 0, &[Err(libc::EINVAL)], (Buffered, 0)),
+            ("wrong all the same", Write, LONG, 0, &[Err(libc::EINVAL), Err(libc::EINVAL)], (os(libc::EINVAL), 0)),
+            ("broken", Write, LONG, 0, &[Ok(page), Err(libc::EIO)], (os(libc::EIO), page)),
+            ("full", Write, LONG, 0, &[Err(libc::ENOSPC)], (os(libc::ENOSPC), 0)),
+        ];
+        for (name, operation, end, expected_end, attempts, expected) in table {
+            assert_eq!(run(*operation, *end, *expected_end, attempts), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_gets_nowhere_fails_in_the_end() {
+        let many = vec![Err(libc::EAGAIN); IDLE_MAX as usize + 1];
+        assert_eq!(run(Operation::Write, 0, 0, &many[1..]), (Next::Again, 0));
+        assert_eq!(run(Operation::Write, 0, 0, &many), (Next::Fail(Cause::Os(libc::EAGAIN)), 0));
+        let nothing = vec![Ok(0); IDLE_MAX as usize + 1];
+        assert_eq!(run(Operation::Write, 0, 0, &nothing), (Next::Fail(Cause::NoProgress), 0));
+        assert_eq!(run(Operation::Read, 1 << 40, 0, &nothing), (Next::Fail(Cause::NoProgress), 0));
+    }
+
+    #[test]
+    fn the_engine_hears_of_a_full_disk() {
+        for errno in [libc::ENOSPC, libc::EDQUOT, libc::EFBIG] {
+            assert_eq!(Cause::Os(errno).as_io_error(), IoError::NoSpace);
+        }
+        assert_eq!(Cause::Os(libc::EIO).as_io_error(), IoError::Os(libc::EIO));
+    }
+}

@@ -1,0 +1,91 @@
+//! Places of a device's queue: how many requests of one direction are in flight, and whether that is many.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The bit that says that the direction is congested; the others count.
+const CONGESTED: u32 = 1 << 31;
+
+/// The places of one direction.
+#[derive(Debug)]
+pub(super) struct Places {
+    depth: u32,
+    /// Congestion begins when as many are taken.
+    congestion_on: u32,
+    /// Congestion ends when fewer are taken.
+    congestion_off: u32,
+    taken: AtomicU32,
+}
+
+impl Places {
+    pub(super) fn new(depth: u32) -> Self {
+        assert!(0 < depth && depth < CONGESTED, "a queue of {depth} places");
+        let (congestion_on, congestion_off) = congestion_thresholds(depth);
+        Self { depth, congestion_on, congestion_off, taken: AtomicU32::new(0) }
+    }
+
+    /// Takes a place if one is free.
+    pub(super) fn try_take(&self) -> bool {
+        let take = |state: u32| {
+            let taken = (state & !CONGESTED) + 1;
+            let is_congested = state & CONGESTED != 0 || taken >= self.congestion_on;
+            (taken <= self.depth).then_some(taken | if is_congested { CONGESTED } else { 0 })
+        };
+        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+    }
+
+    /// Gives a place back. True when that ended a congestion.
+    pub(super) fn give_back(&self) -> bool {
+        let give_back = |state: u32| {
+            let taken = (state & !CONGESTED).checked_sub(1)?;
+            let is_congested = state & CONGESTED != 0 && taken >= self.congestion_off;
+            Some(taken | if is_congested { CONGESTED } else { 0 })
+        };
+        let before = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, give_back);
+        let before = before.expect("each place is given back once");
+        before & CONGESTED != 0 && (before & !CONGESTED) <= self.congestion_off
+    }
+
+    /// Is the direction between its two thresholds coming from above, or above both?
+    pub(super) fn is_congested(&self) -> bool {
+        self.taken.load(Ordering::SeqCst) & CONGESTED != 0
+    }
+}
+
+/// Places taken at which congestion begins, and below which it ends: 225 and 207 of 256.
+///
+/// 7/8 plus one, and 13/16 less one, rounded as repeated halves are, as on the simulated disk. Linux:
+/// `blk_queue_congestion_threshold`. Source: spec/reclaim.md section 22.
+#[doc(alias = "blk_queue_congestion_threshold")]
+fn congestion_thresholds(depth: u32) -> (u32, u32) {
+    let on = depth - depth / 8 + 1;
+    let off = (depth - depth / 8 - depth / 16).saturating_sub(1);
+    (on.min(depth), off.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_begins_at_the_upper_threshold_and_ends_below_the_lower() {
+        assert_eq!(congestion_thresholds(128), (113, 103));
+        assert_eq!(congestion_thresholds(256), (225, 207));
+        let places = Places::new(128);
+        for nth in 1..=128 {
+            assert!(places.try_take());
+            assert_eq!(places.is_congested(), nth >= 113, "{nth} taken");
+        }
+        assert!(!places.try_take());
+        for left in (0..128).rev() {
+            assert_eq!(places.give_back(), left == 102, "{left} taken");
+            assert_eq!(places.is_congested(), left >= 103, "{left} taken");
+        }
+    }
+
+    #[test]
+    fn one_place_is_congested_while_it_is_taken() {
+        let places = Places::new(1);
+        assert!(places.try_take() && places.is_congested() && !places.try_take());
+        assert!(places.give_back() && !places.is_congested());
+    }
+}

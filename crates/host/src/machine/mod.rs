@@ -1,0 +1,306 @@
+//! The machine: threads, memory and files of this process under the engine.
+//!
+//! [`Host`] implements [`machine::Machine`]. [`arena`] is its memory; `lock`, `per_cpu` and `wait` are what its threads wait
+//! for; [`task`] starts and ends the engine's own; [`disk`] carries requests out; [`swap_file`] makes the file that
+//! anonymous pages go to. What the system did not grant is a [`Notice`].
+//!
+//! Whoever stands on it makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and
+//! spawns its tasks; at the end it kills and joins them, and drops the engine. Clones of a host are the same machine.
+//!
+//! Unsafe code stands in `arena`, `sys` and `disk/ring` only.
+//!
+//! Next: [`config`].
+
+pub mod arena;
+pub mod config;
+pub mod disk;
+mod lock;
+mod notice;
+mod per_cpu;
+pub mod swap_file;
+mod sys;
+pub mod task;
+mod wait;
+
+pub use arena::{Arena, use_huge_pages};
+pub use config::{Config, Io};
+pub use disk::{Cause, Device, Plug, Receiver, RequestError};
+pub use lock::{AdaptiveGuard, AdaptiveLock};
+pub use notice::Notice;
+pub use per_cpu::{ShardGuard, Shards};
+pub use swap_file::{SwapFile, SwapFileError};
+pub use task::{Panic, TaskId};
+pub use wait::WaitQueue;
+
+use disk::Disks;
+use disk::backend::Backend;
+use machine::{DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, Request, Step, Ticket};
+use notice::Notices;
+use std::fs::File;
+use std::hint;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use task::Tasks;
+
+/// A machine of threads, memory and files; clones are the same one.
+#[derive(Clone)]
+pub struct Host(Arc<Shared>);
+
+struct Shared {
+    began: Instant,
+    shards: usize,
+    notices: Arc<Notices>,
+    tasks: Tasks,
+    disks: Disks,
+    arena: Arc<Arena>,
+}
+
+impl Host {
+    /// Makes a machine without devices and tasks.
+    ///
+    /// # Errors
+    /// When the system does not grant the memory.
+    ///
+    /// # Panics
+    /// When the configuration has no frames, more than its most, no shards or no places in queues.
+    pub fn new(config: &Config) -> io::Result<Self> {
+        assert!(config.shards > 0, "a machine has a CPU at least");
+        assert!(config.queue_depth > 0, "a queue has a place at least");
+        let notices = Arc::new(Notices::default());
+        let arena = Arc::new(Arena::new(config.frames, config.frames_max)?);
+        if !arena.has_huge_pages() {
+            notices.add(Notice::NoHugePages);
+        }
+        let disks = Disks::new(config, Arc::clone(&arena), Arc::clone(&notices));
+        let tasks = Tasks::default();
+        Ok(Self(Arc::new(Shared { began: Instant::now(), shards: config.shards, notices, tasks, disks, arena })))
+    }
+
+    /// Says who receives finished requests; once, before any is submitted.
+    ///
+    /// # Panics
+    /// When somebody receives them already.
+    pub fn attach(&self, receiver: Receiver) {
+        self.0.disks.attach(receiver);
+    }
+
+    /// Returns what the system did not grant so far, each thing once.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        self.0.notices.all()
+    }
+
+    /// Returns the memory of the machine.
+    #[must_use]
+    pub fn arena(&self) -> &Arena {
+        &self.0.arena
+    }
+
+    // ---- devices ----
+
+    /// Adds an open file, or a block device, under the name that errors show it by. It gets the lowest free number.
+    ///
+    /// The machine takes the file past the page cache of the kernel (O_DIRECT) if its file system can do that; otherwise
+    /// there is a [`Notice`]. Handles that were cloned from `file` change with it.
+    ///
+    /// # Errors
+    /// When all numbers are in use, or when the system has no threads for a device without io_uring.
+    pub fn add_device(&self, file: File, name: impl Into<Arc<str>>) -> io::Result<DeviceId> {
+        self.0.disks.add(file, name.into(), |backend| backend)
+    }
+
+    /// As [`Host::add_device`], with something in front of what carries requests out.
+    ///
+    /// # Errors
+    /// As [`Host::add_device`].
+    #[doc(hidden)]
+    pub fn add_device_behind(
+        &self,
+        file: File,
+        name: impl Into<Arc<str>>,
+        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>,
+    ) -> io::Result<DeviceId> {
+        self.0.disks.add(file, name.into(), wrap)
+    }
+
+    /// Removes a device and waits until none of its requests is in flight. Its number is free then. `None` when there is
+    /// no such device. The file is closed when the last share of the device is dropped.
+    ///
+    /// No other thread submits to it any more: it would find no device, and its request come back as failed, or be in the
+    /// middle of a small read that it carries out itself.
+    pub fn remove_device(&self, id: DeviceId) -> Option<Arc<Device>> {
+        self.0.disks.unplug_before_sleep();
+        self.0.disks.remove(id)
+    }
+
+    /// Returns a device.
+    #[must_use]
+    pub fn device(&self, id: DeviceId) -> Option<Arc<Device>> {
+        self.0.disks.device(id)
+    }
+
+    /// Holds requests of the calling thread back until the plug is dropped, so that they go to the disk together.
+    ///
+    /// Dropping it carries out the reads among them that are waited for side by side, and returns when these are finished.
+    /// Requests go earlier when there are 64, and before the thread sleeps in the machine. Plugs nest; the outermost counts. A thread
+    /// with a plug must not wait for its requests by other means than the machine's.
+    #[doc(alias = "blk_start_plug")]
+    pub fn plug(&self) -> Plug<'_> {
+        self.0.disks.plug()
+    }
+
+    // ---- tasks ----
+
+    /// Starts a task: a thread that can be killed.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<TaskId> {
+        self.0.tasks.spawn(name, run)
+    }
+
+    /// Tells a task to end. It returns from its waits at once.
+    ///
+    /// # Panics
+    /// When there is no such task.
+    pub fn kill(&self, task: TaskId) {
+        self.0.tasks.kill(task);
+    }
+
+    /// Waits until a task has ended. At once when it was joined before.
+    ///
+    /// # Errors
+    /// What it panicked with.
+    ///
+    /// # Panics
+    /// When there is no such task.
+    pub fn join(&self, task: TaskId) -> Result<(), Panic> {
+        self.0.tasks.join(task)
+    }
+
+    /// Tells all tasks to end and waits until they have.
+    ///
+    /// # Errors
+    /// What the first of them panicked with. The others have ended all the same.
+    pub fn end_tasks(&self) -> Result<(), Panic> {
+        let all = || (0..self.0.tasks.count()).map(TaskId);
+        all().for_each(|task| self.kill(task));
+        let mut results: Vec<_> = all().map(|task| self.join(task)).collect();
+        results.drain(..).collect()
+    }
+}
+
+impl Machine for Host {
+    type Lock<T: 'static> = AdaptiveLock<T>;
+    type PerCpu<T: 'static> = Shards<T>;
+    type WaitQueue = WaitQueue;
+    type Span<'a> = ();
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        wait::since(self.0.began)
+    }
+
+    fn cpus(&self) -> usize {
+        self.0.shards
+    }
+
+    fn lock<T: 'static>(&self, class: LockClass, value: T) -> AdaptiveLock<T> {
+        AdaptiveLock::new(class, value)
+    }
+
+    fn per_cpu<T: 'static>(&self, make: impl FnMut(usize) -> T) -> Shards<T> {
+        Shards::new(self.0.shards, make)
+    }
+
+    fn wait_queue(&self) -> WaitQueue {
+        WaitQueue::default()
+    }
+
+    #[inline]
+    fn ticket(&self, queue: &WaitQueue) -> Ticket {
+        queue.ticket()
+    }
+
+    fn sleep(&self, queue: &WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
+        lock::assert_none_held("sleep");
+        self.0.disks.unplug_before_sleep();
+        queue.sleep(self.0.began, ticket, deadline)
+    }
+
+    #[inline]
+    fn wake(&self, queue: &WaitQueue) {
+        queue.wake();
+    }
+
+    fn pause(&self, time: Nanos) {
+        let queue = WaitQueue::default();
+        self.sleep(&queue, queue.ticket(), Some(self.now() + time));
+    }
+
+    #[inline]
+    fn is_killed(&self) -> bool {
+        task::is_killed()
+    }
+
+    #[inline]
+    fn spend(&self, _: Step, _: u32) {}
+
+    /// Keeps a CPU busy for `time`.
+    fn compute(&self, time: Nanos) {
+        let end = self.now() + time;
+        while self.now() < end {
+            hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    fn relax(&self) {
+        lock::assert_none_held("relax");
+        task::relax();
+    }
+
+    #[inline]
+    fn span(&self, _: Func) {}
+
+    #[inline]
+    fn submit(&self, request: Request) {
+        lock::assert_none_held("submit");
+        self.0.disks.submit(request);
+    }
+
+    #[inline]
+    fn is_congested(&self, device: DeviceId, operation: Operation) -> bool {
+        self.0.disks.is_congested(device, operation)
+    }
+
+    fn uncongested(&self) -> &WaitQueue {
+        self.0.disks.uncongested()
+    }
+
+    #[inline]
+    fn prefetch_frame(&self, frame: FrameNumber) {
+        self.0.arena.prefetch(frame);
+    }
+
+    #[inline]
+    fn zero_frame(&self, frame: FrameNumber) {
+        self.0.arena.zero(frame);
+    }
+
+    #[inline]
+    fn copy_frame(&self, from: FrameNumber, to: FrameNumber) {
+        self.0.arena.copy(from, to);
+    }
+
+    #[inline]
+    fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
+        self.0.arena.write(frame, offset, bytes);
+    }
+
+    #[inline]
+    fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
+        self.0.arena.read(frame, offset, bytes);
+    }
+}

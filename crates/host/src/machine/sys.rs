@@ -1,0 +1,134 @@
+//! System calls that the standard library does not have, as safe functions. Unsafe code stays here, in `arena` and in
+//! `disk::ring`.
+
+#![allow(unsafe_code)]
+
+use super::arena::Run;
+use machine::Operation;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Buffers that one call takes at most. Linux: `UIO_MAXIOV`.
+pub(super) const RUNS_MAX: usize = 1024;
+
+/// A number that a system call reported as its error.
+pub(super) type Errno = i32;
+
+fn checked(returned: isize) -> Result<usize, Errno> {
+    usize::try_from(returned).map_err(|_| last_errno())
+}
+
+fn last_errno() -> Errno {
+    io::Error::last_os_error().raw_os_error().expect("the last error of the system has a number")
+}
+
+fn checked_io(returned: libc::c_int) -> io::Result<()> {
+    if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads into, or writes from, runs of frames at a byte offset of a file: one system call, which may do less.
+pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
+    let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);
+    if offset < 0 {
+        return Err(libc::EFBIG);
+    }
+    if let [run] = runs {
+        let buffer = run.pointer().cast();
+        return checked(match operation {
+            // SAFETY: a run is memory of an arena that is mapped while the run lives.
+            Operation::Read => unsafe { libc::pread(fd, buffer, run.bytes(), offset) },
+            // SAFETY: as above.
+            Operation::Write => unsafe { libc::pwrite(fd, buffer, run.bytes(), offset) },
+        });
+    }
+    let runs = &runs[..runs.len().min(RUNS_MAX)];
+    let (vector, count) = (Run::as_io_vectors(runs), runs.len() as libc::c_int);
+    checked(match operation {
+        // SAFETY: `vector` points to `count` descriptions of memory that is mapped while the runs live.
+        Operation::Read => unsafe { libc::preadv(fd, vector, count, offset) },
+        // SAFETY: as above.
+        Operation::Write => unsafe { libc::pwritev(fd, vector, count, offset) },
+    })
+}
+
+/// Turns the page cache of the kernel off, or on again, for an open file.
+pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
+    let fd = file.as_raw_fd();
+    // SAFETY: no memory is passed.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let wanted = if is_direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    // SAFETY: no memory is passed.
+    checked_io(unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) })
+}
+
+/// Allocates `bytes` of a file's blocks from its beginning, and makes it at least so long.
+pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    loop {
+        // SAFETY: no memory is passed.
+        match checked_io(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Bytes that the file system of a file has free for this user.
+pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
+    let mut status = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: `status` has room for the answer.
+    checked_io(unsafe { libc::fstatvfs(file.as_raw_fd(), status.as_mut_ptr()) })?;
+    // SAFETY: all bytes zero are a valid `statvfs`, and the call only wrote into it.
+    let status = unsafe { status.assume_init() };
+    Ok(status.f_bavail.saturating_mul(status.f_frsize))
+}
+
+/// Locks a file for this open handle of it; false when another has it.
+pub(super) fn try_lock_file(file: &File) -> io::Result<bool> {
+    // SAFETY: no memory is passed.
+    match checked_io(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The CPU that runs the caller, which may change at any time.
+#[inline]
+pub(super) fn current_cpu() -> usize {
+    // SAFETY: no memory is passed.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).unwrap_or(0)
+}
+
+/// A counter that another thread can wait for with a read.
+pub(super) fn event_counter() -> io::Result<File> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Does the file system promise direct transfers of whole pages? `None` when the kernel is too old to say.
+pub(super) fn promises_direct(file: BorrowedFd<'_>) -> Option<bool> {
+    use machine::PAGE_BYTES;
+    let mut status = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let (fd, empty) = (file.as_raw_fd(), c"".as_ptr());
+    // SAFETY: `status` has room for the answer, and the path is empty and ends in zero.
+    let returned = unsafe { libc::statx(fd, empty, libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, status.as_mut_ptr()) };
+    // SAFETY: all bytes zero are a valid `statx`, and the call only wrote into it.
+    let status = unsafe { status.assume_init() };
+    if returned != 0 || status.stx_mask & libc::STATX_DIOALIGN == 0 {
+        return None;
+    }
+    let fits = |alignment: u32| alignment != 0 && PAGE_BYTES.is_multiple_of(alignment as usize);
+    Some(fits(status.stx_dio_mem_align) && fits(status.stx_dio_offset_align))
+}

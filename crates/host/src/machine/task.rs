@@ -1,0 +1,91 @@
+//! Tasks: threads.
+//!
+//! Any thread may call the machine; it needs no registration. Threads that the machine starts ([`super::Host::spawn`]:
+//! kswapd, flushers) can be killed too: a killed task returns from its waits at once, and ends when its loop asks.
+
+use parking_lot::Mutex;
+use std::any::Any;
+use std::cell::{Cell, OnceCell};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// A task that a machine started, numbered from 0 in that order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+/// What a task's panic carried.
+pub type Panic = Box<dyn Any + Send>;
+
+thread_local! {
+    /// The kill flag of the thread's task; none for a thread that no machine started.
+    static KILL: OnceCell<Arc<AtomicBool>> = const { OnceCell::new() };
+    /// Calls of [`relax`].
+    static RELAXED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Has the calling thread's task been told to end?
+#[inline]
+pub(super) fn is_killed() -> bool {
+    KILL.with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst)))
+}
+
+/// Calls of [`relax`] for each that lets others run.
+///
+/// The system takes the CPU away by itself where Linux's own code has to offer it, so most calls do nothing. What is left
+/// are loops that wait for another thread without sleeping: they get a few tries, then let it run.
+const RELAX_INTERVAL: u32 = 16;
+
+/// Lets other threads run now and then, and whenever a killed task asks: that one does not sleep any more.
+pub(super) fn relax() {
+    let calls = RELAXED.get().wrapping_add(1);
+    RELAXED.set(calls);
+    if calls.is_multiple_of(RELAX_INTERVAL) || is_killed() {
+        thread::yield_now();
+    }
+}
+
+struct Task {
+    kill: Arc<AtomicBool>,
+    /// Until somebody joins it.
+    handle: Option<JoinHandle<()>>,
+    thread: thread::Thread,
+}
+
+/// The tasks that a machine started.
+#[derive(Default)]
+pub(super) struct Tasks(Mutex<Vec<Task>>);
+
+impl Tasks {
+    pub(super) fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<TaskId> {
+        let kill = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&kill);
+        let mut tasks = self.0.lock();
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            KILL.with(|kill| kill.set(flag).expect("a new thread has no task yet"));
+            run();
+        })?;
+        let id = TaskId(u32::try_from(tasks.len()).expect("threads are fewer than 2^32"));
+        let thread = handle.thread().clone();
+        tasks.push(Task { kill, handle: Some(handle), thread });
+        Ok(id)
+    }
+
+    pub(super) fn kill(&self, id: TaskId) {
+        let tasks = self.0.lock();
+        let task = &tasks[id.0 as usize];
+        task.kill.store(true, Ordering::SeqCst);
+        // It looks at the flag each time before it parks, wherever it sleeps.
+        task.thread.unpark();
+    }
+
+    pub(super) fn join(&self, id: TaskId) -> Result<(), Panic> {
+        let handle = self.0.lock()[id.0 as usize].handle.take();
+        handle.map_or(Ok(()), JoinHandle::join)
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.0.lock().len() as u32
+    }
+}

@@ -1,0 +1,154 @@
+//! Wait queues.
+//!
+//! A ticket is the number of wakes so far. A sleeper puts itself on the queue's list, looks whether the number is still
+//! that of its ticket, and parks; a waker raises the number, and looks whether anybody is on the list. Both orders are
+//! sequentially consistent, so one of the two sees the other. A wake without sleepers is one addition and one load.
+//!
+//! Sleepers park with their thread's own token, which a kill gives them as well as a wake. A token that was meant for
+//! something else only makes them look again, and so does that of a waker who raised the number before the ticket was
+//! taken and came to the list after. Therefore a sleeper is on the list until it takes itself off.
+
+use super::task;
+use machine::{Nanos, Ticket};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// A place to wait at.
+#[derive(Debug, Default)]
+pub struct WaitQueue {
+    /// Wakes so far.
+    wakes: AtomicU64,
+    /// How many sleepers there are on the list.
+    count: AtomicU32,
+    sleepers: Mutex<Vec<Thread>>,
+}
+
+impl WaitQueue {
+    #[inline]
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket(self.wakes.load(Ordering::SeqCst))
+    }
+
+    #[inline]
+    pub(super) fn wake(&self) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.wake_sleepers();
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers(&self) {
+        self.sleepers.lock().iter().for_each(Thread::unpark);
+    }
+
+    /// See [`machine::Machine::sleep`]; times count from `began`.
+    pub(super) fn sleep(&self, began: Instant, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
+        self.sleep_unless(began, ticket, deadline, task::is_killed)
+    }
+
+    /// Sleeps until a wake later than `ticket`, killed or not.
+    pub(super) fn sleep_unkillable(&self, ticket: Ticket) {
+        self.sleep_unless(Instant::now(), ticket, None, || false);
+    }
+
+    fn sleep_unless(
+        &self,
+        began: Instant,
+        ticket: Ticket,
+        deadline: Option<Nanos>,
+        is_ended: impl Fn() -> bool,
+    ) -> Nanos {
+        let left = || deadline.map_or(Nanos(u64::MAX), |deadline| deadline.since(since(began)));
+        let is_over = |left| self.ticket() != ticket || left == Nanos(0) || is_ended();
+        let at_first = left();
+        if is_over(at_first) {
+            return at_first;
+        }
+        let own = thread::current();
+        let own_id = own.id();
+        {
+            let mut list = self.sleepers.lock();
+            list.push(own);
+            self.count.store(list.len() as u32, Ordering::SeqCst);
+        }
+        let at_last = loop {
+            let left = left();
+            if is_over(left) {
+                break left;
+            }
+            match deadline {
+                Some(_) => thread::park_timeout(Duration::from_nanos(left.0)),
+                None => thread::park(),
+            }
+        };
+        let mut list = self.sleepers.lock();
+        let place = list.iter().position(|sleeper| sleeper.id() == own_id);
+        list.swap_remove(place.expect("a sleeper takes itself off the list, nobody else"));
+        self.count.store(list.len() as u32, Ordering::SeqCst);
+        at_last
+    }
+}
+
+/// Time since `began`.
+#[inline]
+pub(super) fn since(began: Instant) -> Nanos {
+    Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_queue_forgets_who_gave_up() {
+        let queue = WaitQueue::default();
+        let began = Instant::now();
+        for _ in 0..3 {
+            let deadline = since(began) + Nanos::from_millis(1);
+            assert_eq!(queue.sleep(began, queue.ticket(), Some(deadline)), Nanos(0));
+        }
+        assert_eq!((queue.count.load(Ordering::SeqCst), queue.sleepers.lock().len()), (0, 0));
+    }
+
+    #[test]
+    fn a_token_that_was_meant_for_something_else_ends_no_sleep() {
+        let queue = Arc::new(WaitQueue::default());
+        let ticket = queue.ticket();
+        let sleeper = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.sleep_unkillable(ticket)
+        });
+        for _ in 0..5 {
+            sleeper.thread().unpark();
+            thread::sleep(Duration::from_millis(2));
+            assert!(!sleeper.is_finished());
+        }
+        queue.wake();
+        sleeper.join().expect("it only sleeps");
+        assert_eq!(queue.count.load(Ordering::SeqCst), 0);
+    }
+
+    /// A waker raises the number, a sleeper takes its ticket and goes to sleep, and only then the waker looks at the
+    /// list. The sleeper sleeps on, and the next wake must find it.
+    #[test]
+    fn a_late_waker_takes_nobody_off_the_list() {
+        let queue = Arc::new(WaitQueue::default());
+        let ticket = queue.ticket();
+        let sleeper = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.sleep_unkillable(ticket)
+        });
+        while queue.count.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        queue.wake_sleepers();
+        thread::sleep(Duration::from_millis(5));
+        assert!(!sleeper.is_finished());
+        queue.wake();
+        sleeper.join().expect("it only sleeps");
+    }
+}

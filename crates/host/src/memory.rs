@@ -1,0 +1,506 @@
+//! Memory: the engine, the machine under it, and who uses them.
+
+use crate::error::Error;
+use crate::file::{File, OpenFile, OpenOptions};
+use crate::kernel;
+use crate::machine::disk::backend::Backend;
+use crate::machine::{Config, Host, Io, Notice, SwapFile, TaskId, use_huge_pages};
+use crate::region::Region;
+use engine::kernel::{Choices, Kernel};
+use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::memory::Gfp;
+use engine::stat::Gauge;
+use engine::{Engine, Layout, Task};
+use machine::{Completions, DeviceId, FrameNumber, Machine, PAGE_BYTES};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// A page cache and swap-backed memory of a fixed size, managed as Linux manages its own.
+///
+/// Handles ([`File`], [`Region`]) keep the memory alive. Everything may be used from any thread.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&folder)?;
+/// use highwater::Memory;
+///
+/// let memory = Memory::builder().size(16 << 20).swap("swap.img", 32 << 20).start()?;
+/// let file = memory.create("table.dat")?;
+/// file.write_all_at(b"twenty-four bytes of it!", 4096)?;
+/// file.sync_data()?;
+/// let mut found = [0; 6];
+/// file.read_exact_at(&mut found, 4096)?;
+/// assert_eq!(&found, b"twenty");
+/// memory.shutdown()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Memory {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What handles share.
+pub(crate) struct Shared {
+    pub engine: Arc<Engine<Host>>,
+    /// Open files by device and inode number: one file has one cache, however often it is opened.
+    pub files: Mutex<BTreeMap<(u64, u64), Weak<OpenFile>>>,
+    kernel_tasks: Vec<TaskId>,
+    /// Pages that there are at most.
+    pub pages_max: u64,
+    /// Pages that the memory does not have now.
+    pub balloon: Mutex<Vec<FrameNumber>>,
+    pub wrap: Wrap,
+    is_shut_down: AtomicBool,
+    /// Errors that nobody was there to be told of.
+    pub late_errors: Mutex<Vec<Error>>,
+}
+
+thread_local! {
+    /// What the engine keeps for the thread: how much it has dirtied since it last paused.
+    static TASK: RefCell<Task> = RefCell::new(Task::user());
+}
+
+impl Shared {
+    /// Calls the engine on behalf of this thread.
+    pub fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
+        TASK.with_borrow_mut(|task| call(&self.engine, task))
+    }
+
+    /// # Errors
+    /// When the memory was shut down.
+    pub fn check_is_up(&self) -> Result<(), Error> {
+        if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
+    }
+
+    /// Writes everything back and ends the engine's tasks; returns what failed.
+    fn shut_down(&self) -> Vec<Error> {
+        if self.is_shut_down.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let files: Vec<_> = self.files.lock().values().filter_map(Weak::upgrade).collect();
+        let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self).err()).collect();
+        let host = &self.engine.machine;
+        self.kernel_tasks.iter().for_each(|task| host.kill(*task));
+        for task in &self.kernel_tasks {
+            if let Err(panic) = host.join(*task) {
+                let words = panic.downcast_ref::<String>().map(String::as_str);
+                let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+                errors.push(Error::System(std::io::Error::other(format!("a task of the engine panicked: {words}"))));
+            }
+        }
+        errors.append(&mut self.late_errors.lock());
+        errors
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever wants to know what failed calls `shutdown`.
+        self.shut_down();
+    }
+}
+
+/// Errors that [`Memory::shutdown`] met; never empty.
+#[derive(Debug)]
+pub struct ShutdownError(pub Vec<Error>);
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&words.join("; "))
+    }
+}
+
+impl std::error::Error for ShutdownError {}
+
+/// Counters and gauges under the names of `/proc/vmstat`; prints like that file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vmstat(pub BTreeMap<String, u64>);
+
+impl Vmstat {
+    /// Returns a counter; 0 for a name that there is not.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert!(memory.vmstat().get("nr_free_pages") > 3000);
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Vmstat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, value)| writeln!(f, "{name} {value}"))
+    }
+}
+
+impl Memory {
+    /// Begins to describe a memory.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens a file that exists, for reading and writing.
+    ///
+    /// A file that is open already shares its pages with the new handle. While it is open here, other programs should
+    /// leave it alone: what they write past this memory is not seen, or overwritten.
+    ///
+    /// # Errors
+    /// When the system does not open it.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
+        OpenOptions::new().write(true).open(self, path)
+    }
+
+    /// Creates a file, or empties the one that is there, and opens it for reading and writing.
+    ///
+    /// # Errors
+    /// When the system does not create it.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<File, Error> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
+    }
+
+    /// Returns anonymous memory of `bytes` bytes, all zeroes. It may be larger than this memory and its swap together
+    /// as long as not all of it is written.
+    ///
+    /// # Errors
+    /// When it has more than 2^32 - 1 pages.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous(1 << 30)?;
+    /// heap.write_at(b"far out", 1 << 29)?;
+    /// let mut found = [0; 7];
+    /// heap.read_at(&mut found, 1 << 29)?;
+    /// assert_eq!(&found, b"far out");
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn anonymous(&self, bytes: u64) -> Result<Region, Error> {
+        Region::new(self, bytes)
+    }
+
+    /// Returns all counters now.
+    #[must_use]
+    pub fn vmstat(&self) -> Vmstat {
+        Vmstat(self.shared.engine.vmstat())
+    }
+
+    /// Returns for how long at least one thread had to make room itself before it could go on, since the start.
+    ///
+    /// The rate at which it grows is the pressure: 0 as long as kswapd keeps up. Linux: `some` in
+    /// `/proc/pressure/memory`.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert!(memory.pressure().is_zero());
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub fn pressure(&self) -> Duration {
+        let engine = &self.shared.engine;
+        Duration::from_nanos(engine.pressure.total(engine.machine.now()).0)
+    }
+
+    /// Returns how much memory there is, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let frames = u64::from(self.shared.engine.frames.len());
+        (self.shared.pages_max.min(frames) - self.shared.balloon.lock().len() as u64) * PAGE_BYTES as u64
+    }
+
+    /// Makes the memory smaller, or larger up to [`Builder::size_max`], while it is used. What it gives up goes back to
+    /// the system.
+    ///
+    /// # Errors
+    /// When it would be too small or too large, or when not so much can be made free: then its size is as before.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).size_max(32 << 20).start()?;
+    /// memory.resize(32 << 20)?;
+    /// memory.resize(8 << 20)?;
+    /// assert_eq!(memory.size(), 8 << 20);
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn resize(&self, bytes: u64) -> Result<(), Error> {
+        let shared = &self.shared;
+        shared.check_is_up()?;
+        let pages = bytes / PAGE_BYTES as u64;
+        check_size(bytes, shared.pages_max)?;
+        let mut balloon = shared.balloon.lock();
+        let wanted = (shared.pages_max - pages) as usize;
+        let engine = &shared.engine;
+        while balloon.len() > wanted {
+            let frame = balloon.pop().expect("there are more than are wanted");
+            engine.free_kernel(frame, Gauge::NrSlabUnreclaimable);
+        }
+        let had = balloon.len();
+        while balloon.len() < wanted {
+            let taken =
+                shared.with_task(|engine, task| engine.allocate_kernel(task, Gfp::BALLOON, Gauge::NrSlabUnreclaimable));
+            match taken {
+                Ok(frame) => balloon.push(frame),
+                Err(error) => {
+                    balloon.drain(had..).for_each(|frame| engine.free_kernel(frame, Gauge::NrSlabUnreclaimable));
+                    return Err(Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });
+                }
+            }
+        }
+        let mut given_up: Vec<u32> = balloon[had..].iter().map(|frame| frame.0).collect();
+        given_up.sort_unstable();
+        for run in given_up.chunk_by(|a, b| a + 1 == *b) {
+            engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1).map_err(Error::System)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the system did not grant: huge pages, io_uring, reading past its own cache.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        self.shared.engine.machine.notices()
+    }
+
+    /// Drops the clean pages of all files; returns how many.
+    pub fn drop_caches(&self) -> u64 {
+        self.shared.engine.drop_caches()
+    }
+
+    /// Looks at every frame, list and counter, and says what does not hold. Nobody may use the memory meanwhile; for
+    /// tests.
+    ///
+    /// # Errors
+    /// The first thing found.
+    pub fn check(&self) -> Result<(), String> {
+        self.shared.engine.check().map_err(|broken| broken.to_string())
+    }
+
+    /// Writes all files back, ends the memory's threads, and reports every error. Handles that are left get
+    /// [`Error::ShutDown`] where they would need the disk.
+    ///
+    /// # Errors
+    /// Everything that could not be written, and everything that failed with nobody there to be told.
+    pub fn shutdown(self) -> Result<(), ShutdownError> {
+        let errors = self.shared.shut_down();
+        if errors.is_empty() { Ok(()) } else { Err(ShutdownError(errors)) }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("frames", &self.shared.engine.frames.len()).finish_non_exhaustive()
+    }
+}
+
+/// Which kernel a memory runs.
+#[derive(Clone, Debug)]
+enum WantedKernel {
+    Default,
+    Named(String),
+    Given(Box<Kernel>),
+}
+
+/// Describes a [`Memory`]; [`Builder::start`] makes it.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    bytes: u64,
+    bytes_max: u64,
+    swap: Option<(PathBuf, u64)>,
+    kernel: WantedKernel,
+    shards: Option<usize>,
+    io_threads: Option<usize>,
+    uses_io_uring: bool,
+    wrap: Wrap,
+}
+
+/// What is put in front of whatever carries requests out.
+#[derive(Clone)]
+pub(crate) struct Wrap(Arc<WrapBackend>);
+
+type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
+
+impl Wrap {
+    pub fn add_device(&self, host: &Host, file: std::fs::File, name: String) -> std::io::Result<DeviceId> {
+        host.add_device_behind(file, name, |backend| (self.0)(backend))
+    }
+}
+
+impl fmt::Debug for Wrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wrap")
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            bytes: 256 << 20,
+            bytes_max: 0,
+            swap: None,
+            kernel: WantedKernel::Default,
+            shards: None,
+            io_threads: None,
+            uses_io_uring: true,
+            wrap: Wrap(Arc::new(|backend| backend)),
+        }
+    }
+}
+
+impl Builder {
+    /// Sets how much memory there is, in bytes; whole pages of it are used. Default: 256 MiB. At least 4 MiB.
+    #[must_use]
+    pub const fn size(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Sets how large [`Memory::resize`] can make it, in bytes. Default: as large as it is at the start. Each page that it
+    /// might have costs 32 bytes from the start, and watermarks are those of the largest size.
+    #[must_use]
+    pub const fn size_max(mut self, bytes: u64) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    /// Gives anonymous memory a swap file of `bytes` bytes, which is created and allocated in full. Default: no swap.
+    ///
+    /// A file that is there already is used only if it is a swap file of Highwater that nobody uses.
+    #[must_use]
+    pub fn swap(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.swap = Some((path.into(), bytes));
+        self
+    }
+
+    /// Sets the kernel: the name of one that comes with the library, or the path of a kernel file (with a `/`, or ending
+    /// in `.toml`). Default: `highwater`.
+    #[must_use]
+    pub fn kernel(mut self, name_or_path: impl Into<String>) -> Self {
+        self.kernel = WantedKernel::Named(name_or_path.into());
+        self
+    }
+
+    /// Sets the kernel to one that the caller has read or changed.
+    #[must_use]
+    pub fn kernel_choices(mut self, kernel: Kernel) -> Self {
+        self.kernel = WantedKernel::Given(Box::new(kernel));
+        self
+    }
+
+    /// Sets over how many shards per-CPU lists are spread. Default: the CPUs that the process may use.
+    #[must_use]
+    pub const fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// Sets how many threads read and write where io_uring is not permitted. Default: 4.
+    #[must_use]
+    pub const fn io_threads(mut self, threads: usize) -> Self {
+        self.io_threads = Some(threads);
+        self
+    }
+
+    /// Says whether io_uring may be used. Default: yes, where the system permits it.
+    #[must_use]
+    pub const fn io_uring(mut self, is_used: bool) -> Self {
+        self.uses_io_uring = is_used;
+        self
+    }
+
+    /// Puts something in front of what carries requests out, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+        self.wrap = Wrap(Arc::new(wrap));
+        self
+    }
+
+    /// Makes the memory and starts its threads: kswapd, a flusher, and those that do its I/O.
+    ///
+    /// # Errors
+    /// When the size is too small or too large, the kernel is unknown or its file has a mistake, the swap file cannot be
+    /// used, or the system does not grant memory or threads.
+    pub fn start(self) -> Result<Memory, Error> {
+        let choices = self.choices()?;
+        let pages = self.bytes.max(self.bytes_max) / PAGE_BYTES as u64;
+        check_size(self.bytes, u64::from(u32::MAX) - 1)?;
+        let frames = u32::try_from(pages).map_err(|_| too_many(self.bytes_max, u64::from(u32::MAX) - 1))?;
+        let mut config = Config::new(frames);
+        config.io = if self.uses_io_uring { Io::Auto } else { Io::Threads };
+        config.shards = self.shards.unwrap_or(config.shards).max(1);
+        config.io_threads = self.io_threads.unwrap_or(config.io_threads).max(1);
+        let host = Host::new(&config).map_err(Error::System)?;
+        let swap = self.make_swap(&host)?;
+        // Files lie where the system puts them: the engine has no blocks to give.
+        let devices = [DeviceLayout { file_blocks: 0..0 }];
+        let engine = Engine::new(host.clone(), &choices, &Layout::flat(pages), &devices, swap);
+        let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
+        use_huge_pages(engine.frames.addresses());
+        let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
+        host.attach(Arc::downgrade(&receiver));
+        let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
+            let engine = engine.clone();
+            host.spawn(&task.name(), move || engine.run(task)).map_err(Error::System)
+        });
+        let kernel_tasks = kernel_tasks.collect::<Result<_, _>>()?;
+        let shared = Shared {
+            engine,
+            files: Mutex::default(),
+            kernel_tasks,
+            pages_max: pages,
+            balloon: Mutex::default(),
+            wrap: self.wrap.clone(),
+            is_shut_down: AtomicBool::new(false),
+            late_errors: Mutex::default(),
+        };
+        let memory = Memory { shared: Arc::new(shared) };
+        memory.resize(self.bytes)?;
+        Ok(memory)
+    }
+
+    fn choices(&self) -> Result<Choices, Error> {
+        match &self.kernel {
+            WantedKernel::Default => Ok(kernel::highwater().choices),
+            WantedKernel::Named(name) => kernel::find(name).map(|kernel| kernel.choices).map_err(Error::Builder),
+            WantedKernel::Given(kernel) => Ok(kernel.choices.clone()),
+        }
+    }
+
+    fn make_swap(&self, host: &Host) -> Result<SwapLayout, Error> {
+        let Some((path, bytes)) = &self.swap else {
+            return Ok(SwapLayout { device: FILES, first_block: 0, slots: 0 });
+        };
+        let file = SwapFile::open(path, *bytes).map_err(Error::Swap)?;
+        // Slot 0 is never used: the header of the file lies in its block.
+        let slots = file.slots() + 1;
+        let name = path.display().to_string();
+        let device = self.wrap.add_device(host, file.into_file(), name).map_err(Error::System)?;
+        Ok(SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots })
+    }
+}
+
+/// # Errors
+/// When `bytes` are too few for a memory, or more than `pages_max`.
+fn check_size(bytes: u64, pages_max: u64) -> Result<(), Error> {
+    let least = engine::memory::LEAST_PAGES * PAGE_BYTES as u64;
+    if bytes < least {
+        return Err(Error::Builder(format!("{bytes} bytes of memory are too few: at least {least} are needed")));
+    }
+    if bytes / PAGE_BYTES as u64 > pages_max { Err(too_many(bytes, pages_max)) } else { Ok(()) }
+}
+
+fn too_many(bytes: u64, pages_max: u64) -> Error {
+    let most = pages_max * PAGE_BYTES as u64;
+    Error::Builder(format!("{bytes} bytes of memory are too many: {most} are the most"))
+}
+
+/// For limits and the flusher all files together are one device.
+pub(crate) const FILES: DeviceId = DeviceId(0);

@@ -1,0 +1,118 @@
+//! Anonymous memory: larger than memory, with swap behind it.
+
+use crate::error::Error;
+use crate::machine::Host;
+use crate::memory::{Memory, Shared};
+use crate::page::{PageRead, PageWrite};
+use engine::mapping::Region as Mapped;
+use machine::PAGE_BYTES;
+use std::fmt;
+use std::sync::Arc;
+
+/// Anonymous memory, zeroes at first. What is used seldom goes to swap; nothing of it outlives the process.
+pub struct Region {
+    shared: Arc<Shared>,
+    mapped: Arc<Mapped<Host>>,
+    bytes: u64,
+}
+
+impl Region {
+    pub(crate) fn new(memory: &Memory, bytes: u64) -> Result<Self, Error> {
+        memory.shared.check_is_up()?;
+        let wanted = bytes.div_ceil(PAGE_BYTES as u64);
+        let pages = u32::try_from(wanted).map_err(|_| Error::OutOfRange { page: wanted, pages: u32::MAX.into() })?;
+        let mapped = memory.shared.engine.create_region(pages.max(1), false);
+        Ok(Self { shared: memory.shared.clone(), mapped, bytes })
+    }
+
+    /// Returns its length, bytes.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Has it no bytes?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    fn check_range(&self, offset: u64, bytes: usize) -> Result<(), Error> {
+        self.shared.check_is_up()?;
+        match offset.checked_add(bytes as u64) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => Err(Error::OutOfRange { page: offset / PAGE_BYTES as u64, pages: self.mapped.pages.into() }),
+        }
+    }
+
+    fn check_page(&self, page: u64) -> Result<u32, Error> {
+        self.shared.check_is_up()?;
+        let pages = self.bytes.div_ceil(PAGE_BYTES as u64);
+        if page < pages { Ok(page as u32) } else { Err(Error::OutOfRange { page, pages }) }
+    }
+
+    /// Copies bytes out of it, from byte `offset` on.
+    ///
+    /// # Errors
+    /// When the range lies after the end, a page cannot be read back from swap, or memory is exhausted.
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+        self.check_range(offset, bytes.len())?;
+        self.shared
+            .with_task(|engine, task| engine.read_region(task, &self.mapped, offset, bytes))
+            .map_err(Error::of_memory)
+    }
+
+    /// Copies bytes into it, from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`Region::read_at`]; memory is exhausted when swap is full, too.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        self.check_range(offset, bytes.len())?;
+        self.shared
+            .with_task(|engine, task| engine.write_region(task, &self.mapped, offset, bytes))
+            .map_err(Error::of_memory)
+    }
+
+    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy.
+    ///
+    /// # Errors
+    /// As [`Region::read_at`].
+    pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
+        let page = self.check_page(page)?;
+        self.shared
+            .with_task(|engine, task| engine.pin_region(task, &self.mapped, page, false))
+            .map(|frame| PageRead::of_region(&self.shared, frame))
+            .map_err(Error::of_memory)
+    }
+
+    /// Pins page `page` for writing, alone: its bytes without a copy.
+    ///
+    /// # Errors
+    /// As [`Region::write_at`].
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous(1 << 20)?;
+    /// heap.page_mut(9)?[7] = 1;
+    /// assert_eq!((heap.page(9)?[7], heap.page(8)?[7]), (1, 0));
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
+        let page = self.check_page(page)?;
+        let pinned = self.shared.with_task(|engine, task| engine.pin_region(task, &self.mapped, page, true));
+        let frame = pinned.map_err(Error::of_memory)?.expect("a page that is to be written has a frame");
+        Ok(PageWrite::of_region(&self.shared, frame))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.shared.engine.drop_region(&self.mapped);
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("len", &self.bytes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! What the tests of the machine share.
+#![allow(dead_code)]
+
+use machine::{Completions, FrameNumber, IoError, Operation, PAGE_BYTES, Request};
+use std::fs::{File, OpenOptions};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// A new, empty, unnamed file; in `HIGHWATER_TEST_DIR` if that is set.
+pub fn temporary_file() -> File {
+    match std::env::var_os("HIGHWATER_TEST_DIR") {
+        Some(directory) => tempfile::tempfile_in(directory),
+        None => tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")),
+    }
+    .expect("a directory for tests is there")
+}
+
+/// The same in memory, where there is no way past the kernel's page cache on older systems.
+pub fn memory_file() -> File {
+    tempfile::tempfile_in("/dev/shm").unwrap_or_else(|_| temporary_file())
+}
+
+/// Opens once more what is open.
+pub fn reopen(file: &File) -> File {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    OpenOptions::new().read(true).write(true).open(path).expect("it is open already")
+}
+
+/// Keeps finished requests.
+#[derive(Default)]
+pub struct Receiver {
+    finished: Mutex<Vec<(Request, Result<(), IoError>)>>,
+    changed: Condvar,
+}
+
+impl Receiver {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Waits for `count` finished requests and takes them all.
+    pub fn take(&self, count: usize) -> Vec<(Request, Result<(), IoError>)> {
+        let mut finished = self.finished.lock().unwrap();
+        while finished.len() < count {
+            finished = self.changed.wait(finished).unwrap();
+        }
+        std::mem::take(&mut *finished)
+    }
+
+    /// Finished requests that nobody has taken.
+    pub fn count(&self) -> usize {
+        self.finished.lock().unwrap().len()
+    }
+
+    /// Waits for one request and returns how it ended.
+    pub fn one(&self) -> Result<(), IoError> {
+        let mut finished = self.take(1);
+        assert_eq!(finished.len(), 1);
+        finished.remove(0).1
+    }
+}
+
+impl Completions for Receiver {
+    fn complete(&self, request: Request, result: Result<(), IoError>) {
+        self.finished.lock().unwrap().push((request, result));
+        self.changed.notify_all();
+    }
+}
+
+/// A request of consecutive blocks; reads are waited for.
+pub fn request(
+    device: machine::DeviceId,
+    operation: Operation,
+    block: u64,
+    frames: impl IntoIterator<Item = u32>,
+) -> Request {
+    let frames = frames.into_iter().map(FrameNumber).collect();
+    Request { device, operation, block, frames, is_sync: operation == Operation::Read }
+}
+
+/// A page that is filled with its number.
+pub fn page(number: u32) -> Vec<u8> {
+    number.to_le_bytes().repeat(PAGE_BYTES / 4)
+}

@@ -1,0 +1,190 @@
+//! The engine on this machine, over real files: tasks that use four times the memory there is, every byte verified.
+//!
+//! The story: four tasks share 8 MiB. Two write and read anonymous pages at random, two a file each; kswapd and the
+//! flusher run beside them, and the disk is a file and a swap file. Nothing may be lost, and at the end every frame is in one
+//! place. Once through io_uring, once through threads, and once with requests that the system cuts short.
+
+mod common;
+
+use engine::kernel::Source;
+use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
+use engine::{Engine, Error, Kernel, Layout, ReadState, Task};
+use highwater::machine::disk::faults::{Fault, Faults, Script};
+use highwater::machine::{Config, Host, Io, SwapFile};
+use machine::{Completions, DeviceId, PAGE_BYTES};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+struct World {
+    engine: Arc<Engine<Host>>,
+    files: DeviceId,
+}
+
+/// What a task used. Nobody lets go of it before all have done their work.
+enum Used {
+    Region(Arc<Region<Host>>),
+    File(Arc<File<Host>>),
+}
+
+const WORKERS: usize = 4;
+const MEMORY_PAGES: u32 = 2048;
+/// Pages of each worker: four times the memory together.
+const OWN_PAGES: u32 = MEMORY_PAGES;
+const ROUNDS: u32 = 12_000;
+
+/// A generator that is good enough to choose pages.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(end)) as u32
+    }
+}
+
+fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
+    let seed = (worker as u32) << 28 ^ page << 12 ^ version;
+    if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
+}
+
+/// Tries again while swap has room: a kernel as of 2013 gives up when it has looked at all pages six times, which is sooner
+/// than a disk can write.
+fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> T {
+    for _ in 0..1000 {
+        match access() {
+            Ok(done) => return done,
+            Err(Error::OutOfMemory { free_slots, .. }) if free_slots > 0 => thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let in_flight = [0, 1].map(|id| world.engine.machine.device(DeviceId(id)).map(|device| device.in_flight()));
+    let vmstat = world.engine.vmstat();
+    panic!("out of memory for five seconds, and swap has room; {in_flight:?} requests in flight; {vmstat:?}");
+}
+
+fn use_region(world: &World, worker: usize) -> Used {
+    let engine = &world.engine;
+    let mut task = Task::user();
+    let region = engine.create_region(OWN_PAGES, false);
+    let mut versions = vec![0; OWN_PAGES as usize];
+    let mut chance = Chance(worker as u64 + 1);
+    let mut found = vec![0; PAGE_BYTES];
+    for round in 1..=ROUNDS {
+        let page = chance.below(OWN_PAGES);
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        let version = &mut versions[page as usize];
+        if chance.below(2) == 0 {
+            *version = round;
+            let bytes = contents(worker, page, round);
+            patiently(world, || engine.write_region(&mut task, &region, offset, &bytes));
+        } else {
+            patiently(world, || engine.read_region(&mut task, &region, offset, &mut found));
+            assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
+        }
+    }
+    Used::Region(region)
+}
+
+fn use_file(world: &World, worker: usize) -> Used {
+    let engine = &world.engine;
+    let mut task = Task::user();
+    let file = engine.create(&mut task, world.files).expect("memory for an inode");
+    let mut versions = vec![0; OWN_PAGES as usize];
+    let mut chance = Chance(worker as u64 + 1);
+    let mut state = ReadState::default();
+    let mut found = vec![0; PAGE_BYTES];
+    for round in 1..=ROUNDS {
+        let page = chance.below(OWN_PAGES);
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        if chance.below(2) == 0 {
+            versions[page as usize] = round;
+            let bytes = contents(worker, page, round);
+            patiently(world, || engine.write(&mut task, &file, offset, &bytes));
+        } else {
+            let n = patiently(world, || engine.read(&mut task, &file, &mut state, offset, &mut found));
+            let expected = contents(worker, page, versions[page as usize]);
+            assert!(found[..n] == expected[..n], "file page {page}, version {}", versions[page as usize]);
+        }
+        if round % 1000 == 0 {
+            engine.fsync(&mut task, &file).expect("the device works");
+        }
+    }
+    Used::File(file)
+}
+
+/// The kernel of applications.
+fn kernel() -> Kernel {
+    let read = |name: &str| {
+        let file = format!("{}/../../kernels/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&file).map(|text| Source { file, text }).map_err(|error| error.to_string())
+    };
+    let own = read("highwater").expect("the kernel is there");
+    Kernel::parse("highwater", &own.file, &own.text, &read).expect("the kernel has no mistakes")
+}
+
+fn nothing_is_lost(io: Io, fault: Option<Fault>) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let host = Host::new(&Config { io, ..Config::new(MEMORY_PAGES) }).expect("8 MiB are there");
+    let script = Script::new();
+    script.set_all(fault);
+    let wrap = |inner| if fault.is_some() { Faults::wrap(&script, inner) } else { inner };
+    let files = host.add_device_behind(common::temporary_file(), "files", wrap).expect("threads are there");
+    let swap_file = SwapFile::open(directory.path().join("swap"), 64 << 20).expect("64 MiB are there");
+    let slots = swap_file.slots();
+    let swap = host.add_device_behind(swap_file.into_file(), "swap", wrap).expect("threads are there");
+
+    let devices = [DeviceLayout { file_blocks: 1..100_000 }];
+    let swap = SwapLayout { device: swap, first_block: SwapFile::FIRST_BLOCK, slots };
+    let engine = Engine::new(host.clone(), &kernel().choices, &Layout::flat(u64::from(MEMORY_PAGES)), &devices, swap);
+    let engine = Arc::new(engine.expect("8 MiB are enough"));
+    let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
+    host.attach(Arc::downgrade(&receiver));
+    for task in engine.kernel_tasks() {
+        let engine = Arc::clone(&engine);
+        host.spawn(&task.name(), move || engine.run(task)).expect("threads are there");
+    }
+
+    let world = World { engine: Arc::clone(&engine), files };
+    let worked = thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let world = &world;
+                scope.spawn(move || if worker < 2 { use_file(world, worker) } else { use_region(world, worker) })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join()).collect::<Result<Vec<Used>, _>>()
+    });
+    for used in worked.iter().flatten() {
+        match used {
+            Used::Region(region) => engine.drop_region(region),
+            Used::File(file) => engine.unlink(file),
+        }
+    }
+    let ended = host.end_tasks();
+    worked.expect("a task failed");
+    ended.expect("a task of the engine failed");
+
+    let vmstat = engine.vmstat();
+    assert!(vmstat["pswpin"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0, "memory was never short: {vmstat:?}");
+    for device in [files, swap.device] {
+        let device = host.remove_device(device).expect("it was added");
+        assert_eq!(device.take_errors(), []);
+    }
+    engine.check().unwrap_or_else(|broken| panic!("{broken}"));
+}
+
+#[test]
+fn nothing_is_lost_through_io_uring_with_four_times_the_memory_in_use() {
+    nothing_is_lost(Io::Auto, None);
+}
+
+#[test]
+fn nothing_is_lost_through_threads_with_four_times_the_memory_in_use() {
+    nothing_is_lost(Io::Threads, None);
+}
+
+#[test]
+fn nothing_is_lost_when_the_system_cuts_requests_short() {
+    nothing_is_lost(Io::Auto, Some(Fault::Shorten(512)));
+}

@@ -1,0 +1,387 @@
+//! The library as an application uses it, on real files: nothing is lost, and errors reach who must act.
+
+use highwater::{Error, IoError, Memory, OpenOptions};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PAGE: u64 = 4096;
+const MEMORY: u64 = 8 << 20;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+fn memory() -> Memory {
+    Memory::builder().size(MEMORY).start().expect("8 MiB are there")
+}
+
+/// Bytes of `version` of a page.
+fn page(number: u64, version: u64) -> Vec<u8> {
+    let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    if version == 0 { vec![0; PAGE as usize] } else { seed.to_le_bytes().repeat(PAGE as usize / 8) }
+}
+
+/// A generator that is good enough to choose pages.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Four threads share 8 MiB and use 32: two have a file each, which they write, read, lengthen, cut, sync and drop
+/// from memory; two have regions. By copies and in place. For three seconds, or as long as HIGHWATER_SOAK_SECONDS says.
+#[test]
+fn nothing_is_lost_with_four_times_the_memory_in_use() {
+    let folder = folder();
+    let seconds = std::env::var("HIGHWATER_SOAK_SECONDS").map_or(3, |text| text.parse().expect("a number of seconds"));
+    let memory = Memory::builder().size(MEMORY).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let operations: u64 = std::thread::scope(|scope| {
+        let (memory, folder) = (&memory, folder.path());
+        let work = |n: u64| {
+            scope.spawn(move || if n < 2 { use_file(memory, folder, n, end) } else { use_region(memory, n, end) })
+        };
+        let threads: Vec<_> = (0..4).map(work).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread failed")).sum()
+    });
+    let vmstat = memory.vmstat();
+    memory.check().unwrap();
+    assert!(vmstat.get("pgsteal_kswapd_normal") > 0 && vmstat.get("pswpin") > 0, "memory was never short: {vmstat}");
+    memory.shutdown().unwrap();
+    println!("{operations} operations in {seconds} s, every byte as written");
+}
+
+const OWN_PAGES: u64 = 2048;
+
+fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
+    let path = folder.join(format!("file {n}"));
+    let file = memory.create(&path).unwrap();
+    let mut chance = Chance(n + 1);
+    let mut versions = vec![0; OWN_PAGES as usize];
+    let mut operations = 0;
+    let mut found = vec![0; PAGE as usize];
+    while Instant::now() < end {
+        operations += 1;
+        let number = chance.below(OWN_PAGES);
+        let pages = file.len() / PAGE;
+        let version = &mut versions[number as usize];
+        match chance.below(1000) {
+            0..400 => {
+                *version = operations;
+                file.write_all_at(&page(number, operations), number * PAGE).unwrap();
+            }
+            400..500 if number < pages => {
+                *version = operations;
+                file.page_mut(number).unwrap().copy_from_slice(&page(number, operations));
+            }
+            500..700 if number < pages => {
+                assert!(
+                    file.page(number).unwrap()[..] == page(number, *version)[..],
+                    "file {n}, page {number} in place"
+                );
+            }
+            998 => {
+                let keep = pages / 2 + chance.below(pages / 2 + 1);
+                file.set_len(keep * PAGE).unwrap();
+                versions[keep as usize..].fill(0);
+            }
+            999 => {
+                file.sync_data().unwrap();
+                let len = file.len();
+                assert_eq!(fs::metadata(&path).unwrap().len(), len);
+                // What is durable is in the file, for whoever else looks.
+                let other = fs::File::open(&path).unwrap();
+                let number = number.min((len / PAGE).saturating_sub(1));
+                if len > 0 {
+                    other.read_exact_at(&mut found, number * PAGE).unwrap();
+                    assert!(found == page(number, versions[number as usize]), "file {n}, page {number} after sync");
+                }
+            }
+            997 => {
+                memory.drop_caches();
+            }
+            _ => {
+                let got = file.read_at(&mut found, number * PAGE).unwrap();
+                assert_eq!(got, if number < pages { PAGE as usize } else { 0 });
+                assert!(found[..got] == page(number, *version)[..got], "file {n}, page {number}, version {version}");
+            }
+        }
+    }
+    let len = file.len();
+    drop(file);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len() as u64, len);
+    for (number, found) in bytes.chunks(PAGE as usize).enumerate() {
+        assert!(found == page(number as u64, versions[number]), "file {n}, page {number} after it was closed");
+    }
+    operations
+}
+
+fn use_region(memory: &Memory, n: u64, end: Instant) -> u64 {
+    let region = memory.anonymous(OWN_PAGES * PAGE).unwrap();
+    let mut chance = Chance(n + 1);
+    let mut versions = vec![0; OWN_PAGES as usize];
+    let mut operations = 0;
+    let mut found = vec![0; PAGE as usize];
+    while Instant::now() < end {
+        operations += 1;
+        let number = chance.below(OWN_PAGES);
+        let version = &mut versions[number as usize];
+        match chance.below(4) {
+            0 => {
+                *version = operations;
+                region.write_at(&page(number, operations), number * PAGE).unwrap();
+            }
+            1 => {
+                *version = operations;
+                region.page_mut(number).unwrap().copy_from_slice(&page(number, operations));
+            }
+            2 => assert!(region.page(number).unwrap()[..] == page(number, *version)[..], "region {n}, page {number}"),
+            _ => {
+                region.read_at(&mut found, number * PAGE).unwrap();
+                assert!(found == page(number, *version), "region {n}, page {number}, version {version}");
+            }
+        }
+    }
+    operations
+}
+
+#[test]
+fn a_file_keeps_its_length_to_the_byte() {
+    let folder = folder();
+    let path = folder.path().join("short");
+    let memory = memory();
+    let file = memory.create(&path).unwrap();
+    file.write_all_at(b"ten bytes!", 5000).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!((file.len(), fs::metadata(&path).unwrap().len()), (5010, 5010));
+    let again = memory.open(&path).unwrap();
+    let mut found = [1; 20];
+    assert_eq!(again.read_at(&mut found, 4996).unwrap(), 14);
+    assert_eq!(&found[..14], b"\0\0\0\0ten bytes!");
+    assert_eq!(again.page(1).unwrap()[910..914], *b"tes!");
+    assert_eq!(again.page(1).unwrap()[914..], [0; 4096 - 914]);
+    drop((file, again));
+    assert_eq!(fs::read(&path).unwrap().len(), 5010);
+    memory.shutdown().unwrap();
+}
+
+#[test]
+fn handles_of_one_file_share_its_pages() {
+    let folder = folder();
+    let path = folder.path().join("shared");
+    let memory = memory();
+    let (first, second) = (memory.create(&path).unwrap(), memory.open(&path).unwrap());
+    first.write_all_at(b"seen", 0).unwrap();
+    let mut found = [0; 4];
+    second.read_exact_at(&mut found, 0).unwrap();
+    assert_eq!(&found, b"seen");
+    drop(first);
+    second.sync_data().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"seen");
+}
+
+#[test]
+fn wrong_use_is_an_error_that_names_what_was_wrong() {
+    let folder = folder();
+    let path = folder.path().join("read only");
+    fs::write(&path, [7; 5000]).unwrap();
+    let memory = memory();
+    let file = OpenOptions::new().open(&memory, &path).unwrap();
+    let words = |error: Error| error.to_string();
+    let shown = path.display();
+    assert_eq!(words(file.write_at(b"x", 0).unwrap_err()), format!("{shown}: opened for reading only"));
+    assert_eq!(words(file.page(2).unwrap_err()), "page 2 is after the end: there are 2 pages");
+    assert!(words(file.read_exact_at(&mut [0; 2], 4999).unwrap_err()).starts_with(&format!("{shown}: ")));
+    let missing = words(memory.open(folder.path().join("missing")).unwrap_err());
+    assert!(missing.contains("missing: cannot open the file: No such file"), "{missing}");
+    let region = memory.anonymous(10_000).unwrap();
+    assert!(region.write_at(b"xy", 9_999).is_err() && region.page(2).is_ok() && region.page(3).is_err());
+
+    let error = |builder: highwater::Builder| words(builder.start().unwrap_err());
+    assert!(error(Memory::builder().size(1 << 20)).contains("at least 4194304 are needed"));
+    assert_eq!(error(Memory::builder().kernel("nonesuch")), "there is no kernel `nonesuch`");
+    let kernel = folder.path().join("mine.toml");
+    fs::write(&kernel, "base = \"highwater\"\n[lru]\nactivaton = \"at-scan\"\n").unwrap();
+    let message = error(Memory::builder().kernel(kernel.display().to_string()));
+    assert!(message.contains("mine.toml:3") && message.contains("activation"), "{message}");
+    let foreign = error(Memory::builder().swap(&path, 1 << 20));
+    assert!(foreign.contains("not a swap file but a file that begins with"), "{foreign}");
+    assert_eq!(fs::read(&path).unwrap(), [7; 5000]);
+}
+
+/// Somebody else cuts a file short. Whoever reads a page that is gone learns which; the others go on.
+#[test]
+fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
+    let folder = folder();
+    let path = folder.path().join("cut");
+    fs::write(&path, [7; 20 * 4096]).unwrap();
+    let memory = memory();
+    let file = memory.open(&path).unwrap();
+    file.advise(0..0, highwater::Advice::Random);
+    assert_eq!(file.page(3).unwrap()[0], 7);
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10 * PAGE).unwrap();
+    let error = file.page(15).unwrap_err();
+    let expected = format!("{}: read at byte {} failed: the file ended early", path.display(), 15 * PAGE);
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }));
+    assert_eq!(file.page(9).unwrap()[0], 7);
+}
+
+/// Swap is full. The task that wants one more page is told; what others have is there.
+#[test]
+fn a_full_swap_is_an_error_to_who_needs_a_page() {
+    let folder = folder();
+    let memory = Memory::builder().size(MEMORY).swap(folder.path().join("swap"), 4 << 20).start().unwrap();
+    let small = memory.anonymous(100 * PAGE).unwrap();
+    (0..100).for_each(|number| small.write_at(&page(number, 1), number * PAGE).unwrap());
+    let large = memory.anonymous(64 << 20).unwrap();
+    let mut written = 0;
+    let error = loop {
+        match large.write_at(&page(written, 2), written * PAGE) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    assert!(error.to_string().contains("swap is full"), "{error}");
+    assert!(written * PAGE > 9 << 20, "{written} pages fit into 12 MiB");
+    drop(large);
+    let mut found = vec![0; PAGE as usize];
+    for number in 0..100 {
+        small.read_at(&mut found, number * PAGE).unwrap();
+        assert!(found == page(number, 1), "page {number}");
+    }
+    memory.check().unwrap();
+}
+
+#[test]
+fn after_shutdown_handles_say_so() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let memory = memory();
+    let file = memory.create(&path).unwrap();
+    file.write_all_at(b"kept", 0).unwrap();
+    memory.shutdown().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"kept");
+    assert!(matches!(file.write_at(b"late", 0), Err(Error::ShutDown)));
+    assert_eq!(file.sync_data().unwrap_err().to_string(), "the memory was shut down");
+}
+
+#[test]
+fn everything_may_be_used_from_any_thread() {
+    fn check<T: Send + Sync>() {}
+    check::<Memory>();
+    check::<highwater::File>();
+    check::<highwater::Region>();
+    check::<Error>();
+    let folder = folder();
+    let memory = Arc::new(memory());
+    let file = Arc::new(memory.create(folder.path().join("many")).unwrap());
+    file.set_len(64 * PAGE).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            let file = &file;
+            scope.spawn(move || {
+                for round in 0..2000 {
+                    let number = (round * 7 + u64::from(thread)) % 64;
+                    if round % 3 == 0 {
+                        // A writer is alone with its page.
+                        let mut page = file.page_mut(number).unwrap();
+                        page.fill(thread);
+                        assert!(page.iter().all(|byte| *byte == thread));
+                    } else {
+                        let page = file.page(number).unwrap();
+                        assert!(page.iter().all(|byte| *byte == page[0]), "half of a write was seen");
+                    }
+                }
+            });
+        }
+    });
+    memory.check().unwrap();
+}
+
+/// A process writes pages and syncs after each few; it is killed. Whatever it said was durable is there.
+#[test]
+fn what_was_synced_survives_a_kill() {
+    const CHILD: &str = "HIGHWATER_TEST_WRITER";
+    if let Ok(path) = std::env::var(CHILD) {
+        write_until_killed(Path::new(&path));
+    }
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let folder = folder();
+    for round in 0..5u32 {
+        let path = folder.path().join(format!("log {round}"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "what_was_synced_survives_a_kill", "--nocapture"])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let synced = lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("synced ")?.parse::<u64>().ok());
+        let mut last = 0;
+        for count in synced {
+            last = count;
+            if count >= 50 * u64::from(round + 1) {
+                let _ = child.kill();
+            }
+        }
+        child.wait().unwrap();
+        assert!(last >= 50, "the writer said {last}");
+        let file = fs::File::open(&path).unwrap();
+        let mut found = vec![0; PAGE as usize];
+        for number in 0..last {
+            file.read_exact_at(&mut found, number * PAGE).unwrap();
+            assert!(found == page(number, 1), "round {round}: page {number} of {last} that were synced");
+        }
+    }
+}
+
+fn write_until_killed(path: &Path) -> ! {
+    let memory = memory();
+    let file = memory.create(path).unwrap();
+    for number in 0.. {
+        file.write_all_at(&page(number, 1), number * PAGE).unwrap();
+        if number % 5 == 4 {
+            file.sync_data().unwrap();
+            println!("synced {}", number + 1);
+        }
+    }
+    unreachable!("it is killed")
+}
+
+/// Memory is made smaller and larger while two threads use it: nothing is lost, and what is given up goes back to the
+/// system.
+#[test]
+fn memory_can_be_resized_while_it_is_used() {
+    let folder = folder();
+    let memory =
+        Memory::builder().size(16 << 20).size_max(32 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let end = Instant::now() + Duration::from_secs(1);
+    std::thread::scope(|scope| {
+        let (memory, folder) = (&memory, folder.path());
+        scope.spawn(move || use_file(memory, folder, 0, end));
+        scope.spawn(move || use_region(memory, 2, end));
+        let mut size = 16 << 20;
+        for mib in [32, 8, 24, 4, 32, 16].into_iter().cycle().take_while(|_| Instant::now() < end) {
+            // With all of the rest in use, it may be refused.
+            if memory.resize(mib << 20).is_ok() {
+                size = mib << 20;
+            }
+            assert_eq!(memory.size(), size);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let message = memory.resize(33 << 20).unwrap_err().to_string();
+    assert_eq!(message, "34603008 bytes of memory are too many: 33554432 are the most");
+    memory.check().unwrap();
+    memory.shutdown().unwrap();
+}
