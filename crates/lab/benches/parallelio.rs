@@ -25,6 +25,9 @@ fn main() {
             seed: 1,
             scale,
             profile: false,
+            ground: lab::ground::Ground::Sim,
+            makes_swap: false,
+            inside: None,
         };
         let started = Instant::now();
         let outcome = workload.run(&job, &Progress::default()).expect("the run ends");

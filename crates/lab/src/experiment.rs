@@ -3,7 +3,10 @@
 use engine::kernel::text::{Error, Node};
 use serde::Deserialize;
 
-use crate::{report::Better, report::Figure, scale::Scale};
+use crate::{
+    figure::{Better, Figure},
+    scale::Scale,
+};
 
 /// An experiment as its folder describes it.
 #[derive(Clone, Debug, PartialEq)]

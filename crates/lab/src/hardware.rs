@@ -2,6 +2,7 @@
 //! before a run.
 
 use crate::machine_file::MachineFile;
+use engine::kernel::text::{Error, Node};
 use engine::memory::Layout;
 use serde::{Deserialize, Serialize};
 use sim::CostModel;
@@ -10,6 +11,74 @@ use sim::disk::DiskConfig;
 
 /// The machine files that jobs run on.
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;
+
+/// Reads a machine from the text of its file, and checks that its disks are disks; `file` is what messages
+/// call it.
+///
+/// # Errors
+/// As [`MachineFile::parse`]; and a constant that makes no disk, with file and line.
+pub fn machine(name: &str, file: &str, text: &str) -> Result<Machine, Error> {
+    let machine = Machine::parse(name, file, text)?;
+    for (n, disk) in machine.disks.iter().enumerate() {
+        disk.device.check().map_err(|error| {
+            let place = place_of(&machine.node, n, error.key);
+            Error::at(&place.place, format!("in [disk.device]: {error}"))
+        })?;
+    }
+    check_parts(&machine)?;
+    Ok(machine)
+}
+
+/// Numbers that fit each other: CPUs, zones, blocks of the disk, shares.
+fn check_parts(machine: &Machine) -> Result<(), Error> {
+    let at = |path: &[&str]| {
+        let inner = path.iter().try_fold(&machine.node, |node, key| node.get(key));
+        inner.unwrap_or(&machine.node).place.clone()
+    };
+    let ensure = |holds: bool, path: &[&str], words: String| {
+        if holds { Ok(()) } else { Err(Error::at(&at(path), format!("in [{}]: {words}", path[0]))) }
+    };
+    let Cpu { count, interrupt_cpu } = &machine.cpu;
+    ensure((1..=1024).contains(&count.value), &["cpu", "count"], format!("{} CPUs: 1 to 1024 can be", count.value))?;
+    let highest = count.value - 1;
+    let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", interrupt_cpu.value);
+    ensure(interrupt_cpu.value <= highest, &["cpu", "interrupt_cpu"], words)?;
+    engine::memory::check_layout(&machine.memory)
+        .map_err(|error| Error::at(&at(&["memory", "nodes"]), format!("in [memory]: {error}")))?;
+    for (n, disk) in machine.disks.iter().enumerate() {
+        let [first, end] = disk.file_blocks.value;
+        let swap_end = disk.swap_first_block.value + disk.swap_slots.value;
+        let capacity = disk.device.capacity_blocks();
+        let place = place_of(&machine.node, n, "capacity_blocks");
+        let fits = first <= end && end <= capacity && swap_end <= capacity;
+        let words = || {
+            format!(
+                "in [disk]: files are to lie in blocks {first} to {end} and swap ends at {swap_end}, of {capacity} blocks"
+            )
+        };
+        if !fits {
+            return Err(Error::at(&place.place, words()));
+        }
+    }
+    let Before { file_cache_active_percent: active, file_kib, .. } = &machine.before;
+    let words = format!("`file_cache_active_percent` is {}: 100 is all", active.value);
+    ensure(active.value <= 100, &["before", "file_cache_active_percent"], words)?;
+    ensure(file_kib.value >= 4, &["before", "file_kib"], "a file has at least a page: 4 KiB".to_owned())
+}
+
+/// The value under a path of keys of disk `n`'s device, or what comes nearest to it.
+fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
+    let disk = match file.get("disk").map(|node| &node.value) {
+        Some(engine::kernel::text::Value::List(disks)) => disks.get(n),
+        _ => None,
+    };
+    let mut node = disk.and_then(|disk| disk.get("device")).unwrap_or(file);
+    for key in path.split('.') {
+        let Some(inner) = node.get(key) else { break };
+        node = inner;
+    }
+    node
+}
 
 /// The section `[cpu]` of a machine file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -23,6 +92,7 @@ pub struct Cpu {
 
 /// One `[[disk]]` of a machine file; the first holds files and swap.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Blocks for files, first and one past the last, at full scale.
     pub file_blocks: Sourced<[u64; 2]>,
@@ -52,4 +122,98 @@ pub struct Before {
     pub inode_tables_mib: Sourced<u64>,
     /// The background task rests this many times as long as each piece took.
     pub inode_tables_rest: Sourced<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::disk::config::{CfqConfig, ElevatorConfig};
+
+    const FILE: &str = "machines/parallelio-8g.toml";
+
+    /// The embedded machine with one text replaced by another.
+    fn changed(from: &str, to: &str) -> Result<Machine, String> {
+        let text = crate::embedded::text(FILE).unwrap();
+        assert!(text.contains(from), "{FILE} has no `{from}`");
+        machine("m", "m.toml", &text.replacen(from, to, 1)).map_err(|error| error.to_string())
+    }
+
+    /// The line that begins with `start`.
+    fn line(start: &str) -> usize {
+        1 + crate::embedded::text(FILE).unwrap().lines().position(|line| line.starts_with(start)).unwrap()
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_each_other_are_told_with_their_line() {
+        let wrong = |from: &str, to: &str| changed(from, to).unwrap_err();
+        let found = wrong("interrupt_cpu = { value = 0", "interrupt_cpu = { value = 9");
+        assert_eq!(found, format!("m.toml:{}: in [cpu]: `interrupt_cpu` is 9: CPUs are 0 to 7", line("interrupt_cpu")));
+        let found = wrong("count = { value = 8", "count = { value = 0");
+        assert_eq!(found, format!("m.toml:{}: in [cpu]: 0 CPUs: 1 to 1024 can be", line("count")));
+        let found = wrong("file_cache_active_percent = { value = 50", "file_cache_active_percent = { value = 150");
+        let expected = format!("m.toml:{}: in [before]: ", line("file_cache_active_percent"));
+        assert!(found.starts_with(&expected), "{found}");
+        assert!(wrong("kind = \"dma32\"", "kind = \"normal\"").contains("in [memory]: zones must stand in the order"));
+    }
+
+    /// The elevator of a machine whose file has `table` in place of its elevator.
+    fn with_elevator(table: &str) -> Result<ElevatorConfig, String> {
+        let text = crate::embedded::text(FILE).unwrap();
+        let start = text.find("[disk.device.queue.elevator]").unwrap();
+        let end = start + text[start..].find("\n[before]").unwrap();
+        let text = format!("{}{table}\n{}", &text[..start], &text[end..]);
+        let machine = machine("m", "m.toml", &text).map_err(|error| error.to_string())?;
+        Ok(machine.disks[0].device.queue().elevator.clone())
+    }
+
+    #[test]
+    fn an_elevator_is_a_name_or_a_table_with_origins_in_any_order() {
+        let cfq = ElevatorConfig::Cfq(CfqConfig::default());
+        assert_eq!(with_elevator("elevator = \"cfq\"").unwrap(), cfq);
+        assert_eq!(with_elevator("elevator = { name = \"cfq\" }").unwrap(), cfq);
+        let slice = "slice_async_ms = { value = 80, from = \"assumed\", source = \"a test\" }";
+        let inline = with_elevator(&format!("elevator = {{ {slice}, name = \"cfq\" }}")).unwrap();
+        let table = with_elevator(&format!("[disk.device.queue.elevator]\n{slice}\nname = \"cfq\"")).unwrap();
+        let ElevatorConfig::Cfq(found) = &inline else { panic!("{inline:?}") };
+        assert_eq!(found.slice_async_ms.to_string(), "80 (assumed: a test)");
+        assert_eq!(inline, table);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_disk_is_told_with_its_line() {
+        let at = line("[disk.device.queue.elevator]");
+        let wrong = |text: &str| with_elevator(text).unwrap_err();
+        assert_eq!(
+            wrong("elevator = { name = \"cfq\", slice_async = 80 }"),
+            format!("m.toml:{at}: in [disk]: unknown key `slice_async`: did you mean `slice_async_ms`?")
+        );
+        assert_eq!(
+            wrong("[disk.device.queue.elevator]\nname = \"cfq\"\nslice_async = 80"),
+            format!("m.toml:{}: in [disk]: unknown key `slice_async`: did you mean `slice_async_ms`?", at + 2)
+        );
+        assert_eq!(
+            wrong("elevator = \"cfk\""),
+            format!("m.toml:{at}: in [disk]: unknown value `cfk`: did you mean `cfq`?")
+        );
+        assert_eq!(
+            wrong("elevator = { name = \"cfq\", slice_async_ms = { value = 0, from = \"assumed\", source = \"\" } }"),
+            format!("m.toml:{at}: in [disk.device]: queue.elevator.slice_async_ms is 0: must be at least 1")
+        );
+        assert_eq!(
+            wrong("elevator = 8"),
+            format!(
+                "m.toml:{at}: in [disk]: expected an elevator's name in quotes, or a table with its `name`, found 8"
+            )
+        );
+        let rpm = line("rpm");
+        assert_eq!(
+            changed("rpm = ", "rmp = ").unwrap_err(),
+            format!("m.toml:{rpm}: in [disk]: unknown key `rmp`: did you mean `rpm`?")
+        );
+        let slots = line("swap_slots");
+        assert_eq!(
+            changed("swap_slots", "swap_slot").unwrap_err(),
+            format!("m.toml:{slots}: in [disk]: unknown key `swap_slot`: did you mean `swap_slots`?")
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! One simulation: what goes in, what comes out, who runs it.
+//! One run: what goes in, what comes out, who carries it out.
 
 use std::{
     fmt,
@@ -10,9 +10,13 @@ use std::{
 
 use engine::kernel::{Kernel, text::Node};
 
-use crate::{hardware::Machine, report::Row, scale::Scale};
+use std::path::PathBuf;
 
-/// One simulation to run: one kernel, one seed.
+use serde::{Deserialize, Serialize};
+
+use crate::{figure::Row, ground::Ground, hardware::Machine, scale::Scale, system::linux::limit::Cgroup};
+
+/// One run: one kernel on one ground, one seed.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Name of the experiment.
@@ -29,21 +33,53 @@ pub struct Job {
     pub scale: Scale,
     /// Is virtual time by call path wanted?
     pub profile: bool,
+    /// What it runs on.
+    pub ground: Ground,
+    /// Does `linux` get a swap file of the machine's size, beside the computer's own swap?
+    pub makes_swap: bool,
+    /// Where this process runs it, if that is a ground of real time.
+    pub inside: Option<Inside>,
 }
 
-/// What a simulation found.
-#[derive(Clone, Debug, Default, PartialEq)]
+impl Job {
+    /// Memory of its machine at its scale, pages.
+    #[must_use]
+    pub fn memory_pages(&self) -> u64 {
+        let zones = self.machine.memory.nodes.iter().flat_map(|node| &node.zones);
+        zones.map(|zone| self.scale.of(zone.managed_pages)).sum()
+    }
+
+    /// Swap of its machine at its scale, pages.
+    #[must_use]
+    pub fn swap_pages(&self) -> u64 {
+        self.machine.disks.first().map_or(0, |disk| self.scale.of(disk.swap_slots.value))
+    }
+}
+
+/// What a process has that runs a job in real time.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Inside {
+    /// A fresh folder for files.
+    pub folder: PathBuf,
+    /// The cgroup that limits it, if one does.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// What a run found.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Outcome {
     /// Its figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Hash over states and events; does not depend on output format or [`Job::profile`].
+    /// Hash over states and events; does not depend on output format or [`Job::profile`]. 0 where time is real.
     pub fingerprint: u64,
-    /// How long the run was, in virtual nanoseconds.
+    /// How long the run was, in virtual or real nanoseconds.
     pub virtual_time_ns: u64,
     /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists: the work done.
     pub page_events: u64,
     /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
     pub profile: Option<Vec<String>>,
+    /// What a reader must know of a ground of real time: what limited memory, what was not granted.
+    pub notes: Vec<String>,
 }
 
 /// How far a simulation is; the simulation stores, others look.
@@ -107,13 +143,18 @@ impl From<String> for Failure {
     }
 }
 
-/// What an experiment runs.
-pub trait Workload: Sync {
+/// What an experiment runs: a workload on whatever ground a job names.
+pub trait Runnable: Sync {
     /// Its name in `experiment.toml`.
     fn name(&self) -> &'static str;
 
     /// One line about it.
     fn about(&self) -> &'static str;
+
+    /// Why it runs on the simulator alone, if it does.
+    fn sim_only(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Looks at a job before any job runs, quickly.
     ///

@@ -3,20 +3,27 @@
 //! An *experiment* is a machine, a workload and the kernels to compare. [`plan::Plan`] makes a job of
 //! each kernel and seed, [`runner`] runs them side by side, [`report`] makes the table that kernel
 //! developers know. [`library`] finds the files, which are embedded in the binary; [`cli`] is the
-//! command, a file for each verb. What runs in a job is a [`job::Workload`], from [`workloads`].
+//! command, a file for each verb. What runs in a job is a [`workload::Workload`], written against
+//! [`system::System`]; [`workloads`] lists them. [`simulation`] runs one on a simulated machine, [`real_time`] on real
+//! memory, in a process of its own ([`apart`]); [`ground`] names what there is to run on.
 //!
 //! Next: [`job`], what goes into a simulation and what comes out.
 
+pub mod apart;
 pub mod cli;
 pub mod embedded;
 pub mod experiment;
+pub mod figure;
+pub mod ground;
 pub mod hardware;
+pub mod interrupt;
 pub mod job;
 pub mod library;
 pub mod machine_file;
 pub mod panics;
 pub mod plan;
 pub mod progress;
+pub mod real_time;
 pub mod report;
 pub mod runner;
 pub mod scale;
@@ -24,4 +31,5 @@ pub mod simulation;
 pub mod statistics;
 pub mod swarm;
 pub mod system;
+pub mod workload;
 pub mod workloads;

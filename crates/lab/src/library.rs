@@ -13,7 +13,11 @@ use engine::kernel::{
     text::{Error, one_of},
 };
 
-use crate::{embedded, experiment::Experiment, hardware::Machine};
+use crate::{
+    embedded,
+    experiment::Experiment,
+    hardware::{self, Machine},
+};
 
 /// Does `word` mean a file rather than a name?
 #[must_use]
@@ -69,7 +73,8 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
     }
     let path = Path::new(word);
     let beside = |name: &str| {
-        let path: PathBuf = path.with_file_name(format!("{name}.toml"));
+        let stem = name.strip_suffix(".toml").unwrap_or(name);
+        let path: PathBuf = path.parent().unwrap_or(Path::new("")).join(format!("{stem}.toml"));
         if !path.exists() {
             return embedded_kernel(name).map_err(|message| format!("{message} (nor is it beside this file)"));
         }
@@ -85,12 +90,12 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
 /// As [`kernel`].
 pub fn machine(word: &str) -> Result<Machine, Error> {
     if is_file(word) {
-        return Machine::parse(&name_of(Path::new(word)), word, &read(Path::new(word))?);
+        return hardware::machine(&name_of(Path::new(word)), word, &read(Path::new(word))?);
     }
     let file = format!("machines/{word}.toml");
     let text =
         embedded::text(&file).ok_or_else(|| Error { place: None, message: unknown("machine", "machines", word) })?;
-    Machine::parse(word, &file, text)
+    hardware::machine(word, &file, text)
 }
 
 /// The experiment that `word` means; `published.toml` is taken from beside a file. A file's relative
@@ -132,6 +137,20 @@ mod tests {
     fn words_with_a_slash_or_the_ending_are_files() {
         assert!(is_file("./mine") && is_file("mine.toml") && !is_file("3.10-rc4-vanilla"));
         assert_eq!(name_of(Path::new("a/3.10-rc4-vanilla.toml")), "3.10-rc4-vanilla");
+    }
+
+    #[test]
+    fn a_base_beside_a_file_may_be_named_as_a_file() {
+        let folder = std::env::temp_dir().join(format!("highwater-library-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("lower.toml"), "base = \"highwater\"\n[lru]\nbatch = 20\n").unwrap();
+        for base in ["lower", "lower.toml", "./lower.toml", "./lower"] {
+            let upper = folder.join("upper.toml");
+            fs::write(&upper, format!("base = \"{base}\"\n[lru]\nrotation = \"one-by-one\"\n")).unwrap();
+            let kernel = kernel(&upper.display().to_string()).unwrap_or_else(|error| panic!("{base}: {error}"));
+            assert_eq!((kernel.choices.lru.batch, kernel.about), (20, format!("{base}, changed")));
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -61,8 +61,10 @@ where
         let node = Node::parse(file, text)?;
         node.only(&KEYS)?;
         check_origins(&node)?;
+        let mut ordered = node.clone();
+        tags_first(&mut ordered);
         let section = |key: &str| {
-            node.get(key).ok_or_else(|| Error::at(&node.place, format!("section [{key}] of the machine is missing")))
+            ordered.get(key).ok_or_else(|| Error::at(&node.place, format!("section [{key}] of the machine is missing")))
         };
         Ok(Self {
             name: name.to_owned(),
@@ -71,10 +73,23 @@ where
             memory: in_section("memory", section("memory")?)?,
             cpu: in_section("cpu", section("cpu")?)?,
             cost: in_section("cost", section("cost")?)?,
-            disks: node.get("disk").map(|node| in_section("disk", node)).transpose()?.unwrap_or_default(),
+            disks: ordered.get("disk").map(|node| in_section("disk", node)).transpose()?.unwrap_or_default(),
             before: in_section("before", section("before")?)?,
             node,
         })
+    }
+}
+
+/// Brings the keys that tell what a table is to its front, where its reader needs them.
+fn tags_first(node: &mut Node) {
+    use engine::kernel::text::Value;
+    match &mut node.value {
+        Value::List(nodes) => nodes.iter_mut().for_each(tags_first),
+        Value::Table(entries) => {
+            entries.sort_by_key(|entry| !["model", "name"].contains(&entry.key.as_str()));
+            entries.iter_mut().for_each(|entry| tags_first(&mut entry.node));
+        }
+        _ => {}
     }
 }
 

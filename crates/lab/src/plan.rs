@@ -5,13 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use engine::kernel::{Kernel, text::Error};
 
 use crate::{
+    apart::{self, Order},
     experiment::Experiment,
+    ground::{Ground, Place},
     hardware::Machine,
-    job::{Failure, Job, Outcome, Workload},
+    job::{Failure, Job, Outcome, Progress, Runnable},
     library,
     report::{Column, Table, TableHead},
     runner::{self, Watch},
     scale::Scale,
+    system::{linux::counters::release, page_bytes},
 };
 
 /// What is to be compared, as the user says it.
@@ -33,6 +36,10 @@ pub struct Request {
     pub scale: Option<Scale>,
     /// Is virtual time by call path wanted?
     pub profile: bool,
+    /// What to run on; a simulated machine if nothing is given.
+    pub grounds: Vec<Ground>,
+    /// Where and how grounds of real time run.
+    pub place: Place,
 }
 
 /// A comparison, ready to run.
@@ -45,10 +52,15 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// The scale.
     pub scale: Scale,
-    workload: &'static dyn Workload,
+    workload: &'static dyn Runnable,
     machine: Arc<Machine>,
+    place: Place,
     jobs: Vec<Job>,
+    /// Of each job, what a process of its own is told.
+    orders: Vec<Order>,
     replays: Vec<String>,
+    /// Grounds that were asked for and are left out, and why.
+    skipped: Vec<String>,
 }
 
 /// What a comparison found.
@@ -80,13 +92,18 @@ impl Plan {
     ///
     /// # Errors
     /// The first thing that is unknown or wrong: bad input.
-    pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Workload>) -> Result<Self, Error> {
+    pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
         let words: Vec<String> = words.iter().chain(&request.more_kernels).cloned().collect();
         let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
         let machine = library::machine(request.machine.as_ref().unwrap_or(&experiment.machine))?;
         let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
+        let is_simulated = !request.grounds.iter().any(|ground| ground.is_timed_by_the_wall());
+        if let Some(why) = workload.sim_only().filter(|_| !is_simulated) {
+            let message = format!("experiment `{}` runs on the ground `sim` alone: {why}", experiment.name);
+            return Err(Error { place: None, message });
+        }
         Self::of(request, experiment, &words, kernels, machine, workload)
     }
 
@@ -97,37 +114,75 @@ impl Plan {
         words: &[String],
         kernels: Vec<Kernel>,
         machine: Machine,
-        workload: &'static dyn Workload,
+        workload: &'static dyn Runnable,
     ) -> Result<Self, Error> {
         let machine = Arc::new(machine);
-        let columns = columns(words, &kernels);
         let scale = request.scale.unwrap_or(Scale::FULL);
         let Some(last) = request.seed.checked_add(request.runs.max(1) - 1) else {
             let message = format!("seeds {} and the {} after it do not fit 64 bits", request.seed, request.runs - 1);
             return Err(Error { place: None, message });
         };
         let seeds: Vec<u64> = (request.seed..=last).collect();
-        let (mut jobs, mut replays) = (Vec::new(), Vec::new());
-        for (word, kernel) in words.iter().zip(kernels) {
-            for &seed in &seeds {
-                replays.push(replay(request, word, seed));
-                jobs.push(Job {
-                    experiment: experiment.name.clone(),
-                    kernel: kernel.clone(),
-                    machine: machine.clone(),
-                    params: experiment.params.clone(),
-                    seed,
-                    scale,
-                    profile: request.profile,
-                });
+        let job = |kernel: &Kernel, ground, seed| Job {
+            experiment: experiment.name.clone(),
+            kernel: kernel.clone(),
+            machine: machine.clone(),
+            params: experiment.params.clone(),
+            seed,
+            scale,
+            profile: request.profile,
+            ground,
+            makes_swap: request.place.makes_swap,
+            inside: None,
+        };
+        let grounds = if request.grounds.is_empty() { &[Ground::Sim][..] } else { &request.grounds };
+        let mut plan = Self {
+            experiment: experiment.clone(),
+            columns: Vec::new(),
+            seeds,
+            scale,
+            workload,
+            machine: machine.clone(),
+            place: request.place.clone(),
+            jobs: Vec::new(),
+            orders: Vec::new(),
+            replays: Vec::new(),
+            skipped: Vec::new(),
+        };
+        for &ground in grounds {
+            // What the running kernel does is in no file.
+            let count = if ground.has_kernel_files() { kernels.len() } else { 1 };
+            let first = job(&kernels[0], ground, request.seed);
+            let missing = apart::ready(ground, &plan.place, page_bytes(first.memory_pages())).map_err(Failure);
+            let checked = |kernel| workload.check(&job(kernel, ground, request.seed));
+            if let Err(Failure(why)) = missing.and_then(|()| kernels[..count].iter().try_for_each(checked)) {
+                if grounds.len() == 1 {
+                    return Err(Error { place: None, message: why });
+                }
+                plan.skipped.push(format!("{ground}: skipped: {why}"));
+                continue;
+            }
+            for (word, kernel) in words.iter().zip(&kernels).take(count) {
+                plan.columns.push(column(word, kernel, ground, grounds));
+                for &seed in &plan.seeds {
+                    plan.replays.push(replay(request, word, ground, seed));
+                    plan.jobs.push(job(kernel, ground, seed));
+                    plan.orders.push(Order {
+                        experiment: request.experiment.clone(),
+                        kernel: word.clone(),
+                        machine: request.machine.clone().unwrap_or_else(|| experiment.machine.clone()),
+                        ground,
+                        seed,
+                        scale: scale.to_string(),
+                    });
+                }
             }
         }
-        for job in &jobs {
-            if job.seed == request.seed {
-                workload.check(job).map_err(|Failure(message)| Error { place: None, message })?;
-            }
+        if plan.columns.is_empty() {
+            return Err(Error { place: None, message: plan.skipped.join("; ") });
         }
-        Ok(Self { experiment, columns, seeds, scale, workload, machine, jobs, replays })
+        number(&mut plan.columns);
+        Ok(plan)
     }
 
     /// How each job is called while it runs: its column, and its seed if there are several.
@@ -142,36 +197,92 @@ impl Plan {
         &self.columns[job / self.seeds.len()]
     }
 
-    /// Runs every job on `threads` threads.
+    /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads.
     ///
     /// # Errors
     /// Every job that failed; what had not begun by then was not run.
     pub fn run(&self, threads: usize, watch: &dyn Watch) -> Result<Results, Vec<JobFailure>> {
-        let mut outcomes = Vec::new();
+        let mut results: Vec<Option<Result<Outcome, Failure>>> = self.jobs.iter().map(|_| None).collect();
         let mut failures = Vec::new();
-        for (index, result) in runner::run(self.workload, &self.jobs, threads, watch).into_iter().enumerate() {
-            match result {
-                Some(Ok(outcome)) => outcomes.push(outcome),
-                Some(Err(failure)) => failures.push(JobFailure {
-                    column: self.column(index).id.clone(),
-                    seed: self.jobs[index].seed,
-                    failure,
-                    replay: self.replays[index].clone(),
-                }),
-                None => {}
+        let real = self.turns();
+        let simulated: Vec<usize> = (0..self.jobs.len()).filter(|n| !self.is_real(*n)).collect();
+        for (turn, threads) in [(&real, 1), (&simulated, threads)] {
+            if !failures.is_empty() {
+                break;
+            }
+            let found = runner::each(turn.len(), threads, |n| self.run_one(turn[n], watch));
+            for (&index, result) in turn.iter().zip(found) {
+                if let Some(Err(failure)) = &result {
+                    failures.push(JobFailure {
+                        column: self.column(index).id.clone(),
+                        seed: self.jobs[index].seed,
+                        failure: failure.clone(),
+                        replay: self.replays[index].clone(),
+                    });
+                }
+                results[index] = result;
             }
         }
-        if failures.is_empty() { Ok(self.results(outcomes)) } else { Err(failures) }
+        let outcomes: Option<Result<Vec<Outcome>, Failure>> = results.into_iter().collect();
+        match outcomes {
+            Some(Ok(outcomes)) => Ok(self.results(outcomes)),
+            _ => Err(failures),
+        }
+    }
+
+    fn is_real(&self, job: usize) -> bool {
+        self.jobs[job].ground.is_timed_by_the_wall()
+    }
+
+    /// Jobs of real time in the order in which they run: seed by seed, and to and fro over the columns, so that what
+    /// drifts on the computer meets all of them alike.
+    fn turns(&self) -> Vec<usize> {
+        let round = |seed: usize| {
+            let columns = 0..self.columns.len();
+            let columns: Vec<usize> = if seed.is_multiple_of(2) { columns.collect() } else { columns.rev().collect() };
+            columns.into_iter().map(move |column| column * self.seeds.len() + seed)
+        };
+        (0..self.seeds.len()).flat_map(round).filter(|job| self.is_real(*job)).collect()
+    }
+
+    fn run_one(&self, index: usize, watch: &dyn Watch) -> Result<Outcome, Failure> {
+        let (job, progress) = (&self.jobs[index], Progress::default());
+        watch.began(index, &progress);
+        let outcome = if self.is_real(index) {
+            apart::run(&self.orders[index], &self.place, job, &progress)
+        } else {
+            self.workload.run(job, &progress)
+        };
+        watch.ended(index);
+        outcome
+    }
+
+    /// What a reader must know beside the figures: what was skipped, and what each ground of real time was like.
+    fn notes(&self, outcomes: &[Outcome]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (index, outcome) in outcomes.iter().enumerate() {
+            for note in &outcome.notes {
+                let note = format!("{}: {note}", self.jobs[index].ground);
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        notes.extend(self.skipped.iter().cloned());
+        notes
     }
 
     fn results(&self, outcomes: Vec<Outcome>) -> Results {
+        let simulated = || outcomes.iter().enumerate().filter(|(n, _)| !self.is_real(*n));
+        let fingerprint = simulated().next().map(|_| fold(simulated().map(|(_, outcome)| outcome.fingerprint)));
         let head = TableHead {
             experiment: self.experiment.name.clone(),
             machine: self.machine.name.clone(),
             scale: self.scale,
             seeds: self.seeds.clone(),
-            fingerprint: fold(outcomes.iter().map(|outcome| outcome.fingerprint)),
+            fingerprint,
             columns: self.columns.clone(),
+            notes: self.notes(&outcomes),
         };
         let titles = self.titles();
         let stacks = |(title, outcome): (&String, &Outcome)| -> Vec<String> {
@@ -194,31 +305,39 @@ fn no_workload(experiment: &Experiment) -> Error {
     }
 }
 
-/// The columns: each kernel by its name, with `#2` and so on where a name comes again.
-fn columns(words: &[String], kernels: &[Kernel]) -> Vec<Column> {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let column = |(word, kernel): (&String, &Kernel), times: usize| Column {
-        id: if times == 1 { kernel.name.clone() } else { format!("{}#{times}", kernel.name) },
-        kernel: kernel.name.clone(),
-        ground: "sim".into(),
+/// A column: a kernel by its name, after its ground where that is not plain.
+fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground]) -> Column {
+    let kernel = if ground.has_kernel_files() { kernel.name.clone() } else { release() };
+    Column {
+        id: if grounds == [Ground::Sim] { kernel.clone() } else { format!("{ground}-{kernel}") },
+        kernel,
+        ground: ground.to_string(),
         set: BTreeMap::new(),
-        comparable: !library::is_file(word),
-    };
-    words
-        .iter()
-        .zip(kernels)
-        .map(|pair| {
-            let times = seen.entry(&pair.1.name).or_default();
-            *times += 1;
-            column(pair, *times)
-        })
-        .collect()
+        comparable: ground == Ground::Sim && !library::is_file(word),
+    }
+}
+
+/// Tells columns of one name apart: `#2` and so on where it comes again.
+fn number(columns: &mut [Column]) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for column in columns {
+        let times = seen.entry(column.id.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            column.id = format!("{}#{times}", column.id);
+        }
+    }
 }
 
 /// The command that runs one job again.
-fn replay(request: &Request, kernel: &str, seed: u64) -> String {
+fn replay(request: &Request, kernel: &str, ground: Ground, seed: u64) -> String {
     let mut command =
         format!("highwater run {} --kernel {} --seed {seed}", quoted(&request.experiment), quoted(kernel));
+    if ground.is_timed_by_the_wall() {
+        command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
+        command.push_str(if request.place.is_limited { "" } else { " --no-limit" });
+        command.push_str(if request.place.makes_swap { " --swap" } else { "" });
+    }
     if let Some(machine) = &request.machine {
         command.push_str(&format!(" --machine {}", quoted(machine)));
     }
@@ -243,12 +362,12 @@ fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{job::Progress, report::tests::ops};
+    use crate::report::tests::ops;
 
     /// Answers with the seed, the size of a batch and the kernel's name; fails where it is told to.
     struct Echo;
 
-    impl Workload for Echo {
+    impl Runnable for Echo {
         fn name(&self) -> &'static str {
             "echo"
         }
@@ -272,7 +391,14 @@ mod tests {
             }
             let rows = vec![ops("Ops batch", f64::from(batch)), ops("Ops seed", job.seed as f64)];
             let profile = job.profile.then(|| vec!["kswapd0;balance_pgdat 7".into()]);
-            Ok(Outcome { rows, fingerprint: job.seed ^ u64::from(batch), virtual_time_ns: 10, page_events: 0, profile })
+            Ok(Outcome {
+                rows,
+                fingerprint: job.seed ^ u64::from(batch),
+                virtual_time_ns: 10,
+                page_events: 0,
+                profile,
+                notes: vec![],
+            })
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    job::{Failure, Job, Outcome, Progress, Workload},
+    job::{Failure, Progress},
     panics,
 };
 
@@ -32,23 +32,6 @@ impl Watch for () {
 #[must_use]
 pub fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Runs `jobs` on `threads` threads. After a failure no further job begins; each result is `None`
-/// where that kept a job from running.
-pub fn run(
-    workload: &dyn Workload,
-    jobs: &[Job],
-    threads: usize,
-    watch: &dyn Watch,
-) -> Vec<Option<Result<Outcome, Failure>>> {
-    each(jobs.len(), threads, |index| {
-        let progress = Progress::default();
-        watch.began(index, &progress);
-        let outcome = workload.run(&jobs[index], &progress);
-        watch.ended(index);
-        outcome
-    })
 }
 
 /// Does `work` for 0 to `count` - 1 on `threads` threads, catching panics; results in that order.

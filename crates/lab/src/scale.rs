@@ -2,7 +2,8 @@
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
-/// A fraction that memory, files and durations of an experiment are multiplied by.
+/// A fraction that memory, swap and the disk's bandwidth are multiplied by, and with memory the sizes of a
+/// workload. Virtual time is not, nor are the disk's latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     numerator: NonZeroU32,

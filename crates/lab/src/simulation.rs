@@ -1,12 +1,17 @@
-//! One simulated run: from a job to a machine, its system, and what it found.
+//! One simulated run: from a job to a machine, its system, and what its workload found.
+//!
+//! What only a simulated machine has is done here, around the workload: memory is brought into the state of
+//! before ([`before`]), the disk is sampled, and at the end the engine's invariants are checked.
+
+pub mod before;
 
 use crate::hardware::{Before, Cpu, Disk};
 use crate::job::{Failure, Job, Outcome, Progress};
-use crate::report::Row;
 use crate::report::mmtests::Sample;
 use crate::scale::Scale;
-use crate::system::SystemError;
-use crate::system::sim::{SimSystem, SystemConfig};
+use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
+use crate::system::{Given, System, SystemError};
+use crate::workload::{Found, Resources, Workload};
 use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::Layout;
 use engine::stat::Vmstat;
@@ -23,7 +28,7 @@ const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 pub struct Simulation {
     /// Memory, scaled.
     pub layout: Layout,
-    /// What memory held before, not scaled.
+    /// What memory held before; its sizes are not scaled yet.
     pub before: Before,
     cpu: Cpu,
     cost: CostModel,
@@ -63,19 +68,29 @@ impl Simulation {
         self.scale.of(self.disk.swap_slots.value) as u32
     }
 
-    fn sim_config(&self, seed: u64) -> sim::Config {
+    /// What this machine offers a workload.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        Resources {
+            memory_pages: self.layout.pages(),
+            used_pages: before::pages(&self.before, self.scale),
+            swap_pages: self.swap_slots().into(),
+        }
+    }
+
+    fn sim_config(&self, seed: u64, stamps: bool) -> sim::Config {
         sim::Config {
             cost: self.cost.clone(),
             seed,
-            frames: 0,
-            stamps: false,
+            frames: if stamps { self.layout.frames() as usize } else { 0 },
+            stamps,
             disks: vec![self.disk.device.clone()],
             interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
             ..sim::Config::uniform(self.cpu.count.value, 0)
         }
     }
 
-    fn system_config(&self) -> SystemConfig {
+    fn system_config(&self, stamps: bool) -> SystemConfig {
         let [first, end] = self.disk.file_blocks.value;
         SystemConfig {
             layout: self.layout.clone(),
@@ -85,48 +100,47 @@ impl Simulation {
                 first_block: self.disk.swap_first_block.value,
                 slots: self.swap_slots(),
             },
+            stamps,
         }
     }
 }
 
-/// What the main task of a run found.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// Its figures.
-    pub rows: Vec<Row>,
-    /// Folded stacks, `part;task;func ns`, by the parts that the workload divides its run into.
-    pub profile: Vec<String>,
-}
-
-/// Runs `body` as the main task of a job's machine, sampling the first disk meanwhile; what it finds
-/// becomes the outcome.
+/// Looks at a job of a workload before it runs.
 ///
 /// # Errors
-/// When the machine cannot be built, the body fails, a simulated task hangs or panics, or an invariant
-/// of the engine does not hold at the end.
-pub fn run(
-    job: &Job,
-    simulation: Simulation,
-    progress: &Progress,
-    body: impl FnOnce(&SimSystem, &Mutex<Vec<Sample>>) -> Result<Found, SystemError> + 'static,
-) -> Result<Outcome, Failure> {
-    let sim = Sim::new(simulation.sim_config(job.seed));
-    let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config())
+/// When its parameters are wrong or its machine is too small.
+pub fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
+    let params: W::Params = job.params.read()?;
+    let resources = Simulation::of_job(job)?.resources();
+    W::check(&params, &resources)
+        .map_err(|why| Failure(format!("machine `{}` at scale {}: {why}", job.machine.name, job.scale)))
+}
+
+/// Runs a workload as the main task of a job's machine, after memory was brought into its state of before.
+///
+/// # Errors
+/// When the machine cannot be built, the workload fails, a simulated task hangs or panics, or an invariant of
+/// the engine does not hold at the end.
+pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+    let params: W::Params = job.params.read()?;
+    let simulation = Simulation::of_job(job)?;
+    let sim = Sim::new(simulation.sim_config(job.seed, W::VERIFIES));
+    let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+    let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
         .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
-    let samples: Arc<Mutex<Vec<Sample>>> = Arc::default();
-    watch(&sim, progress, samples.clone());
+    watch(&sim, progress, system.disk_samples());
     let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
     let result = found.clone();
     let ended = Arc::new(Mutex::new(Nanos(0)));
     let end = ended.clone();
     let engine = system.shared_engine();
-    let clock = sim.clone();
     let counted = Arc::new(AtomicU64::new(0));
     let events = counted.clone();
     sim.run("main", move || {
-        let outcome = body(&system, &samples);
-        events.store(page_events(&crate::system::System::vmstat(&system)), Ordering::Relaxed);
-        *end.lock().expect("nothing panicked") = machine::Machine::now(&clock);
+        let outcome =
+            before::prepare(&simulation.before, &system, simulation.scale).and_then(|()| W::run(&system, &params));
+        events.store(page_events(&system.vmstat()), Ordering::Relaxed);
+        *end.lock().expect("nothing panicked") = system.now();
         *result.lock().expect("nothing panicked") = outcome;
     })
     .map_err(|failure| Failure(failure.to_string()))?;
@@ -138,7 +152,14 @@ pub fn run(
     let virtual_time_ns = ended.lock().expect("the main task has ended").0;
     let profile = job.profile.then_some(found.profile);
     let page_events = counted.load(Ordering::Relaxed);
-    Ok(Outcome { rows: found.rows, fingerprint: sim.fingerprint(), virtual_time_ns, page_events, profile })
+    Ok(Outcome {
+        rows: found.rows,
+        fingerprint: sim.fingerprint(),
+        virtual_time_ns,
+        page_events,
+        profile,
+        notes: Vec::new(),
+    })
 }
 
 /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
@@ -149,7 +170,7 @@ fn page_events(vmstat: &Vmstat) -> u64 {
 }
 
 /// Starts a task that tells how far the run is and samples the disk.
-fn watch(sim: &Sim, progress: &Progress, samples: Arc<Mutex<Vec<Sample>>>) {
+fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
     let clock = progress.clock();
     let watched = sim.clone();
     sim.spawn("iostat", move || {
@@ -173,11 +194,4 @@ fn watch(sim: &Sim, progress: &Progress, samples: Arc<Mutex<Vec<Sample>>>) {
             }
         }
     });
-}
-
-/// By how much each counter grew; a gauge that fell counts as 0.
-#[must_use]
-pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
-    let of = |name: &String| before.get(name).copied().unwrap_or(0);
-    after.iter().map(|(name, value)| (name.clone(), value.saturating_sub(of(name)))).collect()
 }

@@ -26,7 +26,7 @@ use store::{Part, Store, What};
 use task::Worker;
 
 /// The seed whose world puts a wrong stamp into a page, so that its failure can be replayed.
-pub const CORRUPTING_SEED: u64 = 0xbad_5ca1e;
+pub const CORRUPTING_SEED: u64 = 0xbad_5eed;
 
 /// What a seed drew and where it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,6 +190,11 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     if plan.seed == CORRUPTING_SEED {
         let store = shared.common.borrow()[0].clone();
         store.corrupt(engine, &mut task, 0).map_err(|error| error.to_string())?;
+        return verify_everything(shared, &mut task)
+            .map_err(|message| {
+                format!("{message} (on purpose: this seed spoils a page, to show how a failure replays)")
+            })
+            .and(Err("a page was spoilt on purpose, and nobody saw it".to_owned()));
     }
     verify_everything(shared, &mut task)?;
     for id in kernel_tasks {

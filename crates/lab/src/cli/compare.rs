@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use super::{End, output::Output, parse_seed, rows};
 use crate::{
+    ground::{Ground, Place},
     plan::{JobFailure, Plan, Request},
     progress::Bars,
     report::{self, ReportFormat, Show, percent::PercentRule},
@@ -47,7 +48,8 @@ struct Options {
     /// How many seeds: the table shows medians and their 95% intervals
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     runs: u64,
-    /// A smaller experiment: memory, files and time multiplied by this; no figures in print then
+    /// A smaller experiment: memory, swap, files and the disk's bandwidth multiplied by this, not the time that it
+    /// simulates nor the disk's latencies; no figures in print then
     #[arg(long, value_name = "1/16")]
     scale: Option<Scale>,
     /// The form of the report
@@ -68,6 +70,18 @@ struct Options {
     /// A machine in place of the experiment's own, a name or a file
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
+    /// What to run on: `sim`, `host`, `linux`; a column for each, and each kernel where it has kernels
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
+    on: Vec<Ground>,
+    /// Where `host` and `linux` make their files, in a fresh folder [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Let `linux` use all the memory of the computer where no cgroup can be made
+    #[arg(long)]
+    no_limit: bool,
+    /// Give `linux` a swap file of the machine's size, in its folder and for the time of the run; needs root
+    #[arg(long)]
+    swap: bool,
     /// How many simulations run side by side [default: one on each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
@@ -98,6 +112,13 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         runs: options.runs,
         scale: options.scale,
         profile: options.profile.is_some(),
+        grounds: grounds(&options.on),
+        place: Place {
+            folder: options.dir.clone().unwrap_or_else(std::env::temp_dir),
+            is_limited: !options.no_limit,
+            makes_swap: options.swap,
+            ..Place::default()
+        },
         ..request
     };
     let output = options.output.as_deref().map(Output::open).transpose()?;
@@ -123,6 +144,17 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
             Ok(io::Write::flush(&mut out)?)
         }
     }
+}
+
+/// The grounds asked for, each once.
+fn grounds(asked: &[Ground]) -> Vec<Ground> {
+    let mut grounds = Vec::new();
+    for ground in asked {
+        if !grounds.contains(ground) {
+            grounds.push(*ground);
+        }
+    }
+    grounds
 }
 
 fn failed(failures: &[JobFailure]) -> End {

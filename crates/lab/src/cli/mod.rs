@@ -42,6 +42,9 @@ enum Verb {
     Run(compare::RunArguments),
     /// Run random worlds with every check on
     Swarm(swarm::Arguments),
+    /// Run a job that another process of this command orders
+    #[command(hide = true, name = crate::apart::VERB)]
+    Apart,
 }
 
 /// How a command ends when it does not end well.
@@ -80,6 +83,7 @@ pub fn main() -> ExitCode {
         Verb::Compare(arguments) => compare::compare(&arguments),
         Verb::Run(arguments) => compare::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
+        Verb::Apart => Ok(crate::apart::carry_out()?),
     };
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));

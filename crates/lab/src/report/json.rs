@@ -13,8 +13,9 @@ pub fn render(table: &Table) -> String {
         "experiment": table.experiment,
         "scale": table.scale.to_string(),
         "seeds": seeds,
-        "fingerprint": format!("{:016x}", table.fingerprint),
+        "fingerprint": table.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
         "machine": table.machine,
+        "notes": table.notes,
         "columns": table.columns,
         "rows": table.rows.iter().map(|row| row_of(table, row)).collect::<Vec<_>>(),
     });
@@ -29,7 +30,7 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
         Some((id, json!({ "median": median, "low": low, "high": high, "n": value.n })))
     };
     let values: Map<String, Value> = ids().zip(&row.values).filter_map(estimate).collect();
-    let figure = |(id, figure): (String, &Option<super::Figure>)| Some((id, number((*figure)?.value)));
+    let figure = |(id, figure): (String, &Option<crate::figure::Figure>)| Some((id, number((*figure)?.value)));
     let published: Map<String, Value> = ids().zip(&row.published).filter_map(figure).collect();
     json!({
         "group": row.group,
@@ -68,6 +69,7 @@ mod tests {
                 "seeds": [1],
                 "fingerprint": "0000000000005f0c",
                 "machine": "parallelio-8g",
+                "notes": [],
                 "columns": [
                     { "id": "3.10-rc4-vanilla", "kernel": "3.10-rc4-vanilla", "ground": "sim", "set": {} },
                     { "id": "mine", "kernel": "mine", "ground": "sim", "set": {} },

@@ -17,6 +17,7 @@ pub fn render(table: &Table, show: Show) -> String {
         }
     }
     out.push_str(&format!("\n{}\n", table.footer()));
+    table.notes.iter().for_each(|note| out.push_str(&format!("\n{}\n", escaped(note))));
     out
 }
 

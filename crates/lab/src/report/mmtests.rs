@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Better, Format, Row};
+use crate::figure::{Better, Format, Row};
 
 /// Zones in the order in which their velocities are printed.
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];

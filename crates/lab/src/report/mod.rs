@@ -1,6 +1,6 @@
 //! What a run found, and the forms in which it is shown.
 //!
-//! A workload returns [`Row`]s; [`Table`] holds them for all columns and seeds; [`text`], [`json`],
+//! A workload returns [`Row`]s ([`crate::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
 //! [`csv`] and [`markdown`] write it. [`mmtests`] derives the rows that MMTests takes from
 //! `/proc/vmstat` and iostat, [`percent`] has its rules for the percentages in brackets.
 
@@ -15,65 +15,12 @@ use std::{collections::BTreeMap, io};
 
 use serde::Serialize;
 
-use crate::{experiment::Published, scale::Scale, statistics::Estimate};
-
-/// Which way a figure is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// The higher the better.
-    Higher,
-    /// The lower the better.
-    Lower,
-    /// Neither: context for other rows. Where MMTests prints a percentage, it is as for `Lower`.
-    Neutral,
-}
-
-/// How a figure is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// With this many decimals.
-    Decimals(u8),
-    /// As a whole percentage: `67%`.
-    Percent,
-}
-
-impl Format {
-    /// `value` in this form; a median of whole percentages may have a half.
-    #[must_use]
-    pub fn show(self, value: f64) -> String {
-        match self {
-            Self::Decimals(decimals) => format!("{value:.*}", usize::from(decimals)),
-            Self::Percent if value.fract() == 0.0 => format!("{value:.0}%"),
-            Self::Percent => format!("{value:.1}%"),
-        }
-    }
-}
-
-/// One figure of one run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// The block that it stands in: `Ops`, `duration`, `vmstat`, `iostat`, ….
-    pub group: String,
-    /// Its name, as in `published.toml`; with the statistic in front where one is printed.
-    pub name: String,
-    /// Its unit: `pages`, `ops/s`, ….
-    pub unit: String,
-    /// Which way it is better.
-    pub better: Better,
-    /// The figure.
-    pub value: f64,
-    /// How it is printed.
-    pub format: Format,
-}
-
-impl Row {
-    /// A row.
-    #[must_use]
-    pub fn new(group: &str, name: impl Into<String>, unit: &str, better: Better, format: Format, value: f64) -> Self {
-        Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
-    }
-}
+use crate::{
+    experiment::Published,
+    figure::{Better, Figure, Format, Row},
+    scale::Scale,
+    statistics::Estimate,
+};
 
 /// The rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
 #[must_use]
@@ -90,22 +37,13 @@ pub struct Column {
     pub id: String,
     /// The kernel's name.
     pub kernel: String,
-    /// The ground: `sim`.
+    /// The ground: `sim`, `host` or `linux`.
     pub ground: String,
     /// Single values changed beside the kernel file, by key.
     pub set: BTreeMap<String, String>,
     /// Is this the kernel of that name that figures in print may be set beside, not a user's file?
     #[serde(skip)]
     pub comparable: bool,
-}
-
-/// A figure in print.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
-    /// The figure.
-    pub value: f64,
-    /// The percentage in brackets beside it, as printed.
-    pub percent: Option<f64>,
 }
 
 /// One row of a table.
@@ -138,10 +76,12 @@ pub struct Table {
     pub scale: Scale,
     /// The seeds, in order.
     pub seeds: Vec<u64>,
-    /// Hash over every run's fingerprint, in order of columns and seeds.
-    pub fingerprint: u64,
+    /// Hash over every simulated run's fingerprint, in order of columns and seeds; none where nothing was simulated.
+    pub fingerprint: Option<u64>,
     /// The columns; the first is the baseline.
     pub columns: Vec<Column>,
+    /// What else a reader must know of grounds of real time: a line each.
+    pub notes: Vec<String>,
     /// The rows, in the order of the first run that has each.
     pub rows: Vec<TableRow>,
 }
@@ -151,7 +91,7 @@ impl Table {
     /// print; at another scale than full size they are left out.
     #[must_use]
     pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
-        let TableHead { experiment, machine, scale, seeds, fingerprint, columns } = head;
+        let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
         let mut found: Vec<(&Row, Vec<Vec<f64>>)> = Vec::new();
         for (column, seeds) in runs.iter().enumerate() {
             for row in seeds.iter().flatten() {
@@ -177,7 +117,7 @@ impl Table {
                 .collect(),
         });
         let rows = in_blocks(rows.collect());
-        Self { experiment, machine, scale, seeds, fingerprint, columns, rows }
+        Self { experiment, machine, scale, seeds, fingerprint, columns, notes, rows }
     }
 
     /// The line under every report that is read by people.
@@ -191,12 +131,20 @@ impl Table {
             }
             [] => "no seed".into(),
         };
-        let kernels = match self.columns.len() {
-            1 => "1 kernel".into(),
-            n => format!("{n} kernels"),
+        let is_simulated = self.columns.iter().all(|column| column.ground == "sim");
+        let kernels = match (self.columns.len(), is_simulated) {
+            (1, true) => "1 kernel".into(),
+            (n, true) => format!("{n} kernels"),
+            (1, false) => "1 column".into(),
+            (n, false) => format!("{n} columns"),
         };
-        let Self { machine, scale, fingerprint, .. } = self;
-        format!("{seeds} · {kernels} · machine {machine} · scale {scale} · fingerprint {fingerprint:016x}")
+        let Self { machine, scale, .. } = self;
+        let mut footer = format!("{seeds} · {kernels} · machine {machine} · scale {scale}");
+        if let Some(fingerprint) = self.fingerprint {
+            let of = if is_simulated { "" } else { " of sim" };
+            footer.push_str(&format!(" · fingerprint{of} {fingerprint:016x}"));
+        }
+        footer
     }
 
     /// The rows of each group, in the order of the groups' first rows.
@@ -216,10 +164,12 @@ pub struct TableHead {
     pub scale: Scale,
     /// The seeds, in order.
     pub seeds: Vec<u64>,
-    /// Hash over every run's fingerprint.
-    pub fingerprint: u64,
+    /// Hash over every simulated run's fingerprint.
+    pub fingerprint: Option<u64>,
     /// The columns.
     pub columns: Vec<Column>,
+    /// What else a reader must know of grounds of real time.
+    pub notes: Vec<String>,
 }
 
 /// Brings the rows of each group together, groups in the order of their first rows.
@@ -285,8 +235,9 @@ pub(crate) mod tests {
             machine: "parallelio-8g".into(),
             scale: Scale::FULL,
             seeds: (1..=seeds).collect(),
-            fingerprint: 0x5f0c,
+            fingerprint: Some(0x5f0c),
             columns: kernels.iter().map(|kernel| column(kernel)).collect(),
+            notes: Vec::new(),
         }
     }
 
@@ -314,15 +265,15 @@ pub(crate) mod tests {
         let mut table = Table::of_runs(head(&["a"], 1), &[vec![]], None);
         let end = "1 kernel · machine parallelio-8g · scale 1 · fingerprint 0000000000005f0c";
         assert_eq!(table.footer(), format!("seed 1 · {end}"));
+        table.columns[0].ground = "host".into();
+        assert!(
+            table
+                .footer()
+                .ends_with("1 column · machine parallelio-8g · scale 1 · fingerprint of sim 0000000000005f0c")
+        );
+        table.fingerprint = None;
+        assert!(table.footer().ends_with("1 column · machine parallelio-8g · scale 1"));
         table.seeds = (1..=5).collect();
         assert!(table.footer().starts_with("median and 95% interval of 5 runs, seeds 1 to 5 · "));
-    }
-
-    #[test]
-    fn whole_percentages_stay_whole() {
-        assert_eq!(
-            [Format::Percent.show(6.0), Format::Percent.show(6.5), Format::Decimals(3).show(4.6264)],
-            ["6%", "6.5%", "4.626"]
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! The percentages in brackets: positive is better.
 
-use super::Better;
+use crate::figure::Better;
 
 /// By which rule a percentage is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

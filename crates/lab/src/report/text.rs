@@ -1,6 +1,7 @@
 //! The layout of MMTests: the table that kernel developers know.
 
-use super::{Better, Show, Table, TableRow, percent};
+use super::{Show, Table, TableRow, percent};
+use crate::figure::Better;
 
 /// Width of a value in a block without brackets, as MMTests prints it.
 const PLAIN_WIDTH: usize = 12;
@@ -22,6 +23,7 @@ pub fn render(table: &Table, show: Show) -> String {
         block(table, group, rows, show, &mut text);
     }
     text.push_str(&format!("\n{}\n", table.footer()));
+    table.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
     text
 }
 

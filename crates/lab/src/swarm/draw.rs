@@ -102,7 +102,7 @@ impl World {
         let pages = log_between(rng, 1024, 16384);
         let zones = draw_zones(rng, pages);
         let disks: Vec<DiskConfig> = (0..1 + rng.below(2)).map(|_| draw_disk(rng)).collect();
-        let device = |rng: &mut Rng| DeviceId(rng.below(disks.len() as u64) as u8);
+        let device = |rng: &mut Rng| DeviceId(rng.below(disks.len() as u64) as u32);
         let (file_device, swap_device) = (device(rng), device(rng));
         let swap_slots = match rng.below(4) {
             0 => 0,
@@ -267,28 +267,32 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
                 }
                 _ => Fault::Nth { nth: log_between(rng, 1, 256), error },
             };
-            (time, DeviceId(rng.below(disks) as u8), fault)
+            (time, DeviceId(rng.below(disks) as u32), fault)
         })
         .collect()
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 35] = [
+const CHOICES: [(&str, &str, &[&str]); 39] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
     ("memory", "fallback_remainder", &["donor-list", "request-list"]),
+    ("memory", "mark_distance", &["quarter-of-min", "by-rate"]),
     ("lru", "batch", &["1", "2", "14", "31", "64"]),
     ("lru", "list_choice", &["at-add", "at-flush"]),
     ("lru", "accessed_in_batch", &["ignored", "obeyed"]),
     ("lru", "add_flush", &["when-filled", "when-full"]),
     ("lru", "rotation", &["one-by-one", "batched"]),
+    ("lru", "activation", &["on-second-access", "at-scan"]),
     ("mapping", "dirty_ratio", &["2", "20", "60"]),
     ("mapping", "dirty_background_ratio", &["1", "10", "50"]),
     ("mapping", "dirty_expire_ms", &["10", "1000", "30000"]),
     ("mapping", "dirty_writeback_ms", &["10", "500", "5000"]),
     ("mapping", "swap_writeback", &["counted", "ignored"]),
     ("mapping", "page_cluster", &["0", "3", "5"]),
+    ("mapping", "index_lock", &["per-page", "none"]),
+    ("mapping", "write_failure", &["forget", "keep-dirty"]),
     ("compact", "extfrag_threshold", &["0", "500", "1000"]),
     ("compact", "max_defer_shift", &["0", "6"]),
     ("reclaim", "swappiness", &["0", "1", "60", "100"]),
@@ -301,7 +305,7 @@ const CHOICES: [(&str, &str, &[&str]); 35] = [
     ("reclaim", "writeback_met", &["mark", "count-immediate"]),
     ("reclaim", "zone_writeback", &["scaled-by-priority", "all"]),
     ("reclaim", "dirty_accounting", &["at-write", "on-sight"]),
-    ("reclaim", "list_stall", &["when-writeback", "when-dirty-unqueued", "never"]),
+    ("reclaim", "list_stall", &["when-writeback", "when-dirty-unqueued", "for-writeback", "never"]),
     ("reclaim", "direct_nap", &["wait-iff-congested", "none"]),
     ("reclaim", "kswapd_compact", &["after-balance", "by-progress"]),
     ("reclaim", "at_priority_zero", &["equal", "fraction"]),

@@ -1,14 +1,45 @@
 //! What a workload sees of the ground that it runs on.
 //!
-//! A workload is written once, against [`System`]; `sim` runs it in virtual time ([`sim`]). Files are
-//! shared by name; a region belongs to the task that made it.
+//! A workload is written once, against [`System`]; a *ground* implements it: [`sim`], in virtual time; [`host`], the
+//! engine on real memory and threads; [`linux`], the kernel of the computer at hand. So nothing here assumes a simulator:
+//!
+//! * Each task has a `System` of its own, which [`System::spawn`] makes. It may be a thread: what goes into a
+//!   task is `Send`, what it finds comes back by [`Started::join`].
+//! * Files are shared by name: each task opens its own handle, which keeps its readahead. A region belongs to
+//!   the task that mapped it.
+//! * Contents are real as far as the ground keeps them ([`System::kept`]): [`contents`] makes and verifies them.
+//! * Chance comes from [`System::rng`], time from [`System::now`], never from elsewhere: on `sim` the same seed
+//!   then gives the same bytes.
+//! * A task that was told to end finds [`System::is_killed`] true, its waits return at once, and operations may
+//!   fail: loops ask. Where a user can interrupt the run, all tasks are told, the main one too.
+//! * What only some grounds can tell has a default that says nothing: [`System::profile`],
+//!   [`System::take_disk_samples`], [`System::engine_view`].
+//!
+//! What a ground prepares before a workload begins (old page cache, a memory limit) and what it checks
+//! afterwards is its own: see [`crate::simulation`]. [`conformance`] is the suite that every ground passes.
+//!
+//! Next: [`contents`], then [`crate::workload`], who runs on it.
 
+pub mod conformance;
+pub mod contents;
+pub mod host;
+pub mod linux;
 pub mod sim;
+pub mod threads;
 
+use crate::job::Progress;
+use crate::report::mmtests::Sample;
+use crate::scale::Scale;
+use ::sim::Rng;
+use contents::Kept;
+use engine::Engine;
+use engine::reclaim::{PriorityZero, Reclaim};
 use engine::stat::Vmstat;
-use machine::Nanos;
+use machine::{Machine, Nanos, PAGE_BYTES};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 /// Why an operation failed, in words for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +60,20 @@ pub struct Faults {
     pub minor: u64,
     /// Waited for I/O.
     pub major: u64,
-    /// Time spent waiting in major faults.
+    /// Time spent waiting in major faults; 0 where the ground cannot tell.
     pub major_wait: Nanos,
+}
+
+impl Faults {
+    /// Those since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            minor: self.minor - earlier.minor,
+            major: self.major - earlier.major,
+            major_wait: self.major_wait.since(earlier.major_wait),
+        }
+    }
 }
 
 /// CPU time of all tasks of a system.
@@ -38,7 +81,7 @@ pub struct Faults {
 pub struct CpuTimes {
     /// In programs.
     pub user: Nanos,
-    /// In the engine.
+    /// In the engine, or the kernel.
     pub system: Nanos,
 }
 
@@ -50,74 +93,234 @@ impl CpuTimes {
     }
 }
 
-/// A system with memory, files and tasks. Each task has its own; [`System::spawn`] makes it.
+/// What a run is given beside its system; every task of it sees the same.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The random seed.
+    pub seed: u64,
+    /// By how much the run is made smaller.
+    pub scale: Scale,
+    /// Who watches how far it is.
+    pub progress: Progress,
+}
+
+/// What a ground can tell whose engine is ours; the running kernel keeps it to itself.
+pub trait EngineView {
+    /// The first scan at priority 0 since this was last asked.
+    fn take_first_priority_zero(&self) -> Option<PriorityZero>;
+}
+
+impl<M: Machine> EngineView for Engine<M> {
+    fn take_first_priority_zero(&self) -> Option<PriorityZero> {
+        let reclaim: &Reclaim<M> = self;
+        reclaim.take_first_priority_zero()
+    }
+}
+
+/// A system with memory, files and tasks, as one task sees it.
+///
+/// A page is [`PAGE_BYTES`] on every ground.
 pub trait System: Sized + 'static {
-    /// An open file.
+    /// An open file: one task's handle.
     type File;
-    /// Anonymous memory.
+    /// Anonymous memory of one task.
     type Region;
     /// A task to wait for.
     type Task;
 
-    /// Time since the system started.
+    /// What this run is given.
+    fn given(&self) -> &Given;
+
+    /// The generator number `stream` of this run; a workload gives each of its tasks a stream of its own.
+    fn rng(&self, stream: u64) -> Rng {
+        Rng::new(self.given().seed, stream)
+    }
+
+    /// Says when, by [`System::now`], the run will end, if that is known: who watches is told what is left.
+    fn expect_end(&self, at: Nanos) {
+        self.given().progress.set_total_ns(at.0);
+    }
+
+    /// Time since the system started: virtual or of a clock that only goes on.
     fn now(&self) -> Nanos;
-    /// Sleeps.
+    /// Sleeps; a task that is killed meanwhile, or was, returns at once.
     fn sleep(&self, time: Nanos);
     /// Computes: uses a CPU for `time`.
     fn compute(&self, time: Nanos);
-    /// Has this task been told to end?
-    fn is_killed(&self) -> bool;
 
-    /// Starts a task.
+    /// Starts a task. Its body may run on another thread.
     fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Self::Task;
     /// Waits until a task has ended.
     fn join(&self, task: &Self::Task);
     /// Tells a task to end.
     fn kill(&self, task: &Self::Task);
+    /// Has this task been told to end?
+    fn is_killed(&self) -> bool;
+
+    /// Starts a task that finds something.
+    fn start<T: Send + 'static>(&self, name: &str, body: impl FnOnce(&Self) -> T + Send + 'static) -> Started<Self, T> {
+        let found = Arc::new(Mutex::new(None));
+        let cell = found.clone();
+        let task = self.spawn(name, move |system| {
+            let result = body(system);
+            *cell.lock().expect("nothing panics with it") = Some(result);
+        });
+        Started { name: name.to_owned(), task, found }
+    }
 
     /// Memory that the system manages, pages.
     fn memory_pages(&self) -> u64;
     /// Free memory, pages.
     fn free_pages(&self) -> u64;
+    /// Free pages that reclaim aims at, now; none where the ground does not tell.
+    fn high_mark_pages(&self) -> Option<u64> {
+        None
+    }
 
-    /// Creates an empty file.
+    /// Creates an empty file, open.
     ///
     /// # Errors
     /// When there is one of that name, or memory is exhausted.
     fn create(&self, name: &str) -> Result<Self::File, SystemError>;
-    /// Writes to a file.
+    /// Opens a file of this system once more, for this task.
     ///
     /// # Errors
-    /// When memory is exhausted, the device fails, or the task was killed.
+    /// When there is none of that name.
+    fn open(&self, name: &str) -> Result<Self::File, SystemError>;
+    /// Length of a file, bytes.
+    fn length(&self, file: &Self::File) -> u64;
+    /// Writes to a file, extending it if need be.
+    ///
+    /// # Errors
+    /// When memory is exhausted, the device fails or is full, or the task was killed.
     fn write(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> Result<(), SystemError>;
-    /// Reads from a file; returns the bytes read.
+    /// Reads from a file; returns the bytes read, fewer than asked for only at its end.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
     fn read(&self, file: &mut Self::File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError>;
+    /// Says that this handle will read at random places: nothing is to be read ahead for it.
+    fn expect_random_reads(&self, file: &mut Self::File);
+    /// Does this ground have [`System::read_in_place`]?
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+    /// Reads one page of a file where it lies in memory, without a copy.
+    ///
+    /// # Errors
+    /// As [`System::read`], and when the page lies after the end or the ground has no such access.
+    fn read_in_place<R>(
+        &self,
+        file: &mut Self::File,
+        page: u64,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, SystemError> {
+        let _ = (file, page, read);
+        Err(SystemError("pages cannot be read in place on this ground".into()))
+    }
     /// Waits until what was written is on the device.
     ///
     /// # Errors
     /// When something could not be written.
-    fn fsync(&self, file: &Self::File) -> Result<(), SystemError>;
-    /// Removes a file.
+    fn sync(&self, file: &Self::File) -> Result<(), SystemError>;
+    /// Removes a file; open handles can no longer be used.
     ///
     /// # Errors
     /// When there is none of that name.
-    fn unlink(&self, name: &str) -> Result<(), SystemError>;
+    fn remove(&self, name: &str) -> Result<(), SystemError>;
+    /// Drops the clean pages of this system's files from memory, so that reading them goes to the device.
+    ///
+    /// # Errors
+    /// When the ground does not permit it.
+    fn drop_caches(&self) -> Result<(), SystemError>;
 
-    /// Maps anonymous memory in pieces smaller than a huge page, as an allocator of small chunks does.
-    fn map(&self, pages: u32) -> Self::Region;
-    /// Touches consecutive pages.
+    /// Maps anonymous memory that holds zeroes, in pieces smaller than a huge page, as an allocator of small
+    /// chunks does.
+    ///
+    /// # Errors
+    /// When there is no room for it in the address space.
+    fn map(&self, pages: u32) -> Result<Self::Region, SystemError>;
+    /// Touches consecutive pages, as a program does by reading or writing a byte of each; contents stay.
     ///
     /// # Errors
     /// When memory is exhausted, swap fails, or the task was killed.
     fn touch(&self, region: &Self::Region, pages: Range<u32>, write: bool) -> Result<(), SystemError>;
+    /// Puts bytes into a region.
+    ///
+    /// # Errors
+    /// As [`System::touch`].
+    fn store(&self, region: &Self::Region, offset: u64, bytes: &[u8]) -> Result<(), SystemError>;
+    /// Gets bytes out of a region.
+    ///
+    /// # Errors
+    /// As [`System::touch`].
+    fn load(&self, region: &Self::Region, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError>;
     /// Unmaps a region.
     fn unmap(&self, region: Self::Region);
 
+    /// What of the contents of files and regions this run keeps.
+    fn kept(&self) -> Kept;
+
     /// This task's faults so far.
     fn faults(&self) -> Faults;
-    /// Counters and gauges under their kernel names.
+    /// CPU time of all tasks so far.
+    fn cpu_times(&self) -> CpuTimes;
+    /// Counters and gauges under their kernel names; a name that the ground does not have is missing.
     fn vmstat(&self) -> Vmstat;
+
+    /// Pages that this system's tasks have had read from devices so far, readahead included; none where the ground
+    /// cannot tell them from what others read.
+    fn pages_read_in(&self) -> Option<u64> {
+        self.vmstat().get("pgpgin").map(|kib| kib * 1024 / PAGE_BYTES as u64)
+    }
+
+    /// CPU time so far by call path, `task;func;func`; empty where the ground cannot tell.
+    fn profile(&self) -> BTreeMap<String, Nanos> {
+        BTreeMap::new()
+    }
+    /// What iostat saw of the device under the files since this was last asked; empty where nobody looked.
+    fn take_disk_samples(&self) -> Vec<Sample> {
+        Vec::new()
+    }
+    /// The engine under this ground, where it is ours.
+    fn engine_view(&self) -> Option<&dyn EngineView> {
+        None
+    }
+}
+
+/// A task that was started by [`System::start`].
+pub struct Started<S: System, T> {
+    name: String,
+    task: S::Task,
+    found: Arc<Mutex<Option<T>>>,
+}
+
+impl<S: System, T> Started<S, T> {
+    /// Waits until it has ended; returns what it found.
+    ///
+    /// # Panics
+    /// When it panicked.
+    pub fn join(self, system: &S) -> T {
+        system.join(&self.task);
+        let found = self.found.lock().expect("nothing panics with it").take();
+        found.unwrap_or_else(|| panic!("task `{}` panicked", self.name))
+    }
+
+    /// Tells it to end.
+    pub fn kill(&self, system: &S) {
+        system.kill(&self.task);
+    }
+}
+
+/// By how much each counter grew; a gauge that fell counts as 0.
+#[must_use]
+pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
+    let of = |name: &String| before.get(name).copied().unwrap_or(0);
+    after.iter().map(|(name, value)| (name.clone(), value.saturating_sub(of(name)))).collect()
+}
+
+/// Bytes of so many pages.
+#[must_use]
+pub const fn page_bytes(pages: u64) -> u64 {
+    pages * PAGE_BYTES as u64
 }

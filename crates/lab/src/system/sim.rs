@@ -1,24 +1,33 @@
 //! The ground `sim`: the engine in a simulated machine.
 
-use super::{CpuTimes, Faults, System, SystemError};
+use super::contents::Kept;
+use super::{CpuTimes, EngineView, Faults, Given, System, SystemError};
+use crate::report::mmtests::Sample;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
-use engine::{Engine, ReadState, Task};
-use machine::{DeviceId, Func, Machine, Nanos, Operation, PAGE_BYTES};
+use engine::{Engine, ReadPattern, ReadState, Task};
+use machine::atomic::AtomicU32;
+use machine::{DeviceId, Func, Machine, Nanos, Operation, PAGE_BYTES, Step};
 use sim::Sim;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all tasks of one simulated system share.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
     files: RefCell<BTreeMap<String, Arc<File<Sim>>>>,
+    given: Given,
+    kept: Kept,
+    samples: DiskSamples,
 }
+
+/// What iostat saw, by whoever samples the disk.
+pub type DiskSamples = Arc<Mutex<Vec<Sample>>>;
 
 /// The simulated system as one task sees it.
 pub struct SimSystem {
@@ -26,10 +35,19 @@ pub struct SimSystem {
     task: RefCell<Task>,
 }
 
-/// A file, open for one reader.
+/// A file, open for one task.
 pub struct OpenFile {
+    engine: Rc<Engine<Sim>>,
     file: Arc<File<Sim>>,
     state: ReadState,
+    /// Failed writes of the file that this handle need not be told of.
+    seen_failures: AtomicU32,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.engine.close(&self.file);
+    }
 }
 
 /// What a simulated system consists of beside its machine.
@@ -41,6 +59,8 @@ pub struct SystemConfig {
     pub devices: Vec<DeviceLayout>,
     /// Where swap lies.
     pub swap: SwapLayout,
+    /// Does the machine keep stamps?
+    pub stamps: bool,
 }
 
 impl SimSystem {
@@ -52,6 +72,7 @@ impl SimSystem {
         sim: &Sim,
         choices: &engine::kernel::Choices,
         config: &SystemConfig,
+        given: Given,
     ) -> Result<Self, engine::LayoutError> {
         let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
         sim.attach(engine.clone());
@@ -59,7 +80,9 @@ impl SimSystem {
             let engine = engine.clone();
             sim.spawn(&task.name(), move || engine.run(task));
         }
-        let shared = Rc::new(Shared { sim: sim.clone(), engine, files: RefCell::default() });
+        let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
+        let (files, samples) = (RefCell::default(), DiskSamples::default());
+        let shared = Rc::new(Shared { sim: sim.clone(), engine, files, given, kept, samples });
         Ok(Self::for_task(&shared))
     }
 
@@ -75,24 +98,10 @@ impl SimSystem {
         self.shared.engine.clone()
     }
 
-    /// CPU time so far by call path, `task;func;func`.
+    /// Where to put what iostat sees.
     #[must_use]
-    pub fn profile(&self) -> BTreeMap<String, Nanos> {
-        let split = |line: String| {
-            let (path, ns) = line.rsplit_once(' ').expect("a folded stack ends with its time");
-            (path.to_owned(), Nanos(ns.parse().expect("the time is a number")))
-        };
-        self.shared.sim.profile().into_iter().map(split).collect()
-    }
-
-    /// CPU time of all tasks so far.
-    #[must_use]
-    pub fn cpu_times(&self) -> CpuTimes {
-        let mut times = CpuTimes::default();
-        for (path, time) in self.profile() {
-            if path.ends_with(Func::User.name()) { times.user += time } else { times.system += time }
-        }
-        times
+    pub fn disk_samples(&self) -> DiskSamples {
+        self.shared.samples.clone()
     }
 
     /// Takes memory for the kernel's own use, for good.
@@ -132,8 +141,7 @@ impl SimSystem {
     /// # Errors
     /// When there is no such file, memory for the buffer is exhausted, or the device fails.
     pub fn write_direct(&self, name: &str, first_page: u64, pages: u64) -> Result<(), SystemError> {
-        let file = self.shared.files.borrow().get(name).cloned();
-        let file = file.ok_or_else(|| SystemError(format!("there is no file `{name}`")))?;
+        let file = self.file(name)?;
         for start in (first_page..first_page + pages).step_by(256) {
             let pages = (first_page + pages - start).min(256) as usize;
             let block = file.block(start as u32).ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
@@ -143,6 +151,24 @@ impl SimSystem {
             written.map_err(|error| SystemError(format!("file `{name}`: {error}")))?;
         }
         Ok(())
+    }
+
+    fn file(&self, name: &str) -> Result<Arc<File<Sim>>, SystemError> {
+        let file = self.shared.files.borrow().get(name).cloned();
+        file.ok_or_else(|| SystemError(format!("there is no file `{name}`")))
+    }
+
+    fn open_file(&self, file: Arc<File<Sim>>) -> Result<OpenFile, SystemError> {
+        let engine = self.shared.engine.clone();
+        engine.open(&mut self.task.borrow_mut(), &file).map_err(words)?;
+        let seen_failures = AtomicU32::new(file.failed_writes());
+        Ok(OpenFile { engine, file, state: ReadState::default(), seen_failures })
+    }
+
+    /// What a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
+    fn copy_as_program(&self, bytes: usize) {
+        let _program = self.shared.sim.span(Func::User);
+        self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
     }
 
     fn for_task(shared: &Rc<Shared>) -> Self {
@@ -158,6 +184,10 @@ impl System for SimSystem {
     type File = OpenFile;
     type Region = Arc<Region<Sim>>;
     type Task = sim::TaskId;
+
+    fn given(&self) -> &Given {
+        &self.shared.given
+    }
 
     fn now(&self) -> Nanos {
         self.shared.sim.now()
@@ -196,13 +226,25 @@ impl System for SimSystem {
         self.engine().gauge(Gauge::NrFreePages)
     }
 
+    fn high_mark_pages(&self) -> Option<u64> {
+        Some(self.engine().zones.iter().map(|zone| zone.high()).sum())
+    }
+
     fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
         if self.shared.files.borrow().contains_key(name) {
             return Err(SystemError(format!("file `{name}` exists")));
         }
         let file = self.engine().create(&mut self.task.borrow_mut(), DeviceId(0)).map_err(words)?;
         self.shared.files.borrow_mut().insert(name.to_owned(), file.clone());
-        Ok(OpenFile { file, state: ReadState::default() })
+        self.open_file(file)
+    }
+
+    fn open(&self, name: &str) -> Result<OpenFile, SystemError> {
+        self.open_file(self.file(name)?)
+    }
+
+    fn length(&self, file: &OpenFile) -> u64 {
+        file.file.length()
     }
 
     fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
@@ -210,23 +252,33 @@ impl System for SimSystem {
     }
 
     fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
-        let OpenFile { file, state } = file;
+        let OpenFile { file, state, .. } = file;
         self.engine().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
     }
 
-    fn fsync(&self, file: &OpenFile) -> Result<(), SystemError> {
-        self.engine().fsync(&mut self.task.borrow_mut(), &file.file).map_err(words)
+    fn expect_random_reads(&self, file: &mut OpenFile) {
+        file.state.pattern = ReadPattern::Random;
     }
 
-    fn unlink(&self, name: &str) -> Result<(), SystemError> {
-        let file = self.shared.files.borrow_mut().remove(name);
-        let file = file.ok_or_else(|| SystemError(format!("there is no file `{name}`")))?;
+    fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
+        let OpenFile { file, seen_failures, .. } = file;
+        self.engine().fsync_since(&mut self.task.borrow_mut(), file, seen_failures).map_err(words)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SystemError> {
+        let file = self.file(name)?;
+        self.shared.files.borrow_mut().remove(name);
         self.engine().unlink(&file);
         Ok(())
     }
 
-    fn map(&self, pages: u32) -> Arc<Region<Sim>> {
-        self.engine().create_region(pages, false)
+    fn drop_caches(&self) -> Result<(), SystemError> {
+        self.engine().drop_caches();
+        Ok(())
+    }
+
+    fn map(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
+        Ok(self.engine().create_region(pages, false))
     }
 
     #[inline]
@@ -234,8 +286,22 @@ impl System for SimSystem {
         self.engine().touch(&mut self.task.borrow_mut(), region, pages, write).map_err(words)
     }
 
+    fn store(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        self.copy_as_program(bytes.len());
+        self.engine().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
+    }
+
+    fn load(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
+        self.copy_as_program(bytes.len());
+        self.engine().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
+    }
+
     fn unmap(&self, region: Arc<Region<Sim>>) {
         self.engine().drop_region(&region);
+    }
+
+    fn kept(&self) -> Kept {
+        self.shared.kept
     }
 
     fn faults(&self) -> Faults {
@@ -243,13 +309,94 @@ impl System for SimSystem {
         Faults { minor: task.minor_faults, major: task.major_faults, major_wait: task.major_fault_wait }
     }
 
+    fn cpu_times(&self) -> CpuTimes {
+        let mut times = CpuTimes::default();
+        for (path, time) in self.profile() {
+            if path.ends_with(Func::User.name()) { times.user += time } else { times.system += time }
+        }
+        times
+    }
+
     fn vmstat(&self) -> Vmstat {
         self.engine().vmstat()
     }
+
+    fn profile(&self) -> BTreeMap<String, Nanos> {
+        let split = |line: String| {
+            let (path, ns) = line.rsplit_once(' ').expect("a folded stack ends with its time");
+            (path.to_owned(), Nanos(ns.parse().expect("the time is a number")))
+        };
+        self.shared.sim.profile().into_iter().map(split).collect()
+    }
+
+    fn take_disk_samples(&self) -> Vec<Sample> {
+        std::mem::take(&mut *self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn engine_view(&self) -> Option<&dyn EngineView> {
+        Some(self.engine())
+    }
 }
 
-/// Bytes of so many pages.
-#[must_use]
-pub const fn page_bytes(pages: u64) -> u64 {
-    pages * PAGE_BYTES as u64
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library;
+    use crate::scale::Scale;
+    use crate::system::conformance;
+    use crate::system::contents::Pattern;
+
+    /// Runs `body` as the main task of a small machine: 4 MiB, twice that of swap, the disk of parallelio.
+    fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
+        let machine = library::machine("parallelio-8g").unwrap();
+        let layout = Layout::flat(1024);
+        let sim = Sim::new(sim::Config {
+            disks: vec![machine.disks[0].device.clone()],
+            frames: layout.frames() as usize,
+            stamps,
+            ..sim::Config::uniform(2, 50)
+        });
+        let devices = vec![DeviceLayout { file_blocks: 10_000..20_000 }];
+        let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048 };
+        let config = SystemConfig { layout, devices, swap, stamps };
+        let given = Given { seed: 1, scale: Scale::FULL, progress: crate::job::Progress::default() };
+        let kernel = library::kernel("mm1-mmotm-20130606").unwrap();
+        let system = SimSystem::new(&sim, &kernel.choices, &config, given).unwrap();
+        let engine = system.shared_engine();
+        sim.run("main", move || body(&system).unwrap_or_else(|error| panic!("{error}"))).unwrap();
+        engine.check().unwrap();
+        sim.fingerprint()
+    }
+
+    #[test]
+    fn the_simulated_ground_is_a_ground() {
+        for stamps in [true, false] {
+            for (name, check) in conformance::suite() {
+                println!("{name}, stamps {stamps}");
+                on_small(stamps, check);
+            }
+        }
+    }
+
+    #[test]
+    fn keeping_stamps_changes_no_event() {
+        for (name, check) in conformance::suite() {
+            assert_eq!(on_small(true, check), on_small(false, check), "{name}");
+        }
+    }
+
+    #[test]
+    fn wrong_contents_are_found() {
+        on_small(true, |system| {
+            let file = system.create("a")?;
+            let mut page = vec![0; PAGE_BYTES];
+            Pattern::new("a", 1).fill(system.kept(), 0, &mut page);
+            system.write(&file, 0, &page)?;
+            let mut file = system.open("a")?;
+            system.read(&mut file, 0, &mut page)?;
+            let error = Pattern::new("a", 2).verify(system.kept(), 0, &page).unwrap_err();
+            assert!(error.0.starts_with("wrong contents: byte 0 of `a`"), "{error}");
+            Ok(())
+        });
+    }
 }

@@ -1,18 +1,56 @@
-//! The workloads by name, and what they have in common.
+//! The workloads by name, and the way of each to its ground.
 
-pub mod before;
+pub mod anon;
+pub mod big_file;
+pub mod choose;
+pub mod meter;
 pub mod parallelio;
+pub mod randread;
+pub mod randwrite;
+pub mod scan;
 
-use crate::job::Workload;
+use crate::ground::Ground;
+use crate::job::{Failure, Job, Outcome, Progress, Runnable};
+use crate::workload::Workload;
+use crate::{real_time, simulation};
 
 /// Every workload, in the order in which they are listed.
 #[must_use]
-pub fn all() -> &'static [&'static dyn Workload] {
-    &[&parallelio::Parallelio]
+pub fn all() -> &'static [&'static dyn Runnable] {
+    &[&parallelio::Parallelio, &randread::Randread, &randwrite::Randwrite, &anon::Anon, &scan::Scan]
 }
 
 /// The workload called `name`.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static dyn Workload> {
+pub fn find(name: &str) -> Option<&'static dyn Runnable> {
     all().iter().copied().find(|workload| workload.name() == name)
+}
+
+/// Runs a workload on the ground of its job.
+impl<W: Workload> Runnable for W {
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
+    fn about(&self) -> &'static str {
+        W::ABOUT
+    }
+
+    fn sim_only(&self) -> Option<&'static str> {
+        W::SIM_ONLY
+    }
+
+    fn check(&self, job: &Job) -> Result<(), Failure> {
+        match job.ground {
+            Ground::Sim => simulation::check::<W>(job),
+            Ground::Host | Ground::Linux => real_time::check::<W>(job),
+        }
+    }
+
+    fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+        match job.ground {
+            Ground::Sim => simulation::run::<W>(job, progress),
+            Ground::Host | Ground::Linux => real_time::run::<W>(job, progress),
+        }
+    }
 }

@@ -4,21 +4,18 @@
 //! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of
 //! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
 
-use super::before;
-use crate::job::{Failure, Job, Outcome, Progress, Workload};
-use crate::report::mmtests::{self, Sample};
-use crate::report::{Better, Format, Row, duration_rows};
-use crate::simulation::{self, Found, Simulation};
-use crate::system::sim::{SimSystem, page_bytes};
-use crate::system::{Faults, System, SystemError};
+use crate::figure::{Better, Format, Row};
+use crate::report::{duration_rows, mmtests};
+use crate::scale::Scale;
+use crate::system::{EngineView, Faults, System, SystemError, difference, page_bytes};
+use crate::workload::{Found, Resources, Workload};
 use engine::reclaim::PriorityZero;
 use engine::stat::Vmstat;
 use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
-use sim::Rng;
+use sim::{Rng, Sourced};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
 
 /// Bytes of a value.
 const VALUE_BYTES: u64 = 16384;
@@ -45,37 +42,44 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// How long `dd` takes to read a block of zeroes: 1 MiB at 16 GB/s.
 const ZERO_BLOCK: Nanos = Nanos(64_000);
 
-/// The `[params]` of an experiment.
+/// The `[params]` of an experiment. What the benchmark's own script says has a default; what is fitted
+/// or assumed has none: it stands in the experiment's file, with its origin.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Seconds that the client asks the filled server.
+    /// Seconds that the client asks the filled server. Default 200.
+    #[serde(default = "run_s")]
     pub run_s: u64,
-    /// Seconds before the server starts.
+    /// Seconds before the server starts. Default 10.
+    #[serde(default = "settle_s")]
     pub settle_s: u64,
     /// Time of one operation when everything is in memory, ns at full scale. At a smaller scale it is
     /// longer, so that each item is used as often.
-    pub operation_ns: u64,
+    pub operation_ns: Sourced<u64>,
     /// Time of storing one item while the server is filled, ns at full scale.
-    pub populate_ns: u64,
-    /// Increments between the smallest and the largest write; 0 leaves only the size 0.
+    pub populate_ns: Sourced<u64>,
+    /// Increments between the smallest and the largest write; 0 leaves only the size 0. Default 3.
+    #[serde(default = "steps")]
     pub steps: u64,
-    /// Seconds from when most of memory is in use until the write starts.
+    /// Seconds from when most of memory is in use until the write starts. Default 5.
+    #[serde(default = "write_delay_s")]
     pub write_delay_s: u64,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Self {
-            run_s: 200,
-            settle_s: 10,
-            // 23018 operations a second with everything resident (printed, size 0).
-            operation_ns: 43_444,
-            populate_ns: 43_444,
-            steps: 3,
-            write_delay_s: 5,
-        }
-    }
+fn run_s() -> u64 {
+    200
+}
+
+fn settle_s() -> u64 {
+    10
+}
+
+fn steps() -> u64 {
+    3
+}
+
+fn write_delay_s() -> u64 {
+    5
 }
 
 /// Sizes that follow from memory.
@@ -119,7 +123,14 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    priority_zero: Option<PriorityZero>,
+    /// Of a ground that shows its engine: where its reclaim came down to, if it did.
+    priority_zero: Option<Option<PriorityZero>>,
+}
+
+impl Round {
+    fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
 }
 
 /// The workload.
@@ -127,82 +138,83 @@ struct Round {
 pub struct Parallelio;
 
 impl Workload for Parallelio {
-    fn name(&self) -> &'static str {
-        "parallelio"
-    }
+    type Params = Params;
 
-    fn about(&self) -> &'static str {
-        "a memcached that fits memory, and a background write of growing size"
-    }
+    const NAME: &'static str = "parallelio";
 
-    fn check(&self, job: &Job) -> Result<(), Failure> {
-        let _: Params = job.params.read()?;
-        let simulation = Simulation::of_job(job)?;
-        let memory = simulation.layout.pages();
-        let sizes = Sizes::of_memory(memory);
-        let needed = sizes.region_pages + before::pages(&simulation.before, job.scale);
-        if needed > memory + u64::from(simulation.swap_slots()) || sizes.items < 1000 {
-            return Err(Failure(format!(
-                "machine `{}` at scale {} is too small for parallelio: {memory} pages of memory, where the server \
-                 alone takes {} and at least 1000 items are needed (this makes {})",
-                job.machine.name, job.scale, sizes.region_pages, sizes.items
-            )));
+    const ABOUT: &'static str = "a memcached that fits memory, and a background write of growing size";
+
+    const SIM_ONLY: Option<&'static str> =
+        Some("the time of its server's operations is fitted to a computer of 2013, and takes that computer's memory");
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        if params.operation_ns.value == 0 || params.populate_ns.value == 0 {
+            return Err("`operation_ns` and `populate_ns` must be above 0: no server answers in no time".to_owned());
+        }
+        let Resources { memory_pages, used_pages, swap_pages } = *resources;
+        let sizes = Sizes::of_memory(memory_pages);
+        let needed = sizes.region_pages + used_pages;
+        if needed > memory_pages + swap_pages {
+            return Err(format!(
+                "too small for parallelio: {memory_pages} pages of memory and {swap_pages} of swap, where the server \
+                 takes {} and {used_pages} are in use before",
+                sizes.region_pages
+            ));
+        }
+        if sizes.items < 1000 {
+            let Sizes { items, .. } = sizes;
+            return Err(format!(
+                "too small for parallelio: {memory_pages} pages hold {items} items, and 1000 are needed"
+            ));
         }
         Ok(())
     }
 
-    fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
-        let params: Params = job.params.read()?;
-        let simulation = Simulation::of_job(job)?;
-        let sizes = Sizes::of_memory(simulation.layout.pages());
-        let round_s =
-            params.settle_s + params.run_s + sizes.items * job_time(params.populate_ns, job) / NANOS_PER_SECOND;
-        progress.set_total_ns((params.steps + 2) * round_s * NANOS_PER_SECOND);
-        let before = simulation.before.clone();
-        let scale = job.scale;
-        let seed = job.seed;
-        simulation::run(job, simulation, progress, move |system, samples| {
-            before::prepare(&before, system, scale)?;
-            run_rounds(system, &params, sizes, scale.as_f64(), seed, samples)
-        })
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let sizes = Sizes::of_memory(system.memory_pages());
+        let times = Times::of(params, system.given().scale);
+        let populate = Nanos(sizes.items * times.populate.0);
+        let round = Nanos::from_secs(params.settle_s + params.run_s) + populate;
+        let started = system.now();
+        system.expect_end(started + Nanos(round.0 * (params.steps + 2)));
+        let cpu_started = system.cpu_times();
+        let counters = system.vmstat();
+        // What was sampled before is not of this run.
+        system.take_disk_samples();
+        let mut profile = Vec::new();
+        let mut seen = system.profile();
+        // The warm-up is a round without a write whose figures are dropped.
+        run_round(system, params, sizes, times, 0, 0)?;
+        add_profile(&mut profile, "warm-up", &mut seen, system.profile());
+        let mut rounds = Vec::new();
+        for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
+            rounds.push((bytes, run_round(system, params, sizes, times, n as u64 + 1, bytes)?));
+            add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
+        }
+        let elapsed_s = system.now().since(started).as_secs_f64();
+        let cpu = system.cpu_times().since(cpu_started);
+        let (mut rows, diagnosis): (Vec<Row>, Vec<Row>) =
+            round_rows(&rounds, params).into_iter().partition(|row| row.group == "Ops");
+        rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed_s));
+        rows.extend(mmtests::vmstat_rows(&difference(&counters, &system.vmstat()), elapsed_s));
+        rows.extend(mmtests::iostat_rows("sda", &system.take_disk_samples()));
+        rows.extend(diagnosis);
+        Ok(Found { rows, profile })
     }
 }
 
-fn job_time(ns: u64, job: &Job) -> u64 {
-    (ns as f64 / job.scale.as_f64()) as u64
+/// Times of one operation at the scale of a run.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    operation: Nanos,
+    populate: Nanos,
 }
 
-fn run_rounds(
-    system: &SimSystem,
-    params: &Params,
-    sizes: Sizes,
-    scale: f64,
-    seed: u64,
-    samples: &Mutex<Vec<Sample>>,
-) -> Result<Found, SystemError> {
-    samples.lock().expect("no task of this simulation panicked").clear();
-    let started = system.now();
-    let cpu_started = system.cpu_times();
-    let counters = system.vmstat();
-    let mut profile = Vec::new();
-    let mut seen = system.profile();
-    // The warm-up is a round without a write whose figures are dropped.
-    run_round(system, params, sizes, scale, seed, 0, 0)?;
-    add_profile(&mut profile, "warm-up", &mut seen, system.profile());
-    let mut rounds = Vec::new();
-    for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
-        rounds.push((bytes, run_round(system, params, sizes, scale, seed, n as u64 + 1, bytes)?));
-        add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
+impl Times {
+    fn of(params: &Params, scale: Scale) -> Self {
+        let at_scale = |ns: &Sourced<u64>| Nanos((ns.value as f64 / scale.as_f64()) as u64);
+        Self { operation: at_scale(&params.operation_ns), populate: at_scale(&params.populate_ns) }
     }
-    let elapsed = system.now().since(started);
-    let cpu = system.cpu_times().since(cpu_started);
-    let (mut rows, diagnosis): (Vec<Row>, Vec<Row>) =
-        round_rows(&rounds, params).into_iter().partition(|row| row.group == "Ops");
-    rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed.as_secs_f64()));
-    rows.extend(mmtests::vmstat_rows(&simulation::difference(&counters, &system.vmstat()), elapsed.as_secs_f64()));
-    rows.extend(mmtests::iostat_rows("sda", &samples.lock().expect("no task of this simulation panicked")));
-    rows.extend(diagnosis);
-    Ok(Found { rows, profile })
 }
 
 /// Adds the time spent since `seen` under `part`.
@@ -222,121 +234,98 @@ fn add_profile(
 }
 
 fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
-    type Figure = fn(&Round, &Params) -> f64;
-    let swap_total: Figure = |round, _| {
-        ["pswpin", "pswpout"].iter().map(|name| round.counters.get(*name).copied().unwrap_or(0) as f64).sum()
-    };
-    let priority_zero: Figure =
-        |round, _| round.priority_zero.map_or(0.0, |zero| zero.at.since(round.write_started).as_secs_f64());
-    let candidates: Figure = |round, _| round.priority_zero.map_or(0.0, |zero| zero.inactive_anon_pages as f64);
+    type Figure = fn(&Round, &Params) -> Option<f64>;
     let figures: [(&str, &str, &str, Better, Figure); 9] = [
         ("Ops", "memcachetest", "ops/s", Better::Higher, |round, params| {
-            (round.operations / params.run_s.max(1)) as f64
+            Some((round.operations / params.run_s.max(1)) as f64)
         }),
-        ("Ops", "io-duration", "s", Better::Lower, |round, _| (round.write_time.0 / NANOS_PER_SECOND) as f64),
-        ("Ops", "swaptotal", "pages", Better::Lower, swap_total),
-        ("Ops", "swapin", "pages", Better::Lower, |round, _| round.counters["pswpin"] as f64),
+        ("Ops", "io-duration", "s", Better::Lower, |round, _| Some((round.write_time.0 / NANOS_PER_SECOND) as f64)),
+        ("Ops", "swaptotal", "pages", Better::Lower, |round, _| {
+            Some((round.counter("pswpin") + round.counter("pswpout")) as f64)
+        }),
+        ("Ops", "swapin", "pages", Better::Lower, |round, _| Some(round.counter("pswpin") as f64)),
         ("Ops", "minorfaults", "faults", Better::Lower, |round, _| {
-            (round.counters["pgfault"] - round.counters["pgmajfault"]) as f64
+            Some((round.counter("pgfault") - round.counter("pgmajfault")) as f64)
         }),
-        ("Ops", "majorfaults", "faults", Better::Lower, |round, _| round.counters["pgmajfault"] as f64),
+        ("Ops", "majorfaults", "faults", Better::Lower, |round, _| Some(round.counter("pgmajfault") as f64)),
         // When, after the write began, reclaim first scanned everything, and the anonymous pages that it
-        // then had before it; 0 where it never did.
-        ("diagnosis", "priority0", "s", Better::Neutral, priority_zero),
-        ("diagnosis", "priority0-inactiveanon", "pages", Better::Neutral, candidates),
-        ("diagnosis", "faultwait", "s", Better::Lower, |round, _| round.faults.major_wait.as_secs_f64()),
+        // then had before it; 0 where it never did, no row where the ground cannot tell.
+        ("diagnosis", "priority0", "s", Better::Neutral, |round, _| {
+            let time = |zero: PriorityZero| zero.at.since(round.write_started).as_secs_f64();
+            Some(round.priority_zero?.map_or(0.0, time))
+        }),
+        ("diagnosis", "priority0-inactiveanon", "pages", Better::Neutral, |round, _| {
+            Some(round.priority_zero?.map_or(0.0, |zero| zero.inactive_anon_pages as f64))
+        }),
+        ("diagnosis", "faultwait", "s", Better::Lower, |round, _| Some(round.faults.major_wait.as_secs_f64())),
     ];
     let mut rows = Vec::new();
     for (group, name, unit, better, figure) in figures {
         for (bytes, round) in rounds {
             let label = if group == "Ops" { "Ops " } else { "" };
             let name = format!("{label}{name}-{}M", bytes >> 20);
-            rows.push(Row::new(group, name, unit, better, Format::Decimals(2), figure(round, params)));
+            let row = |value| Row::new(group, name, unit, better, Format::Decimals(2), value);
+            rows.extend(figure(round, params).map(row));
         }
     }
     rows
 }
 
-fn run_round(
-    system: &SimSystem,
+fn run_round<S: System>(
+    system: &S,
     params: &Params,
     sizes: Sizes,
-    scale: f64,
-    seed: u64,
+    times: Times,
     round: u64,
     write_bytes: u64,
 ) -> Result<Round, SystemError> {
     let counters = system.vmstat();
-    system.engine().take_first_priority_zero();
-    let result: Arc<Mutex<Result<Round, SystemError>>> = Arc::new(Mutex::new(Ok(Round::default())));
+    let take_priority_zero = || system.engine_view().map(EngineView::take_first_priority_zero);
+    take_priority_zero();
     system.sleep(Nanos::from_secs(params.settle_s));
     let client = {
-        let (params, result) = (params.clone(), result.clone());
-        system.spawn("memcachetest", move |system| {
-            let found = serve(system, &params, sizes, scale, Rng::new(seed, 1000 + round));
-            let mut result = result.lock().expect("no task of this simulation panicked");
-            match found {
-                Ok((operations, faults)) => {
-                    if let Ok(round) = &mut *result {
-                        (round.operations, round.faults) = (operations, faults);
-                    }
-                }
-                Err(error) => *result = Err(error),
-            }
-        })
+        let run = Nanos::from_secs(params.run_s);
+        system.start("memcachetest", move |system| serve(system, run, sizes, times, system.rng(1000 + round)))
     };
     let writer = (write_bytes > 0).then(|| {
-        let (params, result) = (params.clone(), result.clone());
-        system.spawn("dd", move |system| {
-            let found = write_behind(system, &params, sizes, write_bytes, Rng::new(seed, 2000 + round));
-            let mut result = result.lock().expect("no task of this simulation panicked");
-            match found {
-                Ok((started, time)) => {
-                    if let Ok(round) = &mut *result {
-                        (round.write_started, round.write_time) = (started, time);
-                    }
-                }
-                Err(error) => *result = Err(error),
-            }
-        })
+        let delay = Nanos::from_secs(params.write_delay_s);
+        system.start("dd", move |system| write_behind(system, delay, sizes, write_bytes, system.rng(2000 + round)))
     });
-    system.join(&client);
-    let counters = simulation::difference(&counters, &system.vmstat());
+    let served = client.join(system);
+    let counters = difference(&counters, &system.vmstat());
+    let mut written = (Nanos(0), Nanos(0));
     if let Some(writer) = writer {
-        system.join(&writer);
-        system.unlink("background")?;
+        written = writer.join(system)?;
+        system.remove("background")?;
     }
-    let mut round = result.lock().expect("no task of this simulation panicked").clone()?;
-    round.counters = counters;
-    round.priority_zero = system.engine().take_first_priority_zero();
-    Ok(round)
+    let ((operations, faults), (write_started, write_time)) = (served?, written);
+    Ok(Round { operations, faults, write_started, write_time, counters, priority_zero: take_priority_zero() })
 }
 
-/// Server and client: fills the server, then asks it; returns the operations done and the faults of both.
-fn serve(
-    system: &SimSystem,
-    params: &Params,
+/// Server and client: fills the server, then asks it for as long as `run`; returns the operations done and the
+/// faults of both.
+fn serve<S: System>(
+    system: &S,
+    run: Nanos,
     sizes: Sizes,
-    scale: f64,
+    times: Times,
     mut rng: Rng,
 ) -> Result<(u64, Faults), SystemError> {
-    let memory = system.map(sizes.region_pages as u32);
-    let populate = Nanos((params.populate_ns as f64 / scale) as u64);
-    let operation = Nanos((params.operation_ns as f64 / scale) as u64);
+    let memory = system.map(sizes.region_pages as u32)?;
     let mut chunks: Vec<u32> = (0..sizes.items as u32).collect();
     for &chunk in &chunks {
-        system.compute(populate);
+        system.compute(times.populate);
         system.touch(&memory, chunk_pages(u64::from(chunk)), true)?;
     }
     let filled = system.faults();
     // Chunks of one class are reused last in, first out.
     let mut free = sizes.items as u32;
-    let end = system.now() + Nanos::from_secs(params.run_s);
+    let end = system.now() + run;
     let mut operations = 0;
     while system.now() < end && !system.is_killed() {
         let item = rng.below(sizes.items) as usize;
         let is_set = rng.below(100) < 33;
-        system.compute(operation);
+        system.compute(times.operation);
         if is_set {
             system.touch(&memory, chunk_pages(u64::from(free)), true)?;
             std::mem::swap(&mut free, &mut chunks[item]);
@@ -345,24 +334,19 @@ fn serve(
         }
         operations += 1;
     }
-    let faults = system.faults();
+    let during = system.faults().since(filled);
     system.unmap(memory);
-    let during = Faults {
-        minor: faults.minor - filled.minor,
-        major: faults.major - filled.major,
-        major_wait: faults.major_wait.since(filled.major_wait),
-    };
     Ok((operations, during))
 }
 
-/// `dd`: waits until most of memory is in use, then writes and syncs; returns when that began and
-/// how long it took.
+/// `dd`: waits until most of memory is in use, and for `delay`; then writes and syncs; returns when that began
+/// and how long it took.
 ///
 /// The script that waits is started by hand as it were: where its looks fall between two seconds depends
 /// on the seed.
-fn write_behind(
-    system: &SimSystem,
-    params: &Params,
+fn write_behind<S: System>(
+    system: &S,
+    delay: Nanos,
     sizes: Sizes,
     bytes: u64,
     mut rng: Rng,
@@ -372,7 +356,7 @@ fn write_behind(
     while page_bytes(system.memory_pages() - system.free_pages()) < goal && !system.is_killed() {
         system.sleep(Nanos::from_secs(2));
     }
-    system.sleep(Nanos::from_secs(params.write_delay_s));
+    system.sleep(delay);
     let started = system.now();
     let zeroes = vec![0; BLOCK_BYTES as usize];
     let file = system.create("background")?;
@@ -383,7 +367,7 @@ fn write_behind(
         system.write(&file, at, &zeroes[..n as usize])?;
         at += n;
     }
-    system.fsync(&file)?;
+    system.sync(&file)?;
     Ok((started, system.now().since(started)))
 }
 
@@ -398,6 +382,25 @@ mod tests {
         assert_eq!(mib, [0, 715, 2385, 4055]);
         assert_eq!(sizes.items, 293_109, "4 fifths of memory in items of 20 KiB");
         assert_eq!(sizes.region_pages >> 8, 4886, "MiB resident: 68 % of memory");
+    }
+
+    #[test]
+    fn the_fitted_time_of_an_operation_is_the_inverse_of_the_printed_rate() {
+        let experiment = crate::library::experiment("parallelio").unwrap();
+        let params: Params = experiment.params.read().unwrap();
+        let printed = experiment.published.unwrap().figure("Ops", "Ops memcachetest-0M", "3.10-rc4-vanilla").unwrap();
+        assert_eq!(params.operation_ns.from, sim::Origin::Fitted);
+        assert_eq!(params.operation_ns.value, (NANOS_PER_SECOND as f64 / printed.value) as u64);
+    }
+
+    #[test]
+    fn a_time_without_an_origin_is_refused() {
+        let wrong = |text: &str| {
+            let node = engine::kernel::text::Node::parse("e.toml", text).unwrap();
+            node.read::<Params>().unwrap_err().to_string()
+        };
+        assert_eq!(wrong("steps = 1\noperation_ns = 50_000\n"), "e.toml:2: expected a table, found 50000");
+        assert_eq!(wrong("steps = 1\n"), "e.toml:1: key `operation_ns` is missing");
     }
 
     #[test]

@@ -4,8 +4,8 @@
 
 use crate::hardware::Before;
 use crate::scale::Scale;
-use crate::system::sim::{SimSystem, page_bytes};
-use crate::system::{System, SystemError};
+use crate::system::sim::SimSystem;
+use crate::system::{System, SystemError, page_bytes};
 use machine::Nanos;
 
 /// Pages of one MiB.
@@ -25,7 +25,7 @@ pub fn pages(before: &Before, scale: Scale) -> u64 {
 pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
     system.take_kernel_memory(scale.of(before.kernel_mib.value * MIB_PAGES))?;
     let idle_pages = scale.of(before.idle_anon_mib.value * MIB_PAGES) as u32;
-    let idle = system.map(idle_pages);
+    let idle = system.map(idle_pages)?;
     system.touch(&idle, 0..idle_pages, true)?;
 
     let cache_pages = scale.of(before.file_cache_mib.value * MIB_PAGES);
@@ -51,6 +51,7 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     }
     Ok(())
 }
+
 /// Inode table of one block group: 8192 inodes of 256 bytes.
 const GROUP_TABLE_PAGES: u64 = 512;
 

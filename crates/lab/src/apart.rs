@@ -1,0 +1,301 @@
+//! Runs a job of a ground of real time in a process of its own.
+//!
+//! So its CPU time, its I/O and its memory are its own, what earlier jobs left behind in this process does not count, and
+//! should the kernel kill it for want of memory, somebody is left to clean up. The one that waits ([`run`]) makes a
+//! folder for files and, for `linux`, a cgroup that limits memory, and removes both, however the job ends. The one that
+//! works ([`carry_out`], the hidden verb `apart`) gets an order on standard input, a line of JSON, once it is in its cgroup;
+//! it answers on standard output: lines of how far it is, then one of what it found. When standard input ends, whoever
+//! waited is gone, and it ends too.
+
+use crate::ground::{Ground, Place};
+use crate::interrupt;
+use crate::job::{Failure, Inside, Job, Outcome, Progress};
+use crate::system::linux::limit::{Cgroup, Limit};
+use crate::system::linux::swap::SwapFile;
+use crate::system::linux::sys;
+use crate::system::page_bytes;
+use crate::{library, panics, workloads};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The verb of the process that works.
+pub const VERB: &str = "apart";
+
+/// How often the one that waits looks whether it is over.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How often the one that works says how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// How long an interrupted job may take to end by itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A job in words that another process understands.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Order {
+    /// Name or file of the experiment.
+    pub experiment: String,
+    /// Name or file of the kernel.
+    pub kernel: String,
+    /// Name or file of the machine.
+    pub machine: String,
+    /// The ground.
+    pub ground: Ground,
+    /// The random seed.
+    pub seed: u64,
+    /// The scale, as text.
+    pub scale: String,
+}
+
+/// What goes over the pipe.
+#[derive(Deserialize, Serialize)]
+struct Sent {
+    order: Order,
+    inside: Inside,
+}
+
+/// A line of an answer.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Progress { now_ns: u64, total_ns: u64 },
+    Found(Box<Outcome>),
+    Failed(String),
+}
+
+/// A fresh folder that is removed with all that is in it.
+struct Folder(PathBuf);
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+impl Folder {
+    fn new(parent: &Path) -> io::Result<Self> {
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("highwater-{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        // Both processes use it, whatever folder they are in.
+        fs::canonicalize(&path).map(Self)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("warning: {} stays behind: {error}", self.0.display());
+        }
+    }
+}
+
+/// A process that is ended when this is dropped.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            // It may have ended just now.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Is what a ground needs here?
+///
+/// # Errors
+/// What is missing, in words for the user.
+pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), String> {
+    const TRIAL_PAGES: u64 = 16;
+    if !ground.is_timed_by_the_wall() {
+        return Ok(());
+    }
+    let folder = place.folder.display();
+    let opened = Folder::new(&place.folder).and_then(|made| sys::is_in_memory(&File::open(&made.0)?));
+    match opened {
+        Err(error) => return Err(format!("cannot make a folder in {folder}: {error}")),
+        Ok(true) => return Err(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")),
+        Ok(false) => {}
+    }
+    if ground == Ground::Linux && place.is_limited {
+        let without = "with `--no-limit` it runs with all the memory of the computer";
+        Limit::new(memory_bytes).map_err(|missing| format!("{missing}; {without}"))?;
+    }
+    if ground == Ground::Linux && place.makes_swap {
+        let unusable = |error: io::Error| format!("no swap file can be used in {folder}: {error}");
+        let made = Folder::new(&place.folder).map_err(unusable)?;
+        // Taken back before its folder goes.
+        drop(SwapFile::new(made.0.join("swap"), TRIAL_PAGES).map_err(unusable)?);
+    }
+    Ok(())
+}
+
+/// Runs a job in a process of its own and waits for it.
+///
+/// # Errors
+/// When it failed, was interrupted, or was killed for want of memory.
+pub fn run(order: &Order, place: &Place, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+    let _guard = interrupt::guard();
+    if interrupt::is_set() {
+        return Err(interrupted());
+    }
+    let failed = |what: &'static str| move |error: io::Error| Failure(format!("{what}: {error}"));
+    // Undone in the reverse order: the process, then its swap, its files, its limit.
+    let is_linux = order.ground == Ground::Linux;
+    let memory_bytes = page_bytes(job.memory_pages());
+    let limit = (is_linux && place.is_limited).then(|| Limit::new(memory_bytes)).transpose()?;
+    let cgroup = limit.as_ref().map(|limit| limit.cgroup.clone());
+    let folder = Folder::new(&place.folder).map_err(failed("cannot make a folder for files"))?;
+    // A dot in front: it is none of the workload's files.
+    let swap = || SwapFile::new(folder.0.join(".swap"), job.swap_pages());
+    let _swap = (is_linux && place.makes_swap).then(swap).transpose().map_err(failed("cannot make a swap file"))?;
+    let mut command = Command::new(&place.program);
+    command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut worker = Worker(command.spawn().map_err(failed("cannot start a process for the job"))?);
+    let (stdin, stdout) = (worker.0.stdin.take(), worker.0.stdout.take());
+    let (mut stdin, stdout) = (stdin.expect("it is a pipe"), stdout.expect("it is a pipe"));
+    if let Some(cgroup) = &cgroup {
+        cgroup.put_in(worker.0.id()).map_err(failed("cannot put the process into its cgroup"))?;
+    }
+    let sent = Sent { order: order.clone(), inside: Inside { folder: folder.0.clone(), cgroup } };
+    let line = serde_json::to_string(&sent).map_err(|error| Failure(format!("cannot tell the process: {error}")))?;
+    writeln!(stdin, "{line}").map_err(failed("cannot tell the process"))?;
+    let progress = progress.clone();
+    let answers = thread::spawn(move || listen(stdout, &progress));
+    let status = wait(&mut worker.0, stdin).map_err(failed("cannot wait for the process"))?;
+    let answer = answers.join().unwrap_or_else(|_| Err("its answer cannot be read".into()));
+    if interrupt::is_set() {
+        return Err(interrupted());
+    }
+    answer.map(|outcome| *outcome).map_err(|message| Failure(why_ended(status, message, limit.is_some())))
+}
+
+fn interrupted() -> Failure {
+    Failure("interrupted".into())
+}
+
+/// Hears what the process says, to its end.
+fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String> {
+    let mut found = Err("it ended without a word".into());
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(Answer::Progress { now_ns, total_ns }) => {
+                progress.set_now_ns(now_ns);
+                progress.set_total_ns(total_ns);
+            }
+            Ok(Answer::Found(outcome)) => found = Ok(outcome),
+            Ok(Answer::Failed(message)) => found = Err(message),
+            Err(error) => found = Err(format!("its answer cannot be read: {error}")),
+        }
+    }
+    found
+}
+
+/// Waits until the process has ended; an interrupt tells it to.
+fn wait(child: &mut Child, stdin: impl Write) -> io::Result<ExitStatus> {
+    let mut stdin = Some(stdin);
+    let mut told_at = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if interrupt::is_set() {
+            stdin.take();
+            if told_at.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                child.kill()?;
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn why_ended(status: ExitStatus, message: String, is_limited: bool) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(libc::SIGKILL) if is_limited => "the kernel killed the process for want of memory (see its log)".into(),
+        Some(signal) => format!("signal {signal} ended the process"),
+        None => message,
+    }
+}
+
+/// Does what the order on standard input says, and answers on standard output.
+///
+/// # Errors
+/// When the order cannot be read or nobody hears the answer.
+pub fn carry_out() -> io::Result<()> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let sent: Sent = serde_json::from_str(&line)?;
+    let _guard = interrupt::guard();
+    thread::spawn(|| {
+        // Whatever else comes: what counts is when it ends.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        interrupt::set();
+    });
+    let progress = Progress::default();
+    tell_of(progress.clone());
+    let work = || work(&sent, &progress);
+    let outcome = catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload)))));
+    answer(&match outcome {
+        Ok(outcome) => Answer::Found(Box::new(outcome)),
+        Err(Failure(message)) => Answer::Failed(message),
+    })
+}
+
+fn work(Sent { order, inside }: &Sent, progress: &Progress) -> Result<Outcome, Failure> {
+    let experiment = library::experiment(&order.experiment)?;
+    let workload = workloads::find(&experiment.workload);
+    let workload = workload.ok_or_else(|| Failure(format!("no workload is called `{}`", experiment.workload)))?;
+    let job = Job {
+        experiment: experiment.name,
+        kernel: library::kernel(&order.kernel)?,
+        machine: Arc::new(library::machine(&order.machine)?),
+        params: experiment.params,
+        seed: order.seed,
+        scale: order.scale.parse()?,
+        profile: false,
+        ground: order.ground,
+        makes_swap: false,
+        inside: Some(inside.clone()),
+    };
+    workload.run(&job, progress)
+}
+
+/// Says now and then how far the job is; the thread ends with the process.
+fn tell_of(progress: Progress) {
+    let started = Instant::now();
+    thread::spawn(move || {
+        loop {
+            thread::sleep(TELL_EVERY);
+            let now_ns = started.elapsed().as_nanos() as u64;
+            if answer(&Answer::Progress { now_ns, total_ns: progress.total_ns() }).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn answer(answer: &Answer) -> io::Result<()> {
+    let line = serde_json::to_string(answer)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+/// The cgroup of a job in words.
+#[must_use]
+pub fn limit_in_words(cgroup: Option<&Cgroup>, memory_bytes: u64) -> String {
+    use crate::system::linux::limit::Version;
+    let version = |cgroup: &Cgroup| if cgroup.version == Version::V1 { 1 } else { 2 };
+    match cgroup {
+        Some(cgroup) => format!("{} MiB by a cgroup, version {}", memory_bytes >> 20, version(cgroup)),
+        None => "not limited: nothing need leave memory".into(),
+    }
+}

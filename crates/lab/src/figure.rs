@@ -1,0 +1,86 @@
+//! One figure: what it is called, which way it is better, how it is printed.
+//!
+//! The words that workloads, experiments and reports share; nothing here knows any of them.
+
+use serde::{Deserialize, Serialize};
+
+/// Which way a figure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The higher the better.
+    Higher,
+    /// The lower the better.
+    Lower,
+    /// Neither: context for other rows. Where MMTests prints a percentage, it is as for `Lower`.
+    Neutral,
+}
+
+/// How a figure is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// With this many decimals.
+    Decimals(u8),
+    /// As a whole percentage: `67%`.
+    Percent,
+}
+
+impl Format {
+    /// `value` in this form; a median of whole percentages may have a half.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Decimals(decimals) => format!("{value:.*}", usize::from(decimals)),
+            Self::Percent if value.fract() == 0.0 => format!("{value:.0}%"),
+            Self::Percent => format!("{value:.1}%"),
+        }
+    }
+}
+
+/// One figure of one run.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Row {
+    /// The block that it stands in: `Ops`, `duration`, `vmstat`, `iostat`, ….
+    pub group: String,
+    /// Its name, as in `published.toml`; with the statistic in front where one is printed.
+    pub name: String,
+    /// Its unit: `pages`, `ops/s`, ….
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Better,
+    /// The figure.
+    pub value: f64,
+    /// How it is printed.
+    pub format: Format,
+}
+
+impl Row {
+    /// A row.
+    #[must_use]
+    pub fn new(group: &str, name: impl Into<String>, unit: &str, better: Better, format: Format, value: f64) -> Self {
+        Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
+    }
+}
+
+/// A figure in print.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The figure.
+    pub value: f64,
+    /// The percentage in brackets beside it, as printed.
+    pub percent: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_percentages_stay_whole() {
+        assert_eq!(
+            [Format::Percent.show(6.0), Format::Percent.show(6.5), Format::Decimals(3).show(4.6264)],
+            ["6%", "6.5%", "4.626"]
+        );
+    }
+}

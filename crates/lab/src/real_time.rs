@@ -1,0 +1,70 @@
+//! One run on a ground of real time, in this process: from a job to its system, and what its workload found.
+//!
+//! The process is one of its own, and limited, if its ground says so: see [`crate::apart`].
+
+use crate::apart::limit_in_words;
+use crate::ground::Ground;
+use crate::interrupt;
+use crate::job::{Failure, Inside, Job, Outcome, Progress};
+use crate::system::host::HostSystem;
+use crate::system::linux::LinuxSystem;
+use crate::system::linux::counters::{Counters, free_swap_pages, release};
+use crate::system::{Given, System, page_bytes};
+use crate::workload::{Found, Resources, Workload};
+
+/// What a ground offers a workload.
+#[must_use]
+pub fn resources(job: &Job) -> Resources {
+    let swap_pages = match job.ground {
+        Ground::Linux if job.makes_swap => job.swap_pages() + free_swap_pages(),
+        Ground::Linux => free_swap_pages(),
+        Ground::Sim | Ground::Host => job.swap_pages(),
+    };
+    Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages }
+}
+
+/// Looks at a job of a workload before it runs.
+///
+/// # Errors
+/// When its parameters are wrong, or memory or swap too small.
+pub fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
+    let params: W::Params = job.params.read()?;
+    W::check(&params, &resources(job)).map_err(|why| Failure(format!("ground `{}`: {why}", job.ground)))
+}
+
+/// Runs a workload here.
+///
+/// # Errors
+/// When the ground cannot be made, the workload fails, or an invariant of the engine does not hold at the end.
+pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+    let params: W::Params = job.params.read()?;
+    let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", job.ground));
+    let Inside { folder, cgroup } = job.inside.as_ref().ok_or_else(nowhere)?;
+    let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+    let (memory_pages, swap_pages) = (job.memory_pages(), job.swap_pages());
+    let told = |error: crate::system::SystemError| Failure(error.0);
+    let (found, elapsed, notes) = match job.ground {
+        Ground::Sim => return Err(Failure("the simulator is no ground of real time".into())),
+        Ground::Host => {
+            let system = HostSystem::new(folder, &job.kernel, memory_pages, swap_pages, given).map_err(told)?;
+            let found = W::run(&system, &params).map_err(told)?;
+            let elapsed = system.now();
+            let mut notes = vec![format!("{} MiB in the process", page_bytes(memory_pages) >> 20)];
+            notes.extend(system.notices());
+            system.finish().map_err(told)?;
+            (found, elapsed, notes)
+        }
+        Ground::Linux => {
+            let counters = Counters::new(cgroup.clone());
+            let system = LinuxSystem::new(folder.clone(), memory_pages, counters, given).map_err(told)?;
+            let found = W::run(&system, &params).map_err(told)?;
+            let limit = limit_in_words(cgroup.as_ref(), page_bytes(memory_pages));
+            (found, system.now(), vec![format!("kernel {}, memory {limit}", release())])
+        }
+    };
+    if interrupt::is_set() {
+        return Err(Failure("interrupted".into()));
+    }
+    let Found { rows, .. } = found;
+    Ok(Outcome { rows, virtual_time_ns: elapsed.0, notes, ..Outcome::default() })
+}

@@ -1,0 +1,95 @@
+//! Counters of the running kernel, under the names of `/proc/vmstat`.
+//!
+//! The kernel counts most events for the whole computer. What a cgroup counts for itself takes the place of that, and
+//! what the computer's counters do not see of a cgroup is left out: reclaim in a cgroup that has reached its limit
+//! scans and frees pages that `/proc/vmstat` does not count. `pgpgin` is what this process had read
+//! (`/proc/self/io`), KiB; `pgpgout` and swapping stay those of the whole computer where the cgroup does not tell.
+
+use super::limit::{Cgroup, Version};
+use engine::stat::Vmstat;
+use machine::PAGE_BYTES;
+use std::fs;
+
+/// Counters that reclaim in a cgroup keeps to the cgroup; version 1 shows them nowhere.
+const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
+
+/// Of version 1's `memory.stat`, what means the same as in `/proc/vmstat`.
+const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
+
+/// Where counters are read.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    cgroup: Option<Cgroup>,
+}
+
+impl Counters {
+    /// Of the computer, and of a cgroup in which this process is.
+    #[must_use]
+    pub fn new(cgroup: Option<Cgroup>) -> Self {
+        Self { cgroup }
+    }
+
+    /// Pages that are free: what the cgroup may still take; without one, of the computer.
+    #[must_use]
+    pub fn free_pages(&self, memory_pages: u64) -> u64 {
+        match &self.cgroup {
+            Some(cgroup) => memory_pages.saturating_sub(cgroup.used_bytes().unwrap_or(0) / PAGE_BYTES as u64),
+            None => named(&read("/proc/vmstat")).get("nr_free_pages").copied().unwrap_or(0),
+        }
+    }
+
+    /// All of them now.
+    #[must_use]
+    pub fn vmstat(&self) -> Vmstat {
+        let mut vmstat = named(&read("/proc/vmstat"));
+        if let Some(cgroup) = &self.cgroup {
+            vmstat.retain(|name, _| !KEPT_TO_CGROUP.iter().any(|kept| name.starts_with(kept)));
+            let of_cgroup = named(&read(cgroup.path.join("memory.stat")));
+            let counts = |name: &str| match cgroup.version {
+                Version::V1 => OF_VERSION_1.contains(&name),
+                // Sizes have other names there.
+                Version::V2 => name.starts_with("pg") || name.starts_with("workingset_") || name.starts_with("pswp"),
+            };
+            vmstat.extend(of_cgroup.into_iter().filter(|(name, _)| counts(name)));
+        }
+        match bytes_read_in() {
+            Some(bytes) => vmstat.insert("pgpgin".into(), bytes / 1024),
+            None => vmstat.remove("pgpgin"),
+        };
+        vmstat
+    }
+}
+
+/// Bytes that this process had read from devices so far; none where the kernel does not count them.
+#[must_use]
+pub fn bytes_read_in() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
+}
+
+/// Pages of swap that are free.
+#[must_use]
+pub fn free_swap_pages() -> u64 {
+    let text = read("/proc/meminfo");
+    let kib = text.lines().find_map(|line| line.strip_prefix("SwapFree:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(0_u64) * 1024 / PAGE_BYTES as u64
+}
+
+/// What kernel this is.
+#[must_use]
+pub fn release() -> String {
+    read("/proc/sys/kernel/osrelease").trim().to_owned()
+}
+
+fn read(path: impl AsRef<std::path::Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Lines of a name and a number.
+fn named(text: &str) -> Vmstat {
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(pair).collect()
+}

@@ -1,0 +1,200 @@
+//! What the standard library does not offer of the operating system: the one file of the laboratory with unsafe code.
+
+#![allow(unsafe_code)]
+
+use crate::system::{CpuTimes, Faults};
+use machine::{Nanos, PAGE_BYTES};
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::NonNull;
+
+/// Anonymous memory, in pieces smaller than a huge page.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Maps so many pages, all zeroes.
+    ///
+    /// # Errors
+    /// When there is no room for it in the address space.
+    pub fn new(pages: u32) -> io::Result<Self> {
+        // A mapping has a page at least.
+        let bytes = pages.max(1) as usize * PAGE_BYTES;
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        // SAFETY: a new private mapping at an address of the system's choice touches no memory of the program.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the range is the mapping just made. Where there are no huge pages the advice fails, and need not be given.
+        unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+        let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
+        Ok(Self { start, bytes })
+    }
+
+    fn check(&self, offset: usize, bytes: usize) {
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        assert!(fits, "{bytes} bytes at {offset} of a region of {}", self.bytes);
+    }
+
+    /// Copies bytes into it.
+    ///
+    /// # Panics
+    /// When they do not lie in it.
+    pub fn store(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        // SAFETY: the range lies in the mapping, as was just checked, which lives as long as `self`. `Mapping` is not
+        // `Sync` and gives out no references, so nobody else is at these bytes, and `bytes` lies elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) };
+    }
+
+    /// Copies bytes out of it.
+    ///
+    /// # Panics
+    /// When they do not lie in it.
+    pub fn load(&self, offset: usize, bytes: &mut [u8]) {
+        self.check(offset, bytes.len());
+        // SAFETY: as in `store`.
+        unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// Reads a byte, and writes it back if `write` says so.
+    ///
+    /// # Panics
+    /// When it does not lie in it.
+    pub fn touch(&self, offset: usize, write: bool) {
+        self.check(offset, 1);
+        // SAFETY: as in `store`; volatile, so that the access is made though nobody wants the byte.
+        unsafe {
+            let byte = self.start.as_ptr().add(offset);
+            let held = byte.read_volatile();
+            if write {
+                byte.write_volatile(held);
+            }
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping of `new`, unmapped once, and no reference to it was given out.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn usage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: all zeroes is a value of this structure of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a structure of the right type, which the call fills.
+    unsafe { libc::getrusage(who, &raw mut usage) };
+    usage
+}
+
+/// CPU time of all threads of this process so far.
+#[must_use]
+pub fn cpu_times() -> CpuTimes {
+    let nanos = |time: libc::timeval| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000);
+    let usage = usage(libc::RUSAGE_SELF);
+    CpuTimes { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) }
+}
+
+/// The faults of this thread so far.
+#[must_use]
+pub fn faults() -> Faults {
+    let usage = usage(libc::RUSAGE_THREAD);
+    Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64, major_wait: Nanos(0) }
+}
+
+/// Uses a CPU for `time`.
+pub fn compute(time: Nanos) {
+    let started = thread_time();
+    while thread_time().since(started) < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// CPU time of this thread so far.
+fn thread_time() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a structure of the right type, which the call fills.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Says that a descriptor will read at random places. A system that takes no such advice reads no worse than without.
+pub fn expect_random_reads(file: &File) {
+    // SAFETY: the call takes a descriptor, which is open, and numbers.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+}
+
+/// Drops the clean pages of a file from memory.
+///
+/// # Errors
+/// When the system does not do so.
+pub fn drop_pages(file: &File) -> io::Result<()> {
+    // SAFETY: the call takes a descriptor, which is open, and numbers.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Gives a file so many bytes, with room for all of them on the disk.
+///
+/// # Errors
+/// When there is no room, or the file system cannot say so.
+pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+    // SAFETY: the call takes a descriptor, which is open, and numbers.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn with_path(path: &Path, call: impl FnOnce(*const libc::c_char) -> libc::c_int) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    if call(path.as_ptr()) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets the kernel swap to a file.
+///
+/// # Errors
+/// When it is no swap file, or that is not permitted.
+pub fn swap_on(path: &Path) -> io::Result<()> {
+    // SAFETY: the call reads a path that ends with a zero and lives until it returns.
+    with_path(path, |path| unsafe { libc::swapon(path, 0) })
+}
+
+/// Lets it do so no longer: what lies there comes back to memory.
+///
+/// # Errors
+/// When memory has no room for that.
+pub fn swap_off(path: &Path) -> io::Result<()> {
+    // SAFETY: as in `swap_on`.
+    with_path(path, |path| unsafe { libc::swapoff(path) })
+}
+
+/// Does a file lie in memory rather than on a disk?
+///
+/// # Errors
+/// When the system does not tell.
+pub fn is_in_memory(file: &File) -> io::Result<bool> {
+    // SAFETY: all zeroes is a value of this structure of numbers.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open, the pointer is to a structure of the right type, which the call fills.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(matches!(found.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC))
+}
+
+const RAMFS_MAGIC: libc::c_long = 0x8584_58f6;

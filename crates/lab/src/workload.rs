@@ -1,0 +1,60 @@
+//! What a workload is: its parameters, what it needs, what it does, what it found.
+//!
+//! It is written once, against [`System`], and knows no ground; [`crate::workloads`] lists those that there are
+//! and takes each to the ground of a job.
+
+use crate::figure::Row;
+use crate::system::{System, SystemError};
+use serde::de::DeserializeOwned;
+
+/// What a ground offers, known before anything runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Memory that the system manages, pages: what [`System::memory_pages`] will say.
+    pub memory_pages: u64,
+    /// What is in use before the workload begins and cannot all be dropped, pages.
+    pub used_pages: u64,
+    /// Swap, pages.
+    pub swap_pages: u64,
+}
+
+/// What a workload found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Its figures, in the order in which they are printed.
+    pub rows: Vec<Row>,
+    /// Folded stacks, `part;task;func ns`, by the parts that the workload divides its run into; empty where the
+    /// ground has no [`System::profile`].
+    pub profile: Vec<String>,
+}
+
+/// A workload, written against [`System`] alone.
+pub trait Workload: Sync + 'static {
+    /// The `[params]` of an experiment; unknown keys are refused.
+    type Params: DeserializeOwned + 'static;
+
+    /// Its name in `experiment.toml`.
+    const NAME: &'static str;
+
+    /// One line about it.
+    const ABOUT: &'static str;
+
+    /// Does it verify the contents of pages? A simulated machine keeps their stamps then.
+    const VERIFIES: bool = false;
+
+    /// Why it runs on the simulator alone, if it does.
+    const SIM_ONLY: Option<&'static str> = None;
+
+    /// Looks at parameters before anything runs, quickly.
+    ///
+    /// # Errors
+    /// When they are wrong or the ground is too small for them, in words for the user: bad input, which ends the
+    /// command with status 2.
+    fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
+
+    /// Runs, as the main task of `system`: sets up, measures, verifies, removes what it made.
+    ///
+    /// # Errors
+    /// When the run could not be finished, or contents were wrong. The command then ends with status 1.
+    fn run<S: System>(system: &S, params: &Self::Params) -> Result<Found, SystemError>;
+}

@@ -1,0 +1,76 @@
+//! A file full of what can be verified.
+
+use crate::system::contents::Pattern;
+use crate::system::{System, SystemError, page_bytes};
+use machine::PAGE_BYTES;
+
+/// Pages that are written or read at once.
+const PIECE_PAGES: u64 = 64;
+
+/// Creates the file `name` of so many pages, the first version of its pattern everywhere, and has it on the device and
+/// nothing of it in memory.
+///
+/// # Errors
+/// When it cannot be written, or the ground does not drop caches.
+pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
+    let kept = system.kept();
+    let pattern = Pattern::new(name, 1);
+    let file = system.create(name)?;
+    let mut bytes = vec![0; page_bytes(PIECE_PAGES) as usize];
+    for start in (0..pages).step_by(PIECE_PAGES as usize) {
+        if system.is_killed() {
+            break;
+        }
+        let bytes = &mut bytes[..page_bytes(PIECE_PAGES.min(pages - start)) as usize];
+        pattern.fill(kept, page_bytes(start), bytes);
+        system.write(&file, page_bytes(start), bytes)?;
+    }
+    system.sync(&file)?;
+    drop(file);
+    system.drop_caches()
+}
+
+/// Reads a file from its beginning to its end and verifies it, page by page, with the pattern that `pattern` gives for
+/// each; returns the pages read.
+///
+/// # Errors
+/// When it cannot be read, ends early, or holds something else.
+pub fn read_through<S: System>(
+    system: &S,
+    name: &str,
+    pages: u64,
+    pattern: impl Fn(u64) -> Pattern,
+) -> Result<u64, SystemError> {
+    let kept = system.kept();
+    let mut file = system.open(name)?;
+    let mut bytes = vec![0; page_bytes(PIECE_PAGES) as usize];
+    for start in (0..pages).step_by(PIECE_PAGES as usize) {
+        if system.is_killed() {
+            return Ok(start);
+        }
+        let bytes = &mut bytes[..page_bytes(PIECE_PAGES.min(pages - start)) as usize];
+        read_whole(system, &mut file, name, page_bytes(start), bytes)?;
+        for (page, bytes) in (start..).zip(bytes.chunks(PAGE_BYTES)) {
+            pattern(page).verify(kept, page_bytes(page), bytes)?;
+        }
+    }
+    Ok(pages)
+}
+
+/// Reads as many bytes as `bytes` has room for.
+///
+/// # Errors
+/// When they cannot be read, or the file ends before.
+pub fn read_whole<S: System>(
+    system: &S,
+    file: &mut S::File,
+    name: &str,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<(), SystemError> {
+    let read = system.read(file, offset, bytes)?;
+    if read == bytes.len() {
+        return Ok(());
+    }
+    Err(SystemError(format!("file `{name}` ended {read} bytes after byte {offset}, where it is longer")))
+}

@@ -1,0 +1,147 @@
+//! One pass over a file that is larger than memory, beside a hot set that fits.
+//!
+//! Tasks read the hot set at random, first alone, then beside the pass. How much of the hot set is still there when the
+//! pass goes by is its hit ratio: pages read in, less those of the pass.
+
+use super::big_file;
+use super::choose::{Chooser, Distribution};
+use super::meter::{Length, Measured, measure};
+use super::randread::{Access, Size, check_sizes, read_at_random};
+use crate::figure::{Better, Format, Row};
+use crate::scale::Scale;
+use crate::system::contents::Pattern;
+use crate::system::{System, SystemError};
+use crate::workload::{Found, Resources, Workload};
+use machine::Nanos;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Name of the hot set's file.
+const HOT: &str = "hot.dat";
+
+/// Name of the file that is passed over.
+const COLD: &str = "cold.dat";
+
+/// The `[params]` of an experiment.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Size of the hot set, percent of memory. Default 50.
+    pub hot_percent: u64,
+    /// The same in MiB at full scale, in place of that.
+    pub hot_mib: Option<u64>,
+    /// Size of the file that is passed over, percent of memory. Default 400.
+    pub cold_percent: u64,
+    /// The same in MiB at full scale, in place of that.
+    pub cold_mib: Option<u64>,
+    /// How often each page of the hot set is read. Default: each as often as any other.
+    pub distribution: Distribution,
+    /// For zipf, how uneven: above 0. Default 1.2.
+    pub theta: f64,
+    /// Tasks that read the hot set. Default 4.
+    pub tasks: u64,
+    /// How a page of it is read. Default: copied.
+    pub access: Access,
+    /// Seconds that it is read alone. Default 3.
+    pub alone_s: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            hot_percent: 50,
+            hot_mib: None,
+            cold_percent: 400,
+            cold_mib: None,
+            distribution: Distribution::Uniform,
+            theta: 1.2,
+            tasks: 4,
+            access: Access::Copy,
+            alone_s: 3,
+        }
+    }
+}
+
+impl Params {
+    /// Pages of both files.
+    fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
+        let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
+        let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
+        (hot.pages(memory_pages, scale), cold.pages(memory_pages, scale))
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Scan;
+
+impl Workload for Scan {
+    type Params = Params;
+
+    const NAME: &'static str = "scan";
+
+    const ABOUT: &'static str = "one pass over a file larger than memory, beside a hot set that fits";
+
+    const VERIFIES: bool = true;
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        if params.distribution == Distribution::Zipf && params.theta <= 0.0 {
+            return Err(format!("theta is {}: must be above 0", params.theta));
+        }
+        let (hot, cold) = params.pages(resources.memory_pages, Scale::FULL);
+        check_sizes(params.tasks, hot, "a hot set")?;
+        check_sizes(1, cold, "a file")
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        if params.access == Access::InPlace && !system.reads_in_place() {
+            return Err(SystemError("`access = \"in-place\"`: this ground copies what it reads".into()));
+        }
+        let (hot, cold) = params.pages(system.memory_pages(), system.given().scale);
+        big_file::make(system, COLD, cold)?;
+        big_file::make(system, HOT, hot)?;
+        // Twice: what was used once is not hot yet.
+        for _ in 0..2 {
+            big_file::read_through(system, HOT, hot, |_| Pattern::new(HOT, 1))?;
+        }
+        let chooser = Chooser::new(params.distribution, params.theta, hot);
+        let access = params.access;
+        let read_hot = move |system: &S, n: u64, tally: &mut super::meter::Tally| {
+            read_at_random(system, HOT, &chooser, access, n, tally)
+        };
+        let measured = Measured {
+            name: "hot",
+            tasks: params.tasks,
+            length: Length::Steady(Nanos::from_secs(params.alone_s)),
+            fills_memory: false,
+        };
+        let alone = measure(system, &measured, read_hot.clone())?;
+        let is_through = Arc::new(AtomicBool::new(false));
+        let through = is_through.clone();
+        let pass = system.start("pass", move |system| {
+            let started = system.now();
+            let passed = big_file::read_through(system, COLD, cold, |_| Pattern::new(COLD, 1));
+            through.store(true, Relaxed);
+            passed.map(|pages| (pages, system.now().since(started)))
+        });
+        let beside = measure(system, &Measured { length: Length::Until(is_through), ..measured }, read_hot);
+        let (passed, time) = pass.join(system)?;
+        let beside = beside?;
+        system.remove(HOT)?;
+        system.remove(COLD)?;
+        let rate = passed as f64 / 256.0 / time.as_secs_f64();
+        let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);
+        let hits = [alone.hit_row("Hit ratio alone", 0), beside.hit_row("Hit ratio beside", passed)];
+        let rows = [
+            alone.rate_rows("scan-alone"),
+            beside.rate_rows("scan-beside"),
+            vec![pass_row],
+            hits.into_iter().flatten().collect(),
+            alone.latency_rows("Read alone"),
+            beside.latency_rows("Read beside"),
+            beside.cost_rows(),
+        ];
+        Ok(Found { rows: rows.concat(), profile: Vec::new() })
+    }
+}

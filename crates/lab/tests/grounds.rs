@@ -1,0 +1,191 @@
+//! The grounds of real time: each passes the suite that every ground passes, and is left as it was found.
+//!
+//! What this computer does not permit is skipped, with a line that says what is missing.
+
+use lab::apart;
+use lab::ground::{Ground, Place};
+use lab::job::Progress;
+use lab::library;
+use lab::scale::Scale;
+use lab::system::conformance;
+use lab::system::host::HostSystem;
+use lab::system::linux::LinuxSystem;
+use lab::system::linux::counters::{Counters, free_swap_pages};
+use lab::system::linux::limit::{Cgroup, Limit};
+use lab::system::linux::swap::SwapFile;
+use lab::system::{Given, page_bytes};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Memory of the library: the least that it takes is 4 MiB.
+const HOST_PAGES: u64 = 2048;
+
+/// Memory of the limited process, with room for the program itself.
+const LINUX_PAGES: u64 = 6144;
+
+/// Where this test's own second process finds its cgroup and its folder.
+const CGROUP: &str = "HIGHWATER_TEST_CGROUP";
+const FOLDER: &str = "HIGHWATER_TEST_FOLDER";
+
+fn given() -> Given {
+    Given { seed: 1, scale: Scale::FULL, progress: Progress::default() }
+}
+
+/// A folder on a disk: that of the build, for the one of the system may lie in memory.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder is writable")
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).expect("it is there").next().is_none()
+}
+
+#[test]
+fn the_library_is_a_ground() {
+    let kernel = library::kernel("highwater").expect("an embedded kernel");
+    for (name, check) in conformance::suite() {
+        println!("{name}");
+        let folder = folder();
+        let system = HostSystem::new(folder.path(), &kernel, HOST_PAGES, 2 * HOST_PAGES, given()).expect("it is made");
+        check(&system).unwrap_or_else(|error| panic!("{name}: {error}"));
+        system.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn the_running_kernel_is_a_ground() {
+    let limit = match Limit::new(page_bytes(LINUX_PAGES)) {
+        Ok(limit) => limit,
+        Err(missing) => return eprintln!("skipped: the running kernel as a ground: {missing}"),
+    };
+    let folder = folder();
+    // Swap changes the computer for all: who wants it in tests says so.
+    let wanted = std::env::var_os("HIGHWATER_TEST_SWAP").is_some();
+    let beside = self::folder();
+    let _swap = wanted.then(|| SwapFile::new(beside.path().join("swap"), 4 * LINUX_PAGES).expect("root may swap"));
+    // Whoever is limited should be a process of its own: this test once more.
+    let mut command = Command::new(std::env::current_exe().expect("it runs"));
+    command.args(["--exact", "limited::the_running_kernel_passes_the_suite", "--nocapture", "--include-ignored"]);
+    command.env(CGROUP, serde_json::to_string(&limit.cgroup).expect("a path is text")).env(FOLDER, folder.path());
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it is there");
+    limit.cgroup.put_in(child.id()).expect("the cgroup is ours");
+    // Now it may begin.
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success());
+    let path = limit.cgroup.path.clone();
+    drop(limit);
+    assert!(!path.exists(), "{} is still there", path.display());
+}
+
+mod limited {
+    use super::*;
+
+    #[test]
+    #[ignore = "run by the test `the_running_kernel_is_a_ground`, in a cgroup"]
+    fn the_running_kernel_passes_the_suite() {
+        let Some((cgroup, folder)) = std::env::var(CGROUP).ok().zip(std::env::var_os(FOLDER)) else {
+            return eprintln!("skipped: not in a cgroup");
+        };
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("standard input ends");
+        let cgroup: Cgroup = serde_json::from_str(&cgroup).expect("it was written so");
+        let counters = || Counters::new(Some(cgroup.clone()));
+        for (name, check) in conformance::suite() {
+            let swap = free_swap_pages();
+            if name.ends_with("swap") && swap < 3 * LINUX_PAGES {
+                let needed = 3 * LINUX_PAGES;
+                eprintln!(
+                    "skipped: {name}: {swap} pages of swap are free, {needed} are needed (HIGHWATER_TEST_SWAP=1)"
+                );
+                continue;
+            }
+            let folder = PathBuf::from(&folder);
+            let system = LinuxSystem::new(folder, LINUX_PAGES, counters(), given()).expect("the folder is on a disk");
+            check(&system).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        assert!(is_empty(Path::new(&folder)), "files stay behind");
+    }
+}
+
+fn highwater(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
+}
+
+/// An experiment that is over in a second.
+fn experiment(folder: &Path, params: &str) -> String {
+    let path = folder.join("small.toml");
+    let head = "about = \"small\"\nmachine = \"randread-512m\"\nworkload = \"randread\"\nkernels = [\"highwater\"]\n";
+    std::fs::write(&path, format!("{head}[params]\n{params}")).expect("a temporary file");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn one_table_has_a_column_for_each_ground_and_nothing_stays_behind() {
+    let (files, outside) = (folder(), folder());
+    let experiment = experiment(outside.path(), "tasks = 2\noperations = 3000\nfile_percent = 200\n");
+    let directory = files.path().to_str().expect("UTF-8");
+    let place = Place { folder: files.path().to_owned(), ..Place::default() };
+    let can_limit = apart::ready(Ground::Linux, &place, 32 << 20);
+    let arguments =
+        ["compare", &experiment, "--on", "host,linux,sim", "--scale", "1/16", "--dir", directory, "--format", "json"];
+    let output = highwater(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
+    let grounds: Vec<&str> =
+        report["columns"].as_array().expect("columns").iter().filter_map(|column| column["ground"].as_str()).collect();
+    match &can_limit {
+        Ok(()) => assert_eq!(grounds, ["host", "linux", "sim"]),
+        Err(missing) => {
+            eprintln!("skipped: the column `linux`: {missing}");
+            assert_eq!(grounds, ["host", "sim"]);
+        }
+    }
+    let row = |name: &str| {
+        let rows = report["rows"].as_array().expect("rows");
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}: {report}")).clone()
+    };
+    let values = row("Ops randread")["values"].as_object().expect("values").clone();
+    assert_eq!(values.len(), grounds.len());
+    assert!(values.values().all(|value| value["median"].as_f64().is_some_and(|rate| rate > 0.0)), "{values:?}");
+    assert!(report["fingerprint"].is_string(), "the simulated column has one");
+    assert!(is_empty(files.path()), "files stay behind");
+}
+
+#[test]
+fn an_interrupt_ends_a_run_and_everything_is_undone() {
+    let (files, outside) = (folder(), folder());
+    let experiment = experiment(outside.path(), "tasks = 2\nfull_s = 1000\nfilling_s = 1000\nfile_percent = 100\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    command.args(["compare", &experiment, "--on", "linux", "--no-limit", "--scale", "1/32", "--dir"]).arg(files.path());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    while is_empty(files.path()) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("there is a `kill`");
+    assert!(told.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
+    assert!(is_empty(files.path()), "files stay behind");
+}
+
+#[test]
+fn what_only_the_simulator_runs_says_so() {
+    let output = highwater(&["compare", "parallelio", "--on", "linux"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with("error: experiment `parallelio` runs on the ground `sim` alone: "), "{text}");
+}
+
+#[test]
+fn a_folder_in_memory_or_nowhere_is_refused() {
+    let on = |directory: &str| {
+        let output = highwater(&["compare", "randread", "--on", "host", "--dir", directory]);
+        assert_eq!(output.status.code(), Some(2), "{directory}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(on("/nowhere/at/all").contains("cannot make a folder in /nowhere/at/all"));
+    if Path::new("/dev/shm").is_dir() {
+        assert!(on("/dev/shm").contains("lies in memory"), "{}", on("/dev/shm"));
+    }
+}

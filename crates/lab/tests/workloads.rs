@@ -1,0 +1,120 @@
+//! The workloads for all grounds, small, on a simulated machine: they run, verify, and find what must come out.
+
+use engine::kernel::text::Node;
+use lab::figure::Row;
+use lab::job::{Job, Progress};
+use lab::{library, workloads};
+use std::sync::Arc;
+
+/// 8 MiB of memory.
+const SCALE: &str = "1/64";
+
+fn job(workload: &str, params: &str) -> Job {
+    Job {
+        experiment: workload.into(),
+        kernel: library::kernel("highwater").expect("an embedded kernel"),
+        machine: Arc::new(library::machine("randread-512m").expect("an embedded machine")),
+        params: Node::parse("params.toml", params).expect("TOML"),
+        seed: 1,
+        scale: SCALE.parse().expect("a fraction"),
+        profile: false,
+        ground: lab::ground::Ground::Sim,
+        makes_swap: false,
+        inside: None,
+    }
+}
+
+fn run(workload: &str, params: &str) -> Vec<Row> {
+    let job = job(workload, params);
+    let workload = workloads::find(workload).expect("it is listed");
+    workload.check(&job).expect("the parameters are right");
+    workload.run(&job, &Progress::default()).expect("the run ends").rows
+}
+
+fn refused(workload: &str, params: &str) -> String {
+    workloads::find(workload).expect("it is listed").check(&job(workload, params)).expect_err("it is wrong").to_string()
+}
+
+fn value(rows: &[Row], name: &str) -> f64 {
+    let names = || rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>();
+    rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no row `{name}` in {:?}", names())).value
+}
+
+#[test]
+fn uniform_reads_hit_as_much_of_the_file_as_memory_holds() {
+    let rows = run("randread", "file_percent = 400\ntasks = 4\noperations = 4000\n");
+    let ratio = value(&rows, "Hit ratio");
+    assert!((15.0..=25.0).contains(&ratio), "{ratio} % hit where memory is a fourth of the file, less its reserve");
+    assert!(value(&rows, "pgsteal_kswapd") + value(&rows, "pgsteal_direct") > 0.0, "memory was never full");
+    assert!(value(&rows, "Ops randread-before") > 0.0 && value(&rows, "Ops randread-after") > 0.0);
+    assert!(value(&rows, "Read p50") >= 80.0, "three of four reads take what the disk takes");
+    assert!(value(&rows, "Read p99.9") <= value(&rows, "Read max"));
+}
+
+#[test]
+fn reads_of_a_file_that_fits_never_fill_memory_and_hit_in_the_end() {
+    let rows = run("randread", "file_percent = 25\ntasks = 2\noperations = 20_000\n");
+    assert!(!rows.iter().any(|row| row.name == "Ops randread-after"), "memory counts as full");
+    assert!(value(&rows, "Hit ratio") > 98.0, "512 pages, each read in once, for 40000 reads");
+    assert!(value(&rows, "Read p50") < 5.0, "a hit waits for a disk");
+}
+
+#[test]
+fn a_zipf_choice_hits_more_often_than_a_uniform_one() {
+    let of = |distribution: &str| run("randread", &format!("{distribution}tasks = 4\noperations = 4000\n"));
+    let (uniform, zipf) = (of(""), of("distribution = \"zipf\"\ntheta = 0.99\n"));
+    assert!(value(&zipf, "Hit ratio") > value(&uniform, "Hit ratio") + 20.0);
+}
+
+#[test]
+fn a_file_written_at_random_reads_back_as_it_was_written_last() {
+    let rows = run("randwrite", "file_percent = 150\ntasks = 3\nsync_every = 100\noperations = 1000\n");
+    assert_eq!(value(&rows, "Pages verified"), 2048.0 * 1.5);
+    assert!(value(&rows, "pgpgout") > 0.0 && value(&rows, "Sync p50") > value(&rows, "Write p50"));
+}
+
+#[test]
+fn memory_that_does_not_fit_is_touched_in_swap() {
+    let rows = run("anon", "region_percent = 150\ntasks = 2\noperations = 2000\n");
+    let ratio = value(&rows, "Hit ratio");
+    assert!((40.0..=75.0).contains(&ratio), "{ratio} % without a fault where two thirds fit");
+    assert!(value(&rows, "pswpin") > 0.0 && value(&rows, "pswpout") > 0.0);
+}
+
+#[test]
+fn a_pass_leaves_the_hot_set_in_memory() {
+    let rows = run("scan", "hot_percent = 40\ncold_percent = 200\ntasks = 2\nalone_s = 1\n");
+    assert_eq!(value(&rows, "Hit ratio alone"), 100.0);
+    assert!(value(&rows, "Hit ratio beside") > 99.0);
+    assert!(value(&rows, "Ops scan-pass") > 0.0);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures() {
+    for (workload, params) in [
+        ("randread", "operations = 500\n"),
+        ("randwrite", "operations = 300\n"),
+        ("anon", "operations = 300\n"),
+        ("scan", "cold_percent = 100\nalone_s = 0\n"),
+    ] {
+        let outcome = |seed| {
+            let job = Job { seed, ..job(workload, params) };
+            workloads::find(workload).expect("it is listed").run(&job, &Progress::default()).expect("the run ends")
+        };
+        assert_eq!(outcome(1), outcome(1), "{workload}");
+        assert_ne!(outcome(1).fingerprint, outcome(2).fingerprint, "{workload}");
+    }
+}
+
+#[test]
+fn what_makes_no_run_is_refused_before_it_runs() {
+    let prefix = "machine `randread-512m` at scale 1/64: ";
+    assert_eq!(
+        refused("anon", "region_percent = 900\n"),
+        format!("{prefix}18432 pages of regions do not fit 2048 pages of memory and 4096 of swap")
+    );
+    assert!(refused("randread", "tasks = 0\n").starts_with(&format!("{prefix}0 tasks")));
+    assert!(refused("randread", "distribution = \"zipf\"\ntheta = 0.0\n").contains("theta"));
+    assert!(refused("randwrite", "file_mib = 0\n").contains("a file of 0 pages"));
+    assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
+}
