@@ -1,6 +1,8 @@
-//! Everything that CI runs: `cargo ci`, or `cargo xtask VERB`.
+//! Everything that CI runs, and what puts figures into texts: `cargo ci`, or `cargo xtask VERB`.
 
+mod fidelity;
 mod readme;
+mod splice;
 
 use std::{
     env,
@@ -12,6 +14,8 @@ const USAGE: &str = "\
 usage: cargo xtask VERB
   ci                everything that CI runs, and more
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
+  fidelity [--only NAME,...]
+                    run what docs/fidelity.toml lists and put the tables into docs/fidelity.md; takes minutes
   links             look for what links in README.md and docs/ point to";
 
 /// What went wrong, for people.
@@ -24,6 +28,8 @@ fn main() -> ExitCode {
         ["ci"] => ci(),
         ["readme"] => readme::splice(&root(), false),
         ["readme", "--check"] => readme::splice(&root(), true),
+        ["fidelity"] => fidelity::write(&root(), None),
+        ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
         ["links"] => readme::links(&root()),
         _ => {
             eprintln!("{USAGE}");

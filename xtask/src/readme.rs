@@ -8,10 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Outcome, highwater, output};
+use crate::{Outcome, highwater, output, splice::spliced};
 
 const BEGIN: &str = "<!-- spliced: highwater ";
-const END: &str = "<!-- end -->";
 
 /// The texts: Markdown files at the root and in `docs/`.
 fn texts(root: &Path) -> Vec<PathBuf> {
@@ -36,8 +35,11 @@ pub fn splice(root: &Path, is_check: bool) -> Outcome {
             continue;
         }
         let program = highwater()?;
-        let print = |command: &str| output(&program, &command.split_whitespace().collect::<Vec<_>>());
-        let new = spliced(&old, &print).map_err(|error| format!("{}: {error}", path.display()))?;
+        let print = |command: &str| {
+            let printed = output(&program, &command.split_whitespace().collect::<Vec<_>>())?;
+            Ok(Some(quoted(command, &printed)))
+        };
+        let new = spliced(&old, BEGIN, &print).map_err(|error| format!("{}: {error}", path.display()))?;
         if new == old {
             continue;
         }
@@ -52,21 +54,9 @@ pub fn splice(root: &Path, is_check: bool) -> Outcome {
     }
 }
 
-/// `text` with the output of each quoted command in its place.
-fn spliced(text: &str, print: &dyn Fn(&str) -> Result<String, String>) -> Result<String, String> {
-    let mut new = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(BEGIN) {
-        let (before, marked) = rest.split_at(at);
-        let command = marked[BEGIN.len()..].split(" -->").next().unwrap_or_default();
-        let end = marked.find(END).ok_or_else(|| format!("no {END} after {BEGIN}{command}"))?;
-        let printed = print(command)?;
-        new.push_str(before);
-        new.push_str(&format!("{BEGIN}{command} -->\n```text\n$ highwater {command}\n{}\n```\n", printed.trim_end()));
-        rest = &marked[end..];
-    }
-    new.push_str(rest);
-    Ok(new)
+/// A command and what it prints, as a text shows it.
+fn quoted(command: &str, printed: &str) -> String {
+    format!("```text\n$ highwater {command}\n{}\n```", printed.trim_end())
 }
 
 /// Every relative link of a text points to a file that exists, and to a heading in it.
@@ -125,15 +115,12 @@ mod tests {
 
     #[test]
     fn quoted_commands_get_what_they_print() {
-        let old = "a\n<!-- spliced: highwater list -->\nold\n<!-- end -->\nb\n";
-        let print = |command: &str| Ok(format!("{command} printed\n"));
-        let new = spliced(old, &print).unwrap();
+        let old = "<!-- spliced: highwater list -->\nold\n<!-- end -->\n";
+        let new = spliced(old, BEGIN, &|command| Ok(Some(quoted(command, &format!("{command} printed\n"))))).unwrap();
         assert_eq!(
             new,
-            "a\n<!-- spliced: highwater list -->\n```text\n$ highwater list\nlist printed\n```\n<!-- end -->\nb\n"
+            "<!-- spliced: highwater list -->\n```text\n$ highwater list\nlist printed\n```\n<!-- end -->\n"
         );
-        assert_eq!(spliced(&new, &print).unwrap(), new);
-        assert!(spliced("<!-- spliced: highwater list -->", &print).is_err());
     }
 
     #[test]

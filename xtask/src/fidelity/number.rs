@@ -1,0 +1,77 @@
+//! Digits for cells: three significant ones, and what seeds make of them.
+
+/// Three significant digits, in thousands (`k`) or millions (`M`) where that is shorter; a whole number
+/// below a thousand as it is.
+pub fn amount(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        _ if value.is_nan() => return "–".into(),
+        size if size.is_infinite() => return "∞".into(),
+        size if size >= 999_500.0 => (value / 1e6, " M"),
+        size if size >= 999.5 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let decimals = match scaled.abs() {
+        _ if unit.is_empty() && scaled.fract() == 0.0 => 0,
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.decimals$}{unit}")
+}
+
+/// Median and range: `18.1 % (12.9..43.4)`; the median alone if all are the same.
+pub fn spread(values: &[f64], suffix: &str) -> String {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let [Some(low), Some(high)] = [sorted.first(), sorted.last()].map(|value| value.map(|it| amount(*it))) else {
+        return amount(f64::NAN);
+    };
+    let middle = with(&amount(median(&sorted)), suffix);
+    if low == high { middle } else { format!("{middle} ({low}..{high})") }
+}
+
+/// A number and its unit; no unit behind what is no number.
+pub fn with(number: &str, suffix: &str) -> String {
+    if number.contains(|c: char| c.is_ascii_digit()) { format!("{number}{suffix}") } else { number.into() }
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    if low == high { low } else { (low + high) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_three_significant_digits() {
+        let cases = [
+            (0.0, "0"),
+            (35.0, "35"),
+            (0.884, "0.88"),
+            (48.04, "48.0"),
+            (5141.3, "5.14 k"),
+            (99_951.0, "100 k"),
+            (999_499.0, "999 k"),
+            (999_600.0, "1.00 M"),
+            (22_629_672.0, "22.6 M"),
+            (284_100_000.0, "284 M"),
+            (-74_102.0, "-74.1 k"),
+            (f64::INFINITY, "∞"),
+            (f64::NAN, "–"),
+        ];
+        for (value, shown) in cases {
+            assert_eq!(amount(value), shown, "{value}");
+        }
+    }
+
+    #[test]
+    fn seeds_give_a_median_and_a_range() {
+        assert_eq!(spread(&[3.0, 1.0, 2.0, 7.0], " %"), "2.50 % (1..7)");
+        assert_eq!(spread(&[5.0, 5.0], ""), "5");
+        assert_eq!(spread(&[20.0, f64::INFINITY, f64::INFINITY], ""), "∞ (20..∞)");
+        assert_eq!(spread(&[f64::NAN], " s"), "–");
+        assert_eq!(spread(&[], " s"), "–");
+    }
+}

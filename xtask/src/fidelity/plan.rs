@@ -1,0 +1,382 @@
+//! docs/fidelity.toml: what each table is made of, and the kernel and machine files that follow from it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table as Keys, Value};
+
+use super::{
+    Results,
+    run::{Figures, Run},
+    table::Columns,
+    targets,
+};
+
+/// The whole file.
+pub struct Plan {
+    /// The tables by name.
+    pub tables: BTreeMap<String, Table>,
+    machines: BTreeMap<String, Keys>,
+    reclaim_costs: Vec<String>,
+    machine: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanText {
+    reclaim_costs: Vec<String>,
+    #[serde(default)]
+    machines: BTreeMap<String, Keys>,
+    tables: BTreeMap<String, Table>,
+}
+
+/// A table of figures.
+#[derive(Deserialize)]
+#[serde(tag = "form", rename_all = "kebab-case")]
+pub enum Table {
+    /// Whether the targets P1 to P10 hold, in the first so many seeds.
+    Targets(Targets),
+    /// A line for each figure, a column for each kernel: median and range over seeds.
+    Figures(FiguresTable),
+    /// A line for each simulation, a column for each of a set of figures.
+    Runs(RunsTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Targets {
+    /// Seeds 1 to this.
+    pub seeds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FiguresTable {
+    /// Seeds 1 to this.
+    pub seeds: u64,
+    /// The columns.
+    pub kernels: Vec<String>,
+    /// The lines.
+    pub figures: Vec<Figure>,
+}
+
+/// A figure that a table shows: a row of the report, and what is done to it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The row of the report.
+    pub row: String,
+    /// What the table calls it, if not by its row.
+    pub label: Option<String>,
+    /// A row to take away from it.
+    less: Option<String>,
+    /// What to divide it by.
+    per: Option<f64>,
+    /// A row that it is shown as a percentage of.
+    percent_of: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunsTable {
+    /// The columns.
+    #[serde(default)]
+    pub columns: Columns,
+    /// The kernel of the lines that name none.
+    kernel: String,
+    /// The lines.
+    #[serde(default)]
+    rows: Vec<Row>,
+    /// The table whose lines these are, for another kernel.
+    rows_of: Option<String>,
+}
+
+/// A line, or one for each seed.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    label: String,
+    /// The kernel, or the base of its file.
+    kernel: Option<String>,
+    /// Does the line show what is in print?
+    #[serde(default)]
+    print: bool,
+    /// The seeds, each a line of its own; seed 1 if there are none.
+    #[serde(default)]
+    seeds: Vec<u64>,
+    /// What a kernel file on the kernel would say.
+    #[serde(default)]
+    choices: Keys,
+    /// Names of changes of the machine file.
+    #[serde(default)]
+    on: Vec<String>,
+    /// What else is different in the machine file.
+    #[serde(default)]
+    machine: Keys,
+    /// What the costs of reclaim are multiplied by.
+    reclaim_costs: Option<f64>,
+}
+
+/// A line of [`RunsTable`], with what it shows.
+pub struct Line {
+    /// Its first cell.
+    pub label: String,
+    /// Where its figures are from.
+    pub source: Source,
+}
+
+/// Where the figures of a line are from.
+pub enum Source {
+    /// A simulation.
+    Run(Run),
+    /// Print, for this kernel.
+    Print(String),
+}
+
+impl Plan {
+    /// Reads the plan, and the machine that its lines change.
+    pub fn parse(plan: &str, machine: &str) -> Result<Self, String> {
+        let PlanText { reclaim_costs, machines, tables } =
+            toml::from_str(plan).map_err(|error| format!("{}: {error}", super::PLAN))?;
+        let machine: Keys = machine.parse().map_err(|error| format!("{}: {error}", super::MACHINE))?;
+        Ok(Self { tables, machines, reclaim_costs, machine: Value::Table(machine) })
+    }
+
+    /// The text of the kernel file of a line, if it needs one.
+    fn kernel_file(base: &str, row: &Row) -> Result<Option<String>, String> {
+        if row.choices.is_empty() {
+            return Ok(None);
+        }
+        let mut keys = Keys::new();
+        keys.insert("base".into(), base.into());
+        keys.insert("about".into(), row.label.as_str().into());
+        keys.extend(row.choices.clone());
+        toml::to_string(&keys).map(Some).map_err(|error| format!("{}: {error}", row.label))
+    }
+
+    /// The text of the machine file of a line, if it needs one.
+    fn machine_file(&self, row: &Row) -> Result<Option<String>, String> {
+        let told = |error| format!("{}: {error}", row.label);
+        let mut machine = self.machine.clone();
+        let named =
+            row.on.iter().map(|name| self.machines.get(name).ok_or_else(|| told(format!("no machine `{name}`"))));
+        for changes in named.chain([Ok(&row.machine)]) {
+            change(&mut machine, &Value::Table(changes?.clone())).map_err(told)?;
+        }
+        if let Some(factor) = row.reclaim_costs {
+            for step in &self.reclaim_costs {
+                let cost = machine.get_mut("cost").and_then(|costs| costs.get_mut(step)?.get_mut("ns"));
+                let cost = cost.ok_or_else(|| told(format!("the machine has no cost.{step}")))?;
+                let ns = cost.as_integer().ok_or_else(|| told(format!("cost.{step} is no whole number")))?;
+                *cost = Value::Integer((ns as f64 * factor).round() as i64);
+            }
+        }
+        if machine == self.machine {
+            return Ok(None);
+        }
+        toml::to_string(&machine).map(Some).map_err(|error| told(error.to_string()))
+    }
+}
+
+/// Puts `by` in the place of `value`. Of tables only the keys named change, by number in lists; a plain
+/// value goes in for the value of a constant with an origin.
+fn change(value: &mut Value, by: &Value) -> Result<(), String> {
+    match (&mut *value, by) {
+        (Value::Table(keys), Value::Table(changes)) => {
+            for (key, by) in changes {
+                match keys.get_mut(key) {
+                    Some(value) => change(value, by).map_err(|error| format!("{key}.{error}"))?,
+                    None => drop(keys.insert(key.clone(), by.clone())),
+                }
+            }
+        }
+        (Value::Array(values), Value::Table(changes)) => {
+            for (key, by) in changes {
+                let value = key.parse().ok().and_then(|index: usize| values.get_mut(index));
+                change(value.ok_or_else(|| format!("{key}: there is no such entry"))?, by)
+                    .map_err(|error| format!("{key}.{error}"))?;
+            }
+        }
+        (Value::Table(constant), by) => {
+            let key = ["value", "ns"].into_iter().find(|key| constant.contains_key(*key));
+            let key = key.ok_or_else(|| format!(": a section, not a constant that could be {by}"))?;
+            constant.insert(key.into(), by.clone());
+        }
+        (value, by) => *value = by.clone(),
+    }
+    Ok(())
+}
+
+impl Table {
+    /// The simulations that it needs, with a title for each.
+    pub fn runs(&self, plan: &Plan) -> Result<Vec<(String, Run)>, String> {
+        Ok(match self {
+            Self::Targets(Targets { seeds }) => grid(&targets::KERNELS, *seeds),
+            Self::Figures(table) => grid(&table.kernels, table.seeds),
+            Self::Runs(table) => {
+                let run = |line: Line| match line.source {
+                    Source::Run(run) => Some((line.label, run)),
+                    Source::Print(_) => None,
+                };
+                table.lines(plan)?.into_iter().filter_map(run).collect()
+            }
+        })
+    }
+
+    /// It as Markdown.
+    pub fn markdown(&self, plan: &Plan, results: &Results) -> Result<String, String> {
+        match self {
+            Self::Targets(Targets { seeds }) => Ok(targets::markdown(*seeds, results)),
+            Self::Figures(table) => table.markdown(results),
+            Self::Runs(table) => Ok(table.markdown(&table.lines(plan)?, results)),
+        }
+    }
+}
+
+/// Each kernel as it is, with each seed from 1 on.
+fn grid(kernels: &[impl AsRef<str>], seeds: u64) -> Vec<(String, Run)> {
+    let runs = kernels.iter().flat_map(|kernel| (1..=seeds).map(move |seed| plain(kernel.as_ref(), seed)));
+    runs.map(|run| (format!("{} seed {}", run.kernel, run.seed), run)).collect()
+}
+
+/// A kernel as it is, on the experiment's machine.
+pub fn plain(kernel: &str, seed: u64) -> Run {
+    Run { kernel: kernel.into(), kernel_file: None, machine_file: None, seed }
+}
+
+impl Figure {
+    /// Its value and the unit behind it.
+    pub fn of(&self, figures: &Figures) -> f64 {
+        let value = figures.of(&self.row) - self.less.as_ref().map_or(0.0, |row| figures.of(row));
+        let whole = self.percent_of.as_ref().map_or(1.0, |row| figures.of(row) / 100.0);
+        value / whole / self.per.unwrap_or(1.0)
+    }
+
+    /// The unit behind its value.
+    pub fn suffix(&self) -> &'static str {
+        if self.percent_of.is_some() { " %" } else { "" }
+    }
+
+    /// The rows of the report that it is made of.
+    pub fn rows(&self) -> impl Iterator<Item = &String> {
+        [Some(&self.row), self.less.as_ref(), self.percent_of.as_ref()].into_iter().flatten()
+    }
+}
+
+impl RunsTable {
+    /// Its lines, with what each of them shows.
+    pub fn lines(&self, plan: &Plan) -> Result<Vec<Line>, String> {
+        let rows = match &self.rows_of {
+            None => &self.rows,
+            Some(name) => match plan.tables.get(name) {
+                Some(Table::Runs(table)) if self.rows.is_empty() => &table.rows,
+                _ => return Err(format!("rows_of = \"{name}\": no table of runs, or there are other rows")),
+            },
+        };
+        let lines = rows.iter().map(|row| self.lines_of(row, plan)).collect::<Result<Vec<_>, _>>()?;
+        Ok(lines.into_iter().flatten().collect())
+    }
+
+    fn lines_of(&self, row: &Row, plan: &Plan) -> Result<Vec<Line>, String> {
+        let kernel = row.kernel.as_ref().unwrap_or(&self.kernel);
+        if row.print {
+            return Ok(vec![Line { label: row.label.clone(), source: Source::Print(kernel.clone()) }]);
+        }
+        let run = Run {
+            kernel: kernel.clone(),
+            kernel_file: Plan::kernel_file(kernel, row)?,
+            machine_file: plan.machine_file(row)?,
+            seed: 1,
+        };
+        if row.seeds.is_empty() {
+            return Ok(vec![Line { label: row.label.clone(), source: Source::Run(run) }]);
+        }
+        let line = |&seed: &u64| Line {
+            label: format!("{}, seed {seed}", row.label),
+            source: Source::Run(Run { seed, ..run.clone() }),
+        };
+        Ok(row.seeds.iter().map(line).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = "\
+[cost]
+scan = { ns = 5, from = \"assumed\" }
+free = { ns = 7, from = \"assumed\" }
+[[disk]]
+queue = { depth = { value = 4096, from = \"fitted\" }, elevator = { name = \"cfq\" } }
+";
+
+    fn plan(rows: &str) -> Plan {
+        let head =
+            "reclaim_costs = [\"scan\"]\n[machines]\nslow.cost.free = 9\n[tables.a]\nform = \"runs\"\nkernel = \"k\"\n";
+        Plan::parse(&format!("{head}rows = [{rows}]\n"), MACHINE).unwrap()
+    }
+
+    fn runs(rows: &str) -> Vec<(String, Run)> {
+        let plan = plan(rows);
+        plan.tables["a"].runs(&plan).unwrap()
+    }
+
+    fn machine(row: &str) -> Value {
+        let run = runs(&format!("{{ label = \"a\", {row} }}")).remove(0).1;
+        Value::Table(run.machine_file.unwrap().parse().unwrap())
+    }
+
+    #[test]
+    fn a_line_without_changes_needs_no_files() {
+        assert_eq!(runs("{ label = 'a' }, { label = 'b', print = true }"), [("a".to_owned(), plain("k", 1))]);
+        let seeds = runs("{ label = 'a', kernel = 'l', seeds = [2, 3] }");
+        assert_eq!(seeds, [2, 3].map(|seed| (format!("a, seed {seed}"), plain("l", seed))));
+    }
+
+    #[test]
+    fn choices_become_a_kernel_file_on_the_kernel() {
+        let run = runs("{ label = 'a', choices = { reclaim.floor = 'one' } }").remove(0).1;
+        let text = run.kernel_file.unwrap();
+        assert_eq!(text, "base = \"k\"\nabout = \"a\"\n\n[reclaim]\nfloor = \"one\"\n");
+    }
+
+    #[test]
+    fn a_machine_is_changed_where_the_line_says() {
+        let queue = &machine("machine = { disk.0.queue.depth = 128 }")["disk"][0]["queue"];
+        assert_eq!(
+            (queue["depth"]["value"].as_integer(), queue["depth"]["from"].as_str()),
+            (Some(128), Some("fitted"))
+        );
+        let elevator = &machine("machine = { disk.0.queue.elevator = { slice = 80 } }")["disk"][0]["queue"]["elevator"];
+        assert_eq!((elevator["name"].as_str(), elevator["slice"].as_integer()), (Some("cfq"), Some(80)));
+        let costs = |row: &str| {
+            let costs = machine(row)["cost"].clone();
+            ["scan", "free"].map(|step| costs[step]["ns"].as_integer().unwrap())
+        };
+        assert_eq!(costs("reclaim_costs = 0.5"), [3, 7]);
+        assert_eq!(costs("on = ['slow']"), [5, 9]);
+    }
+
+    #[test]
+    fn a_change_that_finds_no_place_is_told() {
+        let wrong = |row: &str| {
+            let plan = plan(&format!("{{ label = 'a', {row} }}"));
+            plan.tables["a"].runs(&plan).unwrap_err()
+        };
+        assert_eq!(wrong("machine = { disk.1.queue = 1 }"), "a: disk.1: there is no such entry");
+        assert_eq!(wrong("on = ['fast']"), "a: no machine `fast`");
+        assert!(wrong("machine = { disk.0.queue = 1 }").contains("a section"));
+    }
+
+    #[test]
+    fn a_figure_is_a_row_and_what_is_done_to_it() {
+        let figures: Figures =
+            [("out", 30.0), ("in", 10.0), ("list", 40.0)].map(|(row, v)| (row.into(), v)).into_iter().collect();
+        let of = |text: &str| toml::from_str::<Figure>(text).unwrap().of(&figures);
+        assert_eq!(of("row = 'out'"), 30.0);
+        assert_eq!(of("row = 'out'\nless = 'in'\npercent_of = 'list'"), 50.0);
+        assert_eq!(of("row = 'out'\nper = 10"), 3.0);
+        assert!(of("row = 'gone'").is_nan());
+    }
+}

@@ -1,0 +1,173 @@
+//! Simulations and their figures. Equal simulations run once, and not again with the same program: what
+//! they reported is kept in `fidelity/` of the target folder, by what the program and the run are.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    thread,
+};
+
+use crate::{highwater, shown};
+
+/// One simulation.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// Name of the kernel; of the base, if there is a file.
+    pub kernel: String,
+    /// Text of a kernel file.
+    pub kernel_file: Option<String>,
+    /// Text of a machine file, if it is not the experiment's.
+    pub machine_file: Option<String>,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Figures by the names of their rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(BTreeMap<String, f64>);
+
+impl Figures {
+    /// The figure of a row; no number if there is none.
+    pub fn of(&self, row: &str) -> f64 {
+        self.0.get(row).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Is there such a row?
+    pub fn has(&self, row: &str) -> bool {
+        self.0.contains_key(row)
+    }
+
+    /// Reads a report of one kernel and one seed; docs/json.md describes it.
+    fn of_report(report: &str) -> Result<Self, String> {
+        let report: serde_json::Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
+        let figure = |row: &serde_json::Value| {
+            let name = row["name"].as_str()?;
+            let value = row["values"].as_object()?.values().next()?;
+            Some((name.to_owned(), value["median"].as_f64().unwrap_or(f64::NAN)))
+        };
+        let rows = report["rows"].as_array().ok_or("the report has no rows")?;
+        Ok(Self(rows.iter().filter_map(figure).collect()))
+    }
+}
+
+impl FromIterator<(String, f64)> for Figures {
+    fn from_iter<T: IntoIterator<Item = (String, f64)>>(figures: T) -> Self {
+        Self(figures.into_iter().collect())
+    }
+}
+
+/// The figures in print by kernel, from the text of `published.toml`.
+pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
+    #[derive(serde::Deserialize)]
+    struct Published {
+        columns: Vec<String>,
+        rows: Vec<Row>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Row {
+        name: String,
+        values: Vec<f64>,
+    }
+    let Published { columns, rows } = toml::from_str(text).map_err(|error| error.to_string())?;
+    let figures = |column| rows.iter().map(|row| (row.name.clone(), row.values[column])).collect();
+    Ok(columns.into_iter().enumerate().map(|(column, kernel)| (kernel, figures(column))).collect())
+}
+
+/// Runs what has not been run with this program, some side by side, and gives the figures of all. The
+/// runs come with their titles.
+pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Figures>, String> {
+    let program = highwater()?;
+    let bytes = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+    let target = program.parent().and_then(Path::parent).expect("the program lies in release/ of the target folder");
+    let folder = target.join("fidelity").join(hashed(&bytes));
+    let figures = Mutex::new(BTreeMap::new());
+    let failure = Mutex::new(None);
+    let left = Mutex::new(runs.iter());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let next = left.lock().expect("no thread panics").next();
+                    let Some((run, title)) = next else { return };
+                    match one(root, &program, &folder, run) {
+                        Ok(found) => {
+                            let mut figures = figures.lock().expect("no thread panics");
+                            figures.insert(run.clone(), found);
+                            eprintln!("--- {} of {}, {title}", figures.len(), runs.len());
+                        }
+                        Err(message) => {
+                            *failure.lock().expect("no thread panics") = Some(format!("{title}: {message}"));
+                            left.lock().expect("no thread panics").by_ref().for_each(drop);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match failure.into_inner().expect("no thread panics") {
+        Some(message) => Err(message),
+        None => Ok(figures.into_inner().expect("no thread panics")),
+    }
+}
+
+/// The figures of one run, from its report in the folder of all if it is there.
+fn one(root: &Path, program: &Path, folder: &Path, run: &Run) -> Result<Figures, String> {
+    let folder = folder.join(hashed(run));
+    let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let report = folder.join("report.json");
+    if !report.exists() {
+        fs::create_dir_all(&folder).map_err(|error| told(&folder, error))?;
+        let file = |name: &str, text: &str| -> Result<PathBuf, String> {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(|error| told(&path, error))?;
+            Ok(path)
+        };
+        let mut command = Command::new(program);
+        command.current_dir(root).args(["compare", "parallelio", "--format", "json", "--jobs", "1"]);
+        command.args(["--seed", &run.seed.to_string()]);
+        match &run.kernel_file {
+            Some(text) => command.arg("--kernels").arg(file("kernel.toml", text)?),
+            None => command.args(["--kernels", &run.kernel]),
+        };
+        if let Some(text) = &run.machine_file {
+            command.arg("--machine").arg(file("machine.toml", text)?);
+        }
+        let output = command.output().map_err(|error| told(program, error))?;
+        if !output.status.success() {
+            return Err(format!("{}: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim_end()));
+        }
+        // Whole or not at all: an interrupted command leaves no half report.
+        let unnamed = folder.join("report.json.new");
+        fs::write(&unnamed, output.stdout).map_err(|error| told(&unnamed, error))?;
+        fs::rename(&unnamed, &report).map_err(|error| told(&report, error))?;
+    }
+    let text = fs::read_to_string(&report).map_err(|error| told(&report, error))?;
+    Figures::of_report(&text).map_err(|message| format!("{}: {message}", report.display()))
+}
+
+fn hashed(what: &(impl Hash + ?Sized)) -> String {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_gives_its_figures_by_row() {
+        let report = r#"{ "rows": [
+            { "name": "Swap Ins", "values": { "k": { "median": 3, "low": 3, "high": 3, "n": 1 } } },
+            { "name": "none", "values": {} }
+        ] }"#;
+        let figures = Figures::of_report(report).unwrap();
+        assert_eq!(figures.of("Swap Ins"), 3.0);
+        assert!(figures.of("none").is_nan() && !figures.has("none"));
+        assert!(Figures::of_report("{}").is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! Tables in Markdown.
+
+use serde::Deserialize;
+
+use super::{
+    Results,
+    number::{amount, spread, with},
+    plan::{FiguresTable, Line, RunsTable, Source, plain},
+    run::Figures,
+};
+
+/// The sizes of the write beside the server, without 0M.
+pub const SIZES: [&str; 3] = ["715M", "2385M", "4055M"];
+
+/// Operations beside a write of this size, as percentage of the same run's 0M.
+pub fn operations_percent(figures: &Figures, size: &str) -> f64 {
+    100.0 * figures.of(&format!("Ops memcachetest-{size}")) / figures.of("Ops memcachetest-0M")
+}
+
+/// Pages swapped out beside a write of this size.
+pub fn swapped_out(figures: &Figures, size: &str) -> f64 {
+    figures.of(&format!("Ops swaptotal-{size}")) - swapped_in(figures, size)
+}
+
+/// Pages swapped in beside a write of this size.
+pub fn swapped_in(figures: &Figures, size: &str) -> f64 {
+    figures.of(&format!("Ops swapin-{size}"))
+}
+
+/// Pages scanned in Normal for each in DMA32; infinite if only Normal is scanned.
+pub fn zone_ratio(figures: &Figures) -> f64 {
+    figures.of("Zone normal velocity") / figures.of("Zone dma32 velocity")
+}
+
+/// A line of Markdown.
+pub fn line(cells: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let cells = cells.into_iter().map(|cell| format!(" {} |", cell.as_ref()).replace("  ", " "));
+    format!("|{}\n", cells.collect::<String>())
+}
+
+/// The first lines of a table.
+pub fn head(titles: &[&str]) -> String {
+    line(titles) + "|" + &"---|".repeat(titles.len()) + "\n"
+}
+
+/// A set of columns.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Columns {
+    /// What reclaim did and what came of it.
+    #[default]
+    Reclaim,
+    /// What the disk's queue looked like.
+    Queue,
+}
+
+impl Columns {
+    fn titles(self) -> &'static [&'static str] {
+        match self {
+            Self::Reclaim => &[
+                "",
+                "ops 715/2385/4055, % of 0M",
+                "swap out, k pages",
+                "swap in, k pages",
+                "dd, s",
+                "kswapd scanned, M",
+                "eff. %",
+                "direct scanned",
+                "Normal : DMA32",
+                "file writes",
+            ],
+            Self::Queue => &[
+                "",
+                "mean / max queue",
+                "mean / max w_await, ms",
+                "swapped in at 715M",
+                "ops 715M, %",
+                "dd 2385M, s",
+                "eff. %",
+            ],
+        }
+    }
+
+    fn cells(self, figures: &Figures) -> Vec<String> {
+        let sizes = |of: &dyn Fn(&str) -> f64| SIZES.map(|size| format!("{:.0}", of(size))).join("/");
+        let efficiency = format!("{:.0}", figures.of("Kswapd efficiency"));
+        match self {
+            Self::Reclaim => vec![
+                sizes(&|size| operations_percent(figures, size)),
+                sizes(&|size| swapped_out(figures, size) / 1e3),
+                sizes(&|size| swapped_in(figures, size) / 1e3),
+                sizes(&|size| figures.of(&format!("Ops io-duration-{size}"))),
+                format!("{:.1}", figures.of("Kswapd pages scanned") / 1e6),
+                efficiency,
+                amount(figures.of("Direct pages scanned")),
+                amount(zone_ratio(figures)),
+                amount(figures.of("Page writes file")),
+            ],
+            Self::Queue => {
+                let pair = |row: &str| {
+                    format!("{:.0} / {:.0}", figures.of(&format!("Mean {row}")), figures.of(&format!("Max {row}")))
+                };
+                vec![
+                    pair("sda-avgqz"),
+                    pair("sda-w_await"),
+                    amount(swapped_in(figures, "715M")),
+                    format!("{:.0}", operations_percent(figures, "715M")),
+                    format!("{:.0}", figures.of("Ops io-duration-2385M")),
+                    efficiency,
+                ]
+            }
+        }
+    }
+}
+
+impl RunsTable {
+    /// A line for each simulation. Lines with equal figures, in every row of the report, are one.
+    pub fn markdown(&self, lines: &[Line], results: &Results) -> String {
+        let figures = |line: &Line| match &line.source {
+            Source::Run(run) => results.simulated.get(run).cloned().unwrap_or_default(),
+            Source::Print(kernel) => results.printed.get(kernel).cloned().unwrap_or_default(),
+        };
+        let mut shown: Vec<(Vec<&str>, Figures)> = Vec::new();
+        for line in lines {
+            let figures = figures(line);
+            match shown.iter_mut().find(|(_, other)| *other == figures) {
+                Some((labels, _)) => labels.push(&line.label),
+                None => shown.push((vec![&line.label], figures)),
+            }
+        }
+        let label = |labels: &[&str]| match labels {
+            [first, others @ ..] if !others.is_empty() => {
+                format!("{first}; equal in every figure: {}", others.join("; "))
+            }
+            labels => labels.concat(),
+        };
+        let cells = |(labels, figures): &(Vec<&str>, Figures)| {
+            line([label(labels)].into_iter().chain(self.columns.cells(figures)))
+        };
+        head(self.columns.titles()) + &shown.iter().map(cells).collect::<String>()
+    }
+}
+
+impl FiguresTable {
+    /// A line for each figure, with median and range over seeds for each kernel, and what is in print.
+    pub fn markdown(&self, results: &Results) -> Result<String, String> {
+        let kernels: Vec<&str> = self.kernels.iter().map(|kernel| short(kernel)).collect();
+        let mut text = head(&[&["row"], kernels.as_slice(), &["in print"]].concat());
+        for figure in &self.figures {
+            let values = |kernel: &String| -> Result<String, String> {
+                let runs = (1..=self.seeds).map(|seed| &results.simulated[&plain(kernel, seed)]);
+                let values = runs.map(|figures| match figure.rows().find(|row| !figures.has(row)) {
+                    Some(row) => Err(format!("{kernel}: the report has no row `{row}`")),
+                    None => Ok(figure.of(figures)),
+                });
+                Ok(spread(&values.collect::<Result<Vec<_>, _>>()?, figure.suffix()))
+            };
+            let cells = self.kernels.iter().map(values).collect::<Result<Vec<_>, _>>()?;
+            let printed = printed(results, &self.kernels, figure.suffix(), |figures| figure.of(figures));
+            let label = figure.label.as_ref().unwrap_or(&figure.row);
+            text += &line([label].into_iter().chain(&cells).chain([&printed]));
+        }
+        Ok(text)
+    }
+}
+
+/// What is in print for these kernels, in one cell.
+pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of: impl Fn(&Figures) -> f64) -> String {
+    let value = |kernel: &str| results.printed.get(kernel).map_or(f64::NAN, &of);
+    let values: Vec<f64> = kernels.iter().map(|kernel| value(kernel.as_ref())).collect();
+    if values.iter().all(|value| value.is_nan()) {
+        return String::new();
+    }
+    with(&values.into_iter().map(amount).collect::<Vec<_>>().join(", "), suffix)
+}
+
+/// How columns call a kernel: `mmotm` is `mm1-mmotm-20130606`.
+pub fn short(kernel: &str) -> &str {
+    kernel.split('-').find(|part| part.chars().all(char::is_alphabetic)).unwrap_or(kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn figures(operations: f64) -> Figures {
+        let rows = [("Ops memcachetest-0M", 200.0), ("Ops memcachetest-715M", operations), ("Ops swapin-715M", 40.0)];
+        rows.map(|(row, value)| (row.to_owned(), value)).into_iter().collect()
+    }
+
+    #[test]
+    fn equal_lines_are_one() {
+        let table: RunsTable = toml::from_str("kernel = 'k'\ncolumns = 'queue'").unwrap();
+        let runs = [1, 2, 3].map(|seed| plain("k", seed));
+        let lines = runs.clone().map(|run| Line { label: format!("s{}", run.seed), source: Source::Run(run) });
+        let simulated = runs.into_iter().zip([100.0, 50.0, 100.0].map(figures)).collect();
+        let text = table.markdown(&lines, &Results { simulated, printed: BTreeMap::new() });
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert!(
+            lines[0].starts_with("| s1; equal in every figure: s3 |") && lines[0].contains("| 40 | 50 |"),
+            "{text}"
+        );
+        assert!(lines[1].starts_with("| s2 |") && lines.len() == 2, "{text}");
+    }
+
+    #[test]
+    fn figures_over_seeds_stand_beside_print() {
+        let table: FiguresTable = toml::from_str(
+            "seeds = 2\nkernels = ['3.10-rc4-vanilla']\nfigures = [{ row = 'Ops memcachetest-715M', percent_of = 'Ops memcachetest-0M', label = 'ops' }]",
+        )
+        .unwrap();
+        let runs = [1, 2].map(|seed| plain("3.10-rc4-vanilla", seed));
+        let simulated = runs.into_iter().zip([100.0, 50.0].map(figures)).collect();
+        let printed = [("3.10-rc4-vanilla".to_owned(), figures(20.0))].into();
+        let results = Results { simulated, printed };
+        let expected = "| row | vanilla | in print |\n|---|---|---|\n| ops | 37.5 % (25..50) | 10 % |\n";
+        assert_eq!(table.markdown(&results).unwrap(), expected);
+        let wrong: FiguresTable =
+            toml::from_str("seeds = 1\nkernels = ['3.10-rc4-vanilla']\nfigures = [{ row = 'Swap Inns' }]").unwrap();
+        assert!(wrong.markdown(&results).unwrap_err().contains("Swap Inns"));
+    }
+
+    #[test]
+    fn kernels_have_short_names() {
+        let names = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1", "7"];
+        assert_eq!(names.map(short), ["vanilla", "mmotm", "lessdisrupt", "7"]);
+    }
+}

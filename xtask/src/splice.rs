@@ -1,0 +1,52 @@
+//! Marked places in texts: `<!-- KIND: NAME -->`, what a command put there, `<!-- end -->`.
+
+const END: &str = "<!-- end -->";
+
+/// `text` with the body of each place that begins with `begin`, as `body` gives it for the place's name;
+/// where `body` gives none, what stands there stays.
+pub fn spliced(
+    text: &str,
+    begin: &str,
+    body: &dyn Fn(&str) -> Result<Option<String>, String>,
+) -> Result<String, String> {
+    let mut new = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(begin) {
+        let (before, marked) = rest.split_at(at);
+        let name = name_of(marked, begin);
+        let end = marked.find(END).ok_or_else(|| format!("no {END} after {begin}{name}"))?;
+        new.push_str(before);
+        match body(name)? {
+            Some(body) => new.push_str(&format!("{begin}{name} -->\n{}\n", body.trim_end())),
+            None => new.push_str(&marked[..end]),
+        }
+        rest = &marked[end..];
+    }
+    new.push_str(rest);
+    Ok(new)
+}
+
+/// The names of the places that begin with `begin`, in order.
+pub fn names<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(begin).map(move |(at, _)| name_of(&text[at..], begin))
+}
+
+fn name_of<'a>(marked: &'a str, begin: &str) -> &'a str {
+    marked[begin.len()..].split(" -->").next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_gets_its_body_and_the_rest_stays() {
+        let old = "a\n<!-- it: x -->\nold\n<!-- end -->\nb\n<!-- it: y -->\nkept\n<!-- end -->\n";
+        let body = |name: &str| Ok((name == "x").then(|| "new\n".to_owned()));
+        let new = spliced(old, "<!-- it: ", &body).unwrap();
+        assert_eq!(new, old.replace("old", "new"));
+        assert_eq!(spliced(&new, "<!-- it: ", &body).unwrap(), new);
+        assert_eq!(names(old, "<!-- it: ").collect::<Vec<_>>(), ["x", "y"]);
+        assert!(spliced("<!-- it: x -->", "<!-- it: ", &body).is_err());
+    }
+}
