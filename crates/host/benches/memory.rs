@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p highwater --bench memory` runs at full size over a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder (an argument chooses the lines whose names contain it); `cargo test` at a small size, silently. The two sides of
-//! a line run in turns, round by round, and its figure is the median of the rounds' ratios, with the lowest and the
-//! highest. All memory was touched before. Both sides read the same pages, as the hash of what they found proves.
+//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (7), and its figure is the median of the rounds' ratios, with the
+//! lowest and the highest; beside it the median ratio of the CPU time of an operation, and the rates a second of the last
+//! round. All memory was touched before. Both sides read the same pages, as the hash of what they found proves.
 
 #![allow(missing_docs)]
 
@@ -173,15 +174,58 @@ impl Drop for Map {
     }
 }
 
-/// Operations a second of `threads` threads, each with a seed of its own, and what they found.
-fn rate(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Sync)) -> (f64, u64) {
-    let started = Instant::now();
+/// CPU time of this process so far, s: of all its threads, in user space and in the kernel.
+fn cpu_time() -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: there is room for what the system writes.
+    let usage = unsafe {
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0, "always permitted");
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// What `threads` threads did, each with a seed of its own.
+struct Measured {
+    /// Operations a second.
+    rate: f64,
+    /// CPU time of an operation, s; kswapd's is part of it.
+    cpu: f64,
+    /// Of all that was found.
+    hash: u64,
+}
+
+fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Sync)) -> Measured {
+    let (cpu_before, started) = (cpu_time(), Instant::now());
     let hash = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|t| scope.spawn(move || run(seed * 64 + t + 1, n))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread failed")).fold(0, |a, b| a ^ b)
     });
-    ((threads * n) as f64 / started.elapsed().as_secs_f64(), hash)
+    let operations = (threads * n) as f64;
+    Measured { rate: operations / started.elapsed().as_secs_f64(), cpu: (cpu_time() - cpu_before) / operations, hash }
 }
+
+/// Median, lowest and highest.
+fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 2], values[0], values[values.len() - 1])
+}
+
+const HITS: [&str; 5] = [
+    "hit by guard / pread of cached pages",
+    "hit by guard / load through mmap",
+    "hit by copy / pread of cached pages",
+    "hit by guard, 2 threads / 1 thread",
+    "hit by copy, 2 threads / 1 thread",
+];
+
+const MISSES: [&str; 4] = [
+    "miss, memory empty / O_DIRECT pread",
+    "memory full, 1 thread / O_DIRECT pread",
+    "memory full, 2 threads / O_DIRECT pread, 2 threads",
+    "memory full, 16 threads / O_DIRECT, 16 threads",
+];
 
 struct Bench {
     filter: Option<String>,
@@ -194,27 +238,33 @@ type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 impl Bench {
     /// One line: ours beside theirs, in turns; both threads and operations as given.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
-        if self.filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
+        if !self.wants(name) {
             return;
         }
-        let mut ratios = Vec::new();
+        let (mut rates, mut cpu_times) = (Vec::new(), Vec::new());
         let mut last = (0.0, 0.0);
         for round in 0..self.sizes.rounds as u64 {
-            let (mine, found) = rate(ours.0, ours.1, round, ours.2);
-            let (other, expected) = rate(theirs.0, theirs.1, round, theirs.2);
-            assert!(!is_same_work || found == expected, "{name}: other pages were read");
-            ratios.push(mine / other);
-            last = (mine, other);
+            let mine = measure(ours.0, ours.1, round, ours.2);
+            let other = measure(theirs.0, theirs.1, round, theirs.2);
+            assert!(!is_same_work || mine.hash == other.hash, "{name}: other pages were read");
+            rates.push(mine.rate / other.rate);
+            cpu_times.push(mine.cpu / other.cpu);
+            last = (mine.rate, other.rate);
         }
-        ratios.sort_by(f64::total_cmp);
-        let (low, median, high) = (ratios[0], ratios[ratios.len() / 2], ratios[ratios.len() - 1]);
+        let (median, low, high) = spread(rates);
+        let (cpu, ..) = spread(cpu_times);
         if !self.is_test {
             let (mine, other) = last;
-            println!("{name:<58} {median:6.2}  ({low:.2} to {high:.2})   last {mine:.3e} / {other:.3e} a second");
+            println!("{name:<52} {median:6.2} ({low:.2} to {high:.2})  CPU {cpu:5.2}  last {mine:.3e} / {other:.3e}");
         }
     }
 
+    fn wants(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+    }
+
     fn hits(&self) {
+        let [guard_pread, guard_load, copy_pread, two_guards, two_copies] = HITS;
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let data = Data::new("hot", pages);
         // A quarter more than the file: nothing is evicted.
@@ -227,14 +277,15 @@ impl Bench {
         let copy = |seed, n| copies(&file, pages, seed, n);
         let pread = |seed, n| preads(&data.buffered, pages, seed, n);
         let load = |seed, n| map.loads(pages, seed, n);
-        self.line("hit by guard / pread of cached pages", (1, hits, &guard), (1, hits / 8, &pread), false);
-        self.line("hit by guard / load through mmap", (1, hits, &guard), (1, hits, &load), true);
-        self.line("hit by copy / pread of cached pages", (1, hits / 8, &copy), (1, hits / 8, &pread), true);
-        self.line("hit by guard, 2 threads / 1 thread", (2, hits, &guard), (1, hits, &guard), false);
-        self.line("hit by copy, 2 threads / 1 thread", (2, hits / 8, &copy), (1, hits / 8, &copy), false);
+        self.line(guard_pread, (1, hits, &guard), (1, hits / 8, &pread), false);
+        self.line(guard_load, (1, hits, &guard), (1, hits, &load), true);
+        self.line(copy_pread, (1, hits / 8, &copy), (1, hits / 8, &pread), true);
+        self.line(two_guards, (2, hits, &guard), (1, hits, &guard), false);
+        self.line(two_copies, (2, hits / 8, &copy), (1, hits / 8, &copy), false);
     }
 
     fn misses(&self) {
+        let [empty, one, two, sixteen] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
         let data = Data::new("cold", pages);
         let (memory, file) = data.open(memory_pages);
@@ -254,16 +305,11 @@ impl Bench {
             hash
         };
         let few = misses.min(memory_pages / 4);
-        self.line("miss, memory empty / O_DIRECT pread", (1, few, &emptied), (1, few, &direct), true);
+        self.line(empty, (1, few, &emptied), (1, few, &direct), true);
         fill();
-        self.line("memory full, 1 thread / O_DIRECT pread", (1, misses, &copy), (1, misses, &direct), true);
-        self.line("memory full, 2 threads / O_DIRECT pread, 2 threads", (2, misses, &copy), (2, misses, &direct), true);
-        self.line(
-            "memory full, 16 threads / O_DIRECT, 16 threads",
-            (16, misses / 8, &copy),
-            (16, misses / 8, &direct),
-            true,
-        );
+        self.line(one, (1, misses, &copy), (1, misses, &direct), true);
+        self.line(two, (2, misses, &copy), (2, misses, &direct), true);
+        self.line(sixteen, (16, misses / 8, &copy), (16, misses / 8, &direct), true);
     }
 }
 
@@ -271,7 +317,15 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_test = !arguments.iter().any(|argument| argument == "--bench");
     let filter = arguments.into_iter().find(|argument| !argument.starts_with('-'));
-    let bench = Bench { filter, is_test, sizes: if is_test { SMALL } else { FULL } };
-    bench.hits();
-    bench.misses();
+    let mut bench = Bench { filter, is_test, sizes: if is_test { SMALL } else { FULL } };
+    if let Ok(rounds) = std::env::var("HIGHWATER_BENCH_ROUNDS") {
+        bench.sizes.rounds = rounds.parse().ok().filter(|rounds| *rounds > 0).expect("a number of rounds");
+    }
+    // Their files are made only for lines that are asked for.
+    if HITS.iter().any(|name| bench.wants(name)) {
+        bench.hits();
+    }
+    if MISSES.iter().any(|name| bench.wants(name)) {
+        bench.misses();
+    }
 }

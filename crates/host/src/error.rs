@@ -114,6 +114,7 @@ impl From<Error> for io::Error {
                 IoError::NoSpace => io::ErrorKind::StorageFull,
                 IoError::Os(number) => io::Error::from_raw_os_error(*number).kind(),
                 IoError::Truncated => io::ErrorKind::UnexpectedEof,
+                IoError::Checksum => io::ErrorKind::InvalidData,
                 IoError::Device => io::ErrorKind::Other,
             },
             Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,

@@ -6,7 +6,7 @@ use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
 use engine::{ReadPattern, ReadState};
-use machine::PAGE_BYTES;
+use machine::{FrameNumber, PAGE_BYTES};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fmt;
@@ -162,11 +162,36 @@ impl OpenOptions {
         };
         let seen_failures = AtomicU32::new(open.cached.failed_writes());
         let state = Mutex::new(ReadState::default());
-        let file = File { shared: shared.clone(), open: Some(open), is_writable: self.write, seen_failures, state };
+        let (cached, is_writable) = (open.cached.clone(), self.write);
+        let file = File { shared: shared.clone(), cached, open: Some(open), is_writable, seen_failures, state };
         if self.truncate && !file.is_empty() {
             file.set_len(0)?;
         }
         Ok(file)
+    }
+}
+
+/// Where a read of a batch goes, and from which byte of the file on it is.
+type Wanted<'a> = (&'a mut [u8], u64);
+
+/// Pages that a batch of reads has in flight at most, but for a single read that is larger.
+const BATCH_PAGES: u32 = 64;
+
+/// Pages that bytes of a file lie in.
+fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
+    let end = offset.saturating_add(bytes as u64).min(PAGES_MAX * PAGE_BYTES as u64);
+    (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
+}
+
+/// Says of neighbours whether they are in one batch, so that it has at most `most` pages.
+fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
+    let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
+    let mut pages = None;
+    move |first, second| {
+        let before = pages.unwrap_or_else(|| count(first));
+        let after = before.saturating_add(count(second));
+        pages = Some(if after <= most { after } else { count(second) });
+        after <= most
     }
 }
 
@@ -198,6 +223,7 @@ pub enum Advice {
 /// A handle of a file. Reading what is in memory takes no lock and no system call.
 pub struct File {
     pub(crate) shared: Arc<Shared>,
+    cached: Arc<Cached<Host>>,
     /// There until the handle is dropped.
     open: Option<Arc<OpenFile>>,
     is_writable: bool,
@@ -206,7 +232,7 @@ pub struct File {
 }
 
 thread_local! {
-    /// The page that this thread used last: of which file, and which.
+    /// The page that this thread used last, of those that were not known to be used often: of which file, and which.
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
@@ -223,7 +249,7 @@ impl File {
 
     #[inline]
     pub(crate) fn cached(&self) -> &Arc<Cached<Host>> {
-        &self.opened().cached
+        &self.cached
     }
 
     fn error(&self, error: engine::Error) -> Error {
@@ -270,12 +296,58 @@ impl File {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
-            let guard = self.pin(page, last_page - page + 1)?;
+            let guard = match self.pin_cached(page) {
+                Some(guard) => guard,
+                None => match self.pin_slowly(page, last_page - page + 1) {
+                    Ok(frame) => self.guard(frame),
+                    Err(error) => return Err(*error),
+                },
+            };
             let from = (at - offset) as usize;
             bytes[from..from + n].copy_from_slice(&guard[in_page..in_page + n]);
             at += n as u64;
         }
         Ok(end.saturating_sub(offset) as usize)
+    }
+
+    /// Does many reads: into each slice from its offset on. Pages that are missing are read from the device side by side, not
+    /// one after the other. Returns how many bytes each got: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// As [`File::read_at`], of the first read that failed; those before it were done.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("letters");
+    /// std::fs::write(&path, [[b'a'; 4096], [b'b'; 4096], [b'c'; 4096]].concat())?;
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let (mut first, mut last) = ([0; 2], [0; 5]);
+    /// let read = memory.open(&path)?.read_many_at(&mut [(&mut first, 4095), (&mut last, 12286)])?;
+    /// assert_eq!((read, &first, &last[..2]), (vec![2, 2], b"ab", &b"cc"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_many_at(&self, reads: &mut [(&mut [u8], u64)]) -> Result<Vec<usize>, Error> {
+        let mut counts = Vec::with_capacity(reads.len());
+        for batch in reads.chunk_by_mut(pages_up_to(BATCH_PAGES)) {
+            self.start_reads(batch)?;
+            for (bytes, offset) in batch {
+                counts.push(self.read_at(bytes, *offset)?);
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Reads the pages that are missing for a batch of reads, all at the same time.
+    fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
+        self.shared.check_is_up()?;
+        let _plug = self.shared.engine.machine.plug();
+        self.shared.with_task(|engine, task| {
+            for (bytes, offset) in batch {
+                let pages = pages_of(*offset, bytes.len());
+                engine.prefetch(task, self.cached(), pages);
+            }
+        });
+        Ok(())
     }
 
     /// Reads exactly `bytes.len()` bytes from byte `offset` on.
@@ -384,13 +456,24 @@ impl File {
     /// assert_eq!(&table.page(3)?[..4], b"head");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        let pages = self.len().div_ceil(PAGE_BYTES as u64);
-        if page >= pages {
-            return Err(Error::OutOfRange { page, pages });
+        // A page that is in memory is one of the file.
+        if let Ok(page) = u32::try_from(page)
+            && let Some(guard) = self.pin_cached(page)
+        {
+            return Ok(guard);
         }
-        self.pin(page as u32, 1)
+        match self.page_slowly(page) {
+            Ok(frame) => Ok(self.guard(frame)),
+            Err(error) => Err(*error),
+        }
+    }
+
+    #[cold]
+    fn page_slowly(&self, page: u64) -> Result<FrameNumber, Box<Error>> {
+        let pages = self.pages();
+        if page < pages { self.pin_slowly(page as u32, 1) } else { Err(Error::OutOfRange { page, pages }.into()) }
     }
 
     /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written.
@@ -399,7 +482,7 @@ impl File {
     /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
         self.check_writable()?;
-        let pages = self.len().div_ceil(PAGE_BYTES as u64);
+        let pages = self.pages();
         if page >= pages {
             return Err(Error::OutOfRange { page, pages });
         }
@@ -412,25 +495,35 @@ impl File {
     }
 
     #[inline]
-    fn pin(&self, page: u32, wanted_pages: u32) -> Result<PageRead<'_>, Error> {
+    fn pages(&self) -> u64 {
+        self.cached().length().div_ceil(PAGE_BYTES as u64)
+    }
+
+    /// A page that is in memory.
+    // Inlined, all of it, and nothing larger than two registers comes from what is not: a guard that goes through memory
+    // on its way to the caller costs more than finding the page.
+    #[inline(always)]
+    fn pin_cached(&self, page: u32) -> Option<PageRead<'_>> {
         let cached = self.cached();
-        match self.shared.engine.pin_cached(cached, page, is_new_use(cached.id, page)) {
-            Some(frame) => Ok(PageRead::of_file(&self.shared, frame)),
-            None => self.pin_slowly(page, wanted_pages),
-        }
+        let pinned = self.shared.engine.pin_cached(cached, page, || is_new_use(cached.id, page));
+        pinned.map(|(frame, descriptor)| PageRead::of_file(&self.shared, frame, descriptor))
+    }
+
+    fn guard(&self, frame: FrameNumber) -> PageRead<'_> {
+        PageRead::of_file(&self.shared, frame, &self.shared.engine.frames[frame])
     }
 
     #[cold]
-    fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<PageRead<'_>, Error> {
+    fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         self.shared.check_is_up()?;
         // A copy: other readers of this handle must not wait for this one's disk.
         let mut state = self.state.lock().clone();
         let pinned = self
             .shared
             .with_task(|engine, task| engine.pin_for_read(task, self.cached(), &mut state, page, wanted_pages))
-            .map_err(|error| self.error(error));
+            .map_err(|error| self.error(error).into());
         *self.state.lock() = state;
-        pinned.map(|frame| PageRead::of_file(&self.shared, frame))
+        pinned
     }
 
     /// Says how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the handle.

@@ -318,6 +318,7 @@ pub struct Builder {
     shards: Option<usize>,
     io_threads: Option<usize>,
     uses_io_uring: bool,
+    checksums: bool,
     wrap: Wrap,
 }
 
@@ -349,6 +350,7 @@ impl Default for Builder {
             shards: None,
             io_threads: None,
             uses_io_uring: true,
+            checksums: false,
             wrap: Wrap(Arc::new(|backend| backend)),
         }
     }
@@ -415,6 +417,30 @@ impl Builder {
         self
     }
 
+    /// Says whether pages carry checksums, of files and in swap. Default: no.
+    ///
+    /// Checksums are kept in memory, 8 bytes a page, from when a file is opened until its last handle is dropped: a page
+    /// that is read must be what was read or written there before, or else the read fails. So a device that loses or
+    /// confuses writes, or another program that changes the file, is told of. Each request costs about 300 ns more a page.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("ledger");
+    /// let memory = highwater::Memory::builder().size(16 << 20).checksums(true).start()?;
+    /// let ledger = memory.create(&path)?;
+    /// ledger.write_all_at(&[1; 4096], 0)?;
+    /// ledger.sync_data()?;
+    /// memory.drop_caches();
+    /// std::fs::write(&path, [2; 4096])?;
+    /// assert!(ledger.read_at(&mut [0; 10], 0).unwrap_err().to_string().ends_with("not what was last read or written there"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn checksums(mut self, are_kept: bool) -> Self {
+        self.checksums = are_kept;
+        self
+    }
+
     /// Puts something in front of what carries requests out, for tests.
     #[doc(hidden)]
     #[must_use]
@@ -437,6 +463,7 @@ impl Builder {
         config.io = if self.uses_io_uring { Io::Auto } else { Io::Threads };
         config.shards = self.shards.unwrap_or(config.shards).max(1);
         config.io_threads = self.io_threads.unwrap_or(config.io_threads).max(1);
+        config.checksums = self.checksums;
         let host = Host::new(&config).map_err(Error::System)?;
         let swap = self.make_swap(&host)?;
         // Files lie where the system puts them: the engine has no blocks to give.

@@ -5,6 +5,7 @@
 use crate::machine::Host;
 use crate::memory::Shared;
 use engine::mapping::File as Cached;
+use engine::memory::Frame;
 use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,11 +14,11 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that nobody has written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// What a guard gives back when it is dropped.
-enum Pinned<'a> {
-    FileRead,
-    FileWrite(&'a Arc<Cached<Host>>),
+/// Whose page it is that a guard for reading gives back when it is dropped.
+enum ReadOf<'a> {
+    File(&'a Frame),
     Region,
+    /// A page of a region that nobody has written: there is nothing to give back.
     Zeroes,
 }
 
@@ -27,21 +28,30 @@ enum Pinned<'a> {
 #[must_use = "the page is let go at once"]
 pub struct PageRead<'a> {
     shared: &'a Shared,
+    bytes: *const [u8; PAGE_BYTES],
     frame: FrameNumber,
-    pinned: Pinned<'a>,
+    pinned: ReadOf<'a>,
 }
 
+// SAFETY: a guard is a reference to bytes that nobody changes for as long as it is there, and to what is `Sync` itself;
+// latch and reference belong to no thread.
+unsafe impl Send for PageRead<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for PageRead<'_> {}
+
 impl<'a> PageRead<'a> {
-    #[inline]
-    pub(crate) fn of_file(shared: &'a Shared, frame: FrameNumber) -> Self {
-        Self { shared, frame, pinned: Pinned::FileRead }
+    #[inline(always)]
+    pub(crate) fn of_file(shared: &'a Shared, frame: FrameNumber, descriptor: &'a Frame) -> Self {
+        Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, pinned: ReadOf::File(descriptor) }
     }
 
     /// `None` is a page that nobody has written.
     pub(crate) fn of_region(shared: &'a Shared, frame: Option<FrameNumber>) -> Self {
         match frame {
-            Some(frame) => Self { shared, frame, pinned: Pinned::Region },
-            None => Self { shared, frame: FrameNumber(0), pinned: Pinned::Zeroes },
+            Some(frame) => {
+                Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, pinned: ReadOf::Region }
+            }
+            None => Self { shared, bytes: &raw const ZEROES, frame: FrameNumber(0), pinned: ReadOf::Zeroes },
         }
     }
 }
@@ -49,26 +59,22 @@ impl<'a> PageRead<'a> {
 impl Deref for PageRead<'_> {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
-        if matches!(self.pinned, Pinned::Zeroes) {
-            return &ZEROES;
-        }
-        let bytes = self.shared.engine.machine.arena().pointer(self.frame);
         // SAFETY: the frame is in the arena for as long as `shared` lives. The guard has a reference of the page, so that
         // it stays whose it is, and its shared latch: whoever writes a page's bytes has the exclusive one, or fills a
-        // page that is not valid yet, which no guard is made of.
-        unsafe { std::slice::from_raw_parts(bytes, PAGE_BYTES) }
+        // page that is not valid yet, which no guard is made of. The page of zeroes is never written.
+        unsafe { &*self.bytes }
     }
 }
 
 impl Drop for PageRead<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         match self.pinned {
-            Pinned::FileRead => self.shared.engine.unpin_read(self.frame),
-            Pinned::Region => self.shared.engine.unpin_region(self.frame, false),
-            Pinned::Zeroes | Pinned::FileWrite(_) => {}
+            ReadOf::File(descriptor) => self.shared.engine.unpin_read(self.frame, descriptor),
+            ReadOf::Region => self.shared.engine.unpin_region(self.frame, false),
+            ReadOf::Zeroes => {}
         }
     }
 }
@@ -85,17 +91,25 @@ impl fmt::Debug for PageRead<'_> {
 #[must_use = "the page is let go at once"]
 pub struct PageWrite<'a> {
     shared: &'a Shared,
+    bytes: *mut [u8; PAGE_BYTES],
     frame: FrameNumber,
-    pinned: Pinned<'a>,
+    /// `None`: of a region.
+    file: Option<&'a Arc<Cached<Host>>>,
 }
+
+// SAFETY: a guard is an exclusive reference to bytes, and a reference to what is `Sync` itself; latch and reference belong
+// to no thread.
+unsafe impl Send for PageWrite<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for PageWrite<'_> {}
 
 impl<'a> PageWrite<'a> {
     pub(crate) fn of_file(shared: &'a Shared, file: &'a Arc<Cached<Host>>, frame: FrameNumber) -> Self {
-        Self { shared, frame, pinned: Pinned::FileWrite(file) }
+        Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, file: Some(file) }
     }
 
     pub(crate) fn of_region(shared: &'a Shared, frame: FrameNumber) -> Self {
-        Self { shared, frame, pinned: Pinned::Region }
+        Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, file: None }
     }
 }
 
@@ -104,29 +118,26 @@ impl Deref for PageWrite<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        let bytes = self.shared.engine.machine.arena().pointer(self.frame);
         // SAFETY: as in `PageRead`; the guard has the exclusive latch.
-        unsafe { std::slice::from_raw_parts(bytes, PAGE_BYTES) }
+        unsafe { &*self.bytes }
     }
 }
 
 impl DerefMut for PageWrite<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        let bytes = self.shared.engine.machine.arena().pointer(self.frame);
         // SAFETY: as in `PageRead`; the guard has the exclusive latch, so that there is no other guard of the page, and
         // the engine copies bytes only under a latch. A device may read them meanwhile: what it gets is written again,
         // for the page is dirty when the guard lets go.
-        unsafe { std::slice::from_raw_parts_mut(bytes, PAGE_BYTES) }
+        unsafe { &mut *self.bytes }
     }
 }
 
 impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
-        match self.pinned {
-            Pinned::FileWrite(file) => self.shared.engine.unpin_write(file, self.frame),
-            Pinned::Region => self.shared.engine.unpin_region(self.frame, true),
-            Pinned::FileRead | Pinned::Zeroes => {}
+        match self.file {
+            Some(file) => self.shared.engine.unpin_write(file, self.frame),
+            None => self.shared.engine.unpin_region(self.frame, true),
         }
     }
 }

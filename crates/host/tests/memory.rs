@@ -38,9 +38,19 @@ impl Chance {
 /// from memory; two have regions. By copies and in place. For three seconds, or as long as HIGHWATER_SOAK_SECONDS says.
 #[test]
 fn nothing_is_lost_with_four_times_the_memory_in_use() {
+    use_four_times_the_memory(Memory::builder());
+}
+
+/// The same: checksums find nothing wrong where nothing is.
+#[test]
+fn nothing_is_lost_with_checksums() {
+    use_four_times_the_memory(Memory::builder().checksums(true));
+}
+
+fn use_four_times_the_memory(builder: highwater::Builder) {
     let folder = folder();
     let seconds = std::env::var("HIGHWATER_SOAK_SECONDS").map_or(3, |text| text.parse().expect("a number of seconds"));
-    let memory = Memory::builder().size(MEMORY).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let memory = builder.size(MEMORY).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
     let end = Instant::now() + Duration::from_secs(seconds);
     let operations: u64 = std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());
@@ -232,6 +242,80 @@ fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }));
     assert_eq!(file.page(9).unwrap()[0], 7);
+}
+
+/// With checksums, what something else put into a file or into swap is not taken for what was written.
+#[test]
+fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
+    let folder = folder();
+    let (path, swap) = (folder.path().join("file"), folder.path().join("swap"));
+    let memory = Memory::builder().size(MEMORY).swap(&swap, 64 << 20).checksums(true).start().unwrap();
+    let file = memory.create(&path).unwrap();
+    file.advise(0..0, highwater::Advice::Random);
+    (0..100).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
+    file.sync_data().unwrap();
+    memory.drop_caches();
+    let other = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    other.write_all_at(b"!", 70 * PAGE + 9).unwrap();
+    other.sync_all().unwrap();
+    let error = file.page(70).unwrap_err();
+    let expected = format!("{}: read at byte {} failed: the contents are not", path.display(), 70 * PAGE);
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }));
+    assert!(file.page(69).unwrap()[..] == page(69, 1)[..]);
+    // What is written anew is right again.
+    file.write_all_at(&page(70, 2), 70 * PAGE).unwrap();
+    file.sync_data().unwrap();
+    memory.drop_caches();
+    assert!(file.page(70).unwrap()[..] == page(70, 2)[..]);
+
+    let region = memory.anonymous(4096 * PAGE).unwrap();
+    (0..4096).for_each(|number| region.write_at(&page(number, 3), number * PAGE).unwrap());
+    let other = fs::OpenOptions::new().write(true).open(&swap).unwrap();
+    let length = other.metadata().unwrap().len();
+    // All but the head of the swap file.
+    (4096..length).step_by(1 << 20).for_each(|at| {
+        let bytes = (length - at).min(1 << 20) as usize;
+        other.write_all_at(&vec![0x55; bytes], at).unwrap();
+    });
+    other.sync_all().unwrap();
+    let mut found = vec![0; PAGE as usize];
+    let mut wrong = 0;
+    for number in 0..4096 {
+        match region.read_at(&mut found, number * PAGE) {
+            Ok(()) => assert!(found == page(number, 3), "region, page {number}"),
+            Err(Error::SwapRead { source: IoError::Checksum, .. }) => wrong += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(wrong > 1000, "{wrong} pages of swap were found to be wrong");
+}
+
+/// A batch of reads finds what single reads find, in memory or not, and stops at the end of the file.
+#[test]
+fn many_reads_at_once_find_what_single_reads_find() {
+    let folder = folder();
+    let memory = memory();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    (0..5000).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
+    file.set_len(5000 * PAGE - 100).unwrap();
+    let mut chance = Chance(3);
+    for round in 0..20 {
+        let offsets: Vec<u64> = (0..200).map(|_| chance.below(5010 * PAGE)).collect();
+        let lengths: Vec<usize> =
+            (0..200).map(|_| chance.below(if round == 0 { 1 << 20 } else { 9000 }) as usize).collect();
+        let mut buffers: Vec<Vec<u8>> = lengths.iter().map(|length| vec![0; *length]).collect();
+        let mut reads: Vec<(&mut [u8], u64)> =
+            buffers.iter_mut().map(Vec::as_mut_slice).zip(offsets.iter().copied()).collect();
+        let counts = file.read_many_at(&mut reads).unwrap();
+        assert_eq!(counts.len(), 200);
+        for (((found, offset), length), count) in buffers.iter().zip(&offsets).zip(lengths).zip(counts) {
+            let mut expected = vec![0; length];
+            assert_eq!(file.read_at(&mut expected, *offset).unwrap(), count);
+            assert!(found[..count] == expected[..count], "{count} bytes at {offset}");
+        }
+    }
+    assert_eq!(file.read_many_at(&mut []).unwrap(), Vec::<usize>::new());
 }
 
 /// Swap is full. The task that wants one more page is told; what others have is there.

@@ -36,6 +36,8 @@ pub enum IoError {
     NoSpace,
     /// A read ended before the contents did: somebody else made the file shorter.
     Truncated,
+    /// What was read is not what was last read, or written, there.
+    Checksum,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),
 }
@@ -48,6 +50,7 @@ impl IoError {
             Self::Device => u32::MAX,
             Self::NoSpace => u32::MAX - 1,
             Self::Truncated => u32::MAX - 2,
+            Self::Checksum => u32::MAX - 3,
             Self::Os(number) => number as u32,
         }
     }
@@ -59,6 +62,7 @@ impl IoError {
             u32::MAX => Self::Device,
             c if c == u32::MAX - 1 => Self::NoSpace,
             c if c == u32::MAX - 2 => Self::Truncated,
+            c if c == u32::MAX - 3 => Self::Checksum,
             number => Self::Os(number as i32),
         }
     }
@@ -70,6 +74,7 @@ impl fmt::Display for IoError {
             Self::Device => f.write_str("device error"),
             Self::NoSpace => f.write_str("no space left on device"),
             Self::Truncated => f.write_str("the file ended early: somebody else made it shorter"),
+            Self::Checksum => f.write_str("the contents are not what was last read or written there"),
             Self::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
         }
     }
@@ -90,7 +95,8 @@ mod tests {
 
     #[test]
     fn errors_survive_their_codes() {
-        for error in [IoError::Device, IoError::NoSpace, IoError::Truncated, IoError::Os(5), IoError::Os(133)] {
+        let named = [IoError::Device, IoError::NoSpace, IoError::Truncated, IoError::Checksum];
+        for error in named.into_iter().chain([IoError::Os(5), IoError::Os(133)]) {
             assert_eq!(IoError::from_code(error.code()), error);
         }
     }

@@ -6,7 +6,7 @@
 
 use super::{Access, Error, ReadState};
 use crate::mapping::{File, Region};
-use crate::memory::{Flags, Owner};
+use crate::memory::{Flags, Frame, Owner};
 use crate::task::Task;
 use machine::{FrameNumber, Machine, PAGE_BYTES};
 use std::sync::Arc;
@@ -14,20 +14,35 @@ use std::sync::Arc;
 impl<M: Machine> Access<M> {
     /// Pins a page of a file for reading if it is in memory and valid: no lock is taken for that, and nothing
     /// allocated. Sleeps only for a writer's latch. Reading one page in pieces is one use: `is_new_use` says
-    /// whether the caller's last was another page.
-    #[inline]
-    pub fn pin_cached(&self, file: &File<M>, page: u32, is_new_use: bool) -> Option<FrameNumber> {
-        let frame = self.find_shared(&file.index, page)?;
-        let flags = self.frames[frame].flags();
+    /// whether the caller's last was another page; it is asked only where that makes a difference.
+    #[inline(always)]
+    pub fn pin_cached(
+        &self,
+        file: &File<M>,
+        page: u32,
+        is_new_use: impl FnOnce() -> bool,
+    ) -> Option<(FrameNumber, &Frame)> {
+        const USED_OFTEN: Flags = Flags::UPTODATE.with(Flags::REFERENCED).with(Flags::USED_AGAIN);
+        let (frame, descriptor) = self.find_shared(&file.index, page)?;
+        let flags = descriptor.flags();
+        if flags.0 & USED_OFTEN.with(Flags::READAHEAD).0 == USED_OFTEN.0 || self.is_usable(frame, flags, is_new_use) {
+            return Some((frame, descriptor));
+        }
+        None
+    }
+
+    /// Is a latched page valid? Then its use is noted, else it is let go of.
+    #[inline(never)]
+    fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // The mark of readahead is for whoever has the reader's state at hand.
         if flags.has(Flags::UPTODATE) && (!flags.has(Flags::READAHEAD) || flags.has(Flags::WRITEBACK)) {
-            if is_new_use {
+            if is_new_use() {
                 self.mark_accessed(frame);
             }
-            return Some(frame);
+            return true;
         }
         self.put_shared(frame);
-        None
+        false
     }
 
     /// Pins a page of a file for reading, from memory or from the device. `wanted_pages` from this one on will
@@ -50,9 +65,9 @@ impl<M: Machine> Access<M> {
     }
 
     /// Lets go of a page that was pinned for reading.
-    #[inline]
-    pub fn unpin_read(&self, frame: FrameNumber) {
-        self.put_shared(frame);
+    #[inline(always)]
+    pub fn unpin_read(&self, frame: FrameNumber, descriptor: &Frame) {
+        self.put_shared_of(frame, descriptor);
         if self.has_orphans() {
             self.release_orphans();
         }

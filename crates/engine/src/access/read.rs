@@ -57,17 +57,16 @@ impl<M: Machine> Access<M> {
         let mut has_read_ahead = false;
         let mut has_read_alone = false;
         loop {
-            let Some(frame) = self.find_shared(&file.index, page) else {
+            let Some((frame, descriptor)) = self.find_shared(&file.index, page) else {
                 if has_read_ahead {
                     self.read_single(task, file, page)?;
                     has_read_alone = true;
                 } else {
-                    self.sync_readahead(task, file, state, page, wanted_pages);
+                    has_read_alone = self.sync_readahead(task, file, state, page, wanted_pages) == 1;
                 }
                 has_read_ahead = true;
                 continue;
             };
-            let descriptor = &self.frames[frame];
             if descriptor.is(Flags::READAHEAD)
                 && !descriptor.is(Flags::WRITEBACK)
                 && descriptor.test_clear(Flags::READAHEAD)

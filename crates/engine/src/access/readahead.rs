@@ -59,7 +59,7 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, &window);
     }
 
-    /// A page is missing: read it, and what is likely to follow.
+    /// A page is missing: read it, and what is likely to follow; returns how many pages are being read.
     pub(super) fn sync_readahead(
         &self,
         task: &mut Task,
@@ -67,7 +67,7 @@ impl<M: Machine> Access<M> {
         state: &mut ReadState,
         page: u32,
         wanted_pages: u32,
-    ) {
+    ) -> u32 {
         let _span = self.machine.span(Func::SyncReadahead);
         let follows = |(previous, _)| page == previous || page == previous + 1;
         let max = self.window_max(state.pattern);
@@ -86,10 +86,10 @@ impl<M: Machine> Access<M> {
             };
             *state =
                 ReadState { start: page, pages: size.max(1), async_pages: size.saturating_sub(wanted_pages), ..*state };
-            self.read_window(task, file, state);
+            self.read_window(task, file, state)
         } else {
             let once = ReadState { start: page, pages: wanted_pages, ..ReadState::default() };
-            self.read_window(task, file, &once);
+            self.read_window(task, file, &once)
         }
     }
 
@@ -104,8 +104,9 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, state);
     }
 
-    /// Reads those pages of a window that are not in memory.
-    fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState) {
+    /// Reads those pages of a window that are not in memory; returns how many.
+    fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState) -> u32 {
+        let mut reads = 0;
         let end = (file.length().div_ceil(PAGE_BYTES as u64) as u32).min(window.start.saturating_add(window.pages));
         let mark = window.start + window.pages - window.async_pages;
         let mut bio = Bio::new(file.device, Operation::Read, true);
@@ -123,7 +124,10 @@ impl<M: Machine> Access<M> {
             }
             self.add(frame, false);
             match file.stored_block(page) {
-                Some(block) => bio.add(self, block, frame),
+                Some(block) => {
+                    bio.add(self, block, frame);
+                    reads += 1;
+                }
                 None => {
                     // A hole reads as zeroes.
                     self.machine.zero_frame(frame);
@@ -134,5 +138,6 @@ impl<M: Machine> Access<M> {
             self.put(frame);
         }
         bio.submit(self);
+        reads
     }
 }

@@ -77,18 +77,22 @@ impl<M: Machine> Lru<M> {
 
     /// Notes one use of a page: inactive and unreferenced, then referenced, then active, then active
     /// and referenced.
-    #[inline]
+    #[inline(always)]
     #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
+        let flags = self.frames[frame].flags();
+        // With `Activation::AtScan`, most uses of a page that is used often end here: nothing is written.
+        if !flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN)) {
+            self.note_use(frame, flags);
+        }
+    }
+
+    fn note_use(&self, frame: FrameNumber, flags: Flags) {
         let descriptor = &self.frames[frame];
-        let flags = descriptor.flags();
         if !flags.has(Flags::REFERENCED) {
             descriptor.set(Flags::REFERENCED);
         } else if self.choices.activation == Activation::AtScan {
-            // Most uses of a page that is used often end here: nothing is written.
-            if !flags.has(Flags::USED_AGAIN) {
-                descriptor.set(Flags::USED_AGAIN);
-            }
+            descriptor.set(Flags::USED_AGAIN);
         } else if !flags.has(Flags::ACTIVE) {
             if flags.has(Flags::LRU) {
                 self.activate(frame);

@@ -5,7 +5,7 @@
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::segments::Segments;
-use crate::memory::{FrameTable, Latched};
+use crate::memory::{Frame, FrameTable, Latched};
 use machine::FrameNumber;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -18,17 +18,42 @@ pub enum Tag {
     Writeback,
 }
 
-/// Why [`FileIndex::get_shared`] did not find a page.
+/// Why [`Found::get_shared`] did not get a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// There is none.
-    Empty,
     /// It is on its way out of memory.
     Frozen,
     /// A writer has its latch.
     Held,
-    /// This frame was another page's already: reference and latch are to be given back.
-    Undo(FrameNumber),
+    /// The frame was another page's already: reference and latch are to be given back.
+    Undo,
+}
+
+/// A slot of an index, and the frame that was in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    slot: &'a AtomicU32,
+    /// The frame.
+    pub frame: FrameNumber,
+}
+
+impl Found<'_> {
+    /// Takes a reference and the shared latch of the frame in one step.
+    ///
+    /// The slot is looked at again after that: the frame may have been freed, and be another page's by now.
+    ///
+    /// # Errors
+    /// What was in the way; [`Miss::Undo`] leaves the caller something to give back.
+    #[inline(always)]
+    pub fn get_shared<'a>(&self, frames: &'a FrameTable) -> Result<&'a Frame, Miss> {
+        let descriptor = &frames[self.frame];
+        match descriptor.get_shared() {
+            Latched::Yes if self.slot.load(Ordering::Acquire) == self.frame.0 + 1 => Ok(descriptor),
+            Latched::Yes => Err(Miss::Undo),
+            Latched::Frozen => Err(Miss::Frozen),
+            Latched::Held => Err(Miss::Held),
+        }
+    }
 }
 
 /// Slots and tags of one file (or of a swap cache).
@@ -47,26 +72,16 @@ impl FileIndex {
     /// reference.
     #[inline]
     pub fn get(&self, index: u32) -> Option<FrameNumber> {
-        match self.slots.get(index as usize)?.load(Ordering::Acquire) {
-            0 => None,
-            stored => Some(FrameNumber(stored - 1)),
-        }
+        self.find(index).map(|found| found.frame)
     }
 
-    /// The frame in a slot with a reference and its shared latch, taken in one step.
-    ///
-    /// The slot is looked at again after that: the frame may have been freed, and be another page's by now.
-    ///
-    /// # Errors
-    /// What was in the way; [`Miss::Undo`] leaves the caller something to give back.
-    #[inline]
-    pub fn get_shared(&self, frames: &FrameTable, index: u32) -> Result<FrameNumber, Miss> {
-        let frame = self.get(index).ok_or(Miss::Empty)?;
-        match frames[frame].get_shared() {
-            Latched::Yes if self.get(index) == Some(frame) => Ok(frame),
-            Latched::Yes => Err(Miss::Undo(frame)),
-            Latched::Frozen => Err(Miss::Frozen),
-            Latched::Held => Err(Miss::Held),
+    /// The same, with its slot, for who wants to hold the page.
+    #[inline(always)]
+    pub fn find(&self, index: u32) -> Option<Found<'_>> {
+        let slot = self.slots.get(index as usize)?;
+        match slot.load(Ordering::Acquire) {
+            0 => None,
+            stored => Some(Found { slot, frame: FrameNumber(stored - 1) }),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::file_index::Miss;
 use super::{FileIndex, Mapping};
+use crate::memory::Frame;
 use machine::{FrameNumber, Machine, Step};
 
 impl<M: Machine> Mapping<M> {
@@ -38,23 +39,43 @@ impl<M: Machine> Mapping<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// The page of a file, with a reference and the shared latch for the caller. *May sleep.*
-    #[inline]
-    pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
+    /// The page of a file, with a reference and the shared latch for the caller, and its descriptor. *May sleep.*
+    #[inline(always)]
+    pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, &Frame)> {
         self.machine.spend(Step::IndexLookup, 1);
+        let found = index.find(page)?;
+        // While the descriptor is on its way, so can the bytes be.
+        self.machine.prefetch_frame(found.frame);
+        let frame = match found.get_shared(&self.frames) {
+            Ok(descriptor) => return Some((found.frame, descriptor)),
+            Err(miss) => self.find_shared_slowly(index, page, found.frame, miss)?,
+        };
+        Some((frame, &self.frames[frame]))
+    }
+
+    #[cold]
+    fn find_shared_slowly(
+        &self,
+        index: &FileIndex,
+        page: u32,
+        mut frame: FrameNumber,
+        mut miss: Miss,
+    ) -> Option<FrameNumber> {
         loop {
-            // While the descriptor is on its way, so can the bytes be.
-            self.machine.prefetch_frame(index.get(page)?);
-            match index.get_shared(&self.frames, page) {
-                Ok(frame) => return Some(frame),
-                Err(Miss::Empty) => return None,
-                Err(Miss::Undo(frame)) => self.put_shared(frame),
-                Err(Miss::Frozen) => self.machine.relax(),
-                Err(Miss::Held) => {
+            match miss {
+                Miss::Undo => self.put_shared(frame),
+                Miss::Frozen => self.machine.relax(),
+                Miss::Held => {
                     let frame = self.find_page(index, page)?;
                     self.latch(frame, false);
                     return Some(frame);
                 }
+            }
+            let found = index.find(page)?;
+            frame = found.frame;
+            match found.get_shared(&self.frames) {
+                Ok(_) => return Some(frame),
+                Err(next) => miss = next,
             }
         }
     }
@@ -62,7 +83,20 @@ impl<M: Machine> Mapping<M> {
     /// Gives the shared latch of a page and its reference back; as [`Mapping::put_page_in_use`].
     #[inline]
     pub fn put_shared(&self, frame: FrameNumber) {
-        let (is_last, is_waited_for) = self.frames[frame].put_shared();
+        self.put_shared_of(frame, &self.frames[frame]);
+    }
+
+    /// The same, for who has the descriptor at hand.
+    #[inline(always)]
+    pub fn put_shared_of(&self, frame: FrameNumber, descriptor: &Frame) {
+        let (is_last, is_waited_for) = descriptor.put_shared();
+        if is_last || is_waited_for {
+            self.end_use(frame, is_last, is_waited_for);
+        }
+    }
+
+    #[cold]
+    fn end_use(&self, frame: FrameNumber, is_last: bool, is_waited_for: bool) {
         if is_waited_for {
             self.wake_latch_waiters(frame);
         }

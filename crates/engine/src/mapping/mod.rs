@@ -30,6 +30,7 @@ pub use file::File;
 pub use file_index::{FileIndex, Tag};
 pub use owners::Owners;
 pub use region::{Entry, Region};
+pub use segments::Segments;
 pub use swap::Swap;
 
 use crate::memory::{Flags, Memory, OWNERS_MAX, Owner};

@@ -1,7 +1,8 @@
 //! A growing array that is read without a lock.
 //!
 //! Segment `k` holds `64 << k` elements and is made, once, when one of them is first wanted; it lives
-//! as long as the array. So an element never moves, and a lookup is two loads.
+//! as long as the array. So an element never moves, and a lookup is two loads. Elements are zero at first: the
+//! memory of a segment comes with the first use of each of its parts, so that a large file costs what is used of it.
 
 use std::sync::OnceLock;
 
@@ -25,7 +26,27 @@ const fn locate(index: usize) -> (usize, usize) {
     (segment, index - FIRST * ((1 << segment) - 1))
 }
 
-impl<T: Default> Segments<T> {
+/// What is zero at first, in any number.
+pub trait Element: Sized {
+    /// `n` of them.
+    fn zeroes(n: usize) -> Box<[Self]>;
+}
+
+#[cfg(not(loom))]
+impl<T: bytemuck::Zeroable> Element for T {
+    fn zeroes(n: usize) -> Box<[Self]> {
+        bytemuck::zeroed_slice_box(n)
+    }
+}
+
+#[cfg(loom)]
+impl<T: Default> Element for T {
+    fn zeroes(n: usize) -> Box<[Self]> {
+        (0..n).map(|_| T::default()).collect()
+    }
+}
+
+impl<T: Element> Segments<T> {
     /// The element, if its segment was made.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
@@ -33,11 +54,11 @@ impl<T: Default> Segments<T> {
         Some(&self.segments[segment].get()?[offset])
     }
 
-    /// The element; its segment is made, of default elements, when it was not yet.
+    /// The element; its segment is made, of zeroes, when it was not yet.
     #[inline]
     pub fn get_or_make(&self, index: usize) -> &T {
         let (segment, offset) = locate(index);
-        &self.segments[segment].get_or_init(|| (0..FIRST << segment).map(|_| T::default()).collect())[offset]
+        &self.segments[segment].get_or_init(|| T::zeroes(FIRST << segment))[offset]
     }
 }
 

@@ -162,6 +162,9 @@ const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
 const WAITED_FOR: u32 = 1 << 30;
 /// A writer of the page's bytes.
 const WRITER: u32 = 1 << 31;
+/// Set when the references, or the readers, are half as many as can be counted.
+const MANY_REFERENCES: u32 = 1 << 15;
+const MANY_READERS: u32 = 1 << 29;
 
 /// What a try for a page's latch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,8 +300,20 @@ impl Frame {
     // ---- the latch ----
 
     /// Takes a reference and the latch, shared by readers, in one step.
-    #[inline]
+    #[inline(always)]
     pub fn get_shared(&self) -> Latched {
+        let word = self.references.load(Ordering::Acquire);
+        // One test for all that is rare, with room to spare below the most that a part of the word can hold.
+        let is_usual = word & (WRITER | MANY_READERS | MANY_REFERENCES) == 0 && word & REFERENCES != 0;
+        let wanted = word.wrapping_add(READER + 1);
+        if is_usual && self.references.compare_exchange(word, wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Latched::Yes;
+        }
+        self.get_shared_slowly()
+    }
+
+    #[cold]
+    fn get_shared_slowly(&self) -> Latched {
         let mut word = self.references.load(Ordering::Acquire);
         loop {
             if word & REFERENCES == 0 {
@@ -341,18 +356,22 @@ impl Frame {
 
     /// Gives a shared latch and its reference back in one step: was it the last reference, and must the caller
     /// wake those that wait for the latch?
-    #[inline]
+    #[inline(always)]
     pub fn put_shared(&self) -> (bool, bool) {
-        let before = self.references.load(Ordering::Relaxed);
-        if before & WAITED_FOR != 0 {
-            // The mark must be off before the reference is: without a reference the page is not the caller's.
-            let must_wake = self.unlatch(false);
-            return (self.put(), must_wake);
+        if self.references.load(Ordering::Relaxed) & WAITED_FOR != 0 {
+            return self.put_shared_waited_for();
         }
         let before = self.references.fetch_sub(READER + 1, Ordering::AcqRel);
         debug_assert!(before & READERS != 0 && before & REFERENCES != 0, "a latch that nobody held: {self:?}");
         // Whoever came to wait meanwhile has a reference of its own.
         (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
+    }
+
+    /// The mark must be off before the reference is: without a reference the page is not the caller's.
+    #[cold]
+    fn put_shared_waited_for(&self) -> (bool, bool) {
+        let must_wake = self.unlatch(false);
+        (self.put(), must_wake)
     }
 
     /// Whoever waits is about to be woken, and says so again if it must go on waiting.

@@ -232,7 +232,7 @@ fn a_page_is_written_in_place() {
         let frame = ground.engine.pin_for_write(task, &file, 7).unwrap();
         assert_eq!(ground.count("pgpgin"), 0, "nothing is stored yet");
         ground.engine.machine.write_frame(frame, 0, &stamp(1));
-        assert!(ground.engine.pin_cached(&file, 6, true).is_none());
+        assert!(ground.engine.pin_cached(&file, 6, || true).is_none());
         ground.fsync(&file).unwrap();
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 1));
         ground.engine.machine.write_frame(frame, 0, &stamp(2));
@@ -241,13 +241,13 @@ fn a_page_is_written_in_place() {
         ground.fsync(&file).unwrap();
         ground.engine.drop_caches();
         let frame = ground.engine.pin_for_read(task, &file, &mut ReadState::default(), 7, 1).unwrap();
-        let second = ground.engine.pin_cached(&file, 7, true).unwrap();
+        let (second, descriptor) = ground.engine.pin_cached(&file, 7, || true).unwrap();
         let mut found = [0; 8];
         ground.engine.machine.read_frame(frame, 0, &mut found);
         assert_eq!((frame, found), (second, stamp(2)));
         assert_eq!(ground.engine.drop_caches(), 0, "a pinned page stays");
-        ground.engine.unpin_read(frame);
-        ground.engine.unpin_read(second);
+        ground.engine.unpin_read(frame, &ground.engine.frames[frame]);
+        ground.engine.unpin_read(second, descriptor);
         assert_eq!(ground.engine.drop_caches(), 1);
     });
     assert_eq!(vmstat["nr_written"], 2);

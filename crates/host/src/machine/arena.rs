@@ -183,6 +183,14 @@ impl Arena {
         unsafe { self.base.add(frame.index() * PAGE_BYTES).as_ptr() }
     }
 
+    /// Where the bytes of a frame lie, for as long as the arena is there. Not checked: the frame is there if the caller
+    /// holds it.
+    #[inline(always)]
+    #[must_use]
+    pub fn bytes(&self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
+        self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES).cast()
+    }
+
     /// Asks the processor for the first bytes of a frame.
     #[inline]
     pub(super) fn prefetch(&self, frame: FrameNumber) {

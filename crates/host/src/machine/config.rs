@@ -19,6 +19,8 @@ pub struct Config {
     ///
     /// Its submitter waits for such a read anyway. Larger ones are readahead, of which only the beginning is waited for.
     pub inline_pages_max: usize,
+    /// Are blocks that are read compared with what was read or written there before? Default: no.
+    pub checksums: bool,
     /// Threads that carry out requests where io_uring does not. Default: 4.
     pub io_threads: usize,
 }
@@ -34,6 +36,7 @@ impl Config {
             io: Io::default(),
             queue_depth: 256,
             inline_pages_max: 4,
+            checksums: false,
             io_threads: 4,
         }
     }

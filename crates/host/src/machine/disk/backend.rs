@@ -36,7 +36,7 @@ pub trait Backend: Send + Sync {
 /// the system call is that call's loss, so nothing is counted here. The submitter waits, and so does who closes the device.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
-    if device.backend.sees_all() {
+    if device.backend.sees_all() || device.checksums.is_some() {
         return device.backend.run(Transfer::new(Arc::clone(device), request));
     }
     let mut runs = Runs::new();
@@ -68,7 +68,42 @@ pub struct Transfer {
 impl Transfer {
     pub(super) fn new(device: Arc<Device>, request: Request) -> Self {
         device.begin();
-        Self { device, request, progress: Progress::default(), has_place: false, cut: None }
+        let transfer = Self { device, request, progress: Progress::default(), has_place: false, cut: None };
+        if transfer.request.operation == Operation::Write
+            && let Some(checksums) = &transfer.device.checksums
+        {
+            transfer.for_each_block(|block, bytes| checksums.note(block, bytes));
+        }
+        transfer
+    }
+
+    fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
+        let mut bytes = [0; BLOCK_BYTES];
+        for (block, &frame) in (self.request.block..).zip(&self.request.frames) {
+            self.device.context.arena.read(frame, 0, &mut bytes);
+            visit(block, &bytes);
+        }
+    }
+
+    /// Compares what was read with what is known of it; a write that failed leaves nothing known.
+    fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
+        let Some(checksums) = &self.device.checksums else { return result };
+        match (self.request.operation, result) {
+            (Operation::Read, Ok(())) => {
+                let mut wrong = None;
+                self.for_each_block(|block, bytes| {
+                    if !checksums.verify(block, bytes) {
+                        wrong.get_or_insert(block);
+                    }
+                });
+                wrong.map_or(Ok(()), |block| Err(Cause::Checksum { block }))
+            }
+            (Operation::Write, Err(cause)) => {
+                checksums.forget(&self.request);
+                Err(cause)
+            }
+            (_, result) => result,
+        }
     }
 
     /// What was submitted.
@@ -169,6 +204,7 @@ impl Transfer {
     /// Hands the request back.
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
+        let result = self.check(result);
         let Self { device, request, has_place, .. } = self;
         let result = result.map_err(|cause| {
             device.note_error(&request, cause);

@@ -1,6 +1,7 @@
 //! A device: one open file, block for block, or one block device.
 
 use super::backend::Backend;
+use super::checksums::Checksums;
 use super::progress::Cause;
 use super::queue::Places;
 use crate::machine::arena::Arena;
@@ -88,6 +89,7 @@ pub struct Device {
     /// Woken when a place is given back.
     room: WaitQueue,
     errors: Mutex<VecDeque<RequestError>>,
+    pub(super) checksums: Option<Checksums>,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) context: Arc<Context>,
 }
@@ -106,6 +108,7 @@ pub(super) struct Parts {
     pub file: File,
     pub is_direct: bool,
     pub queue_depth: u32,
+    pub checksums: Option<Checksums>,
     pub backend: Arc<dyn Backend>,
     pub context: Arc<Context>,
 }
@@ -124,6 +127,7 @@ impl Device {
             places: [Places::new(parts.queue_depth), Places::new(parts.queue_depth)],
             room: WaitQueue::default(),
             errors: Mutex::default(),
+            checksums: parts.checksums,
             backend: parts.backend,
             context: parts.context,
         }
@@ -160,6 +164,10 @@ impl Device {
     /// not have reads as zeroes.
     pub fn expect_len(&self, bytes: u64) {
         self.expected_end.store(bytes, Ordering::Relaxed);
+        if let Some(checksums) = &self.checksums {
+            // What it had beyond that is gone.
+            checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
+        }
     }
 
     /// Requests that have not been finished, but for small reads that their submitters are carrying out themselves.

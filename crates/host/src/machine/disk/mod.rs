@@ -19,6 +19,7 @@
 
 #[doc(hidden)]
 pub mod backend;
+mod checksums;
 mod device;
 #[cfg(feature = "faults")]
 pub mod faults;
@@ -39,6 +40,7 @@ use super::sys;
 use super::wait::WaitQueue;
 use arc_swap::ArcSwap;
 use backend::{Backend, Transfer, is_waited_for, read_in_place};
+use checksums::Checksums;
 use device::{Context, Parts};
 use machine::{DeviceId, IoError, Operation, Request};
 use parking_lot::Mutex;
@@ -61,6 +63,7 @@ pub(super) struct Disks {
     context: Arc<Context>,
     queue_depth: u32,
     inline_pages_max: usize,
+    has_checksums: bool,
     rings: Option<Arc<Rings>>,
     io_threads: usize,
     pool: Mutex<Option<Arc<Pool>>>,
@@ -79,6 +82,7 @@ impl Disks {
             context: Arc::new(context),
             queue_depth: config.queue_depth,
             inline_pages_max: config.inline_pages_max,
+            has_checksums: config.checksums,
             rings,
             io_threads: config.io_threads,
             pool: Mutex::default(),
@@ -111,7 +115,8 @@ impl Disks {
         let id =
             device_id(number).ok_or_else(|| io::Error::other(format!("all {number} device numbers are in use")))?;
         let (queue_depth, context) = (self.queue_depth, Arc::clone(&self.context));
-        let parts = Parts { id, name, file, is_direct, queue_depth, backend: wrap(backend), context };
+        let checksums = self.has_checksums.then(Checksums::default);
+        let parts = Parts { id, name, file, is_direct, queue_depth, checksums, backend: wrap(backend), context };
         let device = Some(Arc::new(Device::new(parts)));
         if number == table.len() {
             table.push(device)

@@ -25,6 +25,11 @@ pub enum Cause {
     },
     /// The system moved no bytes, and did not say why.
     NoProgress,
+    /// What was read is not what was last read, or written, there.
+    Checksum {
+        /// The block.
+        block: u64,
+    },
 }
 
 impl Cause {
@@ -36,6 +41,7 @@ impl Cause {
             Self::Os(number) => IoError::Os(number),
             Self::Truncated { .. } => IoError::Truncated,
             Self::NoProgress => IoError::Device,
+            Self::Checksum { .. } => IoError::Checksum,
         }
     }
 }
@@ -46,6 +52,10 @@ impl fmt::Display for Cause {
             Self::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
             Self::Truncated { end, expected_end } => {
                 write!(f, "the file ends at byte {end}, but at least {expected_end} bytes were in it")
+            }
+            Self::Checksum { block } => {
+                let byte = block * BLOCK_BYTES as u64;
+                write!(f, "the {BLOCK_BYTES} bytes at byte {byte} are not what was last read or written there")
             }
             Self::NoProgress => write!(f, "the system moved no bytes, {IDLE_MAX} times in a row"),
         }

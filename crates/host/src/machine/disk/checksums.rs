@@ -1,0 +1,77 @@
+//! Checksums of blocks, kept in memory: what is read must be what was read, or written, before.
+//!
+//! A write's checksum is that of the bytes when it is submitted. Whoever changes a page during its write makes it dirty
+//! again, so that the last write of a page before it is dropped is one of bytes at rest; only after that is it read.
+
+use engine::mapping::Segments;
+use machine::{BLOCK_BYTES, Request};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Set in the word of a block whose checksum is known.
+const KNOWN: u64 = 1 << 32;
+
+/// The checksums of one device's blocks.
+#[derive(Debug, Default)]
+pub(super) struct Checksums {
+    blocks: Segments<AtomicU64>,
+    /// One more than the largest block ever noted.
+    end: AtomicU64,
+}
+
+impl Checksums {
+    /// Notes what a block holds.
+    pub(super) fn note(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) {
+        self.end.fetch_max(block + 1, Ordering::Relaxed);
+        self.blocks.get_or_make(block as usize).store(word(bytes), Ordering::Relaxed);
+    }
+
+    /// Is this what the block held when it was noted? A block that is not known is noted.
+    pub(super) fn verify(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) -> bool {
+        match self.blocks.get(block as usize).map_or(0, |noted| noted.load(Ordering::Relaxed)) {
+            0 => {
+                self.note(block, bytes);
+                true
+            }
+            noted => noted == word(bytes),
+        }
+    }
+
+    /// Forgets what the blocks of a request hold: its write failed.
+    pub(super) fn forget(&self, request: &Request) {
+        self.forget_range(request.block, request.block + request.frames.len() as u64);
+    }
+
+    /// Forgets all blocks from `block` on: the file was made shorter.
+    pub(super) fn forget_from(&self, block: u64) {
+        self.forget_range(block, self.end.load(Ordering::Relaxed));
+    }
+
+    fn forget_range(&self, start: u64, end: u64) {
+        for block in start..end {
+            if let Some(noted) = self.blocks.get(block as usize) {
+                noted.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn word(bytes: &[u8; BLOCK_BYTES]) -> u64 {
+    KNOWN | u64::from(crc32fast::hash(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_can_be_wrong() {
+        let checksums = Checksums::default();
+        let (zeroes, ones) = ([0; BLOCK_BYTES], [1; BLOCK_BYTES]);
+        assert!(checksums.verify(7, &zeroes) && checksums.verify(7, &zeroes) && !checksums.verify(7, &ones));
+        checksums.note(7, &ones);
+        assert!(checksums.verify(7, &ones) && !checksums.verify(7, &zeroes));
+        checksums.note(100, &ones);
+        checksums.forget_from(8);
+        assert!(checksums.verify(100, &zeroes) && !checksums.verify(7, &zeroes));
+    }
+}
