@@ -42,6 +42,11 @@ mod memory;
 mod page;
 mod region;
 
+/// The code in docs/library.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+mod library {}
+
 pub use ::machine::IoError;
 pub use engine::Kernel;
 pub use error::Error;
