@@ -2,6 +2,7 @@
 
 mod fidelity;
 mod readme;
+mod sanitize;
 mod splice;
 
 use std::{
@@ -16,7 +17,10 @@ usage: cargo xtask VERB
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
   fidelity [--only NAME,...]
                     run what docs/fidelity.toml lists and put the tables into docs/fidelity.md; takes minutes
-  links             look for what links in README.md and docs/ point to";
+  links             look for what links in README.md and docs/ point to
+  sanitize [--quick]
+                    loom, sanitizers and valgrind, as far as this computer has them; or loom and the address
+                    sanitizer alone";
 
 /// What went wrong, for people.
 type Outcome = Result<(), String>;
@@ -31,6 +35,8 @@ fn main() -> ExitCode {
         ["fidelity"] => fidelity::write(&root(), None),
         ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
         ["links"] => readme::links(&root()),
+        ["sanitize"] => sanitize::sanitize(false),
+        ["sanitize", "--quick"] => sanitize::sanitize(true),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -77,15 +83,24 @@ fn run(command: &mut Command) -> Outcome {
 
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        let value = value?.to_string_lossy();
+        let quote = if value.contains(' ') { "'" } else { "" };
+        Some(format!("{}={quote}{value}{quote}", name.to_string_lossy()).into())
+    });
     let words = command.get_args().map(|word| word.to_string_lossy());
-    [program].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    variables.chain([program]).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// The command `highwater`, built for speed.
 fn highwater() -> Result<PathBuf, String> {
     cargo(&["build", "--release", "--package", "highwater-lab"])?;
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(root().join(target).join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))
+    Ok(target().join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))
+}
+
+/// The target folder.
+fn target() -> PathBuf {
+    root().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }
 
 /// What a command prints on standard output.

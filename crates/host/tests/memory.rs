@@ -1,6 +1,6 @@
 //! The library as an application uses it, on real files: nothing is lost, and errors reach who must act.
 
-use highwater::{Error, IoError, Memory, OpenOptions};
+use highwater::{Builder, Error, IoError, Memory, OpenOptions};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -14,8 +14,13 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
+/// With `HIGHWATER_TEST_IO=threads`, no io_uring: not every tool that watches a program knows it.
+fn builder() -> Builder {
+    Memory::builder().size(MEMORY).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
+}
+
 fn memory() -> Memory {
-    Memory::builder().size(MEMORY).start().expect("8 MiB are there")
+    builder().start().expect("8 MiB are there")
 }
 
 /// Bytes of `version` of a page.
@@ -38,19 +43,19 @@ impl Chance {
 /// from memory; two have regions. By copies and in place. For three seconds, or as long as HIGHWATER_SOAK_SECONDS says.
 #[test]
 fn nothing_is_lost_with_four_times_the_memory_in_use() {
-    use_four_times_the_memory(Memory::builder());
+    use_four_times_the_memory(builder());
 }
 
 /// The same: checksums find nothing wrong where nothing is.
 #[test]
 fn nothing_is_lost_with_checksums() {
-    use_four_times_the_memory(Memory::builder().checksums(true));
+    use_four_times_the_memory(builder().checksums(true));
 }
 
 fn use_four_times_the_memory(builder: highwater::Builder) {
     let folder = folder();
     let seconds = std::env::var("HIGHWATER_SOAK_SECONDS").map_or(3, |text| text.parse().expect("a number of seconds"));
-    let memory = builder.size(MEMORY).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let memory = builder.swap(folder.path().join("swap"), 64 << 20).start().unwrap();
     let end = Instant::now() + Duration::from_secs(seconds);
     let operations: u64 = std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());
@@ -214,14 +219,14 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     let region = memory.anonymous(10_000).unwrap();
     assert!(region.write_at(b"xy", 9_999).is_err() && region.page(2).is_ok() && region.page(3).is_err());
 
-    let error = |builder: highwater::Builder| words(builder.start().unwrap_err());
+    let error = |builder: Builder| words(builder.start().unwrap_err());
     assert!(error(Memory::builder().size(1 << 20)).contains("at least 4194304 are needed"));
     assert_eq!(error(Memory::builder().kernel("nonesuch")), "there is no kernel `nonesuch`");
     let kernel = folder.path().join("mine.toml");
     fs::write(&kernel, "base = \"highwater\"\n[lru]\nactivaton = \"at-scan\"\n").unwrap();
     let message = error(Memory::builder().kernel(kernel.display().to_string()));
     assert!(message.contains("mine.toml:3") && message.contains("activation"), "{message}");
-    let foreign = error(Memory::builder().swap(&path, 1 << 20));
+    let foreign = error(builder().swap(&path, 1 << 20));
     assert!(foreign.contains("not a swap file but a file that begins with"), "{foreign}");
     assert_eq!(fs::read(&path).unwrap(), [7; 5000]);
 }
@@ -249,7 +254,7 @@ fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
 fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     let folder = folder();
     let (path, swap) = (folder.path().join("file"), folder.path().join("swap"));
-    let memory = Memory::builder().size(MEMORY).swap(&swap, 64 << 20).checksums(true).start().unwrap();
+    let memory = builder().swap(&swap, 64 << 20).checksums(true).start().unwrap();
     let file = memory.create(&path).unwrap();
     file.advise(0..0, highwater::Advice::Random);
     (0..100).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
@@ -322,7 +327,7 @@ fn many_reads_at_once_find_what_single_reads_find() {
 #[test]
 fn a_full_swap_is_an_error_to_who_needs_a_page() {
     let folder = folder();
-    let memory = Memory::builder().size(MEMORY).swap(folder.path().join("swap"), 4 << 20).start().unwrap();
+    let memory = builder().swap(folder.path().join("swap"), 4 << 20).start().unwrap();
     let small = memory.anonymous(100 * PAGE).unwrap();
     (0..100).for_each(|number| small.write_at(&page(number, 1), number * PAGE).unwrap());
     let large = memory.anonymous(64 << 20).unwrap();
@@ -448,7 +453,7 @@ fn write_until_killed(path: &Path) -> ! {
 fn memory_can_be_resized_while_it_is_used() {
     let folder = folder();
     let memory =
-        Memory::builder().size(16 << 20).size_max(32 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+        builder().size(16 << 20).size_max(32 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
     let end = Instant::now() + Duration::from_secs(1);
     std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());

@@ -1,0 +1,107 @@
+//! What tests alone do not see: every interleaving of a few threads (loom), wrong uses of memory (address sanitizer,
+//! valgrind), races (thread sanitizer).
+//!
+//! Each check runs where this computer and its toolchains permit it; where not, a line says what is missing. What is
+//! built for it lies in `sanitize/` of the target folder, so that nobody else's build grows stale. With `--quick` only
+//! what CI has time for. There is nothing for Miri: all of the project's unsafe code calls the system or switches stacks,
+//! or has to do with memory from there, and Miri imitates neither.
+
+mod toolchain;
+mod valgrind;
+
+use std::{path::PathBuf, process::Command, time::Instant};
+
+use crate::{Outcome, run, target};
+use toolchain::{Sanitizer, Toolchain};
+
+/// Tests of the crate with unsafe code under real memory: `--lib` is its unit tests.
+const HOST_TESTS: [&str; 7] = [
+    "--lib",
+    "--test=conformance",
+    "--test=disk",
+    "--test=engine",
+    "--test=faults",
+    "--test=memory",
+    "--test=swap_file",
+];
+
+/// How a check ended that found nothing.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Clean,
+    Skipped(String),
+}
+
+type Check = fn() -> Result<Ended, String>;
+
+/// The checks; CI has time for the first two.
+const CHECKS: [(&str, Check); 4] =
+    [("loom", loom), ("address sanitizer", address), ("thread sanitizer", thread), ("valgrind", valgrind::check)];
+const QUICK: usize = 2;
+
+/// Runs all checks, or those of CI, and says in one line for each how it ended.
+///
+/// # Errors
+/// When one of them found something.
+pub fn sanitize(is_quick: bool) -> Outcome {
+    let checks = if is_quick { &CHECKS[..QUICK] } else { &CHECKS };
+    let ended: Vec<_> = checks.iter().map(|(name, check)| (*name, Instant::now(), check(), Instant::now())).collect();
+    let mut failed = Vec::new();
+    for (name, began, result, finished) in &ended {
+        let seconds = finished.duration_since(*began).as_secs();
+        match result {
+            Ok(Ended::Clean) => println!("{name}: nothing found ({seconds} s)"),
+            Ok(Ended::Skipped(why)) => println!("{name}: skipped: {why}"),
+            Err(error) => {
+                println!("{name}: FAILED: {error}");
+                failed.push(*name);
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("found something: {}", failed.join(", "))) }
+}
+
+/// A folder for what is built for a check.
+fn folder(check: &str) -> PathBuf {
+    target().join("sanitize").join(check)
+}
+
+/// The concurrency core of the engine, in every interleaving.
+fn loom() -> Result<Ended, String> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--package", "highwater-engine", "--test", "loom", "--target-dir"]).arg(folder("loom"));
+    run(command.env("RUSTFLAGS", "--cfg loom"))?;
+    Ok(Ended::Clean)
+}
+
+/// Uses after free and after return, overflows and leaks in the library and its tests. What the arena's frames hold is
+/// not seen: to the sanitizer they are one mapping.
+fn address() -> Result<Ended, String> {
+    let mut options = "detect_stack_use_after_return=1".to_owned();
+    let toolchain = match Toolchain::with(Sanitizer::Address, &options) {
+        Ok(toolchain) => toolchain,
+        // Leaks are looked for by tracing the process, which some containers forbid.
+        Err(_) => {
+            options.push_str(":detect_leaks=0");
+            match Toolchain::with(Sanitizer::Address, &options) {
+                Ok(toolchain) => toolchain,
+                Err(why) => return Ok(Ended::Skipped(why)),
+            }
+        }
+    };
+    let mut command = toolchain.tests(Sanitizer::Address, &folder("address"));
+    run(command.args(["--package", "highwater"]).args(HOST_TESTS).env("ASAN_OPTIONS", options))?;
+    Ok(Ended::Clean)
+}
+
+/// Races in the library and its tests. The standard library has to be built for it, too: else what is synchronised
+/// through that would look like a race.
+fn thread() -> Result<Ended, String> {
+    let toolchain = match Toolchain::with(Sanitizer::Thread, "") {
+        Ok(toolchain) => toolchain,
+        Err(why) => return Ok(Ended::Skipped(why)),
+    };
+    let mut command = toolchain.tests(Sanitizer::Thread, &folder("thread"));
+    run(command.args(["--package", "highwater"]).args(HOST_TESTS))?;
+    Ok(Ended::Clean)
+}
