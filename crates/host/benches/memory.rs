@@ -9,6 +9,7 @@
 #![allow(missing_docs)]
 
 use highwater::{Advice, File, Memory};
+use io_uring::{IoUring, opcode, types::Fd};
 use std::fs::{File as StdFile, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -131,6 +132,37 @@ fn preads(file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
+/// Random pages by copy, many at once.
+fn batches(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
+    let mut chance = Chance(seed);
+    let mut buffers = vec![0; BATCH * PAGE as usize];
+    (0..n / BATCH as u64).fold(0, |hash, _| {
+        let slices = buffers.chunks_mut(PAGE as usize);
+        let mut reads: Vec<(&mut [u8], u64)> = slices.map(|slice| (slice, chance.below(pages) * PAGE)).collect();
+        file.read_many_at(&mut reads).expect("the disk works");
+        reads.iter().fold(hash, |hash, (slice, _)| hash ^ word(slice))
+    })
+}
+
+/// Random pages through io_uring, many at once.
+fn rings(file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
+    let mut chance = Chance(seed);
+    let mut ring = IoUring::new(BATCH as u32).expect("io_uring is permitted");
+    let mut buffers: Vec<Aligned> = (0..BATCH).map(|_| Aligned([0; PAGE as usize])).collect();
+    (0..n / BATCH as u64).fold(0, |hash, _| {
+        for buffer in &mut buffers {
+            let read = opcode::Read::new(Fd(file.as_raw_fd()), buffer.0.as_mut_ptr(), PAGE as u32);
+            // SAFETY: the buffers outlive the requests, all of which are waited for below.
+            unsafe { ring.submission().push(&read.offset(chance.below(pages) * PAGE).build()) }.expect("there is room");
+        }
+        ring.submit_and_wait(BATCH).expect("the ring works");
+        for entry in ring.completion() {
+            assert_eq!(entry.result(), PAGE as i32, "the disk works");
+        }
+        buffers.iter().fold(hash, |hash, buffer| hash ^ word(&buffer.0))
+    })
+}
+
 /// A file mapped for reading.
 struct Map {
     bytes: *const u8,
@@ -220,11 +252,17 @@ const HITS: [&str; 5] = [
     "hit by copy, 2 threads / 1 thread",
 ];
 
-const MISSES: [&str; 4] = [
+/// Reads of a batch.
+const BATCH: usize = 32;
+
+const MISSES: [&str; 7] = [
+    "just after memory is full / just before",
     "miss, memory empty / O_DIRECT pread",
     "memory full, 1 thread / O_DIRECT pread",
     "memory full, 2 threads / O_DIRECT pread, 2 threads",
     "memory full, 16 threads / O_DIRECT, 16 threads",
+    "memory full, by guard, 1 thread / O_DIRECT pread",
+    "memory full, 32 at once / io_uring, 32 at once",
 ];
 
 struct Bench {
@@ -238,14 +276,20 @@ type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 impl Bench {
     /// One line: ours beside theirs, in turns; both threads and operations as given.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
+        self.pairs(name, is_same_work, |round| {
+            (measure(ours.0, ours.1, round, ours.2), measure(theirs.0, theirs.1, round, theirs.2))
+        });
+    }
+
+    /// One line of pairs that are measured one round after the other.
+    fn pairs(&self, name: &str, is_same_work: bool, pair: impl Fn(u64) -> (Measured, Measured)) {
         if !self.wants(name) {
             return;
         }
         let (mut rates, mut cpu_times) = (Vec::new(), Vec::new());
         let mut last = (0.0, 0.0);
         for round in 0..self.sizes.rounds as u64 {
-            let mine = measure(ours.0, ours.1, round, ours.2);
-            let other = measure(theirs.0, theirs.1, round, theirs.2);
+            let (mine, other) = pair(round);
             assert!(!is_same_work || mine.hash == other.hash, "{name}: other pages were read");
             rates.push(mine.rate / other.rate);
             cpu_times.push(mine.cpu / other.cpu);
@@ -285,7 +329,7 @@ impl Bench {
     }
 
     fn misses(&self) {
-        let [empty, one, two, sixteen] = MISSES;
+        let [full, empty, one, two, sixteen, guard, batch] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
         let data = Data::new("cold", pages);
         let (memory, file) = data.open(memory_pages);
@@ -304,11 +348,38 @@ impl Bench {
             memory.drop_caches();
             hash
         };
+        let guarded = |seed, n| guards(&file, pages, seed, n);
+        let batches = |seed, n| batches(&file, pages, seed, n);
+        let rings = |seed, n| rings(&data.direct, pages, seed, n);
+        // Each page once, so that all are misses: first until memory is nearly full, then about as many as before.
+        let order = |seed: u64| move |i: u64| (i * 0x9e37_79b1 + seed * 977) % pages;
+        let (before, after) = (memory_pages / 4..memory_pages * 3 / 4, memory_pages * 5 / 4..memory_pages * 7 / 4);
+        let each_once = |range: std::ops::Range<u64>, seed: u64| {
+            let mut buffer = vec![0; PAGE as usize];
+            range.map(order(seed)).fold(0, |hash, page| {
+                file.read_exact_at(&mut buffer, page * PAGE).expect("the disk works");
+                hash ^ word(&buffer)
+            })
+        };
+        let reads = memory_pages / 2;
+        self.pairs(full, false, |seed| {
+            memory.drop_caches();
+            each_once(0..before.start, seed);
+            let other = measure(1, reads, seed, &|_, _| each_once(before.clone(), seed));
+            each_once(before.end..after.start, seed);
+            (measure(1, reads, seed, &|_, _| each_once(after.clone(), seed)), other)
+        });
         let few = misses.min(memory_pages / 4);
         self.line(empty, (1, few, &emptied), (1, few, &direct), true);
         fill();
         self.line(one, (1, misses, &copy), (1, misses, &direct), true);
         self.line(two, (2, misses, &copy), (2, misses, &direct), true);
+        self.line(guard, (1, misses, &guarded), (1, misses, &direct), true);
+        if IoUring::new(1).is_ok() {
+            self.line(batch, (1, misses, &batches), (1, misses, &rings), true);
+        } else if !self.is_test {
+            println!("{batch}: skipped: io_uring is not permitted");
+        }
         self.line(sixteen, (16, misses / 8, &copy), (16, misses / 8, &direct), true);
     }
 }
