@@ -219,6 +219,11 @@ fn why_ended(status: ExitStatus, message: String, is_limited: bool) -> String {
     use std::os::unix::process::ExitStatusExt;
     match status.signal() {
         Some(libc::SIGKILL) if is_limited => "the kernel killed the process for want of memory (see its log)".into(),
+        Some(libc::SIGBUS) => {
+            "a page of a mapped file could not be read (SIGBUS): the disk failed (see the kernel's log), \
+                              or somebody made the file shorter"
+                .into()
+        }
         Some(signal) => format!("signal {signal} ended the process"),
         None => message,
     }

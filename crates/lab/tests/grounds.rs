@@ -121,8 +121,13 @@ fn experiment(folder: &Path, params: &str) -> String {
 
 #[test]
 fn one_table_has_a_column_for_each_ground_and_nothing_stays_behind() {
+    ["copy", "in-place"].into_iter().for_each(one_table_by);
+}
+
+fn one_table_by(access: &str) {
     let (files, outside) = (folder(), folder());
-    let experiment = experiment(outside.path(), "tasks = 2\noperations = 3000\nfile_percent = 200\n");
+    let params = format!("tasks = 2\noperations = 3000\nfile_percent = 200\naccess = \"{access}\"\n");
+    let experiment = experiment(outside.path(), &params);
     let directory = files.path().to_str().expect("UTF-8");
     let place = Place { folder: files.path().to_owned(), ..Place::default() };
     let can_limit = apart::ready(Ground::Linux, &place, 32 << 20);

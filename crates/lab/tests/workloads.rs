@@ -60,6 +60,19 @@ fn reads_of_a_file_that_fits_never_fill_memory_and_hit_in_the_end() {
 }
 
 #[test]
+fn a_hit_in_place_costs_no_copy_and_no_system_call() {
+    let of = |access: &str| {
+        let rows =
+            run("randread", &format!("access = \"{access}\"\nfile_percent = 25\ntasks = 2\noperations = 4000\n"));
+        ["Hit ratio", "Read p50"].map(|name| value(&rows, name))
+    };
+    let ([copied_hits, copied], [in_place_hits, in_place]) = (of("copy"), of("in-place"));
+    assert!((copied_hits - in_place_hits).abs() < 1.0, "{copied_hits} % hit and {in_place_hits} %");
+    // What the machine file says of a copy and a system call.
+    assert!((0.55..0.65).contains(&(copied - in_place)), "{copied} us and {in_place} us");
+}
+
+#[test]
 fn a_zipf_choice_hits_more_often_than_a_uniform_one() {
     let of = |distribution: &str| run("randread", &format!("{distribution}tasks = 4\noperations = 4000\n"));
     let (uniform, zipf) = (of(""), of("distribution = \"zipf\"\ntheta = 0.99\n"));
@@ -96,6 +109,7 @@ fn the_same_seed_gives_the_same_figures() {
         ("randwrite", "operations = 300\n"),
         ("anon", "operations = 300\n"),
         ("scan", "cold_percent = 100\nalone_s = 0\n"),
+        ("scan", "cold_percent = 100\nalone_s = 0\naccess = \"in-place\"\n"),
     ] {
         let outcome = |seed| {
             let job = Job { seed, ..job(workload, params) };

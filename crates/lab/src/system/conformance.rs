@@ -21,6 +21,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
         ("chance follows from seed and stream", chance_follows_from_seed_and_stream),
         ("files are found by name", files_are_found_by_name),
         ("files hold what was written, in any pieces", files_hold_what_was_written),
+        ("pages of a file are read in place", pages_are_read_in_place),
         ("regions begin empty and hold what was stored", regions_hold_what_was_stored),
         ("a touch leaves contents alone and may fault", a_touch_leaves_contents_alone),
         ("a file larger than memory is read by several tasks", a_file_larger_than_memory),
@@ -131,6 +132,61 @@ fn files_hold_what_was_written<S: System>(system: &S) -> Result<(), SystemError>
     system.remove("b")
 }
 
+fn pages_are_read_in_place<S: System>(system: &S) -> Result<(), SystemError> {
+    const PAGES: u64 = 5;
+    let kept = system.kept();
+    let pattern = Pattern::new("in place", 1);
+    let write = |first: u64, pages: u64| -> Result<S::File, SystemError> {
+        let file = if first == 0 { system.create("in place")? } else { system.open("in place")? };
+        let mut bytes = vec![0; page_bytes(pages) as usize];
+        pattern.fill(kept, page_bytes(first), &mut bytes);
+        system.write(&file, page_bytes(first), &bytes)?;
+        Ok(file)
+    };
+    let verify = |file: &mut S::File, page: u64| {
+        let bytes = |bytes: &[u8]| (bytes.len(), pattern.verify(kept, page_bytes(page), bytes));
+        let (length, verified) = system.read_in_place(file, page, bytes)?;
+        assert_eq!(length, PAGE_BYTES);
+        verified
+    };
+    let written = write(0, PAGES)?;
+    {
+        let mut file = system.open("in place")?;
+        (0..PAGES).try_for_each(|page| verify(&mut file, page))?;
+        assert!(verify(&mut file, PAGES).is_err(), "a page after the end is read");
+        // And when the file has grown, by a page and a part of one, at whose end zeroes follow.
+        drop(write(PAGES, 1)?);
+        system.write(&written, page_bytes(PAGES + 1), b"highwater")?;
+        verify(&mut file, PAGES)?;
+        let tail =
+            system.read_in_place(&mut file, PAGES + 1, |bytes| bytes[8..].iter().map(|b| u64::from(*b)).sum())?;
+        let last = if kept == Kept::Bytes { u64::from(b'r') } else { 0 };
+        assert_eq!((tail, system.length(&file)), (last, page_bytes(PAGES + 1) + 9));
+        assert!(verify(&mut file, PAGES + 2).is_err(), "a page after the end is read");
+    }
+    // Once more from the device, and from several tasks.
+    system.sync(&written)?;
+    drop(written);
+    system.drop_caches()?;
+    let readers: Vec<_> = (0..4)
+        .map(|n| {
+            let pattern = pattern.clone();
+            system.start(&format!("reader {n}"), move |system| -> Result<(), SystemError> {
+                let mut file = system.open("in place")?;
+                system.expect_random_reads(&mut file);
+                for page in (0..=PAGES).rev() {
+                    system.read_in_place(&mut file, page, |bytes| pattern.verify(kept, page_bytes(page), bytes))??;
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    for reader in readers {
+        reader.join(system)?;
+    }
+    system.remove("in place")
+}
+
 fn regions_hold_what_was_stored<S: System>(system: &S) -> Result<(), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new("region", 1);
@@ -189,12 +245,17 @@ fn a_file_larger_than_memory<S: System>(system: &S) -> Result<(), SystemError> {
             let pattern = pattern.clone();
             system.start(&format!("reader {n}"), move |system| -> Result<(), SystemError> {
                 let mut file = system.open("large")?;
+                system.expect_random_reads(&mut file);
                 let mut rng = system.rng(n);
                 let mut page = vec![0; PAGE_BYTES];
-                for _ in 0..pages.min(4096) {
-                    let offset = page_bytes(rng.below(pages));
-                    assert_eq!(system.read(&mut file, offset, &mut page)?, PAGE_BYTES);
-                    pattern.verify(kept, offset, &page)?;
+                for round in 0..pages.min(4096) {
+                    let at = rng.below(pages);
+                    if round % 2 == 0 {
+                        assert_eq!(system.read(&mut file, page_bytes(at), &mut page)?, PAGE_BYTES);
+                        pattern.verify(kept, page_bytes(at), &page)?;
+                    } else {
+                        system.read_in_place(&mut file, at, |page| pattern.verify(kept, page_bytes(at), page))??;
+                    }
                 }
                 Ok(())
             })

@@ -172,10 +172,6 @@ impl System for HostSystem {
         file.advise(0..u64::MAX, Advice::Random);
     }
 
-    fn reads_in_place(&self) -> bool {
-        true
-    }
-
     #[inline]
     fn read_in_place<R>(&self, file: &mut File, page: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, SystemError> {
         file.page(page).map(|guard| read(&guard)).map_err(words)

@@ -201,23 +201,17 @@ pub trait System: Sized + 'static {
     fn read(&self, file: &mut Self::File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError>;
     /// Says that this handle will read at random places: nothing is to be read ahead for it.
     fn expect_random_reads(&self, file: &mut Self::File);
-    /// Does this ground have [`System::read_in_place`]?
-    fn reads_in_place(&self) -> bool {
-        false
-    }
-    /// Reads one page of a file where it lies in memory, without a copy.
+    /// Reads one page of a file where it lies in memory, without a copy; what lies after the end of the file is zeroes.
+    /// Nobody may write the page until `read` returns: not every ground keeps writers away.
     ///
     /// # Errors
-    /// As [`System::read`], and when the page lies after the end or the ground has no such access.
+    /// As [`System::read`], and when the page lies after the end.
     fn read_in_place<R>(
         &self,
         file: &mut Self::File,
         page: u64,
         read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R, SystemError> {
-        let _ = (file, page, read);
-        Err(SystemError("pages cannot be read in place on this ground".into()))
-    }
+    ) -> Result<R, SystemError>;
     /// Waits until what was written is on the device.
     ///
     /// # Errors

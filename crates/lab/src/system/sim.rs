@@ -1,7 +1,7 @@
 //! The ground `sim`: the engine in a simulated machine.
 
 use super::contents::Kept;
-use super::{CpuTimes, EngineView, Faults, Given, System, SystemError};
+use super::{CpuTimes, EngineView, Faults, Given, System, SystemError, page_bytes};
 use crate::report::mmtests::Sample;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
@@ -40,6 +40,8 @@ pub struct OpenFile {
     engine: Rc<Engine<Sim>>,
     file: Arc<File<Sim>>,
     state: ReadState,
+    /// The page that was last read in place.
+    last_in_place: Option<u32>,
     /// Failed writes of the file that this handle need not be told of.
     seen_failures: AtomicU32,
 }
@@ -162,7 +164,7 @@ impl SimSystem {
         let engine = self.shared.engine.clone();
         engine.open(&mut self.task.borrow_mut(), &file).map_err(words)?;
         let seen_failures = AtomicU32::new(file.failed_writes());
-        Ok(OpenFile { engine, file, state: ReadState::default(), seen_failures })
+        Ok(OpenFile { engine, file, state: ReadState::default(), last_in_place: None, seen_failures })
     }
 
     /// What a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
@@ -258,6 +260,35 @@ impl System for SimSystem {
 
     fn expect_random_reads(&self, file: &mut OpenFile) {
         file.state.pattern = ReadPattern::Random;
+    }
+
+    fn read_in_place<R>(
+        &self,
+        file: &mut OpenFile,
+        page: u64,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, SystemError> {
+        let OpenFile { file, state, last_in_place, .. } = file;
+        let pages = file.length().div_ceil(page_bytes(1));
+        if page >= pages {
+            return Err(SystemError(format!("page {page} lies after the end of a file of {pages} pages")));
+        }
+        let page = page as u32;
+        // The bytes are copied for the reader, which costs no virtual time: a simulated machine keeps but a stamp of them.
+        let mut bytes = [0; PAGE_BYTES];
+        let frame = {
+            let _span = self.shared.sim.span(Func::FileRead);
+            let is_new_use = last_in_place.replace(page) != Some(page);
+            let frame = match self.engine().pin_cached(file, page, is_new_use) {
+                Some(frame) => frame,
+                None => self.engine().pin_for_read(&mut self.task.borrow_mut(), file, state, page, 1).map_err(words)?,
+            };
+            self.shared.sim.read_frame(frame, 0, &mut bytes);
+            frame
+        };
+        let result = read(&bytes);
+        self.engine().unpin_read(frame);
+        Ok(result)
     }
 
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {

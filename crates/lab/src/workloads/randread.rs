@@ -26,7 +26,7 @@ pub enum Access {
     /// Copied, as `pread` does.
     #[default]
     Copy,
-    /// In place, where it lies in memory; not every ground has it.
+    /// In place, where it lies in memory: pinned by the engine; on `linux`, in a shared mapping of the file.
     InPlace,
 }
 
@@ -133,9 +133,6 @@ impl Workload for Randread {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        if params.access == Access::InPlace && !system.reads_in_place() {
-            return Err(SystemError("`access = \"in-place\"`: this ground copies what it reads".into()));
-        }
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
         big_file::make(system, FILE, pages)?;
         let chooser = Chooser::new(params.distribution, params.theta, pages);

@@ -95,9 +95,6 @@ impl Workload for Scan {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        if params.access == Access::InPlace && !system.reads_in_place() {
-            return Err(SystemError("`access = \"in-place\"`: this ground copies what it reads".into()));
-        }
         let (hot, cold) = params.pages(system.memory_pages(), system.given().scale);
         big_file::make(system, COLD, cold)?;
         big_file::make(system, HOT, hot)?;

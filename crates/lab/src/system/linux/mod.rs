@@ -1,7 +1,7 @@
 //! The ground `linux`: the kernel that this computer runs.
 //!
-//! Files are read and written through its page cache, anonymous memory is a private mapping, tasks are threads. How
-//! much memory there is, is up to the cgroup that the process is in ([`limit`]).
+//! Files are read and written through its page cache, in place by a shared mapping; anonymous memory is a private
+//! mapping, tasks are threads. How much memory there is, is up to the cgroup that the process is in ([`limit`]).
 //!
 //! Counters are those of the cgroup where it has them, else of the whole computer: [`counters`] says which.
 
@@ -16,12 +16,13 @@ use super::{CpuTimes, Faults, Given, System, SystemError, page_bytes};
 use counters::Counters;
 use engine::stat::Vmstat;
 use machine::Nanos;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 /// What all tasks share.
@@ -32,6 +33,8 @@ struct Shared {
     folder: PathBuf,
     memory_pages: u64,
     counters: Counters,
+    /// Mappings of files, one for all tasks as in any program: for as long as a handle uses it.
+    mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
 }
 
 /// The running kernel as one task sees it.
@@ -46,6 +49,9 @@ pub struct LinuxSystem {
 pub struct OpenFile {
     name: String,
     file: File,
+    is_random: bool,
+    /// Made by the first read in place.
+    mapping: Option<Arc<sys::FileMapping>>,
 }
 
 impl LinuxSystem {
@@ -59,7 +65,8 @@ impl LinuxSystem {
             let folder = folder.display();
             return Err(SystemError(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")));
         }
-        let shared = Shared { started: Instant::now(), given, folder, memory_pages, counters };
+        let shared =
+            Shared { started: Instant::now(), given, folder, memory_pages, counters, mapped: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
@@ -72,7 +79,26 @@ impl LinuxSystem {
 
     fn open_with(&self, name: &str, options: &OpenOptions) -> Result<OpenFile, SystemError> {
         let file = options.open(self.path(name)?).map_err(|error| words(name, &error))?;
-        Ok(OpenFile { name: name.to_owned(), file })
+        Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
+    }
+
+    /// A mapping of a file in which `page` lies: that of other handles, or a new one when there is none or the file has
+    /// grown since. No file of this system gets shorter.
+    fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
+        let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {
+            return Ok(mapping);
+        }
+        let bytes = self.length(file);
+        let pages = bytes.div_ceil(page_bytes(1));
+        if page >= pages {
+            let name = &file.name;
+            return Err(SystemError(format!("file `{name}`: page {page} lies after its end, it has {pages}")));
+        }
+        let mapping = sys::FileMapping::new(&file.file, bytes, file.is_random);
+        let mapping = Arc::new(mapping.map_err(|error| words(&file.name, &error))?);
+        mapped.insert(file.name.clone(), Arc::downgrade(&mapping));
+        Ok(mapping)
     }
 }
 
@@ -159,6 +185,21 @@ impl System for LinuxSystem {
 
     fn expect_random_reads(&self, file: &mut OpenFile) {
         sys::expect_random_reads(&file.file);
+        file.is_random = true;
+    }
+
+    #[inline]
+    fn read_in_place<R>(
+        &self,
+        file: &mut OpenFile,
+        page: u64,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, SystemError> {
+        if file.mapping.as_ref().is_none_or(|mapping| page >= mapping.pages()) {
+            file.mapping = Some(self.mapping(file, page)?);
+        }
+        let mapping = file.mapping.as_ref().expect("made above");
+        Ok(read(mapping.page(page)))
     }
 
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
@@ -166,6 +207,7 @@ impl System for LinuxSystem {
     }
 
     fn remove(&self, name: &str) -> Result<(), SystemError> {
+        self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         fs::remove_file(self.path(name)?).map_err(|error| words(name, &error))
     }
 

@@ -90,6 +90,73 @@ impl Drop for Mapping {
     }
 }
 
+/// A file mapped for reading, shared with the page cache.
+///
+/// A page that cannot be read ends the process with SIGBUS: when the disk fails, or the file was cut meanwhile, which
+/// nobody does to a file in the folder of a run.
+#[derive(Debug)]
+pub struct FileMapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: it is memory to be read, and nobody changes where it lies; it goes with the last owner, on any thread.
+unsafe impl Send for FileMapping {}
+// SAFETY: as for `Send`: all that a shared reference gives out is bytes to be read.
+unsafe impl Sync for FileMapping {}
+
+impl FileMapping {
+    /// Maps the first `bytes` bytes of a file, which is as long; `is_random` says that pages are read here and there, so
+    /// that none is read ahead.
+    ///
+    /// # Errors
+    /// When it is empty, or there is no room for it in the address space.
+    pub fn new(file: &File, bytes: u64, is_random: bool) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        // SAFETY: a new mapping at an address of the system's choice touches no memory of the program.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if is_random {
+            // SAFETY: the range is the mapping just made. Reads are right without the advice, too.
+            unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };
+        }
+        let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
+        Ok(Self { start, bytes })
+    }
+
+    /// Pages that it has, the last one perhaps in part.
+    #[must_use]
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.bytes.div_ceil(PAGE_BYTES) as u64
+    }
+
+    /// The bytes of a page; after the end of the file, zeroes. Whoever asks for them sees to it that nobody writes the page
+    /// while they are in use ([`crate::system::System::read_in_place`]).
+    ///
+    /// # Panics
+    /// When there is no such page.
+    #[must_use]
+    #[inline]
+    pub fn page(&self, page: u64) -> &[u8] {
+        assert!(page < self.pages(), "page {page} of a mapping of {}", self.pages());
+        // SAFETY: the page lies in the mapping, which is whole pages long and lives as long as `self`. Its bytes do not
+        // change while they are borrowed: the file lies in the folder of one run, whose tasks write no page that is being
+        // read in place, and nobody cuts it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(page as usize * PAGE_BYTES), PAGE_BYTES) }
+    }
+}
+
+impl Drop for FileMapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping of `new`, unmapped once, and no reference to it is left.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
 fn usage(who: libc::c_int) -> libc::rusage {
     // SAFETY: all zeroes is a value of this structure of numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
