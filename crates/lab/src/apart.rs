@@ -38,6 +38,9 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 /// How long an interrupted job may take to end by itself.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long a job may wait for memory of which none can be freed.
+const STARVED: Duration = Duration::from_secs(20);
+
 /// A job in words that another process understands.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Order {
@@ -163,17 +166,17 @@ pub fn run(order: &Order, place: &Place, job: &Job, progress: &Progress) -> Resu
     if let Some(cgroup) = &cgroup {
         cgroup.put_in(worker.0.id()).map_err(failed("cannot put the process into its cgroup"))?;
     }
-    let sent = Sent { order: order.clone(), inside: Inside { folder: folder.0.clone(), cgroup } };
+    let sent = Sent { order: order.clone(), inside: Inside { folder: folder.0.clone(), cgroup: cgroup.clone() } };
     let line = serde_json::to_string(&sent).map_err(|error| Failure(format!("cannot tell the process: {error}")))?;
     writeln!(stdin, "{line}").map_err(failed("cannot tell the process"))?;
     let progress = progress.clone();
     let answers = thread::spawn(move || listen(stdout, &progress));
-    let status = wait(&mut worker.0, stdin).map_err(failed("cannot wait for the process"))?;
+    let ended = wait(&mut worker.0, stdin, cgroup.as_ref()).map_err(failed("cannot wait for the process"))?;
     let answer = answers.join().unwrap_or_else(|_| Err("its answer cannot be read".into()));
     if interrupt::is_set() {
         return Err(interrupted());
     }
-    answer.map(|outcome| *outcome).map_err(|message| Failure(why_ended(status, message, limit.is_some())))
+    answer.map(|outcome| *outcome).map_err(|message| Failure(why_ended(&ended, message, cgroup.as_ref())))
 }
 
 fn interrupted() -> Failure {
@@ -197,13 +200,30 @@ fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String
     found
 }
 
-/// Waits until the process has ended; an interrupt tells it to.
-fn wait(child: &mut Child, stdin: impl Write) -> io::Result<ExitStatus> {
+/// How the process ended.
+struct Ended {
+    status: ExitStatus,
+    /// Was it ended here because it waited for memory?
+    has_starved: bool,
+}
+
+/// Waits until the process has ended; an interrupt tells it to. Where it waits for memory, some is reclaimed for it; where
+/// none can be, it is ended.
+fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
     let mut stdin = Some(stdin);
     let mut told_at = None;
+    let mut starved_since = None;
+    let mut has_starved = false;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(status);
+            return Ok(Ended { status, has_starved });
+        }
+        let starved = cgroup.filter(|cgroup| cgroup.is_out_of_memory());
+        if starved.is_none_or(|cgroup| cgroup.help().is_ok()) {
+            starved_since = None;
+        } else if starved_since.get_or_insert_with(Instant::now).elapsed() > STARVED {
+            has_starved = true;
+            child.kill()?;
         }
         if interrupt::is_set() {
             stdin.take();
@@ -215,10 +235,17 @@ fn wait(child: &mut Child, stdin: impl Write) -> io::Result<ExitStatus> {
     }
 }
 
-fn why_ended(status: ExitStatus, message: String, is_limited: bool) -> String {
+fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Option<&Cgroup>) -> String {
     use std::os::unix::process::ExitStatusExt;
     match status.signal() {
-        Some(libc::SIGKILL) if is_limited => "the kernel killed the process for want of memory (see its log)".into(),
+        Some(_) if *has_starved => format!(
+            "killed for want of memory: nothing could be reclaimed for {} s; more swap helps, or a larger scale",
+            STARVED.as_secs()
+        ),
+        // Where the cgroup does not count its kills, the limit is the likeliest reason.
+        Some(libc::SIGKILL) if cgroup.is_some_and(|cgroup| cgroup.kills() != Some(0)) => {
+            "killed for want of memory, by the kernel (see its log): reclaim in the cgroup gave up".into()
+        }
         Some(libc::SIGBUS) => {
             "a page of a mapped file could not be read (SIGBUS): the disk failed (see the kernel's log), \
                               or somebody made the file shorter"

@@ -43,6 +43,36 @@ impl Cgroup {
         text.trim().parse().map_err(io::Error::other)
     }
 
+    /// Processes of it that the kernel has killed for want of memory; none where it does not tell.
+    #[must_use]
+    pub fn kills(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
+    }
+
+    /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        let text = fs::read_to_string(self.path.join("memory.oom_control")).unwrap_or_default();
+        self.version == Version::V1 && number(&text, "under_oom") == Some(1)
+    }
+
+    /// Frees some memory for processes that wait for it, and wakes them; version 1 alone. Their limit stays what it is.
+    ///
+    /// # Errors
+    /// When nothing could be freed.
+    pub fn help(&self) -> io::Result<()> {
+        let file = self.path.join("memory.limit_in_bytes");
+        let limit: u64 = fs::read_to_string(&file)?.trim().parse().map_err(io::Error::other)?;
+        // A lower limit is obeyed by reclaim before the write returns; a higher one wakes who waits.
+        let lowered = fs::write(&file, limit.saturating_sub(HELP_BYTES).to_string());
+        fs::write(&file, limit.to_string())?;
+        lowered
+    }
+
     /// Puts a process in.
     ///
     /// # Errors
@@ -58,6 +88,9 @@ pub struct Limit {
     /// Which.
     pub cgroup: Cgroup,
 }
+
+/// What is freed at once for processes that wait for memory.
+const HELP_BYTES: u64 = 1 << 20;
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -95,6 +128,13 @@ impl Limit {
             return Err(io::Error::other("the memory controller is not handed on to it"));
         }
         fs::write(file, bytes.to_string())?;
+        if version == Version::V1 {
+            // The kernel says that memory is exhausted when it has tried sixteen times in a row and freed nothing, which
+            // happens while pages wait for swap, or are used faster than reclaim comes by, with most of swap free. So
+            // who wants memory then waits until some is freed, rather than being killed at once, and where all of them
+            // wait, `help` frees some. Where this cannot be had, the kernel kills, and the command says so.
+            let _ = fs::write(limit.cgroup.path.join("memory.oom_control"), "1");
+        }
         Ok(limit)
     }
 }
@@ -153,6 +193,11 @@ fn places_of(own: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
     places
 }
 
+/// The number after `name` on a line of its own.
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
 /// A line of `/proc/self/mountinfo`.
 struct Mount<'a> {
     root: &'a str,
@@ -173,6 +218,12 @@ impl<'a> Mount<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_found_by_their_whole_names() {
+        let text = "oom_kill_disable 1\nunder_oom 0\noom_kill 3\n";
+        assert_eq!(["oom_kill", "under_oom", "oom"].map(|name| number(text, name)), [Some(3), Some(0), None]);
+    }
 
     #[test]
     fn places_follow_from_where_the_process_is() {
