@@ -95,6 +95,18 @@ fn memory_that_does_not_fit_is_touched_in_swap() {
 }
 
 #[test]
+fn tasks_that_touch_memory_keep_step() {
+    for seed in 1..=3 {
+        let job = Job { seed, ..job("anon", "region_percent = 150\ntasks = 4\ntouch_s = 1\n") };
+        let rows =
+            workloads::find("anon").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
+        let [sum, slowest] = ["Ops anon", "Ops anon-slowest-task"].map(|name| value(&rows, name));
+        // A second, and none more than two steps ahead.
+        assert!(sum - 4.0 * slowest <= 4.0 * 128.0 + 1.0, "seed {seed}: {sum} in all, {slowest} of the slowest task");
+    }
+}
+
+#[test]
 fn a_pass_leaves_the_hot_set_in_memory() {
     let rows = run("scan", "hot_percent = 40\ncold_percent = 200\ntasks = 2\nalone_s = 1\n");
     assert_eq!(value(&rows, "Hit ratio alone"), 100.0);

@@ -2,6 +2,12 @@
 //!
 //! Each task has a region of its own. It stores every page once, in order; then loads and verifies pages at random, and
 //! stores some of them anew. Rates are of the second part.
+//!
+//! The tasks keep step, as the threads of a parallel program with its barriers do. Left alone, they have two ways to
+//! go on, and chance decides for a whole run: a task whose region happens to be in memory touches it a hundred times as
+//! often as one that waits for faults, so that reclaim finds its pages in use and takes those of the others. Then either
+//! all fault alike, or a few never do and make the sum. Equal work is equal use, so that every region stays in memory to
+//! the same part, whatever the ground.
 
 use super::choose::{Chooser, Distribution};
 use super::meter::{Length, Measured, Tally, measure};
@@ -93,7 +99,7 @@ impl Workload for Anon {
         let chooser = Chooser::new(params.distribution, params.theta, own);
         let length = params.operations.map_or(Length::Steady(Nanos::from_secs(params.touch_s)), Length::Operations);
         // Memory is full before the measured part begins.
-        let measured = Measured { name: "anon", tasks, length, fills_memory: false };
+        let measured = Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true };
         let course = measure(system, &measured, move |system, n, tally| {
             touch_at_random(system, n, own as u32, &chooser, store_percent, tally)
         })?;
@@ -130,6 +136,7 @@ fn touch_at_random<S: System>(
     }
     tally.begin(system);
     while !tally.is_over() && !system.is_killed() {
+        tally.keep_step(system);
         let page = chooser.next(&mut rng);
         let offset = page_bytes(page);
         let version = &mut versions[page as usize];

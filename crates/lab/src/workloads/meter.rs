@@ -17,7 +17,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// How often the course is looked at.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// How often a task that is ready asks whether all are.
+/// Tasks that keep step look at each other after so many operations, and one that is so many ahead of the slowest waits.
+///
+/// At a hundred microseconds to a fault, two for three operations, a step takes some milliseconds: long beside a look
+/// ([`GATE_EVERY`]), short beside a run, and far less than a region's pages, so that no task has its memory for itself.
+pub const STEP: u64 = 64;
+
+/// How often a task that is ready asks whether all are, and one that is ahead how far the others are.
 const GATE_EVERY: Nanos = Nanos::from_millis(1);
 
 /// How long a run is measured.
@@ -94,6 +100,8 @@ pub struct Measured<'a> {
     pub length: Length,
     /// Does memory fill meanwhile?
     pub fills_memory: bool,
+    /// Do the tasks keep step? Then none is more than 128 operations ahead of the slowest ([`STEP`]).
+    pub keeps_step: bool,
 }
 
 /// What tasks and their watcher share.
@@ -105,6 +113,7 @@ struct Shared {
     is_open: AtomicBool,
     is_full: AtomicBool,
     is_over: AtomicBool,
+    keeps_step: bool,
     running: AtomicUsize,
     operations: Vec<Alone>,
 }
@@ -143,6 +152,23 @@ impl Tally {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.operations >= self.most || self.shared.is_over.load(Relaxed)
+    }
+
+    /// Waits until no other task is far behind, where tasks keep step. Called between operations: no operation's time
+    /// has it.
+    #[inline]
+    pub fn keep_step<S: System>(&self, system: &S) {
+        if self.shared.keeps_step && self.operations.is_multiple_of(STEP) {
+            self.wait_for_others(system);
+        }
+    }
+
+    #[cold]
+    fn wait_for_others<S: System>(&self, system: &S) {
+        let least = || self.shared.operations.iter().map(|count| count.0.load(Relaxed)).min().unwrap_or(0);
+        while self.operations > least() + STEP && !self.is_over() && !system.is_killed() {
+            system.sleep(GATE_EVERY);
+        }
     }
 
     /// One operation more, which took so long.
@@ -204,6 +230,7 @@ pub fn measure<S: System>(
         is_open: AtomicBool::new(false),
         is_full: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
+        keeps_step: measured.keeps_step,
         running: AtomicUsize::new(*tasks as usize),
         operations: (0..*tasks).map(|_| Alone::default()).collect(),
     });
@@ -344,7 +371,7 @@ impl Course {
             Row::new("Ops", name, "ops/s", Better::Higher, Format::Decimals(0), rate)
         };
         let mut rows = vec![row("", self.rate(self.started, self.ended()))];
-        // Where tasks are unequal, the fast ones make the sum: what they use stays in memory.
+        // Where tasks are unequal, the fast ones make the sum.
         if let (Some(least), true) = (self.by_task.iter().min(), self.by_task.len() > 1) {
             rows.push(row("-slowest-task", *least as f64 / self.elapsed_s().max(1e-9)));
         }

@@ -138,7 +138,8 @@ impl Workload for Randread {
         let chooser = Chooser::new(params.distribution, params.theta, pages);
         let access = params.access;
         let length = length(params.operations, params.full_s, params.filling_s);
-        let measured = Measured { name: "randread", tasks: params.tasks, length, fills_memory: true };
+        let measured =
+            Measured { name: "randread", tasks: params.tasks, length, fills_memory: true, keeps_step: false };
         let course = measure(system, &measured, move |system, n, tally| {
             read_at_random(system, FILE, &chooser, access, n, tally)
         })?;

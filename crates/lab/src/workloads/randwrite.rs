@@ -98,7 +98,7 @@ impl Workload for Randwrite {
         }));
         let found = written.clone();
         let length = length(params.operations, params.full_s, params.filling_s);
-        let measured = Measured { name: "randwrite", tasks, length, fills_memory: true };
+        let measured = Measured { name: "randwrite", tasks, length, fills_memory: true, keeps_step: false };
         let course = measure(system, &measured, move |system, n, tally| {
             let own = (pages - n).div_ceil(tasks);
             let (versions, syncs) = write_at_random(system, n, tasks, own, sync_every, tally)?;

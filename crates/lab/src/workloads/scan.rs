@@ -112,6 +112,7 @@ impl Workload for Scan {
             tasks: params.tasks,
             length: Length::Steady(Nanos::from_secs(params.alone_s)),
             fills_memory: false,
+            keeps_step: false,
         };
         let alone = measure(system, &measured, read_hot.clone())?;
         let is_through = Arc::new(AtomicBool::new(false));
