@@ -3,7 +3,8 @@
 //! *Flow*: [`draw`] makes a world of a seed; its tasks ([`task`]) write stamps and verify every stamp
 //! that they read against a model in memory ([`store`]), while the simulator disturbs their
 //! interleaving. At the end every page is read back, the whole machine is checked, everything is
-//! dropped, and all memory, swap and blocks must be accounted for.
+//! dropped, and all memory, swap and blocks must be accounted for. Some worlds run one of the experiments' workloads in
+//! place of the tasks ([`workload`]), which verifies what it reads by itself.
 //!
 //! A seed finds a bug; a scenario of the engine's tests keeps it, since the next change of code alters
 //! what a seed does.
@@ -11,6 +12,7 @@
 mod draw;
 mod store;
 mod task;
+mod workload;
 
 use draw::{Role, World};
 use engine::stat::Gauge;
@@ -101,8 +103,8 @@ impl Shared {
 pub fn run(seed: u64) -> Result<SwarmReport, SwarmFailure> {
     let world = World::draw(seed);
     let drawn = world.to_string();
-    let result = catch_unwind(AssertUnwindSafe(|| run_world(&world)))
-        .unwrap_or_else(|payload| Err(crate::panics::message(&*payload)));
+    let work = || world.workload.as_ref().map_or_else(|| run_world(&world), |drawn| workload::run(&world, drawn));
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(crate::panics::message(&*payload)));
     match result {
         Ok((fingerprint, vmstat)) => Ok(SwarmReport { drawn, fingerprint, vmstat }),
         Err(message) => Err(SwarmFailure { seed, drawn, message }),

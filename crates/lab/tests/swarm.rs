@@ -42,15 +42,24 @@ const MUST_HAPPEN: [&str; 24] = [
 fn two_hundred_worlds_hold_every_check() {
     let run = |index: usize| swarm::run(1 + index as u64).map_err(|failure| Failure(failure.to_string()));
     let mut sum = Vmstat::new();
+    let mut workloads = [("randread", 0), ("randwrite", 0), ("anon", 0), ("scan", 0)];
     for result in runner::each(WORLDS as usize, runner::all_cores(), run) {
         match result {
-            Some(Ok(report)) => report.vmstat.into_iter().for_each(|(name, n)| *sum.entry(name).or_default() += n),
+            Some(Ok(report)) => {
+                for (name, count) in &mut workloads {
+                    // One that was refused memory did not come to its end.
+                    let has_ended = report.vmstat.get("oom").is_none_or(|refusals| *refusals == 0);
+                    *count += u32::from(has_ended && report.drawn.contains(&format!("; {name} Params")));
+                }
+                report.vmstat.into_iter().for_each(|(name, n)| *sum.entry(name).or_default() += n);
+            }
             Some(Err(failure)) => panic!("{failure}"),
             None => {}
         }
     }
     let missing: Vec<_> = MUST_HAPPEN.iter().filter(|name| sum.get(**name).copied().unwrap_or(0) == 0).collect();
     assert!(missing.is_empty(), "in no world happened {missing:?}: {sum:?}");
+    assert!(workloads.iter().all(|(_, count)| *count > 0), "a workload ran in no world: {workloads:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a seed draws: a machine, a kernel, the tasks.
 
+use super::workload::Drawn;
 use crate::{embedded, library};
 use engine::Kernel;
 use engine::mapping::{DeviceLayout, SwapLayout};
@@ -81,16 +82,18 @@ pub(super) struct World {
     /// Shared files and regions.
     pub shared: u64,
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
+    /// What runs in place of the tasks, without faults.
+    pub workload: Option<Drawn>,
 }
 
 /// A number with as many binary digits as any other.
-fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
+pub(super) fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     let (low_digits, high_digits) = (low.max(1).ilog2(), high.max(1).ilog2());
     let digits = u64::from(low_digits) + rng.below(u64::from(high_digits - low_digits) + 1);
     ((1 << digits) + rng.below(1 << digits)).clamp(low, high)
 }
 
-fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+pub(super) fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
@@ -117,6 +120,7 @@ impl World {
         });
         let tasks = draw_tasks(rng, pages);
         let faults = draw_faults(rng, disks.len() as u64);
+        let workload = Drawn::draw(seed, pages, swap_slots, &disks[0]);
         Self {
             seed,
             cpus,
@@ -135,6 +139,7 @@ impl World {
             tasks,
             shared: 1 + rng.below(3),
             faults,
+            workload,
         }
     }
 
@@ -368,12 +373,16 @@ impl fmt::Display for World {
             let (requests, pages) = (queue.nr_requests.value, queue.max_request_pages.value);
             write!(f, "; disk {n} {model}, {elevator} of {requests} requests of {pages} pages")?;
         }
-        write!(f, "; files on {}, {swap_slots} swap slots on {}", self.file_device.0, self.swap_device.0)?;
+        let files_on = if self.workload.is_some() { 0 } else { self.file_device.0 };
+        write!(f, "; files on {files_on}, {swap_slots} swap slots on {}", self.swap_device.0)?;
         write!(f, "; kernel {}", self.kernel.name)?;
         if self.kernel.name == "random" {
             for setting in self.kernel.differences() {
                 write!(f, " {}.{}={}", setting.section, setting.key, setting.value)?;
             }
+        }
+        if let Some(drawn) = &self.workload {
+            return write!(f, "; {drawn}");
         }
         write!(f, "; {} shared; tasks", self.shared)?;
         for TaskPlan { role, budget_pages, size_pages, killed_at } in &self.tasks {

@@ -24,6 +24,7 @@ struct Shared {
     given: Given,
     kept: Kept,
     samples: DiskSamples,
+    kernel_tasks: Vec<sim::TaskId>,
 }
 
 /// What iostat saw, by whoever samples the disk.
@@ -78,13 +79,14 @@ impl SimSystem {
     ) -> Result<Self, engine::LayoutError> {
         let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
         sim.attach(engine.clone());
-        for task in engine.kernel_tasks() {
+        let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
             let engine = engine.clone();
-            sim.spawn(&task.name(), move || engine.run(task));
-        }
+            sim.spawn(&task.name(), move || engine.run(task))
+        });
+        let kernel_tasks = kernel_tasks.collect();
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
         let (files, samples) = (RefCell::default(), DiskSamples::default());
-        let shared = Rc::new(Shared { sim: sim.clone(), engine, files, given, kept, samples });
+        let shared = Rc::new(Shared { sim: sim.clone(), engine, files, given, kept, samples, kernel_tasks });
         Ok(Self::for_task(&shared))
     }
 
@@ -98,6 +100,14 @@ impl SimSystem {
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()
+    }
+
+    /// Ends the engine's own tasks: then nobody has pages in hand.
+    pub fn end_kernel_tasks(&self) {
+        for task in &self.shared.kernel_tasks {
+            self.kill(task);
+            self.join(task);
+        }
     }
 
     /// Where to put what iostat sees.
