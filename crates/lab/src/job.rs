@@ -163,6 +163,12 @@ pub trait Runnable: Sync {
     /// with status 2.
     fn check(&self, job: &Job) -> Result<(), Failure>;
 
+    /// Names of the rows that a job may find, if they are known before it runs.
+    fn row_names(&self, job: &Job) -> Option<Vec<String>> {
+        let _ = job;
+        None
+    }
+
     /// Runs a job to its end, on the calling thread, telling how far it is.
     ///
     /// # Errors

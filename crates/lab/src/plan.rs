@@ -185,6 +185,12 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Names of the rows that the table may have, if they are known before it runs.
+    #[must_use]
+    pub fn row_names(&self) -> Option<Vec<String>> {
+        self.workload.row_names(self.jobs.first()?)
+    }
+
     /// How each job is called while it runs: its column, and its seed if there are several.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {

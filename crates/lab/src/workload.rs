@@ -52,6 +52,14 @@ pub trait Workload: Sync + 'static {
     /// command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
+    /// Names of the rows that a run may find, if they are known before it: with them a slip in `--rows` is told before the
+    /// run. Not every run finds all of them. By default they are not known.
+    #[must_use]
+    fn row_names(params: &Self::Params, resources: &Resources) -> Option<Vec<String>> {
+        let _ = (params, resources);
+        None
+    }
+
     /// Runs, as the main task of `system`: sets up, measures, verifies, removes what it made.
     ///
     /// # Errors

@@ -145,10 +145,72 @@ fn wrong_numbers_are_refused() {
         ("--runs", "0"),
         ("--seed", "x"),
         ("--jobs", "0"),
+        ("--jobs", "-1"),
+        ("--runs", "-1"),
+        ("--seed", "-1"),
+        ("--scale", "-1"),
         ("--format", "xml"),
     ] {
         let text = message(2, &["compare", "parallelio", option, value]);
-        assert!(text.contains(option), "{option} {value}: {text}");
+        assert!(text.contains(option) && text.contains(&format!("'{value}'")), "{option} {value}: {text}");
+        assert!(!text.contains("-- "), "a way to pass what is wrong: {text}");
+    }
+}
+
+#[test]
+fn a_slip_in_the_rows_is_told_before_the_run() {
+    let text = message(2, &["compare", "parallelio", "--rows", "swaptotal,memcachedtest"]);
+    assert!(
+        text.starts_with("error: no row has `memcachedtest` in its name; the rows are: Ops memcachetest-0M, "),
+        "{text}"
+    );
+    assert!(message(2, &["compare", "randread", "--rows", "Ops randred"]).contains("Ops randread-at-full"));
+}
+
+#[test]
+fn lists_without_a_name_are_wrong_usage() {
+    for argument in ["--kernels=", "--rows=", "--kernels=3.10-rc4-vanilla,", "--rows= "] {
+        let text = message(2, &["compare", "parallelio", argument]);
+        assert!(text.contains("expected names with commas between them, found none"), "{argument}: {text}");
+    }
+}
+
+#[test]
+fn report_and_profile_do_not_overwrite_each_other() {
+    let folder = Folder::new();
+    let (path, other) = (folder.path("both.txt"), folder.path("./both.txt"));
+    let text = message(2, &["compare", "parallelio", "--output", &path, "--profile", &other]);
+    assert_eq!(text, "error: --output and --profile name the same file: each would overwrite the other\n");
+    assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return eprintln!("skipped: there is no /dev/full");
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    let output = command.arg("--help").stdout(full).output().expect("the binary was built for this test");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no space left on device"), "{output:?}");
+}
+
+#[test]
+fn a_list_of_a_wrong_length_is_told_with_what_was_expected() {
+    let folder = Folder::new();
+    for (list, found) in [("[1, 2]", 2), ("[1, 2, 3, 4]", 4)] {
+        let kernel =
+            folder.file("mine.toml", &format!("base = \"highwater\"\n[memory]\nlowmem_reserve_ratio = {list}\n"));
+        let expected =
+            format!("error: {kernel}:3: `lowmem_reserve_ratio`: expected a list of 3 values, found {found}\n");
+        assert_eq!(message(2, &["explain", &kernel]), expected);
+    }
+}
+
+#[test]
+fn no_value_of_a_machine_points_to_a_comment_that_is_not_shown() {
+    for machine in ["parallelio-8g", "randread-512m"] {
+        assert!(!print(&["explain", machine]).contains("see above"));
     }
 }
 

@@ -5,7 +5,21 @@
 
 use std::{fs, path::Path, process::Command};
 
-use lab::{embedded, library};
+use lab::plan::{Plan, Request};
+use lab::{embedded, library, workloads};
+
+/// The rows of a report are those that a typo in `--rows` is looked for in.
+fn check_rows_are_known(name: &str, scale: &str, report: &str) {
+    let request =
+        Request { experiment: name.into(), seed: 1, runs: 1, scale: scale.parse().ok(), ..Request::default() };
+    let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
+    let known = plan.row_names().expect("every workload here says so");
+    // A row is a name, two spaces and figures; heads, notes and the last line have no such name.
+    let found: Vec<&str> = report.lines().filter_map(|line| line.split_once("  ")).map(|(name, _)| name).collect();
+    let found = found.into_iter().filter(|name| !name.is_empty());
+    let unknown: Vec<&str> = found.filter(|name| !known.iter().any(|known| known == name)).collect();
+    assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
+}
 
 fn report(experiment: &str, scale: &str, jobs: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
@@ -24,6 +38,7 @@ fn reports_are_as_they_were_and_the_same_side_by_side() {
         let golden = root.join(name).join("report.smoke.txt");
         let Some(scale) = experiment.smoke_scale else { continue };
         let found = report(name, &scale.to_string(), "1");
+        check_rows_are_known(name, &scale.to_string(), &found);
         assert_eq!(found, report(name, &scale.to_string(), "2"), "{name}: the report depends on what runs beside it");
         if bless {
             fs::write(&golden, found).expect("the experiment's folder is writable");

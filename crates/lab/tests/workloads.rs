@@ -133,6 +133,21 @@ fn the_same_seed_gives_the_same_figures() {
 }
 
 #[test]
+fn every_row_of_a_run_was_known_before_it() {
+    for (workload, params) in [
+        ("randread", "operations = 500\n"),
+        ("randwrite", "operations = 300\nsync_every = 50\n"),
+        ("anon", "operations = 300\n"),
+        ("scan", "cold_percent = 100\nalone_s = 0\n"),
+    ] {
+        let known = workloads::find(workload).expect("it is listed").row_names(&job(workload, params)).expect("known");
+        let unknown: Vec<String> =
+            run(workload, params).into_iter().map(|row| row.name).filter(|name| !known.contains(name)).collect();
+        assert!(unknown.is_empty(), "{workload}: {unknown:?} are not among {known:?}");
+    }
+}
+
+#[test]
 fn what_makes_no_run_is_refused_before_it_runs() {
     let prefix = "machine `randread-512m` at scale 1/64: ";
     assert_eq!(

@@ -77,6 +77,15 @@ impl de::Error for Error {
         Self::custom(format!("expected {}, found {}", plainly(expected), name_of(&found)))
     }
 
+    fn invalid_length(found: usize, expected: &dyn de::Expected) -> Self {
+        // serde says "an array of length 2", "a tuple of size 2", or "2 elements in sequence".
+        let words = expected.to_string();
+        match words.split(' ').find_map(|word| word.parse::<usize>().ok()) {
+            Some(count) => Self::custom(format!("expected a list of {}, found {found}", values(count))),
+            None => Self::custom(format!("expected {}, found a list of {}", plainly(expected), values(found))),
+        }
+    }
+
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
         Self::custom(format!("unknown value `{found}`{}", one_of(found, expected)))
     }
@@ -88,6 +97,10 @@ impl de::Error for Error {
     fn missing_field(field: &'static str) -> Self {
         Self::custom(format!("key `{field}` is missing"))
     }
+}
+
+fn values(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
 /// serde's words for Rust's types, in the words of who writes a file.
@@ -394,7 +407,10 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
             Value::Boolean(value) => visitor.visit_bool(*value),
-            Value::List(nodes) => visitor.visit_seq(SeqDeserializer::new(nodes.iter())),
+            Value::List(nodes) => {
+                let mut left = SeqDeserializer::new(nodes.iter());
+                visitor.visit_seq(&mut left).and_then(|value| left.end().map(|()| value))
+            }
             Value::Table(entries) => {
                 visitor.visit_map(MapDeserializer::new(entries.iter().map(|entry| (Key(entry), &entry.node))))
             }

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use super::{End, output::Output, parse_seed, rows};
+use super::{End, output::Output, parse_seed, parse_word, rows};
 use crate::{
     ground::{Ground, Place},
     plan::{JobFailure, Plan, Request},
@@ -19,7 +19,7 @@ pub struct CompareArguments {
     /// A name from `highwater list`, or a file
     experiment: String,
     /// Kernels in place of the experiment's own; the first is the baseline
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
     /// A kernel beside them, a name or a file; may be given again
     #[arg(long, value_name = "FILE")]
@@ -43,14 +43,15 @@ pub struct RunArguments {
 #[derive(clap::Args)]
 struct Options {
     /// The random seed, decimal or 0x…; the first one with --runs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     seed: u64,
     /// How many seeds: the table shows medians and their 95% intervals
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    runs: u64,
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
     /// A smaller experiment: memory, swap, files and the disk's bandwidth multiplied by this, not the time that it
     /// simulates nor the disk's latencies; no figures in print then
-    #[arg(long, value_name = "1/16")]
+    #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     scale: Option<Scale>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
@@ -59,7 +60,7 @@ struct Options {
     #[arg(long)]
     published: bool,
     /// Show only rows with one of these in their names, in any case; `.` is any character
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The rule of the percentages in brackets
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
@@ -83,7 +84,7 @@ struct Options {
     #[arg(long)]
     swap: bool,
     /// How many simulations run side by side [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     jobs: Option<u32>,
     /// Write the report to a file instead of standard output
     #[arg(long, value_name = "FILE")]
@@ -93,9 +94,8 @@ struct Options {
 /// Runs an experiment's kernels and shows their table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     let CompareArguments { experiment, kernels, kernel, options } = arguments;
-    let kernels: Vec<String> = kernels.iter().map(|word| word.trim().to_owned()).filter(|it| !it.is_empty()).collect();
-    let request =
-        Request { experiment: experiment.clone(), kernels, more_kernels: kernel.clone(), ..Request::default() };
+    let (kernels, more_kernels) = (kernels.clone(), kernel.clone());
+    let request = Request { experiment: experiment.clone(), kernels, more_kernels, ..Request::default() };
     carry_out(request, options)
 }
 
@@ -109,7 +109,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let request = Request {
         machine: options.machine.clone(),
         seed: options.seed,
-        runs: options.runs,
+        runs: options.runs.into(),
         scale: options.scale,
         profile: options.profile.is_some(),
         grounds: grounds(&options.on),
@@ -123,7 +123,17 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     };
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
+    if let (Some(output), Some(profile)) = (&output, &profile)
+        && output.is_same_file(profile)
+    {
+        return Err(End::Usage("--output and --profile name the same file: each would overwrite the other".into()));
+    }
     let plan = Plan::new(&request, workloads::find)?;
+    let row_names = plan.row_names();
+    if let Some(names) = &row_names {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        rows::check(&names, &options.rows).map_err(End::Usage)?;
+    }
     let threads = options.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
     let mut results = {
         let bars = Bars::new(plan.titles());
@@ -133,7 +143,12 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
         profile.write(text)?;
     }
-    rows::keep(&mut results.table, &options.rows).map_err(End::Usage)?;
+    match rows::keep(&mut results.table, &options.rows) {
+        // A row that a run may have, and this one has not.
+        Err(message) if row_names.is_some() && !results.table.rows.is_empty() => eprintln!("warning: {message}"),
+        Err(message) if row_names.is_some() => return Err(End::Failed(message)),
+        kept => kept.map_err(End::Usage)?,
+    }
     let show = Show { published: options.published, percent: options.percent };
     let write = |out: &mut dyn io::Write| report::write(&results.table, options.format, show, out);
     match output {

@@ -55,6 +55,20 @@ enum End {
     Failed(String),
     /// Nobody reads on: status 0, nothing said.
     ClosedPipe,
+    /// What is wrong with the arguments, or the help that they ask for.
+    Arguments(clap::Error),
+}
+
+impl End {
+    /// Lets clap say what it has to say. Help and the version are what was asked for: done, if they could be written.
+    fn told_by_clap(self) -> Result<(), Self> {
+        let Self::Arguments(error) = &self else { return Err(self) };
+        let written = error.print().and_then(|()| io::stdout().flush());
+        if error.use_stderr() {
+            return Err(self);
+        }
+        Ok(written?)
+    }
 }
 
 impl From<Error> for End {
@@ -76,8 +90,7 @@ impl From<io::Error> for End {
 #[must_use]
 pub fn main() -> ExitCode {
     panics::keep_quiet();
-    let Arguments { verb } = Arguments::parse();
-    let run = || match verb {
+    let run = || match Arguments::try_parse().map_err(End::Arguments)?.verb {
         Verb::List => list::run(),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Compare(arguments) => compare::compare(&arguments),
@@ -87,10 +100,11 @@ pub fn main() -> ExitCode {
     };
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));
-    let (message, status) = match end {
+    let (message, status) = match end.or_else(End::told_by_clap) {
         Ok(()) | Err(End::ClosedPipe) => return ExitCode::SUCCESS,
         Err(End::Usage(message)) => (message, 2),
         Err(End::Failed(message)) => (message, 1),
+        Err(End::Arguments(_)) => return ExitCode::from(2),
     };
     // Where standard error is closed too, the status must do.
     let _ = writeln!(io::stderr(), "error: {message}");
@@ -104,13 +118,19 @@ fn print(text: &str) -> Result<(), End> {
     Ok(out.flush()?)
 }
 
+/// A word of a list between commas.
+fn parse_word(text: &str) -> Result<String, String> {
+    let word = text.trim();
+    if word.is_empty() { Err("expected names with commas between them, found none".into()) } else { Ok(word.into()) }
+}
+
 /// A seed: decimal, or hexadecimal after `0x`.
 fn parse_seed(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| "expected a whole number of 64 bits, or one in hexadecimal after 0x".into())
+    parsed.map_err(|_| "expected a whole number from 0 up of 64 bits, or one in hexadecimal after 0x".into())
 }
 
 #[cfg(test)]

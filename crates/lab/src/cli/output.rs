@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufWriter, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -27,6 +28,15 @@ impl Output {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error))))?;
         Ok(Self { path: path.to_owned(), file, is_new, is_written: false })
+    }
+
+    /// Is it the same file as another, under whatever name? A device or a pipe may be written twice.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        let identity = |output: &Self| {
+            let data = output.file.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((data.dev(), data.ino()))
+        };
+        identity(self).is_some_and(|file| identity(other) == Some(file))
     }
 
     /// Replaces what the file held.

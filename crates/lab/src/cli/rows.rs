@@ -2,21 +2,30 @@
 
 use crate::report::Table;
 
+/// Does each of `words` fit one of `names`?
+///
+/// # Errors
+/// When one does not: the message lists the names.
+pub fn check(names: &[&str], words: &[String]) -> Result<(), String> {
+    match words.iter().find(|word| !names.iter().any(|name| contains(name, word))) {
+        Some(word) => Err(format!("no row has `{word}` in its name; the rows are: {}", names.join(", "))),
+        None => Ok(()),
+    }
+}
+
 /// Leaves the rows whose name contains one of `words`, in any case; a `.` stands for any character.
 /// What a table says beside its rows stays: the fingerprint covers the whole run.
 ///
 /// # Errors
-/// When a word leaves nothing: the message lists the names.
+/// When a word fits no row, as [`check`]; the rows of the others are left all the same.
 pub fn keep(table: &mut Table, words: &[String]) -> Result<(), String> {
     if words.is_empty() {
         return Ok(());
     }
-    if let Some(word) = words.iter().find(|word| !table.rows.iter().any(|row| contains(&row.name, word))) {
-        let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
-        return Err(format!("no row has `{word}` in its name; the rows are: {}", names.join(", ")));
-    }
+    let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+    let checked = check(&names, words);
     table.rows.retain(|row| words.iter().any(|word| contains(&row.name, word)));
-    Ok(())
+    checked
 }
 
 /// Is `word` somewhere in `name`?

@@ -7,13 +7,14 @@ use crate::{job::Failure, runner, swarm};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The seed of the first world, decimal or 0x…
-    #[arg(long, value_name = "N", value_parser = parse_seed)]
+    #[arg(long, value_name = "N", value_parser = parse_seed, allow_negative_numbers = true)]
     seed: u64,
     /// How many worlds, of this seed and those after it
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
     /// How many worlds run side by side [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     jobs: Option<u32>,
 }
 

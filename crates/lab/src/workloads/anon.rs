@@ -10,8 +10,9 @@
 //! the same part, whatever the ground.
 
 use super::choose::{Chooser, Distribution};
-use super::meter::{Length, Measured, Tally, measure};
+use super::meter::{Course, Length, Measured, Tally, measure, names};
 use super::randread::{Size, check_sizes};
+use crate::figure::Row;
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
@@ -93,6 +94,10 @@ impl Workload for Anon {
         check_sizes(params.tasks, pages, "regions")
     }
 
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        Some(names(rows(&Course::with_everything())))
+    }
+
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
         let Params { tasks, store_percent, .. } = *params;
         let own = params.size().pages(system.memory_pages(), system.given().scale) / tasks;
@@ -103,14 +108,13 @@ impl Workload for Anon {
         let course = measure(system, &measured, move |system, n, tally| {
             touch_at_random(system, n, own as u32, &chooser, store_percent, tally)
         })?;
-        let rows = [
-            course.rate_rows("anon"),
-            course.fault_hit_row("Hit ratio").into_iter().collect(),
-            course.latency_rows("Touch"),
-            course.cost_rows(),
-        ];
-        Ok(Found { rows: rows.concat(), profile: Vec::new() })
+        Ok(Found { rows: rows(&course), profile: Vec::new() })
     }
+}
+
+fn rows(course: &Course) -> Vec<Row> {
+    let hits = course.fault_hit_row("Hit ratio").into_iter().collect();
+    [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
 fn touch_at_random<S: System>(

@@ -327,6 +327,24 @@ fn pages_reclaimed(vmstat: &Vmstat) -> Option<u64> {
 }
 
 impl Course {
+    /// A course in which everything happened that can: its rows have all the names that there are.
+    #[must_use]
+    pub fn with_everything() -> Self {
+        let second = Nanos::from_secs(1);
+        let mut times = Histogram::new(3).expect("three digits are a precision");
+        times.record(1).expect("it grows as far as need be");
+        Self {
+            started: Nanos(0),
+            looks: vec![(Nanos(0), 0), (second, 1)],
+            full: Some(Full { at: second, operations: 0, read_in: Some(0) }),
+            by_task: vec![1, 1],
+            read_in: Some(0),
+            cpu: CpuTimes::default(),
+            counters: COUNTERS.iter().map(|(name, _)| ((*name).to_owned(), 0)).collect(),
+            times: [times.clone(), times],
+        }
+    }
+
     fn ended(&self) -> Nanos {
         self.looks.last().map_or(self.started, |last| last.0)
     }
@@ -451,6 +469,12 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
         row("p99.9", at(0.999)),
         row("max", times.max() as f64),
     ]
+}
+
+/// The names of rows.
+#[must_use]
+pub fn names(rows: Vec<Row>) -> Vec<String> {
+    rows.into_iter().map(|row| row.name).collect()
 }
 
 /// Counters that these workloads show, each the sum over its zones where it is kept by zone.

@@ -47,6 +47,14 @@ impl<W: Workload> Runnable for W {
         }
     }
 
+    fn row_names(&self, job: &Job) -> Option<Vec<String>> {
+        let resources = match job.ground {
+            Ground::Sim => simulation::Simulation::of_job(job).ok()?.resources(),
+            Ground::Host | Ground::Linux => real_time::resources(job),
+        };
+        W::row_names(&job.params.read().ok()?, &resources)
+    }
+
     fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
         match job.ground {
             Ground::Sim => simulation::run::<W>(job, progress),

@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::choose::{Chooser, Distribution};
-use super::meter::{Course, Length, Measured, Tally, measure};
+use super::meter::{Course, Length, Measured, Tally, measure, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
@@ -130,6 +130,10 @@ impl Workload for Randread {
             return Err(format!("theta is {}: must be above 0", params.theta));
         }
         check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
+    }
+
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        Some(names(rows(&Course::with_everything())))
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {

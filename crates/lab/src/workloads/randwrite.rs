@@ -4,7 +4,7 @@
 //! read back from the device and verified.
 
 use super::big_file;
-use super::meter::{Measured, Tally, latency_rows, measure};
+use super::meter::{Course, Measured, Tally, latency_rows, measure, names};
 use super::randread::{Size, check_sizes, length};
 use crate::figure::{Better, Format, Row};
 use crate::scale::Scale;
@@ -88,6 +88,12 @@ impl Workload for Randwrite {
         check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
     }
 
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        let mut syncs = Histogram::new(3).expect("three digits are a precision");
+        syncs.record(1).expect("it grows as far as need be");
+        Some(names(rows(&Course::with_everything(), &syncs, 0)))
+    }
+
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
         let Params { tasks, sync_every, .. } = *params;
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
@@ -118,17 +124,15 @@ impl Workload for Randwrite {
             Pattern::new(FILE, version.into())
         })?;
         system.remove(FILE)?;
-        let verified =
-            Row::new("verified", "Pages verified", "pages", Better::Neutral, Format::Decimals(0), verified as f64);
-        let rows = [
-            course.rate_rows("randwrite"),
-            course.latency_rows("Write"),
-            latency_rows("Sync", syncs),
-            course.cost_rows(),
-            vec![verified],
-        ];
-        Ok(Found { rows: rows.concat(), profile: Vec::new() })
+        Ok(Found { rows: rows(&course, syncs, verified), profile: Vec::new() })
     }
+}
+
+fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
+    let verified =
+        Row::new("verified", "Pages verified", "pages", Better::Neutral, Format::Decimals(0), verified as f64);
+    let writes = [course.rate_rows("randwrite"), course.latency_rows("Write")].concat();
+    [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
 /// Writes the pages `task`, `task` + `tasks`, … of the file at random; returns the version of each of the `own` ones,

@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::choose::{Chooser, Distribution};
-use super::meter::{Length, Measured, measure};
+use super::meter::{Course, Length, Measured, measure, names};
 use super::randread::{Access, Size, check_sizes, read_at_random};
 use crate::figure::{Better, Format, Row};
 use crate::scale::Scale;
@@ -94,6 +94,10 @@ impl Workload for Scan {
         check_sizes(1, cold, "a file")
     }
 
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        Some(names(rows(&Course::with_everything(), &Course::with_everything(), 0, Nanos(1))))
+    }
+
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
         let (hot, cold) = params.pages(system.memory_pages(), system.given().scale);
         big_file::make(system, COLD, cold)?;
@@ -128,18 +132,23 @@ impl Workload for Scan {
         let beside = beside?;
         system.remove(HOT)?;
         system.remove(COLD)?;
-        let rate = passed as f64 / 256.0 / time.as_secs_f64();
-        let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);
-        let hits = [alone.hit_row("Hit ratio alone", 0), beside.hit_row("Hit ratio beside", passed)];
-        let rows = [
-            alone.rate_rows("scan-alone"),
-            beside.rate_rows("scan-beside"),
-            vec![pass_row],
-            hits.into_iter().flatten().collect(),
-            alone.latency_rows("Read alone"),
-            beside.latency_rows("Read beside"),
-            beside.cost_rows(),
-        ];
-        Ok(Found { rows: rows.concat(), profile: Vec::new() })
+        Ok(Found { rows: rows(&alone, &beside, passed, time), profile: Vec::new() })
     }
+}
+
+/// Rows of the time before the pass, and of that beside it; the pass read `passed` pages in `time`.
+fn rows(alone: &Course, beside: &Course, passed: u64, time: Nanos) -> Vec<Row> {
+    let rate = passed as f64 / 256.0 / time.as_secs_f64();
+    let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);
+    let hits = [alone.hit_row("Hit ratio alone", 0), beside.hit_row("Hit ratio beside", passed)];
+    let rows = [
+        alone.rate_rows("scan-alone"),
+        beside.rate_rows("scan-beside"),
+        vec![pass_row],
+        hits.into_iter().flatten().collect(),
+        alone.latency_rows("Read alone"),
+        beside.latency_rows("Read beside"),
+        beside.cost_rows(),
+    ];
+    rows.concat()
 }
