@@ -75,12 +75,12 @@ enum Answer {
 }
 
 /// A fresh folder that is removed with all that is in it.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 impl Folder {
-    fn new(parent: &Path) -> io::Result<Self> {
+    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("highwater-{}-{number}", std::process::id()));
         fs::create_dir(&path)?;

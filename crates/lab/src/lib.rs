@@ -10,6 +10,7 @@
 //! Next: [`job`], what goes into a simulation and what comes out.
 
 pub mod apart;
+pub mod bench;
 pub mod cli;
 pub mod embedded;
 pub mod experiment;

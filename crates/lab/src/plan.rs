@@ -360,7 +360,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// One fingerprint of many, order included (FNV-1a over their bytes).
-fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
     let bytes = fingerprints.flat_map(u64::to_le_bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -4,6 +4,7 @@
 //! output (or `--output`), everything else to standard error. A reader that closes its pipe ends the
 //! command quietly.
 
+mod bench;
 mod compare;
 mod explain;
 mod list;
@@ -42,6 +43,8 @@ enum Verb {
     Run(compare::RunArguments),
     /// Run random worlds with every check on
     Swarm(swarm::Arguments),
+    /// Measure how fast the simulator and the library are here, in a few seconds
+    Bench(bench::Arguments),
     /// Run a job that another process of this command orders
     #[command(hide = true, name = crate::apart::VERB)]
     Apart,
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
         Verb::Compare(arguments) => compare::compare(&arguments),
         Verb::Run(arguments) => compare::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Apart => Ok(crate::apart::carry_out()?),
     };
     let end = catch_unwind(AssertUnwindSafe(run))

@@ -1,0 +1,30 @@
+//! `highwater bench`.
+
+use super::End;
+use crate::bench::{self, Amount};
+use crate::job::Failure;
+use crate::report::{self, ReportFormat, Show};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+/// Arguments of `highwater bench`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+    /// Where the file lies whose pages are read, in a fresh folder [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Measures, and shows the medians of all rounds.
+pub fn run(Arguments { format, dir }: &Arguments) -> Result<(), End> {
+    let scale = "1/16".parse().expect("a fraction");
+    let amount = Amount { rounds: 3, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
+    let folder = dir.clone().unwrap_or_else(std::env::temp_dir);
+    let table = bench::run(&amount, &folder).map_err(|Failure(message)| End::Failed(message))?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    report::write(&table, *format, Show::default(), &mut out)?;
+    Ok(out.flush()?)
+}
