@@ -289,15 +289,15 @@ impl System for SimSystem {
         let frame = {
             let _span = self.shared.sim.span(Func::FileRead);
             let is_new_use = last_in_place.replace(page) != Some(page);
-            let frame = match self.engine().pin_cached(file, page, is_new_use) {
-                Some(frame) => frame,
+            let frame = match self.engine().pin_cached(file, page, || is_new_use) {
+                Some((frame, _)) => frame,
                 None => self.engine().pin_for_read(&mut self.task.borrow_mut(), file, state, page, 1).map_err(words)?,
             };
             self.shared.sim.read_frame(frame, 0, &mut bytes);
             frame
         };
         let result = read(&bytes);
-        self.engine().unpin_read(frame);
+        self.engine().unpin_read(frame, &self.engine().frames[frame]);
         Ok(result)
     }
 
