@@ -5,13 +5,16 @@
 //! developers know. [`library`] finds the files, which are embedded in the binary; [`cli`] is the
 //! command, a file for each verb. What runs in a job is a [`workload::Workload`], written against
 //! [`system::System`]; [`workloads`] lists them. [`simulation`] runs one on a simulated machine, [`real_time`] on real
-//! memory, in a process of its own ([`apart`]); [`ground`] names what there is to run on.
+//! memory, in a process of its own ([`apart`]); [`ground`] names what there is to run on. [`difference`] says what
+//! separates two kernels, [`ablation`] what each of their differences does to a figure.
 //!
 //! Next: [`job`], what goes into a simulation and what comes out.
 
+pub mod ablation;
 pub mod apart;
 pub mod bench;
 pub mod cli;
+pub mod difference;
 pub mod embedded;
 pub mod experiment;
 pub mod figure;

@@ -1,7 +1,7 @@
 //! Finds kernels, machines and experiments: among the embedded files by name, or in a file.
 //!
 //! A word with a `/` or ending in `.toml` is a file; its `base` is sought beside it, then among the
-//! embedded files.
+//! embedded files. After a kernel's name or file, `+KEY=VALUE` changes a value.
 
 use std::{
     fs, io,
@@ -22,6 +22,7 @@ use crate::{
 /// Does `word` mean a file rather than a name?
 #[must_use]
 pub fn is_file(word: &str) -> bool {
+    let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
     word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
 }
 
@@ -61,12 +62,29 @@ fn embedded_kernel(name: &str) -> Result<Source, String> {
     Ok(Source { file, text: text.to_owned() })
 }
 
-/// The kernel that `word` means.
+/// The kernel that `word` means: a name or a file, and what is changed in it, each after a `+`:
+/// `highwater+lru.batch=31+reclaim.swappiness=10`.
 ///
 /// # Errors
-/// When there is no such kernel or file (with the nearest names), or the file or one of its bases is
-/// wrong.
+/// When there is no such kernel or file (with the nearest names), the file or one of its bases is
+/// wrong, or a change is.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
+    if is_file(word) && Path::new(word).exists() {
+        return unchanged_kernel(word);
+    }
+    let (name, changes) = word.split_once('+').unwrap_or((word, ""));
+    let mut kernel = unchanged_kernel(name)?;
+    for change in changes.split('+').filter(|_| !changes.is_empty()) {
+        let Some((key, value)) = change.split_once('=') else {
+            let message = format!("{word}: expected KEY=VALUE after `+`, such as lru.batch=14, found `{change}`");
+            return Err(Error { place: None, message });
+        };
+        kernel.set(key, value)?;
+    }
+    Ok(kernel)
+}
+
+fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     if !is_file(word) {
         let Source { file, text } = embedded_kernel(word).map_err(|message| Error { place: None, message })?;
         return Kernel::parse(word, &file, &text, &embedded_kernel);

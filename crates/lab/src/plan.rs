@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use engine::kernel::{Kernel, text::Error};
+use engine::kernel::{Kernel, Origin, text::Error};
 
 use crate::{
     apart::{self, Order},
+    difference,
     experiment::Experiment,
     ground::{Ground, Place},
     hardware::Machine,
@@ -26,6 +27,8 @@ pub struct Request {
     pub kernels: Vec<String>,
     /// Names or files that are added to them.
     pub more_kernels: Vec<String>,
+    /// Values that each of them is run with; with several keys, every combination.
+    pub set: Vec<Set>,
     /// Name or file in place of the experiment's machine.
     pub machine: Option<String>,
     /// The first seed.
@@ -40,6 +43,15 @@ pub struct Request {
     pub grounds: Vec<Ground>,
     /// Where and how grounds of real time run.
     pub place: Place,
+}
+
+/// Values for one key of a kernel: `lru.batch`, and `1`, `14`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Section and key.
+    pub key: String,
+    /// The values, as a file has them; quotes may be left out.
+    pub values: Vec<String>,
 }
 
 /// A comparison, ready to run.
@@ -95,7 +107,7 @@ impl Plan {
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
-        let words: Vec<String> = words.iter().chain(&request.more_kernels).cloned().collect();
+        let words = request.set.iter().fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
         let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
         let machine = library::machine(request.machine.as_ref().unwrap_or(&experiment.machine))?;
         let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
@@ -311,15 +323,26 @@ fn no_workload(experiment: &Experiment) -> Error {
     }
 }
 
-/// A column: a kernel by its name, after its ground where that is not plain.
+/// Each kernel with each of the values.
+fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
+    words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
+}
+
+/// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
 fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground]) -> Column {
-    let kernel = if ground.has_kernel_files() { kernel.name.clone() } else { release() };
+    let has_files = ground.has_kernel_files();
+    let changed = kernel.settings.iter().filter(|setting| has_files && setting.origin == Origin::Set);
+    let set: BTreeMap<String, String> = changed
+        .map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)))
+        .collect();
+    let kernel = if has_files { kernel.name.clone() } else { release() };
+    let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
     Column {
-        id: if grounds == [Ground::Sim] { kernel.clone() } else { format!("{ground}-{kernel}") },
+        id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
         kernel,
         ground: ground.to_string(),
-        set: BTreeMap::new(),
-        comparable: ground == Ground::Sim && !library::is_file(word),
+        comparable: ground == Ground::Sim && !library::is_file(word) && set.is_empty(),
+        set,
     }
 }
 

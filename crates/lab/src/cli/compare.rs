@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use super::{End, output::Output, parse_seed, parse_word, rows};
 use crate::{
     ground::{Ground, Place},
-    plan::{JobFailure, Plan, Request},
+    plan::{JobFailure, Plan, Request, Set},
     progress::Bars,
     report::{self, ReportFormat, Show, percent::PercentRule},
     runner,
@@ -24,6 +24,9 @@ pub struct CompareArguments {
     /// A kernel beside them, a name or a file; may be given again
     #[arg(long, value_name = "FILE")]
     kernel: Vec<String>,
+    /// A value of the kernels to change, as a file would have it, or several: a column for each; may be given again
+    #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
+    set: Vec<Set>,
     #[command(flatten)]
     options: Options,
 }
@@ -93,9 +96,9 @@ struct Options {
 
 /// Runs an experiment's kernels and shows their table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
-    let CompareArguments { experiment, kernels, kernel, options } = arguments;
-    let (kernels, more_kernels) = (kernels.clone(), kernel.clone());
-    let request = Request { experiment: experiment.clone(), kernels, more_kernels, ..Request::default() };
+    let CompareArguments { experiment, kernels, kernel, set, options } = arguments;
+    let (kernels, more_kernels, set) = (kernels.clone(), kernel.clone(), set.clone());
+    let request = Request { experiment: experiment.clone(), kernels, more_kernels, set, ..Request::default() };
     carry_out(request, options)
 }
 
@@ -161,6 +164,17 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     }
 }
 
+/// A key, and values for it between commas.
+fn parse_set(text: &str) -> Result<Set, String> {
+    let wrong = || format!("expected KEY=VALUE or KEY=VALUE,VALUE,… such as lru.batch=1,14, found `{text}`");
+    let (key, values) = text.split_once('=').ok_or_else(wrong)?;
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    if key.trim().is_empty() || values.iter().any(String::is_empty) {
+        return Err(wrong());
+    }
+    Ok(Set { key: key.trim().to_owned(), values })
+}
+
 /// The grounds asked for, each once.
 fn grounds(asked: &[Ground]) -> Vec<Ground> {
     let mut grounds = Vec::new();
@@ -172,7 +186,7 @@ fn grounds(asked: &[Ground]) -> Vec<Ground> {
     grounds
 }
 
-fn failed(failures: &[JobFailure]) -> End {
+pub(super) fn failed(failures: &[JobFailure]) -> End {
     let one = |JobFailure { column, seed, failure, replay }: &JobFailure| {
         format!("{column}, seed {seed}: {failure}\n  replay: {replay}")
     };

@@ -24,7 +24,7 @@ pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
         Some(Kind::Experiment) => experiment(&library::experiment(name)?),
         Some(Kind::Machine) => machine(&library::machine(name)?),
         Some(Kind::Kernel) => kernel(&library::kernel(name)?),
-        None if is("kernels") => kernel(&library::kernel(name)?),
+        None if is("kernels") || name.contains('+') => kernel(&library::kernel(name)?),
         None if is("machines") => machine(&library::machine(name)?),
         None if is("experiments") => experiment(&library::experiment(name)?),
         None => {

@@ -4,8 +4,10 @@
 //! output (or `--output`), everything else to standard error. A reader that closes its pipe ends the
 //! command quietly.
 
+mod ablate;
 mod bench;
 mod compare;
+mod diff;
 mod explain;
 mod list;
 mod output;
@@ -41,6 +43,10 @@ enum Verb {
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),
+    /// Show the values that separate two kernels
+    Diff(diff::Arguments),
+    /// Switch each difference between two kernels alone, and say what it does to a figure
+    Ablate(ablate::Arguments),
     /// Run random worlds with every check on
     Swarm(swarm::Arguments),
     /// Measure how fast the simulator and the library are here, in a few seconds
@@ -98,6 +104,8 @@ pub fn main() -> ExitCode {
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Compare(arguments) => compare::compare(&arguments),
         Verb::Run(arguments) => compare::run(&arguments),
+        Verb::Diff(arguments) => diff::run(&arguments),
+        Verb::Ablate(arguments) => ablate::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Apart => Ok(crate::apart::carry_out()?),

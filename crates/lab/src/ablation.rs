@@ -1,0 +1,135 @@
+//! What each difference between two kernels does to a figure: switched alone, and taken back alone.
+//!
+//! With kernels A and B and a difference d: *alone* is A with d, *undone* is B without it. The share of d is the part
+//! of the way from A to B that it goes alone, or that is lost when it is undone. Where differences need or replace each
+//! other, shares do not add up to 1, and the two kinds disagree: that is what there is to see.
+
+use serde::Serialize;
+
+use crate::{
+    difference::{Difference, differences},
+    figure::Format,
+    library,
+    report::{Table, TableRow},
+};
+use engine::kernel::text::Error;
+
+/// Two kernels and what separates them.
+pub struct Ablation {
+    from: String,
+    to: String,
+    differences: Vec<Difference>,
+}
+
+/// What an ablation found of one row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowAblation {
+    /// The row.
+    pub row: String,
+    /// Its unit.
+    pub unit: String,
+    /// How its values are printed.
+    #[serde(skip)]
+    pub format: Format,
+    /// Its value with the first kernel: the median over the seeds.
+    pub from: f64,
+    /// With the second.
+    pub to: f64,
+    /// One for each difference.
+    pub effects: Vec<Effect>,
+}
+
+/// What one difference does to a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The difference.
+    #[serde(flatten)]
+    pub difference: Difference,
+    /// The first kernel with this difference alone.
+    pub alone: Option<f64>,
+    /// How much of the way that goes; none where there is no way.
+    pub alone_share: Option<f64>,
+    /// The second kernel without this difference.
+    pub undone: Option<f64>,
+    /// How much of the way is lost by that.
+    pub undone_share: Option<f64>,
+}
+
+impl Ablation {
+    /// Finds what separates two kernels.
+    ///
+    /// # Errors
+    /// When one of them is unknown or wrong, or nothing separates them.
+    pub fn new(from: &str, to: &str) -> Result<Self, Error> {
+        let differences = differences(&library::kernel(from)?, &library::kernel(to)?);
+        if differences.is_empty() {
+            let message = format!("no value differs between `{from}` and `{to}`: there is nothing to switch");
+            return Err(Error { place: None, message });
+        }
+        Ok(Self { from: from.into(), to: to.into(), differences })
+    }
+
+    /// The kernels to run, as the command line names them: both, the first with each difference, the second without.
+    #[must_use]
+    pub fn kernels(&self) -> Vec<String> {
+        let with = |base: &str, it: &Difference, value: &str| format!("{base}+{}={value}", it.key);
+        let alone = self.differences.iter().map(|it| with(&self.from, it, &it.to));
+        let undone = self.differences.iter().map(|it| with(&self.to, it, &it.from));
+        [self.from.clone(), self.to.clone()].into_iter().chain(alone).chain(undone).collect()
+    }
+
+    /// What a table of [`Ablation::kernels`] says, row by row; rows that one of the two kernels lacks are left out.
+    #[must_use]
+    pub fn of_table(&self, table: &Table) -> Vec<RowAblation> {
+        table.rows.iter().filter_map(|row| self.of_row(row)).collect()
+    }
+
+    fn of_row(&self, row: &TableRow) -> Option<RowAblation> {
+        let value = |column: usize| row.values.get(column)?.as_ref().map(|estimate| estimate.median);
+        let (from, to) = (value(0)?, value(1)?);
+        let share = |part: f64| (from != to).then(|| part / (to - from));
+        let count = self.differences.len();
+        let effects = self.differences.iter().enumerate().map(|(n, difference)| {
+            let (alone, undone) = (value(2 + n), value(2 + count + n));
+            Effect {
+                difference: difference.clone(),
+                alone,
+                alone_share: alone.and_then(|alone| share(alone - from)),
+                undone,
+                undone_share: undone.and_then(|undone| share(to - undone)),
+            }
+        });
+        let (name, unit, format) = (row.name.clone(), row.unit.clone(), row.format);
+        Some(RowAblation { row: name, unit, format, from, to, effects: effects.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{head, ops};
+
+    #[test]
+    fn shares_are_parts_of_the_way() {
+        let ablation = Ablation::new("mm1-mmotm-20130606", "mm1-lessdisrupt-v1").unwrap();
+        let kernels = ablation.kernels();
+        let count = ablation.differences.len();
+        assert_eq!(kernels.len(), 2 + 2 * count);
+        assert!(kernels[2].starts_with("mm1-mmotm-20130606+"), "{kernels:?}");
+        let ids: Vec<&str> = kernels.iter().map(String::as_str).collect();
+        // From 100 to 200: the first difference alone goes all the way, and undone loses nothing.
+        let value = |n: usize| if n == 0 || n > 2 && n < 2 + count { 100.0 } else { 200.0 };
+        let runs: Vec<_> = (0..kernels.len()).map(|n| vec![vec![ops("Ops", value(n))]]).collect();
+        let table = Table::of_runs(head(&ids, 1), &runs, None);
+        let found = &ablation.of_table(&table)[0];
+        assert_eq!((found.from, found.to, found.effects[0].alone_share), (100.0, 200.0, Some(1.0)));
+        assert!(found.effects.iter().all(|effect| effect.undone_share == Some(0.0)));
+        assert!(found.effects[1..].iter().all(|effect| effect.alone_share == Some(0.0)));
+    }
+
+    #[test]
+    fn a_kernel_and_itself_are_told_apart_by_nothing() {
+        let message = Ablation::new("highwater", "highwater").err().unwrap().to_string();
+        assert!(message.contains("nothing to switch"), "{message}");
+    }
+}

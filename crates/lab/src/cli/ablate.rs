@@ -1,0 +1,192 @@
+//! `highwater ablate`: which of the differences between two kernels makes the difference.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{End, compare, output::Output, parse_seed, parse_word, print, rows};
+use crate::{
+    ablation::{Ablation, Effect, RowAblation},
+    plan::{Plan, Request},
+    progress::Bars,
+    runner,
+    scale::Scale,
+    workloads,
+};
+
+/// Arguments of `highwater ablate`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A name from `highwater list`, or a file
+    experiment: String,
+    /// The kernel to begin with, a name or a file
+    #[arg(long, value_name = "KERNEL")]
+    from: String,
+    /// The kernel to end with
+    #[arg(long, value_name = "KERNEL")]
+    to: String,
+    /// The rows to explain: those with one of these in their names, in any case; `.` is any character
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, required = true, value_parser = parse_word)]
+    rows: Vec<String>,
+    /// The random seed, decimal or 0x…; the first one with --runs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// How many seeds: figures are medians
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+    /// A smaller experiment, as in `highwater compare`
+    #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
+    scale: Option<Scale>,
+    /// A machine in place of the experiment's own, a name or a file
+    #[arg(long, value_name = "FILE")]
+    machine: Option<String>,
+    /// How many simulations run side by side [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    jobs: Option<u32>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: AblationFormat,
+    /// Write the report to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum AblationFormat {
+    /// A line for each difference.
+    #[default]
+    Table,
+    /// The same for programs; docs/json.md describes it.
+    Json,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    experiment: &'a str,
+    machine: &'a str,
+    scale: String,
+    seeds: &'a [u64],
+    from: &'a str,
+    to: &'a str,
+    rows: &'a [RowAblation],
+}
+
+/// Runs both kernels, the one with each difference, the other without it, and says what each does.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let Arguments { experiment, from, to, rows: words, seed, runs, scale, machine, jobs, format, output } = arguments;
+    let output = output.as_deref().map(Output::open).transpose()?;
+    let ablation = Ablation::new(from, to)?;
+    let request = Request {
+        experiment: experiment.clone(),
+        kernels: ablation.kernels(),
+        machine: machine.clone(),
+        seed: *seed,
+        runs: (*runs).into(),
+        scale: *scale,
+        ..Request::default()
+    };
+    let plan = Plan::new(&request, workloads::find)?;
+    if let Some(names) = plan.row_names() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        rows::check(&names, words).map_err(End::Usage)?;
+    }
+    let threads = jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
+    let mut table = {
+        let bars = Bars::new(plan.titles());
+        plan.run(threads, &bars).map_err(|failures| compare::failed(&failures))?.table
+    };
+    rows::keep(&mut table, words).map_err(End::Usage)?;
+    let found = ablation.of_table(&table);
+    let text = match format {
+        AblationFormat::Table => {
+            let mut text = found.iter().map(|row| render(row, from, to)).collect::<Vec<_>>().join("\n");
+            text.push_str(&format!("\n{}\n", table.footer()));
+            text
+        }
+        AblationFormat::Json => {
+            let (experiment, machine, seeds) = (&table.experiment, &table.machine, &table.seeds);
+            let report = Report { experiment, machine, scale: table.scale.to_string(), seeds, from, to, rows: &found };
+            serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
+        }
+    };
+    match output {
+        Some(output) => output.write(|out| out.write_all(text.as_bytes())),
+        None => print(&text),
+    }
+}
+
+/// One row: a line for each difference, those that go farthest first.
+fn render(row: &RowAblation, from: &str, to: &str) -> String {
+    let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
+    let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", 100.0 * share));
+    let mut effects: Vec<&Effect> = row.effects.iter().collect();
+    let reach = |effect: &Effect| {
+        let shares = [effect.alone_share, effect.undone_share];
+        shares.into_iter().flatten().fold(0.0, |most: f64, share| most.max(share.abs()))
+    };
+    effects.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+    // Difference, the four figures, source.
+    let head = ["difference", "alone", "share", "undone", "share", "source"].map(String::from);
+    let lines = effects.iter().map(|effect| {
+        let Effect { difference: it, alone, alone_share, undone, undone_share } = effect;
+        let [alone, undone] = [alone, undone].map(|value| show(*value));
+        let [alone_share, undone_share] = [alone_share, undone_share].map(|value| share(*value));
+        let source = it.source.clone().unwrap_or_default();
+        [format!("{}={}", it.key, it.to), alone, alone_share, undone, undone_share, source]
+    });
+    let lines: Vec<[String; 6]> = std::iter::once(head).chain(lines).collect();
+    let width = |cell: usize| lines.iter().map(|line| line[cell].chars().count()).max().unwrap_or(0);
+    let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
+    let mut text =
+        format!("{}: {}{unit} with {from}, {} with {to}\n", row.row, show(Some(row.from)), show(Some(row.to)));
+    for line in &lines {
+        let [difference, figures @ .., source] = line;
+        text.push_str(&format!("  {difference:0$}", width(0)));
+        for (figure, cell) in figures.iter().zip(1..) {
+            text.push_str(&format!("  {figure:>0$}", width(cell)));
+        }
+        text.push_str(&format!("  {source}"));
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{difference::Difference, figure::Format};
+
+    #[test]
+    fn what_goes_farthest_comes_first() {
+        let effect = |key: &str, alone: f64, undone: f64| Effect {
+            difference: Difference {
+                key: key.into(),
+                from: "a".into(),
+                to: "b".into(),
+                source: Some("a patch".into()),
+                place: None,
+            },
+            alone: Some(alone),
+            alone_share: Some(alone / 10.0),
+            undone: Some(undone),
+            undone_share: Some(1.0 - undone / 10.0),
+        };
+        let row = RowAblation {
+            row: "Ops".into(),
+            unit: "ops/s".into(),
+            format: Format::Decimals(0),
+            from: 0.0,
+            to: 10.0,
+            effects: vec![effect("lru.x", 0.0, 10.0), effect("lru.y", 2.0, 1.0)],
+        };
+        let text = render(&row, "old", "new");
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0].join(" "), "Ops: 0 ops/s with old, 10 with new");
+        assert_eq!(lines[2].join(" "), "lru.y=b 2 20% 1 90% a patch");
+        assert_eq!(lines[3].join(" "), "lru.x=b 0 0% 10 0% a patch");
+    }
+}

@@ -1,0 +1,41 @@
+//! `highwater diff`: what separates two kernels.
+
+use super::{End, print};
+use crate::{difference::differences, library};
+
+/// Arguments of `highwater diff`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A kernel: a name or a file
+    from: String,
+    /// Another
+    to: String,
+}
+
+/// Prints every value in which the second kernel differs from the first, and where that comes from.
+pub fn run(Arguments { from, to }: &Arguments) -> Result<(), End> {
+    let (old, new) = (library::kernel(from)?, library::kernel(to)?);
+    let found = differences(&old, &new);
+    let count = match found.len() {
+        0 => "no value differs".into(),
+        1 => format!("1 of {} values differs", old.settings.len()),
+        n => format!("{n} of {} values differ", old.settings.len()),
+    };
+    let mut text = format!("{from} -> {to}: {count}\n");
+    let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
+    let (key, old, new) = (
+        width(&mut found.iter().map(|it| &it.key)),
+        width(&mut found.iter().map(|it| &it.from)),
+        width(&mut found.iter().map(|it| &it.to)),
+    );
+    for it in &found {
+        let origin = match (&it.place, &it.source) {
+            (Some(place), Some(source)) => format!("{place}: {source}"),
+            _ => String::new(),
+        };
+        let line = format!("  {:key$}  {:old$} -> {:new$}  {origin}", it.key, it.from, it.to);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    print(&text)
+}
