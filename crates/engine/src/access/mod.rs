@@ -114,11 +114,11 @@ impl<M: Machine> Access<M> {
     pub fn add_object(&self, task: &mut Task, kind: ObjectKind, file: Option<u32>) -> Result<(), Error> {
         let cache = self.object_caches.get(kind);
         while !cache.try_add(file) {
-            let frame = self
-                .allocate_kernel(task, Gfp::RECLAIMABLE, Gauge::NrSlabReclaimable)
+            let (head, order) = self
+                .allocate_slab(task, Gfp::RECLAIMABLE, cache.order(), Gauge::NrSlabReclaimable)
                 .map_err(|cause| self.out_of_memory(cause))?;
-            if let Err(frame) = cache.add_page(frame) {
-                self.free_kernel(frame, Gauge::NrSlabReclaimable);
+            if let Err(head) = cache.add_slab(head, order) {
+                self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
             }
         }
         Ok(())
@@ -130,8 +130,8 @@ impl<M: Machine> Access<M> {
         self.truncate_pages(file, 0);
         self.release_orphans();
         for cache in self.object_caches.iter() {
-            if let Some(frame) = cache.remove_file(file.id) {
-                self.free_kernel(frame, Gauge::NrSlabReclaimable);
+            if let Some((head, order)) = cache.remove_file(file.id) {
+                self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
             }
         }
         self.forget_file(file);

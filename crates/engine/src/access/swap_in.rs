@@ -4,6 +4,7 @@
 //! keeps the slot; a write frees the slot, unless the page is under writeback.
 
 use super::{Access, Error};
+use crate::mapping::choices::SwapReadahead;
 use crate::mapping::writeback::Bio;
 use crate::mapping::{Entry, Region, swap::Slots};
 use crate::memory::{Flags, Gfp, Owner};
@@ -103,10 +104,19 @@ impl<M: Machine> Access<M> {
     ) -> Result<Option<FrameNumber>, Error> {
         let _span = self.machine.span(Func::SwapinReadahead);
         let cluster = 1 << cluster;
-        let start = slot / cluster * cluster;
-        let end = (start + cluster).min(self.swap.total_slots() + 1);
+        let start = (slot / cluster * cluster).max(1);
+        let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
+        let (start, end) = match self.mapping_choices().swap_readahead {
+            SwapReadahead::AlignedBlock => (start, end),
+            SwapReadahead::UsedRun => {
+                let slots = self.swap.slots.lock();
+                let is_free = |near: &u32| slots.uses(*near) == 0;
+                let first = (start..slot).rev().find(is_free).map_or(start, |free| free + 1);
+                (first, (slot + 1..end).find(is_free).unwrap_or(end))
+            }
+        };
         let mut bio = Bio::new(self.swap.device, Operation::Read, true);
-        let started = (start.max(1)..end).try_for_each(|near| self.read_slot(task, &mut bio, near, near == slot));
+        let started = (start..end).try_for_each(|near| self.read_slot(task, &mut bio, near, near == slot));
         // Those that were added are locked until they are read, whatever became of the others.
         bio.submit(self);
         started?;

@@ -24,6 +24,17 @@ pub enum ReserveThrottle {
     Off,
 }
 
+/// For which orders does a task compact memory before it reclaims?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirectCompact {
+    /// For costly ones, above 3; the others are left to reclaim.
+    CostlyOrders,
+    /// For all above 0.
+    #[default]
+    AllOrders,
+}
+
 /// The section `[allocate]` of a kernel file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -32,4 +43,6 @@ pub struct Choices {
     pub zone_dirty_share: ZoneDirtyShare,
     /// Do user tasks wait while reserves are used up?
     pub reserve_throttle: ReserveThrottle,
+    /// For which orders does a task compact?
+    pub direct_compact: DirectCompact,
 }

@@ -12,9 +12,9 @@ pub mod slow;
 
 pub use choices::Choices;
 
-use crate::memory::{Gfp, Warmth};
+use crate::memory::Gfp;
 use crate::reclaim::Reclaim;
-use crate::stat::Gauge;
+use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order};
 use std::ops::Deref;
@@ -62,9 +62,17 @@ impl<M: Machine> Allocate<M> {
     #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);
+        if order > Order::ZERO {
+            self.stat.count(Event::AllocHighOrder, 1);
+        }
         match self.allocate_fast(gfp, order) {
             Some(frame) => Ok(frame),
-            None => self.allocate_slow(task, gfp, order),
+            None => {
+                if order > Order::ZERO {
+                    self.stat.count(Event::AllocHighOrderSlow, 1);
+                }
+                self.allocate_slow(task, gfp, order)
+            }
         }
     }
 
@@ -74,28 +82,35 @@ impl<M: Machine> Allocate<M> {
     /// As [`Allocate::allocate`].
     pub fn allocate_kernel(&self, task: &mut Task, gfp: Gfp, gauge: Gauge) -> Result<FrameNumber, OutOfMemory> {
         let frame = self.allocate(task, gfp, Order::ZERO)?;
-        self.frames[frame].set(crate::memory::Flags::KERNEL);
-        self.add_gauge(frame, gauge, 1);
+        self.take_for_kernel(frame, Order::ZERO, gauge);
         Ok(frame)
     }
 
-    /// Frees a page of [`Allocate::allocate_kernel`].
-    pub fn free_kernel(&self, frame: FrameNumber, gauge: Gauge) {
-        self.add_gauge(frame, gauge, -1);
-        self.frames[frame].clear(crate::memory::Flags::KERNEL);
-        self.free_block(frame, Order::ZERO);
+    /// Allocates 2^`order` pages for a slab, if they can be had without much effort, a single page otherwise
+    /// (`__GFP_NORETRY | __GFP_NOWARN`). Below the low mark even that wakes kswapd for the order, and reclaims once.
+    ///
+    /// # Errors
+    /// As [`Allocate::allocate`], for the single page.
+    pub fn allocate_slab(
+        &self,
+        task: &mut Task,
+        gfp: Gfp,
+        order: Order,
+        gauge: Gauge,
+    ) -> Result<(FrameNumber, Order), OutOfMemory> {
+        if order > Order::ZERO
+            && let Ok(head) = self.allocate(task, Gfp { no_retry: true, ..gfp }, order)
+        {
+            self.take_for_kernel(head, order, gauge);
+            return Ok((head, order));
+        }
+        Ok((self.allocate_kernel(task, gfp, gauge)?, Order::ZERO))
     }
 
-    /// Frees a block of [`Allocate::allocate`] whose pages nobody was given.
-    pub fn free_block(&self, head: FrameNumber, order: Order) {
-        if self.frames[head].put() {
-            self.free(head, order, Warmth::Hot);
-            return;
+    fn take_for_kernel(&self, head: FrameNumber, order: Order, gauge: Gauge) {
+        for n in 0..order.pages() as u32 {
+            self.frames[FrameNumber(head.0 + n)].set(crate::memory::Flags::KERNEL);
         }
-        // A lookup took the first page for the one that was in the frame before. It frees that page when
-        // it sees its mistake; the rest of the block goes now, half by half.
-        for half in (0..order.0).rev().map(Order) {
-            self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
-        }
+        self.add_gauge(head, gauge, order.pages() as i64);
     }
 }

@@ -1,6 +1,6 @@
 //! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16.3).
 
-use super::choices::ReserveThrottle;
+use super::choices::{DirectCompact, ReserveThrottle};
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::compact::Suitability;
@@ -128,7 +128,11 @@ impl<M: Machine> Allocate<M> {
         rights: MarkRights,
         compaction: &mut Compaction,
     ) -> Option<FrameNumber> {
-        if order == Order::ZERO || !gfp.io || !gfp.fs {
+        let least = match self.choices.direct_compact {
+            DirectCompact::CostlyOrders => COSTLY_ORDER,
+            DirectCompact::AllOrders => Order::ZERO,
+        };
+        if order <= least || !gfp.io || !gfp.fs {
             return None;
         }
         let preferred = self.preferred_zone(gfp);

@@ -4,7 +4,7 @@
 //! hold of the lock for each run of pages in one zone. A parked page has one more reference, so that
 //! it cannot be freed, nor reclaimed, until its CPU flushes. Description: spec reclaim, 8 and 9.
 
-use super::choices::{AccessedInBatch, Activation, AddFlush, ListChoice, Rotation};
+use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{ListKind, Lru};
 use crate::memory::Flags;
 use crate::stat::Event;
@@ -111,7 +111,10 @@ impl<M: Machine> Lru<M> {
     /// Moves a page on an inactive list to the active one.
     fn activate(&self, frame: FrameNumber) {
         self.frames[frame].get();
-        self.park(frame, |batches| &mut batches.activate, Apply::Activate);
+        match self.choices.activation_batch {
+            ActivationBatch::Batched => self.park(frame, |batches| &mut batches.activate, Apply::Activate),
+            ActivationBatch::OneByOne => self.flush(&[frame], Apply::Activate),
+        }
     }
 
     /// Moves a page whose writeback just ended to the tail of its inactive list, so that it is the

@@ -60,6 +60,17 @@ pub enum Activation {
     AtScan,
 }
 
+/// How a page becomes active at its second access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActivationBatch {
+    /// At once, under the LRU lock.
+    OneByOne,
+    /// Through a batch of the CPU: until it is full, the page is where it was.
+    #[default]
+    Batched,
+}
+
 /// The section `[lru]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -76,6 +87,8 @@ pub struct Choices {
     pub rotation: Rotation,
     /// When a file page that is used again becomes active.
     pub activation: Activation,
+    /// How a page becomes active at its second access.
+    pub activation_batch: ActivationBatch,
 }
 
 impl Default for Choices {
@@ -87,6 +100,7 @@ impl Default for Choices {
             add_flush: AddFlush::default(),
             rotation: Rotation::default(),
             activation: Activation::default(),
+            activation_batch: ActivationBatch::default(),
         }
     }
 }

@@ -14,6 +14,9 @@ pub enum Family {
 }
 
 impl Family {
+    /// Both; `ALL[f as usize] == f`.
+    pub const ALL: [Self; 2] = [Self::Anon, Self::File];
+
     /// The family's inactive list.
     #[must_use]
     pub const fn inactive(self) -> ListKind {

@@ -117,6 +117,64 @@ impl<M: Machine> Lru<M> {
         (taken, scanned)
     }
 
+    /// The same with the pages that lie in the same aligned block of 2^`order` pages: those of the same list or, with
+    /// `any_list`, of any. A page of a block that cannot be had ends the search in it. All count as looked at.
+    pub fn isolate_blocks(
+        &self,
+        zone: &Zone<M>,
+        kind: ListKind,
+        pages: u64,
+        order: Order,
+        any_list: bool,
+    ) -> (Vec<FrameNumber>, u64) {
+        let _span = self.machine.span(Func::IsolateLruPages);
+        let mut taken = Vec::new();
+        let mut scanned = 0;
+        let mut lruvec = self.lruvec(zone).lock();
+        while scanned < pages.min(CLUSTER) {
+            let Some(frame) = lruvec.list(kind).last() else { break };
+            scanned += 1;
+            if !self.isolate_one(zone, &mut lruvec, frame) {
+                let list = lruvec.list_mut(kind);
+                list.remove(&self.frames, frame);
+                list.push_front(&self.frames, frame);
+                continue;
+            }
+            taken.push(frame);
+            let offset = frame.0 - zone.start.0;
+            let block = offset & !(order.pages() as u32 - 1);
+            let neighbours = (block..block + order.pages() as u32).filter(|at| *at != offset);
+            for neighbour in neighbours.map(|at| FrameNumber(zone.start.0 + at)) {
+                let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || ListKind::of(flags) == kind);
+                let is_taken = zone.holds(neighbour)
+                    && is_wanted(self.frames[neighbour].flags())
+                    && self.isolate_one(zone, &mut lruvec, neighbour);
+                if !is_taken {
+                    break;
+                }
+                taken.push(neighbour);
+                scanned += 1;
+            }
+        }
+        self.machine.spend(Step::IsolatePage, scanned as u32);
+        zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
+        (taken, scanned)
+    }
+
+    /// Takes a listed page off its list, unless its last reference is falling.
+    fn isolate_one(&self, zone: &Zone<M>, lruvec: &mut Lruvec, frame: FrameNumber) -> bool {
+        let descriptor = &self.frames[frame];
+        if !descriptor.get_unless_zero() {
+            return false;
+        }
+        let kind = ListKind::of(descriptor.flags());
+        lruvec.list_mut(kind).remove(&self.frames, frame);
+        descriptor.clear(Flags::LRU);
+        zone.gauges.add(kind.gauge(), -1);
+        zone.gauges.add(kind.family().isolated(), 1);
+        true
+    }
+
     /// Returns isolated pages of one zone and family to the heads of the lists that their flags name,
     /// and drops the references of isolation.
     pub fn putback(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber], recent: Recent) {

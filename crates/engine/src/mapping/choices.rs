@@ -36,6 +36,40 @@ pub enum WriteFailure {
     KeepDirty,
 }
 
+/// Of which pages the dirty limits are shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dirtyable {
+    /// Of all that are free or can be reclaimed.
+    All,
+    /// Of those without what the marks and lowmem reserves keep back.
+    #[default]
+    WithoutReserve,
+}
+
+/// Which slots are read from swap together with one that is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapReadahead {
+    /// Those in use around it without a gap, in its aligned block.
+    UsedRun,
+    /// All in use in its aligned block.
+    #[default]
+    AlignedBlock,
+}
+
+/// How many pages a cache of kernel objects takes at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlabOrder {
+    /// One.
+    #[default]
+    SinglePages,
+    /// A block that holds `4 × (fls(CPUs) + 1)` objects with little waste, at most of order 3; one page if there is no
+    /// such block without effort. Fewer trips to the allocator, and requests of an order above 0 in ordinary operation.
+    Slub,
+}
+
 /// The section `[mapping]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -52,6 +86,12 @@ pub struct Choices {
     pub swap_writeback: SwapWriteback,
     /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
     pub page_cluster: u8,
+    /// Of which pages the dirty limits are shares.
+    pub dirtyable: Dirtyable,
+    /// Which slots are read from swap with one that is wanted.
+    pub swap_readahead: SwapReadahead,
+    /// How many pages a cache of kernel objects takes at once.
+    pub slab_order: SlabOrder,
     /// Who may change an index.
     pub index_lock: IndexLock,
     /// What becomes of a page whose write failed.
@@ -67,6 +107,9 @@ impl Default for Choices {
             dirty_writeback_ms: 5_000,
             swap_writeback: SwapWriteback::default(),
             page_cluster: 3,
+            dirtyable: Dirtyable::default(),
+            swap_readahead: SwapReadahead::default(),
+            slab_order: SlabOrder::default(),
             index_lock: IndexLock::default(),
             write_failure: WriteFailure::default(),
         }

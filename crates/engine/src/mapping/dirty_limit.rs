@@ -4,6 +4,7 @@
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
 use super::Mapping;
+use super::choices::Dirtyable;
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::Machine;
@@ -40,7 +41,10 @@ impl<M: Machine> Mapping<M> {
     #[must_use]
     pub fn dirtyable_pages(&self) -> u64 {
         let pages: u64 = self.zones.iter().map(|zone| zone.free_pages() + self.reclaimable_pages(zone)).sum();
-        pages.saturating_sub(self.total_reserve + self.min_free_kbytes / 4) + 1
+        match self.choices.dirtyable {
+            Dirtyable::All => pages + 1,
+            Dirtyable::WithoutReserve => pages.saturating_sub(self.total_reserve + self.min_free_kbytes / 4) + 1,
+        }
     }
 
     /// The limits now.

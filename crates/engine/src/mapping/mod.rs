@@ -172,13 +172,14 @@ impl<M: Machine> Mapping<M> {
                 tracked_limit: AtomicU64::new(0),
             })
             .collect();
+        let slab_order = choices.slab_order;
         Self {
             choices,
             files: machine.lock(LockClass::Table, Table::default()),
             regions: machine.lock(LockClass::Table, Table::default()),
             swap: Swap::new(machine, swap.device, swap.first_block, swap.slots),
             backings,
-            object_caches: ObjectCaches::new(machine),
+            object_caches: ObjectCaches::new(machine, slab_order),
             reclaim_written: machine.wait_queue(),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),

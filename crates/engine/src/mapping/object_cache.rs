@@ -1,14 +1,15 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
-//! Objects lie several to a page; a page is free when all of them are. They are dropped in the order
+//! Objects lie several to a slab of one or more pages; a slab is free when all of them are. They are dropped in the order
 //! of their last use, with a second chance for those used since. A directory entry holds its file's
 //! inode; only when the entry is dropped does the inode come on to its own list, and when that is
 //! dropped it takes the file's clean cache pages with it. An open file holds its entry. Description: spec
 //! reclaim, 19.
 
+use super::choices::SlabOrder;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, Lock, LockClass, Machine, Step};
-use std::collections::{BTreeMap, VecDeque};
+use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, Step};
+use std::collections::BTreeMap;
 
 /// Objects looked at in one step (`SHRINK_BATCH`).
 pub const SHRINK_BATCH: u64 = 128;
@@ -21,7 +22,7 @@ pub const DEFAULT_SEEKS: u64 = 2;
 pub enum ObjectKind {
     /// Directory entries: 21 to a page.
     Dentry,
-    /// Inodes: 4 to a page.
+    /// Inodes: 4 to a page, 32 to a block of order 3.
     Inode,
 }
 
@@ -29,54 +30,110 @@ impl ObjectKind {
     /// Both caches, in the order in which they are shrunk.
     pub const ALL: [Self; 2] = [Self::Dentry, Self::Inode];
 
-    const fn objects_per_page(self) -> u16 {
+    /// Bytes of one object: on x86-64 with ext4.
+    const fn bytes(self) -> u64 {
         match self {
-            // 192 bytes, and a little under 1 KiB: the sizes of the two on x86-64 with ext4.
-            Self::Dentry => 21,
-            Self::Inode => 4,
+            Self::Dentry => 192,
+            Self::Inode => 1016,
         }
     }
 }
 
+/// Largest order of a slab (`slub_max_order`).
+const SLAB_ORDER_MAX: u8 = 3;
+
+/// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
+/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects (balance notes, 6).
+#[must_use]
+pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
+    let fls = u64::from(usize::BITS - cpus.leading_zeros());
+    let slab_bytes = |order: u8| (PAGE_BYTES as u64) << order;
+    let most = (4 * (fls + 1)).min(slab_bytes(SLAB_ORDER_MAX) / object_bytes);
+    for objects in (2..=most).rev() {
+        for part in [16, 8, 4] {
+            let is_good = |order: &u8| {
+                let bytes = slab_bytes(*order);
+                bytes / object_bytes >= objects && bytes % object_bytes <= bytes / part
+            };
+            if let Some(order) = (0..=SLAB_ORDER_MAX).find(is_good) {
+                return Order(order);
+            }
+        }
+    }
+    Order((0..SLAB_ORDER_MAX).find(|order| slab_bytes(*order) >= object_bytes).unwrap_or(SLAB_ORDER_MAX))
+}
+
 #[derive(Debug)]
 struct Object {
-    page: u32,
+    slab: u32,
     file: Option<u32>,
     is_referenced: bool,
 }
 
+/// Pages that hold objects.
+#[derive(Clone, Copy, Debug)]
+struct Slab {
+    head: FrameNumber,
+    order: Order,
+    /// Objects in it.
+    live: u16,
+}
+
 #[derive(Debug, Default)]
-struct Pages {
-    /// Frame and live objects of each slab page.
-    slabs: Vec<(FrameNumber, u16)>,
+struct Slabs {
+    slabs: Vec<Slab>,
     free_slabs: Vec<u32>,
-    /// The page that new objects go to, and how many more it takes.
+    /// The slab that new objects go to, and how many more it takes.
     current: Option<(u32, u16)>,
     /// Objects that may be dropped, oldest first.
-    objects: VecDeque<Object>,
-    /// Page of each file's object that is still held.
+    objects: BTreeMap<u64, Object>,
+    /// Number of the next of them.
+    next: u64,
+    /// The number of each file's object among them.
+    numbers: BTreeMap<u32, u64>,
+    /// Slab of each file's object that is still held.
     held: BTreeMap<u32, u32>,
 }
 
-impl Pages {
-    /// One object of a page less; returns the page's frame if it was the last.
-    fn drop_object(&mut self, page: u32) -> Option<FrameNumber> {
-        let (frame, live) = &mut self.slabs[page as usize];
+impl Slabs {
+    fn push_object(&mut self, object: Object) {
+        if let Some(file) = object.file {
+            self.numbers.insert(file, self.next);
+        }
+        self.objects.insert(self.next, object);
+        self.next += 1;
+    }
+
+    fn pop_oldest(&mut self) -> Option<Object> {
+        let (_, object) = self.objects.pop_first()?;
+        object.file.inspect(|file| {
+            self.numbers.remove(file);
+        });
+        Some(object)
+    }
+
+    fn take_object(&mut self, file: u32) -> Option<Object> {
+        self.objects.remove(&self.numbers.remove(&file)?)
+    }
+
+    /// One object of a slab less; returns the slab's block if it was the last.
+    fn drop_object(&mut self, slab: u32) -> Option<(FrameNumber, Order)> {
+        let Slab { head, order, live } = &mut self.slabs[slab as usize];
         *live -= 1;
-        let frame = *frame;
-        let is_current = self.current.is_some_and(|(current, _)| current == page);
-        if self.slabs[page as usize].1 > 0 || is_current {
+        let is_current = self.current.is_some_and(|(current, _)| current == slab);
+        if *live > 0 || is_current {
             return None;
         }
-        self.free_slabs.push(page);
-        Some(frame)
+        self.free_slabs.push(slab);
+        Some((*head, *order))
     }
 }
 
 /// One cache.
 pub struct ObjectCache<M: Machine> {
     kind: ObjectKind,
-    pages: M::Lock<Pages>,
+    order: Order,
+    slabs: M::Lock<Slabs>,
     count: AtomicU64,
     /// Objects that were due but not looked at yet.
     pub deferred: AtomicU64,
@@ -87,17 +144,21 @@ pub struct ObjectCache<M: Machine> {
 pub struct Shrunk {
     /// Objects dropped.
     pub objects: u64,
-    /// Slab pages without objects, to be freed.
-    pub frames: Vec<FrameNumber>,
+    /// Slabs without objects, to be freed.
+    pub slabs: Vec<(FrameNumber, Order)>,
     /// Files that the dropped objects named.
     pub files: Vec<u32>,
 }
 
 impl<M: Machine> ObjectCache<M> {
-    fn new(machine: &M, kind: ObjectKind) -> Self {
+    fn new(machine: &M, kind: ObjectKind, order: SlabOrder) -> Self {
         Self {
             kind,
-            pages: machine.lock(LockClass::Other, Pages::default()),
+            order: match order {
+                SlabOrder::SinglePages => Order::ZERO,
+                SlabOrder::Slub => slub_order(kind.bytes(), machine.cpus()),
+            },
+            slabs: machine.lock(LockClass::Other, Slabs::default()),
             count: AtomicU64::new(0),
             deferred: AtomicU64::new(0),
         }
@@ -109,6 +170,12 @@ impl<M: Machine> ObjectCache<M> {
         self.kind
     }
 
+    /// The order of the blocks that it wants for objects.
+    #[must_use]
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
     /// Objects that may be dropped.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -117,16 +184,16 @@ impl<M: Machine> ObjectCache<M> {
 
     /// Adds an object if there is a place for it; a file's inode names the file.
     pub fn try_add(&self, file: Option<u32>) -> bool {
-        let mut pages = self.pages.lock();
-        let Some((page, left)) = pages.current else { return false };
-        pages.current = (left > 1).then_some((page, left - 1));
-        pages.slabs[page as usize].1 += 1;
+        let mut slabs = self.slabs.lock();
+        let Some((slab, left)) = slabs.current else { return false };
+        slabs.current = (left > 1).then_some((slab, left - 1));
+        slabs.slabs[slab as usize].live += 1;
         match (self.kind, file) {
             (ObjectKind::Inode, Some(file)) => {
-                pages.held.insert(file, page);
+                slabs.held.insert(file, slab);
             }
             _ => {
-                pages.objects.push_back(Object { page, file, is_referenced: false });
+                slabs.push_object(Object { slab, file, is_referenced: false });
                 self.count.fetch_add(1, Relaxed);
             }
         }
@@ -135,86 +202,85 @@ impl<M: Machine> ObjectCache<M> {
 
     /// Nobody holds a file's object any more: it may be dropped, but not at the first look.
     pub fn let_go(&self, file: u32) {
-        let mut pages = self.pages.lock();
-        if let Some(page) = pages.held.remove(&file) {
-            pages.objects.push_back(Object { page, file: Some(file), is_referenced: true });
+        let mut slabs = self.slabs.lock();
+        if let Some(slab) = slabs.held.remove(&file) {
+            slabs.push_object(Object { slab, file: Some(file), is_referenced: true });
             self.count.fetch_add(1, Relaxed);
         }
     }
 
     /// Somebody needs a file's object again: it is held until [`ObjectCache::let_go`]. False when it was dropped.
     pub fn hold(&self, file: u32) -> bool {
-        let mut pages = self.pages.lock();
-        if pages.held.contains_key(&file) {
+        let mut slabs = self.slabs.lock();
+        if slabs.held.contains_key(&file) {
             return true;
         }
-        // Most often it was used lately.
-        let Some(at) = pages.objects.iter().rposition(|object| object.file == Some(file)) else { return false };
-        let page = pages.objects.remove(at).expect("just found there").page;
+        let Some(Object { slab, .. }) = slabs.take_object(file) else { return false };
         self.count.fetch_sub(1, Relaxed);
-        pages.held.insert(file, page);
+        slabs.held.insert(file, slab);
         true
     }
 
-    /// Gives the cache a page for new objects.
+    /// Gives the cache a block for new objects.
     ///
     /// # Errors
-    /// The page, when somebody was faster: with two pages to fill, the first would be forgotten while empty.
-    pub fn add_page(&self, frame: FrameNumber) -> Result<(), FrameNumber> {
-        let mut pages = self.pages.lock();
-        if pages.current.is_some() {
-            return Err(frame);
+    /// The block, when somebody was faster: with two slabs to fill, the first would be forgotten while empty.
+    pub fn add_slab(&self, head: FrameNumber, order: Order) -> Result<(), FrameNumber> {
+        let mut slabs = self.slabs.lock();
+        if slabs.current.is_some() {
+            return Err(head);
         }
-        let page = match pages.free_slabs.pop() {
-            Some(page) => {
-                pages.slabs[page as usize] = (frame, 0);
-                page
+        let slab = Slab { head, order, live: 0 };
+        let number = match slabs.free_slabs.pop() {
+            Some(number) => {
+                slabs.slabs[number as usize] = slab;
+                number
             }
             None => {
-                pages.slabs.push((frame, 0));
-                pages.slabs.len() as u32 - 1
+                slabs.slabs.push(slab);
+                slabs.slabs.len() as u32 - 1
             }
         };
-        pages.current = Some((page, self.kind.objects_per_page()));
+        let objects = order.pages() * PAGE_BYTES as u64 / self.kind.bytes();
+        slabs.current = Some((number, objects as u16));
         Ok(())
     }
 
     /// Looks at `n` objects, oldest first.
     pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
-        let mut pages = self.pages.lock();
+        let mut slabs = self.slabs.lock();
         machine.spend(Step::SlabObject, n as u32);
         for _ in 0..n {
-            let Some(mut object) = pages.objects.pop_front() else { break };
+            let Some(mut object) = slabs.pop_oldest() else { break };
             if std::mem::take(&mut object.is_referenced) {
-                pages.objects.push_back(object);
+                slabs.push_object(object);
                 continue;
             }
             self.count.fetch_sub(1, Relaxed);
             shrunk.objects += 1;
             shrunk.files.extend(object.file);
-            shrunk.frames.extend(pages.drop_object(object.page));
+            shrunk.slabs.extend(slabs.drop_object(object.slab));
         }
     }
 
-    /// Drops the object of a file that is being removed; returns its page if that is free then.
-    pub fn remove_file(&self, file: u32) -> Option<FrameNumber> {
-        let mut pages = self.pages.lock();
-        if let Some(page) = pages.held.remove(&file) {
-            return pages.drop_object(page);
+    /// Drops the object of a file that is being removed; returns its slab if that is free then.
+    pub fn remove_file(&self, file: u32) -> Option<(FrameNumber, Order)> {
+        let mut slabs = self.slabs.lock();
+        if let Some(slab) = slabs.held.remove(&file) {
+            return slabs.drop_object(slab);
         }
-        let at = pages.objects.iter().rposition(|object| object.file == Some(file))?;
-        let object = pages.objects.remove(at)?;
+        let object = slabs.take_object(file)?;
         self.count.fetch_sub(1, Relaxed);
-        pages.drop_object(object.page)
+        slabs.drop_object(object.slab)
     }
 
-    /// Frames that hold objects.
-    pub fn frames(&self) -> Vec<FrameNumber> {
-        let pages = self.pages.lock();
-        let current = pages.current.map(|(page, _)| page);
+    /// The blocks that hold objects.
+    pub fn blocks(&self) -> Vec<(FrameNumber, Order)> {
+        let slabs = self.slabs.lock();
+        let current = slabs.current.map(|(slab, _)| slab);
         let is_used =
-            |(n, slab): (usize, &(FrameNumber, u16))| (slab.1 > 0 || current == Some(n as u32)).then_some(slab.0);
-        pages.slabs.iter().enumerate().filter_map(is_used).collect()
+            |(n, slab): (usize, &Slab)| (slab.live > 0 || current == Some(n as u32)).then_some((slab.head, slab.order));
+        slabs.slabs.iter().enumerate().filter_map(is_used).collect()
     }
 }
 
@@ -224,8 +290,8 @@ pub struct ObjectCaches<M: Machine> {
 }
 
 impl<M: Machine> ObjectCaches<M> {
-    pub(super) fn new(machine: &M) -> Self {
-        Self { caches: ObjectKind::ALL.map(|kind| ObjectCache::new(machine, kind)) }
+    pub(super) fn new(machine: &M, order: SlabOrder) -> Self {
+        Self { caches: ObjectKind::ALL.map(|kind| ObjectCache::new(machine, kind, order)) }
     }
 
     /// The cache of a kind.
@@ -236,5 +302,27 @@ impl<M: Machine> ObjectCaches<M> {
     /// All caches, in the order in which they are shrunk.
     pub fn iter(&self) -> impl Iterator<Item = &ObjectCache<M>> {
         self.caches.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_grow_with_the_number_of_cpus() {
+        let inode = |cpus| slub_order(ObjectKind::Inode.bytes(), cpus);
+        assert_eq!([1, 2, 4, 8, 64].map(inode), [1, 2, 2, 3, 3].map(Order));
+        assert_eq!(slub_order(ObjectKind::Dentry.bytes(), 8), Order::ZERO, "21 to a page are enough");
+        assert_eq!(slub_order(2048, 4), Order(3), "16 objects of 2 KiB");
+        assert_eq!(slub_order(8192, 8), Order(3), "at most order 3, however few it holds");
+    }
+
+    #[test]
+    fn much_waste_is_taken_only_where_no_order_has_less() {
+        // 5 to a page would leave 96 bytes over, but 8 are wanted: 10 in two pages.
+        assert_eq!(slub_order(800, 1), Order(1));
+        // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
+        assert_eq!(slub_order(700, 1), Order(1));
     }
 }

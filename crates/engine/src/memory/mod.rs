@@ -220,6 +220,33 @@ impl<M: Machine> Memory<M> {
         }
     }
 
+    /// Frees pages that the kernel took for its own use.
+    pub fn free_kernel(&self, frame: FrameNumber, gauge: Gauge) {
+        self.free_kernel_block(frame, Order::ZERO, gauge);
+    }
+
+    /// Frees a block of 2^`order` pages that the kernel took for its own use.
+    pub fn free_kernel_block(&self, head: FrameNumber, order: Order, gauge: Gauge) {
+        self.add_gauge(head, gauge, -(order.pages() as i64));
+        for n in 0..order.pages() as u32 {
+            self.frames[FrameNumber(head.0 + n)].clear(Flags::KERNEL);
+        }
+        self.free_block(head, order);
+    }
+
+    /// Frees a block that was allocated and whose pages nobody was given.
+    pub fn free_block(&self, head: FrameNumber, order: Order) {
+        if self.frames[head].put() {
+            self.free(head, order, Warmth::Hot);
+            return;
+        }
+        // A lookup took the first page for the one that was in the frame before. It frees that page when
+        // it sees its mistake; the rest of the block goes now, half by half.
+        for half in (0..order.0).rev().map(Order) {
+            self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
+        }
+    }
+
     /// The zone of a frame.
     ///
     /// # Panics

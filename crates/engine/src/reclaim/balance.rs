@@ -1,7 +1,11 @@
-//! Balancing a node: one call of kswapd's work (`balance_pgdat`; spec reclaim, 18.5 and 18.6).
+//! Balancing a node: one call of kswapd's work (`balance_pgdat`; spec reclaim, 18.4 to 18.6).
 
-use super::choices::{KswapdCompact, KswapdFloor, KswapdPriority, KswapdTarget};
+use super::choices::{
+    HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority, KswapdTarget, OrderZeroCheck,
+    SlabZones, SleepTest, ZoneBalance,
+};
 use super::kswapd::Request;
+use super::shrink_lruvec::STALL;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::CLUSTER;
@@ -17,6 +21,21 @@ struct ZonePass {
     scanned_enough: bool,
     /// Pages wanted.
     attempted: u64,
+    /// Pages looked at.
+    scanned: u64,
+    /// Is the zone at its high mark?
+    is_balanced: bool,
+}
+
+/// What a pass over the zones of a node says.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodePass {
+    /// Some zone that it worked on is not at its high mark.
+    is_lacking: bool,
+    /// Some zone is under its min mark.
+    is_under_min: bool,
+    /// Pages of the zones that are at their high mark.
+    balanced_pages: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
@@ -25,16 +44,69 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let _span = self.machine.span(Func::BalancePgdat);
         self.machine.spend(Step::WorkItem, 1);
-        match self.choices.kswapd_priority {
+        self.node_state(node).calls.begin(self.machine.now());
+        let achieved = match self.choices.kswapd_priority {
             KswapdPriority::RestartAfterCluster => self.balance_with_restarts(task, node, request),
             KswapdPriority::ByScanVolume => self.balance_by_scan_volume(task, node, request),
+        };
+        self.node_state(node).calls.end(self.machine.now());
+        achieved
+    }
+
+    /// May kswapd sleep, by what `sleep_test` looks at?
+    #[doc(alias = "sleeping_prematurely")]
+    pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
+        let is_sound = |zone: &Zone<M>, classzone| {
+            Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, classzone)
+        };
+        let mut zones = self.zones_up_to(node, usize::MAX);
+        match self.choices.sleep_test {
+            SleepTest::NodeBalance => self.is_node_balanced(node, request),
+            SleepTest::EveryZone => zones.all(|(_, zone)| is_sound(zone, 0)),
+            SleepTest::Quarter | SleepTest::QuarterInverted if request.order == Order::ZERO => {
+                zones.all(|(_, zone)| is_sound(zone, request.classzone))
+            }
+            test => {
+                let balanced = zones.filter(|(_, zone)| is_sound(zone, request.classzone));
+                let is_quarter = self.is_quarter_of_node(node, balanced.map(|(_, zone)| zone.managed).sum());
+                is_quarter != (test == SleepTest::QuarterInverted)
+            }
+        }
+    }
+
+    /// Do so many pages make up more than a quarter of a node?
+    fn is_quarter_of_node(&self, node: NodeId, pages: u64) -> bool {
+        pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed).sum::<u64>() / 4
+    }
+
+    /// Has a pass over a node's zones brought it where it should be?
+    fn is_pass_enough(&self, node: NodeId, request: Request, pass: &NodePass) -> bool {
+        match self.choices.zone_balance {
+            ZoneBalance::QuarterOfUsable => self.is_node_balanced(node, request),
+            ZoneBalance::AllZones => !pass.is_lacking,
+            ZoneBalance::AnySuitableZone => {
+                !pass.is_lacking || request.order > Order::ZERO && self.is_quarter_of_node(node, pass.balanced_pages)
+            }
+        }
+    }
+
+    /// Notes in a pass how a zone of it was left.
+    fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, is_balanced: bool) {
+        if Self::is_marked_hopeless(zone) {
+            return;
+        }
+        if is_balanced {
+            pass.balanced_pages += zone.managed;
+        } else {
+            pass.is_lacking = true;
+            pass.is_under_min |= !zone.is_above(zone.marks.min, control.order, end, MarkRights::default());
         }
     }
 
     /// Is the node balanced for a request: every zone that it can use, or for an order above 0 zones
     /// that make up a quarter of them?
     #[doc(alias = "pgdat_balanced")]
-    pub(super) fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
+    fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         let (mut managed, mut balanced) = (0, 0);
         for (index, zone) in self.zones_up_to(node, request.classzone) {
             managed += zone.managed;
@@ -100,16 +172,25 @@ impl<M: Machine> Reclaim<M> {
             KswapdTarget::HighWatermark => high,
         };
         // If compaction can do the rest, order-0 pages are what is wanted.
-        let can_compact = control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
+        let can_compact = self.choices.high_order == HighOrder::ByCompaction
+            && control.order > Order::ZERO
+            && self.suitable(zone, control.order) != Suitability::Skipped;
         let order = if can_compact { Order::ZERO } else { control.order };
-        if self.is_zone_balanced(zone, order, self.balance_gap(zone), classzone) {
+        let gap = match self.choices.kswapd_gap {
+            KswapdGap::EightTimesHigh => 7 * zone.high(),
+            KswapdGap::Balance => self.balance_gap(zone),
+        };
+        control.scanned = 0;
+        let needs_none = self.is_zone_balanced(zone, order, gap, classzone);
+        if needs_none && self.choices.slab_zones == SlabZones::Shrunk {
             if self.choices.kswapd_priority == KswapdPriority::RestartAfterCluster {
                 zone.clear(ZoneFlag::CONGESTED);
             }
-            return ZonePass { scanned_enough: true, attempted: 0 };
+            return ZonePass { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true };
         }
-        control.scanned = 0;
-        self.shrink_zone(task, zone, control);
+        if !needs_none {
+            self.shrink_zone(task, zone, control);
+        }
         task.slab_pages_freed = 0;
         let dropped = self.shrink_slab(task, control.scanned, lru_pages);
         control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
@@ -117,14 +198,20 @@ impl<M: Machine> Reclaim<M> {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
         zone.clear(ZoneFlag::WRITEBACK);
-        if !Self::is_marked_hopeless(zone) && self.is_zone_balanced(zone, order, 0, classzone) {
+        let is_balanced = !Self::is_marked_hopeless(zone) && self.is_zone_balanced(zone, order, 0, classzone);
+        if is_balanced {
             zone.clear(ZoneFlag::CONGESTED);
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
         }
-        ZonePass { scanned_enough: control.scanned >= high, attempted: high }
+        let scanned_enough = needs_none || control.scanned >= high;
+        let attempted = if needs_none { 0 } else { high };
+        ZonePass { scanned_enough, attempted, scanned: control.scanned, is_balanced }
     }
 
-    /// 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
+    /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
+    ///
+    /// With `ZoneBalance::AllZones`, an order that cannot be had ends only in one way: a pass that frees less than a
+    /// cluster gives it up. While there is something to free, the call goes on.
     fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
         loop {
@@ -132,6 +219,7 @@ impl<M: Machine> Reclaim<M> {
             let mut control = ScanControl::kswapd(request.order);
             let mut is_balanced = false;
             let mut end = 0;
+            let mut total_scanned = 0;
             for priority in (self.floor()..=DEF_PRIORITY).rev() {
                 control.priority = priority;
                 let Some(highest) = self.highest_unbalanced(node, &control) else {
@@ -141,23 +229,35 @@ impl<M: Machine> Reclaim<M> {
                 end = highest;
                 request.classzone = end;
                 let lru_pages = self.reclaimable_up_to(node, end);
+                let mut pass = NodePass::default();
                 for (kind, zone) in self.zones_up_to(node, highest) {
                     if Self::is_marked_hopeless(zone) && priority != DEF_PRIORITY {
                         continue;
                     }
-                    self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
-                    if Self::is_marked_hopeless(zone) && end == kind && end > 0 {
+                    let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
+                    total_scanned += zone_pass.scanned;
+                    self.note_zone(&mut pass, zone, &control, end, zone_pass.is_balanced);
+                    let is_usable = self.choices.zone_balance == ZoneBalance::QuarterOfUsable;
+                    if is_usable && Self::is_marked_hopeless(zone) && end == kind && end > 0 {
                         end -= 1;
                     }
                 }
                 self.wake_reserve_waiters(node);
-                if self.is_node_balanced(node, request) {
+                if self.is_pass_enough(node, request, &pass) {
                     is_balanced = true;
                     break;
+                }
+                if total_scanned > 0 && priority < DEF_PRIORITY - 2 {
+                    self.kswapd_nap(&pass);
                 }
                 if control.reclaimed >= CLUSTER || self.machine.is_killed() {
                     break;
                 }
+            }
+            if is_balanced && !self.machine.is_killed() && self.lacks_single_pages(node, request.order, end) {
+                request.order = Order::ZERO;
+                self.machine.relax();
+                continue;
             }
             if is_balanced || self.machine.is_killed() {
                 if request.order > Order::ZERO && self.choices.kswapd_compact == KswapdCompact::AfterBalance {
@@ -171,6 +271,31 @@ impl<M: Machine> Reclaim<M> {
                 request.order = Order::ZERO;
             }
         }
+    }
+
+    /// Waits between passes, as `kswapd_nap` has it.
+    fn kswapd_nap(&self, pass: &NodePass) {
+        match self.choices.kswapd_nap {
+            KswapdNap::None => {}
+            KswapdNap::CongestionWait if pass.is_under_min => self.stat.count(Event::KswapdSkipCongestionWait, 1),
+            KswapdNap::CongestionWait => self.congestion_wait(STALL),
+        }
+    }
+
+    /// The node is balanced for an order above 0: is it, as far as `order_zero_check` asks, for single pages too?
+    fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
+        if order == Order::ZERO || self.choices.order_zero_check == OrderZeroCheck::LeftOut {
+            return false;
+        }
+        let mut lacks = false;
+        for (_, zone) in self.zones_up_to(node, end).filter(|(_, zone)| !Self::is_marked_hopeless(zone)) {
+            if self.is_zone_balanced(zone, Order::ZERO, 0, 0) {
+                zone.clear(ZoneFlag::CONGESTED);
+            } else {
+                lacks = true;
+            }
+        }
+        lacks
     }
 
     /// Later: one descent, a step when a pass scanned too little to reach the marks or freed nothing.
@@ -189,6 +314,7 @@ impl<M: Machine> Reclaim<M> {
             request.classzone = end;
             let lru_pages = self.reclaimable_up_to(node, end);
             needs_compaction &= !self.has_block(node, request.order, end);
+            let mut node_pass = NodePass::default();
             for (_, zone) in self.zones_up_to(node, end) {
                 if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                     continue;
@@ -196,6 +322,7 @@ impl<M: Machine> Reclaim<M> {
                 let pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                 attempted += pass.attempted;
                 raise &= !pass.scanned_enough;
+                self.note_zone(&mut node_pass, zone, &control, end, pass.is_balanced);
             }
             self.wake_reserve_waiters(node);
             if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {
@@ -215,7 +342,7 @@ impl<M: Machine> Reclaim<M> {
                 }
                 control.priority -= 1;
             }
-            if self.is_node_balanced(node, request) {
+            if self.is_pass_enough(node, request, &node_pass) {
                 break;
             }
         }

@@ -65,11 +65,14 @@ choice! {
     }
 }
 choice! {
-    /// When kswapd itself writes a dirty file page.
+    /// When reclaim itself writes a dirty file page.
     PageoutTrigger {
-        /// At a priority under 10.
+        /// Whenever it meets one that was not used lately: kswapd, and tasks that reclaim. Memory is freed without the
+        /// flusher, one page a request, wherever on the disk it lies.
+        Always,
+        /// Kswapd alone, at a priority under 10.
         Priority,
-        /// When the tail of the zone's file list was seen to be all dirty and not queued for I/O.
+        /// Kswapd alone, when the tail of the zone's file list was seen to be all dirty and not queued for I/O.
         #[default]
         DirtySeen,
     }
@@ -77,6 +80,8 @@ choice! {
 choice! {
     /// What reclaim does with a page under writeback.
     WritebackMet {
+        /// Keeps it: it makes another round of its list, written or not.
+        Keep,
         /// Marks it for reclaim at the end of its writeback, keeps it.
         Mark,
         /// The same; but kswapd counts a page that it meets for the second time in a zone marked full
@@ -135,6 +140,8 @@ choice! {
 choice! {
     /// When kswapd compacts its node after an order > 0 request.
     KswapdCompact {
+        /// Never.
+        Never,
         /// When balance ended and no zone has a block of the order.
         AfterBalance,
         /// In a pass that reclaimed more than it attempted.
@@ -150,6 +157,169 @@ choice! {
         Equal,
         /// The same rule as at every other priority.
         Fraction,
+    }
+}
+
+choice! {
+    /// What an order above 0 asks of kswapd.
+    HighOrder {
+        /// To reclaim until there are free blocks of that order.
+        ByReclaim,
+        /// To reclaim single pages until compaction could make a block, and nothing else where it could already.
+        #[default]
+        ByCompaction,
+    }
+}
+choice! {
+    /// When kswapd has done enough for a node.
+    ZoneBalance {
+        /// Every zone that needed work is above its high mark, with blocks of the order. A small zone in which nothing of
+        /// that order can be had keeps kswapd at work for ever.
+        AllZones,
+        /// The same for order 0; for a higher order, zones that are above make up more than a quarter of the node.
+        AnySuitableZone,
+        /// The same, judged after each pass over the zones that the request can use, of whose pages a quarter is
+        /// enough; zones that cannot be helped count as balanced.
+        #[default]
+        QuarterOfUsable,
+    }
+}
+choice! {
+    /// What kswapd does when a node is balanced for an order above 0.
+    OrderZeroCheck {
+        /// Looks whether every zone is above its high mark for single pages, and goes on for those if not.
+        Done,
+        /// Nothing: the next request for a page says what is lacking.
+        #[default]
+        LeftOut,
+    }
+}
+choice! {
+    /// How far above its high mark a zone must be for kswapd to leave it alone while it works for others.
+    KswapdGap {
+        /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond what is asked.
+        EightTimesHigh,
+        /// The high mark and a hundredth of the zone, at most its low mark.
+        #[default]
+        Balance,
+    }
+}
+choice! {
+    /// What kswapd looks at before it sleeps.
+    SleepTest {
+        /// Every zone, with the order that it was asked for, whatever it has settled for since.
+        EveryZone,
+        /// For order 0 every zone. For a higher order it sleeps when *less* than a quarter of the node is above: the
+        /// sense is reversed, so that it stays awake after it has succeeded.
+        QuarterInverted,
+        /// For order 0 every zone, for a higher order a quarter of the node.
+        Quarter,
+        /// What `zone_balance = "quarter-of-usable"` looks at, for what was achieved.
+        #[default]
+        NodeBalance,
+    }
+}
+choice! {
+    /// What kswapd remembers of requests.
+    KswapdRequest {
+        /// Their highest order. Each call is for all zones, and whether it gave an order up is forgotten.
+        Order,
+        /// Their highest order, and the lowest zone that came with it; the next step goes by what the call achieved.
+        OrderAndClasszone,
+        /// The same; and after a call that failed, no new request is looked at before it has tried to sleep.
+        #[default]
+        LastBalanced,
+    }
+}
+choice! {
+    /// Which requests kswapd hears of.
+    WakeRecord {
+        /// Those that find a zone under its low mark.
+        BelowLow,
+        /// All that reach the slow path, for every zone of their list.
+        #[default]
+        Always,
+    }
+}
+choice! {
+    /// How kswapd waits between passes that did not come far, below priority 10.
+    KswapdNap {
+        /// 100 ms, or until a queue is no longer congested; not while a zone is under its min mark.
+        CongestionWait,
+        /// Not at all.
+        #[default]
+        None,
+    }
+}
+choice! {
+    /// For which zones kswapd shrinks object caches.
+    SlabZones {
+        /// For every zone that it looks at.
+        Every,
+        /// For those that it shrinks.
+        #[default]
+        Shrunk,
+    }
+}
+choice! {
+    /// What is taken off the lists for a request of an order above 0.
+    LumpyReclaim {
+        /// Also the other pages of each page's aligned block of that order, as far as they can be had; below priority
+        /// 10 from all lists and whether they were used or not. Makes blocks, and takes pages that are in use.
+        AlignedBlocks,
+        /// What lies at the tail.
+        #[default]
+        Never,
+    }
+}
+choice! {
+    /// Does reclaim for an order above 0 go by what compaction needs?
+    ForCompaction {
+        /// No: it ends when a cluster was freed.
+        Ignored,
+        /// A zone is shrunk until compaction can begin, and not at all where it can already.
+        #[default]
+        Obeyed,
+    }
+}
+choice! {
+    /// What becomes of an unreferenced file page that two mappings have touched since the last look.
+    MappedTwice {
+        /// As if one had: one more round of the inactive list.
+        Keep,
+        /// It becomes active.
+        #[default]
+        Activate,
+    }
+}
+choice! {
+    /// Are anonymous pages scanned while more file pages are inactive than active?
+    FileOnly {
+        /// Yes, by what scanning each family brought lately.
+        Never,
+        /// No.
+        #[default]
+        WhileInactiveSuffices,
+    }
+}
+choice! {
+    /// What becomes of a list's target that is smaller than a cluster.
+    SmallTargets {
+        /// It is saved up until it is one: small lists are scanned seldom, but are.
+        Saved,
+        /// It is scanned as it is; the rest is lost.
+        #[default]
+        AsTheyAre,
+    }
+}
+choice! {
+    /// How many pages of a list may be in the hands of reclaimers before the next one waits.
+    IsolatedLimit {
+        /// As many as are left on it.
+        Whole,
+        /// An eighth of those; as many as are left for callers that may not enter the file system.
+        #[default]
+        Eighth,
     }
 }
 
@@ -169,7 +339,7 @@ pub struct Choices {
     pub kswapd_floor: KswapdFloor,
     /// The lowest priority of direct reclaim.
     pub min_scan_priority: MinScanPriority,
-    /// When kswapd writes a dirty file page.
+    /// When reclaim writes a dirty file page.
     pub pageout_trigger: PageoutTrigger,
     /// What happens to a page under writeback.
     pub writeback_met: WritebackMet,
@@ -185,6 +355,36 @@ pub struct Choices {
     pub kswapd_compact: KswapdCompact,
     /// The split between anonymous and file pages at priority 0.
     pub at_priority_zero: AtPriorityZero,
+    /// What an order above 0 asks of kswapd.
+    pub high_order: HighOrder,
+    /// When kswapd has done enough for a node.
+    pub zone_balance: ZoneBalance,
+    /// What kswapd does when a node is balanced for an order above 0.
+    pub order_zero_check: OrderZeroCheck,
+    /// How far above its high mark kswapd brings a zone that it shrinks.
+    pub kswapd_gap: KswapdGap,
+    /// What kswapd looks at before it sleeps.
+    pub sleep_test: SleepTest,
+    /// What kswapd remembers of requests.
+    pub kswapd_request: KswapdRequest,
+    /// Which requests kswapd hears of.
+    pub wake_record: WakeRecord,
+    /// How kswapd waits between passes.
+    pub kswapd_nap: KswapdNap,
+    /// For which zones kswapd shrinks object caches.
+    pub slab_zones: SlabZones,
+    /// What is taken off the lists for an order above 0.
+    pub lumpy_reclaim: LumpyReclaim,
+    /// Does reclaim go by what compaction needs?
+    pub for_compaction: ForCompaction,
+    /// What becomes of a file page that two mappings touched.
+    pub mapped_twice: MappedTwice,
+    /// Are anonymous pages scanned while inactive file pages suffice?
+    pub file_only: FileOnly,
+    /// What becomes of targets smaller than a cluster.
+    pub small_targets: SmallTargets,
+    /// How many pages of a list may be isolated.
+    pub isolated_limit: IsolatedLimit,
 }
 
 impl Default for Choices {
@@ -204,6 +404,21 @@ impl Default for Choices {
             direct_nap: DirectNap::default(),
             kswapd_compact: KswapdCompact::default(),
             at_priority_zero: AtPriorityZero::default(),
+            high_order: HighOrder::default(),
+            zone_balance: ZoneBalance::default(),
+            order_zero_check: OrderZeroCheck::default(),
+            kswapd_gap: KswapdGap::default(),
+            sleep_test: SleepTest::default(),
+            kswapd_request: KswapdRequest::default(),
+            wake_record: WakeRecord::default(),
+            kswapd_nap: KswapdNap::default(),
+            slab_zones: SlabZones::default(),
+            lumpy_reclaim: LumpyReclaim::default(),
+            for_compaction: ForCompaction::default(),
+            mapped_twice: MappedTwice::default(),
+            file_only: FileOnly::default(),
+            small_targets: SmallTargets::default(),
+            isolated_limit: IsolatedLimit::default(),
         }
     }
 }

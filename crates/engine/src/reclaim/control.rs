@@ -23,6 +23,10 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Is it kswapd's?
     pub is_kswapd: bool,
+    /// Whole blocks are wanted, used or not (`LumpyReclaim::AlignedBlocks`); until a page of the list must be kept.
+    pub takes_blocks: bool,
+    /// Waits for pages under writeback.
+    pub waits_for_writeback: bool,
 }
 
 impl ScanControl {
@@ -38,6 +42,8 @@ impl ScanControl {
             scanned: 0,
             reclaimed: 0,
             is_kswapd: true,
+            takes_blocks: false,
+            waits_for_writeback: false,
         }
     }
 

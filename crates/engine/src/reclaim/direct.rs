@@ -1,6 +1,6 @@
 //! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; spec reclaim, 17).
 
-use super::choices::{DirectNap, ListStall, MinScanPriority};
+use super::choices::{DirectNap, ForCompaction, ListStall, MinScanPriority};
 use super::shrink_lruvec::{COSTLY_ORDER, STALL};
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
@@ -108,7 +108,8 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            if control.order > COSTLY_ORDER && self.is_compaction_ready(zone, control.order) {
+            let for_compaction = self.choices.for_compaction == ForCompaction::Obeyed;
+            if for_compaction && control.order > COSTLY_ORDER && self.is_compaction_ready(zone, control.order) {
                 aborted = true;
                 continue;
             }

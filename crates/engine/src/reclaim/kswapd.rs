@@ -1,11 +1,12 @@
-//! Kswapd: a node's reclaim task, and how it sleeps and is woken (spec reclaim, 18.1 to 18.3, ≥33).
+//! Kswapd: a node's reclaim task, and how it sleeps and is woken (spec reclaim, 18.1 to 18.3).
 
 use super::Reclaim;
+use super::choices::{KswapdRequest, WakeRecord};
 use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
 use crate::task::Task;
-use machine::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
+use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 
 /// How long kswapd naps to see whether balance lasts, before it sleeps for good.
@@ -40,6 +41,61 @@ pub(super) struct NodeState<M: Machine> {
     pub waiters: AtomicU32,
     /// When the marks were last moved, and for each kind of zone how many pages had been taken then.
     marks_moved: M::Lock<(Nanos, [u64; 3])>,
+    /// How long kswapd's calls took.
+    pub calls: CallTimes,
+}
+
+/// How long kswapd stayed in its calls of `balance_pgdat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KswapdCalls {
+    /// Calls that began, or went on.
+    pub calls: u64,
+    /// The longest; one that goes on counts up to now.
+    pub longest: Nanos,
+    /// All together.
+    pub total: Nanos,
+}
+
+/// The same while it is counted. Kswapd alone writes; whoever asks resets.
+#[derive(Debug, Default)]
+pub(super) struct CallTimes {
+    calls: AtomicU64,
+    longest: AtomicU64,
+    total: AtomicU64,
+    /// When the call that goes on began, ns; [`CallTimes::NONE`] without one.
+    began: AtomicU64,
+}
+
+impl CallTimes {
+    const NONE: u64 = u64::MAX;
+
+    pub fn begin(&self, now: Nanos) {
+        self.calls.fetch_add(1, Relaxed);
+        self.began.store(now.0, Relaxed);
+    }
+
+    pub fn end(&self, now: Nanos) {
+        let time = now.since(Nanos(self.began.swap(Self::NONE, Relaxed))).0;
+        self.longest.fetch_max(time, Relaxed);
+        self.total.fetch_add(time, Relaxed);
+    }
+
+    /// What there was up to now; a call that goes on is counted again from now on.
+    pub fn take(&self, now: Nanos) -> KswapdCalls {
+        let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
+        if goes_on {
+            self.end(now);
+        }
+        let was = KswapdCalls {
+            calls: self.calls.swap(0, Relaxed),
+            longest: Nanos(self.longest.swap(0, Relaxed)),
+            total: Nanos(self.total.swap(0, Relaxed)),
+        };
+        if goes_on {
+            self.begin(now);
+        }
+        was
+    }
 }
 
 impl<M: Machine> NodeState<M> {
@@ -52,6 +108,7 @@ impl<M: Machine> NodeState<M> {
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
             marks_moved: machine.lock(LockClass::Other, (Nanos(0), [0; 3])),
+            calls: CallTimes::default(),
         }
     }
 
@@ -75,30 +132,58 @@ impl<M: Machine> Reclaim<M> {
     pub fn run_kswapd(&self, node: NodeId) {
         let _span = self.machine.span(Func::Kswapd);
         let mut task = Task::kswapd();
-        let state = self.node_state(node);
         let any = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
         let mut wanted = any;
         let mut balanced = any;
         while !self.machine.is_killed() {
-            let mut new = any;
-            // Look for a new request only if the last one was met: a failed one is not tried again
-            // just because it was not met.
-            if balanced.classzone >= wanted.classzone && balanced.order == wanted.order {
-                new = state.take_request();
-            }
-            if wanted.order < new.order || wanted.classzone > new.classzone {
-                wanted = new;
-            } else {
-                self.kswapd_try_to_sleep(node, balanced);
-                wanted = state.take_request();
-            }
+            wanted = match self.choices.kswapd_request {
+                KswapdRequest::Order => self.next_order(node, wanted),
+                KswapdRequest::OrderAndClasszone => self.next_request(node, wanted, wanted, true),
+                // Look for a new request only if the last one was met: a failed one is not tried again
+                // just because it was not met.
+                KswapdRequest::LastBalanced => {
+                    let is_met = balanced.classzone >= wanted.classzone && balanced.order == wanted.order;
+                    self.next_request(node, wanted, balanced, is_met)
+                }
+            };
             if self.machine.is_killed() {
                 return;
             }
             self.move_marks(node);
             balanced = self.balance_node(&mut task, node, wanted);
+            if self.choices.kswapd_request == KswapdRequest::OrderAndClasszone {
+                wanted = balanced;
+            }
             self.release_orphans();
         }
+    }
+
+    /// A request that asks for more than `wanted`, at once; otherwise whatever there is after a sleep, for which
+    /// `achieved` counts. Without `looks`, only the latter.
+    fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
+        let state = self.node_state(node);
+        let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
+        if looks {
+            new = state.take_request();
+        }
+        if wanted.order < new.order || wanted.classzone > new.classzone {
+            return new;
+        }
+        self.kswapd_try_to_sleep(node, achieved);
+        state.take_request()
+    }
+
+    /// The same by the order alone, which stays noted during the call: requests that do not exceed it are forgotten
+    /// after the call.
+    fn next_order(&self, node: NodeId, wanted: Request) -> Request {
+        let state = self.node_state(node);
+        let any = ANY_CLASSZONE as usize;
+        let new = Order(state.max_order.swap(0, Relaxed) as u8);
+        if wanted.order < new {
+            return Request { order: new, classzone: any };
+        }
+        self.kswapd_try_to_sleep(node, wanted);
+        Request { order: Order(state.max_order.load(Relaxed) as u8), classzone: any }
     }
 
     /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked.
@@ -156,17 +241,21 @@ impl<M: Machine> Reclaim<M> {
             self.machine.wake(&state.reserve_wait);
             return false;
         }
-        self.is_node_balanced(node, balanced)
+        self.is_balance_kept(node, balanced)
     }
 
     /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
         let state = self.node_state(zone.node);
+        let is_above_low = || zone.is_above(zone.low(), order, 0, MarkRights::default());
+        if self.choices.wake_record == WakeRecord::BelowLow && is_above_low() {
+            return;
+        }
         if state.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             state.classzone.fetch_min(classzone as u32, Relaxed);
         }
         fence(SeqCst);
-        if !state.is_sleeping.load(Relaxed) || zone.is_above(zone.low(), order, 0, MarkRights::default()) {
+        if !state.is_sleeping.load(Relaxed) || is_above_low() {
             return;
         }
         self.machine.wake(&state.kswapd_wait);

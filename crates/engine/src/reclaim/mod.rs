@@ -14,6 +14,7 @@ pub mod choices;
 pub mod control;
 pub mod direct;
 pub mod kswapd;
+pub mod lumpy;
 pub mod scan_count;
 pub mod shrink_active;
 pub mod shrink_lruvec;
@@ -24,11 +25,14 @@ pub mod throttle;
 pub use choices::Choices;
 pub use control::ScanControl;
 
-use crate::compact::Compact;
+use crate::compact::{Compact, Suitability};
+use crate::lru::ListKind;
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag, ZoneId};
 use crate::stat::Gauge;
+use choices::HighOrder;
+pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::Ordering::Relaxed;
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
@@ -45,6 +49,8 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
+    /// By zone and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
+    saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
 }
 
 /// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
@@ -79,12 +85,18 @@ impl<M: Machine> Reclaim<M> {
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
-        Self { compact, choices, node_states, first_priority_zero }
+        let saved_targets = compact.zones.iter().map(|_| Default::default()).collect();
+        Self { compact, choices, node_states, first_priority_zero, saved_targets }
     }
 
     /// The first scan at priority 0 since this was last asked.
     pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         self.first_priority_zero.lock().take()
+    }
+
+    /// How long the calls of a node's kswapd have taken since this was last asked.
+    pub fn take_kswapd_calls(&self, node: NodeId) -> KswapdCalls {
+        self.node_state(node).calls.take(self.machine.now())
     }
 
     fn note_priority_zero(&self, zone: &Zone<M>, control: &ScanControl) {
@@ -108,7 +120,9 @@ impl<M: Machine> Reclaim<M> {
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
-            && (order == Order::ZERO || self.suitable(zone, order) != crate::compact::Suitability::Skipped)
+            && (order == Order::ZERO
+                || self.choices.high_order == HighOrder::ByReclaim
+                || self.suitable(zone, order) != Suitability::Skipped)
     }
 
     /// A little more than high, so that low zones do not stand still while high ones are filled.

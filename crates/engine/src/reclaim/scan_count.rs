@@ -1,9 +1,10 @@
-//! How much of each list of a zone to scan (`get_scan_count`; spec reclaim, 10.2, 310 and later).
+//! How much of each list of a zone to scan (`get_scan_count`; spec reclaim, 10.2).
 
-use super::choices::AtPriorityZero;
+use super::choices::{AtPriorityZero, FileOnly, SmallTargets};
 use super::{Reclaim, ScanControl};
 use crate::lru::{CLUSTER, Family, ListKind};
 use crate::memory::Zone;
+use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Lock, Machine, Step};
 
 /// Pages to scan, by [`ListKind`].
@@ -39,7 +40,7 @@ impl<M: Machine> Reclaim<M> {
             if scan == 0 && (force || control.priority <= 1) {
                 scan = pages.min(CLUSTER);
             }
-            match balance {
+            let scan = match balance {
                 Balance::Equal => scan,
                 Balance::Only(family) if family == kind.family() => scan,
                 Balance::Only(_) => 0,
@@ -47,8 +48,24 @@ impl<M: Machine> Reclaim<M> {
                     let part = if kind.family() == Family::Anon { anon } else { file };
                     (u128::from(scan) * u128::from(part) / u128::from(denominator)) as u64
                 }
+            };
+            match self.choices.small_targets {
+                SmallTargets::AsTheyAre => scan,
+                SmallTargets::Saved => self.save_up(zone, kind, scan),
             }
         })
+    }
+
+    /// Adds a target to what is saved for a list; returns all of that once it makes a cluster.
+    #[doc(alias = "nr_scan_try_batch")]
+    fn save_up(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> u64 {
+        let saved = &self.saved_targets[usize::from(zone.id.0)][kind as usize];
+        let sum = saved.fetch_add(pages, Relaxed) + pages;
+        if sum < CLUSTER {
+            return 0;
+        }
+        saved.store(0, Relaxed);
+        sum
     }
 
     fn scan_balance(&self, zone: &Zone<M>, control: &ScanControl) -> Balance {
@@ -67,7 +84,7 @@ impl<M: Machine> Reclaim<M> {
             return Balance::Only(Family::Anon);
         }
         // Enough inactive file pages: leave anonymous ones alone.
-        if !self.is_inactive_low(zone, Family::File) {
+        if self.choices.file_only == FileOnly::WhileInactiveSuffices && !self.is_inactive_low(zone, Family::File) {
             return Balance::Only(Family::File);
         }
         let mut lruvec = self.lruvec(zone).lock();

@@ -1,7 +1,9 @@
 //! Shrinking one zone: clusters of each list in turn until the targets, or enough pages, are reached
 //! (spec reclaim, 12, 14, 24).
 
-use super::choices::{DirtyAccounting, EarlyExit, ListStall, ZoneWriteback};
+use super::choices::{
+    DirtyAccounting, EarlyExit, ForCompaction, IsolatedLimit, ListStall, LumpyReclaim, ZoneWriteback,
+};
 use super::scan_count::Targets;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
@@ -104,12 +106,11 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         self.drain_local();
+        if control.order > Order::ZERO && self.choices.lumpy_reclaim == LumpyReclaim::AlignedBlocks {
+            return self.shrink_blocks(task, zone, family, pages, control);
+        }
         let (taken, scanned) = self.isolate(zone, family.inactive(), pages);
-        let (scan_event, steal_event) = if control.is_kswapd {
-            (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)
-        } else {
-            (ZoneEvent::PgscanDirect, ZoneEvent::PgstealDirect)
-        };
+        let (scan_event, steal_event) = reclaim_events(control);
         self.stat.count_zone(scan_event, zone.kind as usize, scanned);
         if taken.is_empty() {
             return 0;
@@ -130,12 +131,13 @@ impl<M: Machine> Reclaim<M> {
         let inactive = self.list_pages(zone, family.inactive());
         // Callers that may not enter the file system get more room, or they would wait for those
         // that wait for them.
-        let limit = if control.gfp.io && control.gfp.fs { inactive / 8 } else { inactive };
+        let is_eighth = self.choices.isolated_limit == IsolatedLimit::Eighth && control.gfp.io && control.gfp.fs;
+        let limit = if is_eighth { inactive / 8 } else { inactive };
         self.isolated_pages(zone, family) > limit
     }
 
     /// Marks the zone by what the list was like, and waits accordingly (spec reclaim, 12.3).
-    fn stall_after_list(&self, zone: &Zone<M>, control: &ScanControl, counts: &ListCounts, taken: u64) {
+    pub(super) fn stall_after_list(&self, zone: &Zone<M>, control: &ScanControl, counts: &ListCounts, taken: u64) {
         let scaled = taken >> (DEF_PRIORITY - control.priority.min(DEF_PRIORITY));
         if self.choices.dirty_accounting == DirtyAccounting::OnSight {
             let is_full = match self.choices.zone_writeback {
@@ -183,7 +185,9 @@ impl<M: Machine> Reclaim<M> {
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: (u64, u64)) -> bool {
         let order = control.order;
-        let is_active = order > Order::ZERO && (order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2);
+        let is_active = self.choices.for_compaction == ForCompaction::Obeyed
+            && order > Order::ZERO
+            && (order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2);
         if !is_active {
             return false;
         }
@@ -200,6 +204,15 @@ impl<M: Machine> Reclaim<M> {
             return true;
         }
         self.suitable(zone, order) == Suitability::Skipped
+    }
+}
+
+/// Under which events a reclaim counts what it scans and frees.
+pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
+    if control.is_kswapd {
+        (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)
+    } else {
+        (ZoneEvent::PgscanDirect, ZoneEvent::PgstealDirect)
     }
 }
 

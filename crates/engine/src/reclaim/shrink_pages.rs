@@ -3,7 +3,8 @@
 //! Each step first decides ([`check_references`], [`check_writeback`], [`check_dirty`]: pure functions)
 //! and then acts. The page lock is only tried. Description: spec reclaim, 13 (≥36).
 
-use super::choices::{DirtyAccounting, PageoutTrigger, WritebackMet};
+use super::choices::{DirtyAccounting, MappedTwice, PageoutTrigger, WritebackMet};
+use super::shrink_lruvec::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::Isolated;
 use crate::mapping::Owners;
@@ -58,6 +59,8 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bo
 pub enum Writeback {
     /// Mark it, so that it is the next to go when its write ends.
     Mark,
+    /// Nothing.
+    Keep,
     /// It was marked before: whoever reclaims is faster than the disk.
     MetAgain,
 }
@@ -68,6 +71,7 @@ pub fn check_writeback(met: WritebackMet, is_kswapd: bool, is_marked: bool, zone
     match met {
         WritebackMet::CountImmediate if is_kswapd && is_marked && zone_is_full => Writeback::MetAgain,
         WritebackMet::CountImmediate | WritebackMet::Mark => Writeback::Mark,
+        WritebackMet::Keep => Writeback::Keep,
     }
 }
 
@@ -141,6 +145,7 @@ impl<M: Machine> Reclaim<M> {
             self.machine.spend(Step::ScanPage, 1);
             if !descriptor.try_lock() {
                 survivors.push(frame);
+                control.takes_blocks = false;
                 continue;
             }
             control.scanned += 1;
@@ -162,6 +167,8 @@ impl<M: Machine> Reclaim<M> {
                 }
             }
             survivors.push(frame);
+            // A page that stays spoils its block; one that is being written will be free soon.
+            control.takes_blocks &= descriptor.is(Flags::WRITEBACK);
         }
         self.stat.count(Event::Pgactivate, activated);
         let _span = self.machine.span(Func::FreePageList);
@@ -192,10 +199,13 @@ impl<M: Machine> Reclaim<M> {
         if on_sight {
             self.count_on_sight(is_file, flags, frame, counts, owners);
         }
-        if flags.has(Flags::WRITEBACK) {
+        if flags.has(Flags::WRITEBACK) && control.waits_for_writeback && control.takes_blocks && may_enter_fs {
+            self.wait_for_clear(frame, Flags::WRITEBACK);
+        } else if flags.has(Flags::WRITEBACK) {
             let (is_marked, zone_is_full) = (flags.has(Flags::RECLAIM), zone.is(ZoneFlag::WRITEBACK));
             match check_writeback(self.choices.writeback_met, control.is_kswapd, is_marked, zone_is_full) {
                 Writeback::MetAgain => counts.immediate += 1,
+                Writeback::Keep => {}
                 Writeback::Mark => {
                     descriptor.set(Flags::RECLAIM);
                     counts.writeback += 1;
@@ -211,10 +221,13 @@ impl<M: Machine> Reclaim<M> {
             // A use that was not obeyed at once counts as one through a mapping.
             touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+            if is_file && self.choices.mapped_twice == MappedTwice::Keep {
+                touched = touched.min(1);
+            }
             if touched == 1 && is_file && !was_referenced {
                 descriptor.set(Flags::REFERENCED);
             }
-            check_references(touched, was_referenced, !is_file)
+            if control.takes_blocks { References::Reclaim } else { check_references(touched, was_referenced, !is_file) }
         };
         match references {
             References::Activate => return Fate::Activate,
@@ -245,7 +258,7 @@ impl<M: Machine> Reclaim<M> {
             }
             let page = DirtyPage {
                 is_file,
-                may_write_file: control.is_kswapd && self.is_pageout_triggered(zone, control),
+                may_write_file: self.is_pageout_triggered(zone, control),
                 references,
                 may_enter_fs,
             };
@@ -257,7 +270,7 @@ impl<M: Machine> Reclaim<M> {
                 }
                 Dirty::Keep => return Fate::Keep,
                 Dirty::Pageout => {
-                    if let Some(fate) = self.pageout(task, frame, counts, owners) {
+                    if let Some(fate) = self.pageout(task, frame, control, counts, owners) {
                         return fate;
                     }
                 }
@@ -294,8 +307,9 @@ impl<M: Machine> Reclaim<M> {
 
     fn is_pageout_triggered(&self, zone: &Zone<M>, control: &ScanControl) -> bool {
         match self.choices.pageout_trigger {
-            PageoutTrigger::Priority => control.priority < DEF_PRIORITY - 2,
-            PageoutTrigger::DirtySeen => zone.is(ZoneFlag::TAIL_LRU_DIRTY),
+            PageoutTrigger::Always => true,
+            PageoutTrigger::Priority => control.is_kswapd && control.priority < DEF_PRIORITY - 2,
+            PageoutTrigger::DirtySeen => control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY),
         }
     }
 
@@ -304,6 +318,7 @@ impl<M: Machine> Reclaim<M> {
         &self,
         task: &Task,
         frame: FrameNumber,
+        control: &ScanControl,
         counts: &mut ListCounts,
         owners: &mut Owners<M>,
     ) -> Option<Fate> {
@@ -322,7 +337,8 @@ impl<M: Machine> Reclaim<M> {
         let file = owners.file_of(self, frame).cloned();
         let device = file.as_ref().map_or(self.swap.device, |file| file.device);
         // The swap device's own congestion is not looked at (spec reclaim, 22).
-        if file.is_some() && !task.may_write_congested && self.machine.is_congested(device, Operation::Write) {
+        let may_write_congested = task.may_write_congested || control.takes_blocks && control.order > COSTLY_ORDER;
+        if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {
             return keep();
         }
         descriptor.set(Flags::RECLAIM);
@@ -340,6 +356,9 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         self.stat.count(Event::NrVmscanWrite, 1);
+        if control.waits_for_writeback && written == WritePage::Submitted {
+            self.wait_for_clear(frame, Flags::WRITEBACK);
+        }
         if !descriptor.is(Flags::WRITEBACK) {
             descriptor.clear(Flags::RECLAIM);
         }

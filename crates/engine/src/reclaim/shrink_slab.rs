@@ -3,7 +3,6 @@
 use super::Reclaim;
 use crate::lru::CLUSTER;
 use crate::mapping::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
-use crate::memory::Flags;
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
@@ -44,11 +43,9 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn free_shrunk(&self, task: &mut Task, kind: ObjectKind, shrunk: &Shrunk) {
-        for &frame in &shrunk.frames {
-            self.add_gauge(frame, Gauge::NrSlabReclaimable, -1);
-            self.frames[frame].clear(Flags::KERNEL);
-            self.put(frame);
-            task.slab_pages_freed += 1;
+        for &(head, order) in &shrunk.slabs {
+            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+            task.slab_pages_freed += order.pages();
         }
         for id in &shrunk.files {
             // Opened while its object was on the way out: then its pages stay.

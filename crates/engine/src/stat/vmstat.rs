@@ -71,6 +71,10 @@ pub enum Event {
     ThpFaultFallback,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
+    /// `alloc_high_order`: requests of order > 0.
+    AllocHighOrder,
+    /// `alloc_high_order_slow`: those of them that no zone could serve above its low mark.
+    AllocHighOrderSlow,
     /// `alloc_failed`: requests of order > 0 that failed.
     AllocFailed,
     /// `oom`: requests that failed because nothing could be reclaimed.
@@ -79,7 +83,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -109,6 +113,8 @@ impl Event {
         Self::ThpFaultAlloc,
         Self::ThpFaultFallback,
         Self::DropPagecache,
+        Self::AllocHighOrder,
+        Self::AllocHighOrderSlow,
         Self::AllocFailed,
         Self::OutOfMemory,
     ];
@@ -146,6 +152,8 @@ impl Event {
             Self::ThpFaultAlloc => "thp_fault_alloc",
             Self::ThpFaultFallback => "thp_fault_fallback",
             Self::DropPagecache => "pgcache_dropped",
+            Self::AllocHighOrder => "alloc_high_order",
+            Self::AllocHighOrderSlow => "alloc_high_order_slow",
             Self::AllocFailed => "alloc_failed",
             Self::OutOfMemory => "oom",
         }

@@ -26,6 +26,8 @@ const FILE_BLOCKS: u64 = 1 << 17;
 pub fn choices_of(kernel: &str) -> Choices {
     let source = |name: &str| {
         let text = match name {
+            "2.6.37-traceonly" => include_str!("../../../../kernels/2.6.37-traceonly.toml"),
+            "2.6.37-kanyzone" => include_str!("../../../../kernels/2.6.37-kanyzone.toml"),
             "3.10-rc4-vanilla" => include_str!("../../../../kernels/3.10-rc4-vanilla.toml"),
             "mm1-mmotm-20130606" => include_str!("../../../../kernels/mm1-mmotm-20130606.toml"),
             "mm1-lessdisrupt-v1" => include_str!("../../../../kernels/mm1-lessdisrupt-v1.toml"),

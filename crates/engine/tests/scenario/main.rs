@@ -8,6 +8,7 @@ mod allocation;
 mod choices;
 mod file;
 mod ground;
+mod high_order;
 mod huge;
 mod kswapd;
 mod swap;

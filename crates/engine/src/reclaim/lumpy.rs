@@ -1,0 +1,77 @@
+//! Lumpy reclaim: whole aligned blocks are taken off the lists, so that an order above 0 can be had without compaction
+//! (spec reclaim, 12.1 and 12.2).
+
+use super::shrink_lruvec::{COSTLY_ORDER, reclaim_events};
+use super::shrink_pages::ListCounts;
+use super::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::lru::{CLUSTER, Family, Recent};
+use crate::memory::{Flags, Zone};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{FrameNumber, Machine};
+
+impl<M: Machine> Reclaim<M> {
+    /// Reclaims pages from the tail of an inactive list with the blocks that they lie in; returns the pages freed.
+    ///
+    /// Above priority 9 a block's pages must be on the same list; below, all are taken, active and in use or not, and a
+    /// task waits for those that are being written once little else is left (priority 4).
+    pub(super) fn shrink_blocks(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        family: Family,
+        pages: u64,
+        control: &mut ScanControl,
+    ) -> u64 {
+        let is_costly = control.order > COSTLY_ORDER;
+        let any_list = is_costly || control.priority < DEF_PRIORITY - 2;
+        let (taken, scanned) = self.isolate_blocks(zone, family.inactive(), pages, control.order, any_list);
+        let (scan_event, steal_event) = reclaim_events(control);
+        self.stat.count_zone(scan_event, zone.kind as usize, scanned);
+        if taken.is_empty() {
+            return 0;
+        }
+        let active = taken.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
+        self.stat.count(Event::Pgdeactivate, active as u64);
+        let isolated = Family::ALL.map(|family| self.of_family(&taken, family).count() as u64);
+        let mut counts = ListCounts::default();
+        control.takes_blocks = any_list;
+        let mut survivors = self.shrink_clusters(task, zone, &taken, control, &mut counts);
+        let waits = !control.is_kswapd && control.priority <= if is_costly { DEF_PRIORITY } else { 4 };
+        if control.takes_blocks && waits && !survivors.is_empty() {
+            control.waits_for_writeback = true;
+            survivors = self.shrink_clusters(task, zone, &survivors, control, &mut counts);
+            control.waits_for_writeback = false;
+        }
+        control.takes_blocks = false;
+        let freed = (taken.len() - survivors.len()) as u64;
+        self.stat.count_zone(steal_event, zone.kind as usize, freed);
+        for family in Family::ALL {
+            let scanned = isolated[family as usize];
+            if scanned > 0 {
+                let survivors: Vec<FrameNumber> = self.of_family(&survivors, family).collect();
+                self.putback(zone, family, &survivors, Recent { scanned, rotated: 0, counts_active: true });
+                self.end_isolation(zone, family, scanned);
+            }
+        }
+        self.stall_after_list(zone, control, &counts, taken.len() as u64);
+        freed
+    }
+
+    fn of_family<'a>(&'a self, pages: &'a [FrameNumber], family: Family) -> impl Iterator<Item = FrameNumber> + 'a {
+        let is_file = family == Family::File;
+        pages.iter().copied().filter(move |frame| self.frames[*frame].is(Flags::SWAPBACKED) != is_file)
+    }
+
+    fn shrink_clusters(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        pages: &[FrameNumber],
+        control: &mut ScanControl,
+        counts: &mut ListCounts,
+    ) -> Vec<FrameNumber> {
+        let clusters = pages.chunks(CLUSTER as usize);
+        clusters.flat_map(|cluster| self.shrink_pages(task, zone, cluster, control, counts)).collect()
+    }
+}

@@ -1,0 +1,160 @@
+//! Requests of an order above 0 while memory is full: how long kswapd works for them, and what it takes.
+
+use crate::ground::{Found, Ground, Plan, choices_of};
+use engine::Layout;
+use engine::Task;
+use engine::kernel::Choices;
+use engine::memory::{Gfp, NodeId, Zone};
+use engine::reclaim::choices::*;
+use engine::stat::Vmstat;
+use machine::{FrameNumber, Order};
+use sim::Sim;
+
+const NORMAL_PAGES: u64 = 1024;
+
+fn plan(choices: Choices) -> Plan {
+    let mut plan = Plan { choices, layout: Layout::single_node(0, 7168, NORMAL_PAGES), ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan
+}
+
+fn normal(ground: &Ground) -> &Zone<Sim> {
+    ground.engine.zones.last().unwrap()
+}
+
+/// Every fifth page of the Normal zone is the kernel's, so that no block of order 3 can be had there.
+fn scatter_kernel_pages(ground: &Ground) -> Vec<FrameNumber> {
+    let zone = normal(ground);
+    let mut taken = ground.take_until_free(0);
+    let kept = |frame: &FrameNumber| zone.holds(*frame) && (frame.0 - zone.start.0).is_multiple_of(5);
+    let scattered = taken.extract_if(.., |frame| kept(frame)).collect();
+    ground.give_back(taken);
+    scattered
+}
+
+/// Asks for a block as SLUB does.
+fn ask_for_block(ground: &Ground) {
+    let gfp = Gfp { no_retry: true, ..Gfp::RECLAIMABLE };
+    if let Ok(head) = ground.engine.allocate(&mut Task::user(), gfp, Order(3)) {
+        ground.engine.free_block(head, Order(3));
+    }
+}
+
+fn stream_with_requests(ground: &Ground, pages: u32) {
+    let file = ground.import(pages);
+    for start in (0..pages).step_by(100) {
+        ground.read(&file, start..start + 100).unwrap();
+        ask_for_block(ground);
+        ground.pause_ms(1);
+    }
+}
+
+/// The counters of 20000 pages read while blocks of order 3 are asked for, and the most that was free in the small zone.
+fn run_stream(choices: Choices) -> (u64, Vmstat) {
+    let found = Found::default();
+    let result = found.clone();
+    let vmstat = plan(choices).run(move |ground| {
+        let kernel = scatter_kernel_pages(ground);
+        let file = ground.import(20_000);
+        let mut most_free = 0;
+        for start in (0..20_000).step_by(100) {
+            ground.read(&file, start..start + 100).unwrap();
+            ask_for_block(ground);
+            ground.pause_ms(1);
+            if start > 10_000 {
+                most_free = most_free.max(normal(ground).free_pages());
+            }
+        }
+        result.set(most_free);
+        ground.give_back(kernel);
+    });
+    (found.get(), vmstat)
+}
+
+/// A block of order 3 cannot be had in the small zone. With all zones to be balanced kswapd empties it of all that can be
+/// freed before it gives up; with a quarter of the node it stops at once. That rule alone makes the difference.
+#[test]
+fn kswapd_empties_a_zone_that_cannot_have_the_order() {
+    let (before, vmstat) = run_stream(choices_of("2.6.37-traceonly"));
+    assert!(vmstat["alloc_high_order_slow"] > 0, "no request found memory low");
+    let (after, _) = run_stream(choices_of("2.6.37-kanyzone"));
+    let mut without = choices_of("2.6.37-kanyzone");
+    without.reclaim.zone_balance = ZoneBalance::AllZones;
+    let (all_zones, _) = run_stream(without);
+    let found = format!("free in Normal at most: traceonly {before}, kanyzone {after}, with all zones {all_zones}");
+    assert!(before > 700 && all_zones > 700 && after < 400, "{found}");
+}
+
+/// A pass that frees less than a cluster gives the order up: the only way out of a call for all zones.
+#[test]
+fn an_order_is_given_up_when_nothing_can_be_freed() {
+    let choices = choices_of("2.6.37-traceonly");
+    let found = Found::default();
+    let result = found.clone();
+    plan(choices).run(move |ground| {
+        let kernel = scatter_kernel_pages(ground);
+        stream_with_requests(ground, 10_000);
+        ground.pause_ms(20_000);
+        // Nobody takes memory any more: all of the zone's file pages are freed, then nothing can be.
+        ground.engine.take_kswapd_calls(NodeId(0));
+        ground.pause_ms(20_000);
+        result.set(ground.engine.take_kswapd_calls(NodeId(0)).total.as_secs_f64());
+        ground.give_back(kernel);
+    });
+    let total = found.get();
+    assert!(total < 1.0, "kswapd worked for {total} s of 20 in which nobody took memory");
+}
+
+/// Each choice that came with the kernels of 2.6.37 changes something, switched alone.
+#[test]
+fn each_choice_of_2_6_37_alone_changes_something() {
+    type Change = fn(&mut Choices);
+    let changes: [(&str, Change); 14] = [
+        ("high_order", |c| c.reclaim.high_order = HighOrder::ByCompaction),
+        ("zone_balance", |c| c.reclaim.zone_balance = ZoneBalance::AllZones),
+        ("zone_balance of 3.10", |c| c.reclaim.zone_balance = ZoneBalance::QuarterOfUsable),
+        ("kswapd_gap", |c| c.reclaim.kswapd_gap = KswapdGap::Balance),
+        ("sleep_test put right", |c| c.reclaim.sleep_test = SleepTest::Quarter),
+        ("kswapd_nap", |c| c.reclaim.kswapd_nap = KswapdNap::None),
+        ("slab_zones", |c| c.reclaim.slab_zones = SlabZones::Shrunk),
+        ("lumpy_reclaim", |c| c.reclaim.lumpy_reclaim = LumpyReclaim::Never),
+        ("for_compaction", |c| c.reclaim.for_compaction = ForCompaction::Obeyed),
+        ("file_only", |c| c.reclaim.file_only = FileOnly::WhileInactiveSuffices),
+        ("small_targets", |c| c.reclaim.small_targets = SmallTargets::AsTheyAre),
+        ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::Priority),
+        ("activation_batch", |c| c.lru.activation_batch = engine::lru::choices::ActivationBatch::Batched),
+        ("slab_order", |c| c.mapping.slab_order = engine::mapping::choices::SlabOrder::SinglePages),
+    ];
+    let run = |kernel: &str, change: Change| {
+        let mut choices = choices_of(kernel);
+        change(&mut choices);
+        Plan { write_ns: 400_000, ..plan(choices) }.run(|ground| {
+            let kernel = scatter_kernel_pages(ground);
+            let log = ground.create();
+            let writer = ground.spawn("writer", move |ground| {
+                for start in (0..4000).step_by(100) {
+                    ground.write(&log, start..start + 100).unwrap();
+                    for page in start..start + 20 {
+                        ground.write(&log, page..page + 1).unwrap();
+                    }
+                }
+            });
+            let region = ground.region(9000);
+            for round in 0..6 {
+                ground.touch(&region, round * 1000..round * 1000 + 1500, true).unwrap();
+                for _ in 0..30 {
+                    ground.create();
+                }
+                stream_with_requests(ground, 1500);
+            }
+            ground.sim.join(writer);
+            ground.give_back(kernel);
+        })
+    };
+    let kernels = ["2.6.37-traceonly", "2.6.37-kanyzone"];
+    let bases = kernels.map(|kernel| run(kernel, |_| ()));
+    let is_same = |change| kernels.iter().zip(&bases).all(|(kernel, base)| run(kernel, change) == *base);
+    let changes_nothing: Vec<&str> =
+        changes.into_iter().filter(|(_, change)| is_same(*change)).map(|(name, _)| name).collect();
+    assert_eq!(changes_nothing, [""; 0]);
+}
