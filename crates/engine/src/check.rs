@@ -193,15 +193,29 @@ impl<M: Machine> Engine<M> {
     /// Mappings of each frame.
     fn check_regions(&self) -> Result<BTreeMap<u32, u32>, Broken> {
         let mut mapped = BTreeMap::new();
+        let mut file_pages = 0;
         let mut slots: BTreeMap<u32, u16> = BTreeMap::new();
         for region in self.regions() {
+            if let Some(mapped) = &region.file {
+                let is_known = self.mappers(&mapped.file).iter().any(|other| std::sync::Arc::ptr_eq(other, &region));
+                ensure(is_known, || format!("region {} maps file {}, which does not know", region.id, mapped.file.id))?;
+            }
             for page in 0..region.pages {
                 let entry = region.entry(page);
                 if let Some(frame) = entry.frame() {
-                    *mapped.entry(frame.0).or_insert(0) += 1;
+                    let mappings = mapped.entry(frame.0).or_insert(0);
+                    *mappings += 1;
                     let descriptor = &self.frames[frame];
-                    ensure(descriptor.owner() == Owner::Region(region.id) && descriptor.index() == page, || {
+                    let expected = match &region.file {
+                        Some(mapped) if entry.is_file() => (Owner::File(mapped.file.id), mapped.first_page + page),
+                        _ => (Owner::Region(region.id), page),
+                    };
+                    ensure((descriptor.owner(), descriptor.index()) == expected, || {
                         format!("region {} page {page} maps {frame}, which says {descriptor:?}", region.id)
+                    })?;
+                    file_pages += u64::from(entry.is_file() && *mappings == 1);
+                    ensure(!entry.is_file() || !entry.allows(true) || descriptor.is(Flags::DIRTY), || {
+                        format!("region {} page {page} may write {frame}, which is not dirty", region.id)
                     })?;
                 }
                 if let Some(slot) = entry.slot() {
@@ -210,9 +224,10 @@ impl<M: Machine> Engine<M> {
             }
         }
         let counted = self.gauge(Gauge::NrAnonPages);
-        ensure(mapped.len() as u64 == counted, || {
-            format!("{} mapped anonymous pages, nr_anon_pages {counted}", mapped.len())
-        })?;
+        let anon_pages = mapped.len() as u64 - file_pages;
+        ensure(anon_pages == counted, || format!("{anon_pages} mapped anonymous pages, nr_anon_pages {counted}"))?;
+        let counted = self.gauge(Gauge::NrMapped);
+        ensure(file_pages == counted, || format!("{file_pages} mapped pages of files, nr_mapped {counted}"))?;
         let map = self.swap.slots.lock();
         for slot in 1..=self.swap.total_slots() {
             let (used, counted) = (slots.get(&slot).copied().unwrap_or(0), map.uses(slot));

@@ -1,6 +1,7 @@
 //! The engine on real threads: tasks that use twice the memory there is, every byte verified.
 //!
-//! The story: four tasks share 8 MiB. Three write and read anonymous pages at random, one a file; kswapd
+//! The story: four tasks share 8 MiB. Three write and read anonymous pages at random, one a file, by calls and through a
+//! mapping; kswapd
 //! and the flusher run beside them. Nothing may be lost, and at the end every frame is in one place.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -8,7 +9,7 @@
 #[path = "../../machine/tests/threads/machine.rs"]
 mod thread_machine;
 
-use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::mapping::{DeviceLayout, MapMode, SwapLayout};
 use engine::{Engine, Layout, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::{Arc, Barrier};
@@ -72,6 +73,8 @@ fn use_file(world: &Shared, worker: usize) {
     let engine = &world.engine;
     let mut task = Task::user();
     let file = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
+    engine.set_length(&mut task, &file, u64::from(REGION_PAGES) * PAGE_BYTES as u64).expect("longer takes no room");
+    let mapped = engine.map_file(&mut task, &file, 0, REGION_PAGES, MapMode::default()).expect("memory for an inode");
     let mut versions = vec![0; REGION_PAGES as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut state = ReadState::default();
@@ -81,7 +84,15 @@ fn use_file(world: &Shared, worker: usize) {
         let offset = u64::from(page) * PAGE_BYTES as u64;
         if chance.below(2) == 0 {
             versions[page as usize] = round;
-            engine.write(&mut task, &file, offset, &contents(worker, page, round)).expect("memory for a page");
+            let bytes = contents(worker, page, round);
+            if chance.below(2) == 0 {
+                engine.write(&mut task, &file, offset, &bytes).expect("memory for a page");
+            } else {
+                engine.write_region(&mut task, &mapped, offset, &bytes).expect("memory for a page");
+            }
+        } else if chance.below(2) == 0 {
+            engine.read_region(&mut task, &mapped, offset, &mut found).expect("the device works");
+            assert!(found == contents(worker, page, versions[page as usize]), "page {page} through the mapping");
         } else {
             let n = engine.read(&mut task, &file, &mut state, offset, &mut found).expect("the device works");
             let expected = contents(worker, page, versions[page as usize]);
@@ -92,6 +103,7 @@ fn use_file(world: &Shared, worker: usize) {
         }
     }
     world.together.wait();
+    engine.drop_region(&mapped);
     engine.unlink(&file);
 }
 

@@ -145,6 +145,7 @@ impl Error {
             engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },
             engine::Error::OutOfMemory { .. } => Self::OutOfMemory { state: error.to_string() },
             engine::Error::Killed => Self::ShutDown,
+            engine::Error::BeyondEnd { .. } => unreachable!("the library maps no files: {error}"),
             engine::Error::Read { .. } | engine::Error::Write { .. } | engine::Error::NoSpace { .. } => {
                 unreachable!("{error}, without a file at hand")
             }

@@ -15,6 +15,8 @@ pub enum Func {
     AnonymousPage,
     /// `do_swap_page`: fault on a page in swap.
     SwapPage,
+    /// `filemap_fault`: fault on a page of a mapped file.
+    FileFault,
     /// `do_wp_page`: write fault on a read-only page.
     WritableCopy,
     /// `swapin_readahead`: read a cluster of swap slots.
@@ -125,12 +127,13 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 59] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
         Self::AnonymousPage,
         Self::SwapPage,
+        Self::FileFault,
         Self::WritableCopy,
         Self::SwapinReadahead,
         Self::FileRead,
@@ -195,6 +198,7 @@ impl Func {
             Self::Fault => "handle_mm_fault",
             Self::AnonymousPage => "do_anonymous_page",
             Self::SwapPage => "do_swap_page",
+            Self::FileFault => "filemap_fault",
             Self::WritableCopy => "do_wp_page",
             Self::SwapinReadahead => "swapin_readahead",
             Self::FileRead => "generic_file_aio_read",

@@ -13,18 +13,31 @@ pub enum HugePages {
     Never,
 }
 
+/// What is read ahead when a page of a mapped file is missing, and the program has not said how it will use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MapReadahead {
+    /// Faults on consecutive pages are read ahead like consecutive reads; any other reads the pages around it.
+    SequentialOrAround,
+    /// The pages around it, the last quarter of which is marked: a fault there reads on.
+    #[default]
+    Around,
+}
+
 /// The section `[access]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
     /// Largest readahead window, KiB (`read_ahead_kb`).
     pub read_ahead_kb: u32,
+    /// What a fault on a mapped file reads ahead.
+    pub map_readahead: MapReadahead,
     /// Do anonymous faults try for a huge page?
     pub huge_pages: HugePages,
 }
 
 impl Default for Choices {
     fn default() -> Self {
-        Self { read_ahead_kb: 128, huge_pages: HugePages::default() }
+        Self { read_ahead_kb: 128, map_readahead: MapReadahead::default(), huge_pages: HugePages::default() }
     }
 }

@@ -51,6 +51,13 @@ pub enum Error {
         /// First byte that was not written.
         offset: u64,
     },
+    /// A mapping was touched after the end of its file (`SIGBUS`).
+    BeyondEnd {
+        /// Number of the file.
+        file: u32,
+        /// First byte of the page.
+        offset: u64,
+    },
     /// The task was told to end.
     Killed,
 }
@@ -72,6 +79,9 @@ impl fmt::Display for Error {
             Self::Write { file, offset, source } => write!(f, "file {file}, offset {offset}: write failed: {source}"),
             Self::NoSpace { file, offset } => {
                 write!(f, "file {file}, offset {offset}: no space left on device")
+            }
+            Self::BeyondEnd { file, offset } => {
+                write!(f, "file {file}, offset {offset}: a mapping was touched after the end of its file")
             }
             Self::Killed => write!(f, "the task was told to end"),
         }

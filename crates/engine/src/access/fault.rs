@@ -1,4 +1,4 @@
-//! Touching anonymous memory, and the faults of pages that are not there.
+//! Touching memory, and the faults of pages that are not there.
 
 use super::choices::HugePages;
 use super::{Access, Error};
@@ -81,8 +81,7 @@ impl<M: Machine> Access<M> {
                 }
                 if let Some(frame) = self.try_pin(region, page, write) {
                     visit(frame, in_page, done..done + n);
-                    self.unlatch(frame, write);
-                    self.put(frame);
+                    self.unpin_region(frame, write);
                     break;
                 }
             }
@@ -127,21 +126,26 @@ impl<M: Machine> Access<M> {
     }
 
     fn handle_fault(&self, task: &mut Task, region: &Region<M>, page: u32, write: bool) -> Result<(), Error> {
+        let mut dirtied = None;
         while !region.touch(page, write) {
             if self.machine.is_killed() {
                 return Err(Error::Killed);
             }
             if !region.has_table(page) {
                 self.make_table(task, region, page)?;
-                if write && self.try_huge_page(task, region, page) {
+                if write && region.file.is_none() && self.try_huge_page(task, region, page) {
                     continue;
                 }
             }
             let entry = region.entry(page);
             if let Some(slot) = entry.slot() {
                 self.swap_page(task, region, page, slot, write)?;
+            } else if entry.is_file() {
+                dirtied = self.write_mapped_page(task, region, page, entry)?.or(dirtied);
             } else if let Some(frame) = entry.frame() {
                 self.make_writable(region, page, frame);
+            } else if let Some(mapped) = &region.file {
+                dirtied = self.fault_file_page(task, region, mapped, page, write)?.or(dirtied);
             } else if write {
                 self.anonymous_page(task, region, page, entry)?;
             } else {
@@ -151,6 +155,9 @@ impl<M: Machine> Access<M> {
                     region.replace(page, Entry::zero_page());
                 }
             }
+        }
+        if let Some(device) = dirtied {
+            self.balance_dirty_pages_ratelimited(task, device);
         }
         Ok(())
     }
@@ -189,7 +196,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Maps a fresh page, whose one reference becomes the mapping's. The caller holds the entry's lock.
-    fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
+    pub(super) fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
         descriptor.set_owner(Owner::Region(region.id), page);

@@ -1,8 +1,8 @@
 //! Access: what a task does with memory and files.
 //!
 //! *Flow*: a file is read through [`read`] and [`readahead`], written through [mod@write] and held back by
-//! [`dirty_throttle`]; a region is touched, and faults come through [`fault`]. *Called by* the ground's
-//! tasks. *Locks*: page locks, one at a time; `page_table` inside. *Description*: spec reclaim, 9, 15, 20,
+//! [`dirty_throttle`]; a region is touched, and faults come through [`fault`], those of mapped files through
+//! [`map_file`]. *Called by* the ground's tasks. *Locks*: page locks, one at a time; `page_table` inside. *Description*: spec reclaim, 9, 15, 20,
 //! 21.2; parallelio-notes, 5 (swap-in).
 //!
 //! Next: nothing; this is where a page's way begins and ends.
@@ -12,6 +12,7 @@ pub mod direct_io;
 pub mod dirty_throttle;
 pub mod error;
 pub mod fault;
+pub mod map_file;
 pub mod pin;
 pub mod read;
 pub mod readahead;

@@ -137,10 +137,18 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Lets go of a page of a region.
+    /// Lets go of a page of a region. *May sleep.*
     pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
-        self.unlatch(frame, write);
-        self.put(frame);
+        if write
+            && let Owner::File(id) = self.frames[frame].owner()
+            && let Some(file) = self.file(id)
+        {
+            // A page of a mapped file: it may have been written to the device, and write-protected, meanwhile.
+            self.unpin_write(&file, frame);
+        } else {
+            self.unlatch(frame, write);
+            self.put(frame);
+        }
     }
 
     /// Makes a file `bytes` long: what lies after that is gone, what is added reads as zeroes. *May sleep.*
@@ -162,7 +170,10 @@ impl<M: Machine> Access<M> {
         }
         file.set_length(bytes);
         let from = if in_page > 0 { page + 1 } else { page };
+        self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
+        // Whoever was about to copy a page for a private mapping has done so by now.
+        self.unmap_file_range(file, from);
         self.give_file_blocks(file, from);
         self.release_orphans();
         Ok(())

@@ -4,42 +4,16 @@
 //! later part is marked: whoever reads it starts the next window while the present one is used.
 
 use super::Access;
+use super::choices::MapReadahead;
 use crate::mapping::File;
+pub use crate::mapping::read_state::{ReadPattern, ReadState};
 use crate::mapping::writeback::Bio;
 use crate::memory::{Flags, Gfp};
 use crate::task::Task;
 use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
 
-/// How a handle is going to be read (`posix_fadvise`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadPattern {
-    /// As it turns out.
-    #[default]
-    Normal,
-    /// From the beginning to the end: windows are twice as large.
-    Sequential,
-    /// Here and there: nothing is read ahead.
-    Random,
-}
-
-/// Where a reader of a file is, and what was read ahead for it; one for each open handle.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadState {
-    /// How the reader says that it will read.
-    pub pattern: ReadPattern,
-    start: u32,
-    pages: u32,
-    async_pages: u32,
-    /// The page read last, and the offset in a page at which that read ended (`prev_pos`).
-    pub(super) previous: Option<(u32, usize)>,
-}
-
-impl ReadState {
-    /// Notes that a page was read up to byte `end_in_page`.
-    pub(super) const fn note_read(&mut self, page: u32, end_in_page: usize) {
-        self.previous = Some((page, end_in_page % PAGE_BYTES));
-    }
-}
+/// Faults that find no page, beyond those that do, after which a mapping is read page by page (`MMAP_LOTSAMISS`).
+const MANY_MISSES: u32 = 100;
 
 impl<M: Machine> Access<M> {
     fn window_max(&self, pattern: ReadPattern) -> u32 {
@@ -101,6 +75,34 @@ impl<M: Machine> Access<M> {
         let max = self.window_max(state.pattern);
         let pages = if state.pages < max / 16 { state.pages * 4 } else { state.pages * 2 }.clamp(1, max);
         *state = ReadState { start, pages, async_pages: pages, ..*state };
+        self.read_window(task, file, state);
+    }
+
+    /// A page of a mapping is missing: read it, and what is likely to be touched next.
+    pub(super) fn map_readahead(&self, task: &mut Task, file: &File<M>, state: &mut ReadState, page: u32) {
+        let follows = match self.choices.map_readahead {
+            MapReadahead::SequentialOrAround => state.previous.map_or(page == 0, |(previous, _)| previous + 1 == page),
+            MapReadahead::Around => false,
+        };
+        match state.pattern {
+            ReadPattern::Random => return,
+            ReadPattern::Normal if !follows => {}
+            ReadPattern::Normal | ReadPattern::Sequential => {
+                self.sync_readahead(task, file, state, page, 1);
+                return;
+            }
+        }
+        state.map_misses = state.map_misses.saturating_add(1);
+        if state.map_misses > MANY_MISSES {
+            return;
+        }
+        let _span = self.machine.span(Func::SyncReadahead);
+        let pages = self.window_max(state.pattern);
+        let async_pages = match self.choices.map_readahead {
+            MapReadahead::SequentialOrAround => 0,
+            MapReadahead::Around => pages / 4,
+        };
+        *state = ReadState { start: page.saturating_sub(pages / 2), pages, async_pages, ..*state };
         self.read_window(task, file, state);
     }
 

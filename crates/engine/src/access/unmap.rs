@@ -1,8 +1,9 @@
-//! The end of a region: all its pages and swap slots are free (`exit_mmap`).
+//! The end of a region (`exit_mmap`), and of the mappings of a file that is made shorter: pages are let go, and
+//! swap slots are free.
 
 use super::Access;
 use crate::mapping::region::ENTRIES;
-use crate::mapping::{Entry, Region};
+use crate::mapping::{Entry, File, ReadPattern, Region};
 use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
@@ -14,7 +15,7 @@ impl<M: Machine> Access<M> {
         self.drain_local();
         for start in (0..region.pages).step_by(ENTRIES as usize) {
             if region.has_table(start) {
-                self.drop_table(region, start..(start + ENTRIES).min(region.pages));
+                self.zap_pages(region, start..(start + ENTRIES).min(region.pages));
                 self.machine.relax();
             }
         }
@@ -22,17 +23,47 @@ impl<M: Machine> Access<M> {
             self.free_kernel(frame, Gauge::NrPageTablePages);
         }
         self.forget_region(region);
+        if let Some(mapped) = &region.file {
+            self.close(&mapped.file);
+        }
         self.release_orphans();
     }
 
-    fn drop_table(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
+    /// Unmaps the pages of a file from `from` on wherever they are mapped, private copies too
+    /// (`unmap_mapping_range`).
+    pub(super) fn unmap_file_range(&self, file: &File<M>, from: u32) {
+        for region in self.mappers(file) {
+            let first_page = region.file.as_ref().map_or(0, |mapped| mapped.first_page);
+            let mut start = from.saturating_sub(first_page);
+            while start < region.pages {
+                let end = ((start / ENTRIES + 1) * ENTRIES).min(region.pages);
+                if region.has_table(start) {
+                    self.zap_pages(&region, start..end);
+                    self.machine.relax();
+                }
+                start = end;
+            }
+        }
+    }
+
+    /// Empties entries of one page-table page.
+    fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
+        let is_sequential = region.file.as_ref().is_some_and(|mapped| mapped.mode.pattern == ReadPattern::Sequential);
         let mut frames: Vec<FrameNumber> = Vec::new();
+        let mut used: Vec<FrameNumber> = Vec::new();
         let mut slots: Vec<u32> = Vec::new();
         {
             let _guard = region.page_table(pages.start).lock();
             for page in pages {
                 let entry = region.replace(page, Entry::NONE);
                 if let Some(frame) = entry.frame() {
+                    if entry.is_file() {
+                        self.note_unmapped_entry(frame, entry);
+                        // What the entry knew of its use is not lost.
+                        if entry.is_accessed() && !is_sequential {
+                            used.push(frame);
+                        }
+                    }
                     self.unmapped(frame);
                     frames.push(frame);
                 } else if let Some(slot) = entry.slot() {
@@ -41,6 +72,7 @@ impl<M: Machine> Access<M> {
             }
             self.machine.spend(Step::FreePage, frames.len() as u32);
         }
+        used.into_iter().for_each(|frame| self.mark_accessed(frame));
         for slot in slots {
             self.release_slot(slot);
         }

@@ -56,6 +56,10 @@ impl<M: Machine> Lru<M> {
             self.lock_page(frame);
             self.wait_for_clear(frame, Flags::WRITEBACK);
             if self.frames[frame].owner() == Owner::File(file.id) {
+                // Somebody touched it while it was not yet known to be gone.
+                if self.frames[frame].mappings() > 0 {
+                    self.unmap_file_page(file, frame);
+                }
                 self.delete_from_page_cache(file, frame);
             }
             self.unlock_page(frame);

@@ -1,9 +1,11 @@
 //! A file: its index, where its blocks are, and what its writeback knows.
 
 use super::file_index::FileIndex;
+use super::reverse_map::Mappers;
 use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
+use std::sync::OnceLock;
 
 /// No block yet: the device's first block belongs to the file system itself.
 const NO_BLOCK: u64 = 0;
@@ -45,6 +47,10 @@ pub struct File<M: Machine> {
     pub(super) is_being_written: AtomicBool,
     /// Who wants to be the next waits here.
     pub(super) written_wait: M::WaitQueue,
+    /// The regions that map it; few files are ever mapped.
+    pub(super) mappers: OnceLock<M::Lock<Mappers<M>>>,
+    /// How many they are, read without the lock.
+    pub(super) mapper_count: AtomicU32,
     /// Handles that are open; changed by [`crate::access::Access::open`] and `close`.
     pub(crate) handles: AtomicU32,
     /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
@@ -90,6 +96,8 @@ impl<M: Machine> File<M> {
             is_listed: AtomicBool::new(false),
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
+            mappers: OnceLock::new(),
+            mapper_count: AtomicU32::new(0),
             handles: AtomicU32::new(0),
             failed_writes: AtomicU32::new(0),
             reported: AtomicU32::new(0),
@@ -106,6 +114,12 @@ impl<M: Machine> File<M> {
     /// One past the last page that may have a block.
     pub(crate) fn end_page(&self) -> u32 {
         self.index.end().max(pages_of(self.length()))
+    }
+
+    /// Length in pages, the last of which may be cut.
+    #[must_use]
+    pub fn length_pages(&self) -> u32 {
+        pages_of(self.length())
     }
 
     /// Makes the file at least `bytes` long.
@@ -181,6 +195,12 @@ impl<M: Machine> File<M> {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
+    }
+
+    /// Does a region map the file?
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.mapper_count.load(Ordering::Acquire) > 0
     }
 
     /// Remembers that a page could not be written.

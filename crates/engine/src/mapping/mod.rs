@@ -19,7 +19,9 @@ pub mod flusher;
 pub mod latch;
 pub mod object_cache;
 pub mod owners;
+pub mod read_state;
 pub mod region;
+pub mod reverse_map;
 pub mod segments;
 pub mod swap;
 pub mod writeback;
@@ -29,7 +31,9 @@ use choices::IndexLock;
 pub use file::File;
 pub use file_index::{FileIndex, Tag};
 pub use owners::Owners;
+pub use read_state::{ReadPattern, ReadState};
 pub use region::{Entry, Region};
+pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
 pub use segments::Segments;
 pub use swap::Swap;
 
@@ -214,6 +218,7 @@ impl<M: Machine> Mapping<M> {
     /// Forgets a file, none of whose pages is left.
     pub(crate) fn forget_file(&self, file: &File<M>) {
         assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
+        assert!(!file.is_mapped(), "file {} forgotten while it is mapped", file.id);
         self.give_file_blocks(file, 0);
         self.files.lock().entries.remove(&file.id);
     }
@@ -239,7 +244,7 @@ impl<M: Machine> Mapping<M> {
 
     /// A new region of `pages` untouched pages, in which faults may try for huge pages.
     pub fn create_region(&self, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
-        self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed))
+        self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
     }
 
     /// The choices of this floor, for floors above that have their own.
@@ -259,6 +264,9 @@ impl<M: Machine> Mapping<M> {
 
     /// Forgets a region, none of whose pages is left.
     pub(crate) fn forget_region(&self, region: &Region<M>) {
+        if let Some(mapped) = &region.file {
+            self.forget_mapper(&mapped.file, region);
+        }
         self.regions.lock().entries.remove(&region.id);
     }
 
@@ -525,20 +533,9 @@ impl<M: Machine> Mapping<M> {
 
     // ---- anonymous pages ----
 
-    /// Was the page touched since last asked? Clears the accessed bit of its mapping.
-    pub fn page_referenced(&self, frame: FrameNumber, region: Option<&Region<M>>) -> u32 {
-        let descriptor = &self.frames[frame];
-        self.machine.spend(Step::ReferenceWalk, 1);
-        match region {
-            Some(region) if descriptor.mappings() > 0 => u32::from(region.test_clear_accessed(descriptor.index())),
-            _ => 0,
-        }
-    }
-
     /// Replaces the mapping of a locked page of the swap cache by its slot. The mapping's reference
     /// is dropped.
-    pub fn try_to_unmap(&self, frame: FrameNumber, region: &Region<M>) {
-        let _span = self.machine.span(Func::TryToUnmap);
+    fn unmap_anonymous_page(&self, frame: FrameNumber, region: &Region<M>) {
         let descriptor = &self.frames[frame];
         let page = descriptor.index();
         let slot = descriptor.private();
@@ -555,19 +552,5 @@ impl<M: Machine> Mapping<M> {
         self.unmapped(frame);
         let last = descriptor.put();
         assert!(!last, "reclaim holds a reference of {frame}");
-    }
-
-    /// Accounts a mapping of an anonymous page that was just made.
-    pub(crate) fn mapped(&self, frame: FrameNumber) {
-        if self.frames[frame].map() {
-            self.add_gauge(frame, Gauge::NrAnonPages, 1);
-        }
-    }
-
-    /// Accounts a mapping of an anonymous page that was just removed.
-    pub(crate) fn unmapped(&self, frame: FrameNumber) {
-        if self.frames[frame].unmap() {
-            self.add_gauge(frame, Gauge::NrAnonPages, -1);
-        }
     }
 }

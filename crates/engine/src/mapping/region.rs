@@ -1,9 +1,11 @@
-//! Anonymous memory of one process: a page table of 64-bit entries.
+//! Memory of one process, anonymous or of a file: a page table of 64-bit entries.
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does; it is
-//! filled, emptied or turned into a swap entry under the region's `page_table` lock. A region is
-//! mapped once, so that the reverse map of a page is its owner and page number (spec reclaim, 12, 20).
+//! filled, emptied or turned into a swap entry under the region's `page_table` lock. An anonymous page is
+//! mapped once, so that its reverse map is its owner and page number (spec reclaim, 12, 20); that of a page
+//! of a file is [`super::reverse_map`].
 
+use super::reverse_map::FileMapping;
 use machine::atomic::{AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
 use std::sync::OnceLock;
@@ -30,6 +32,8 @@ impl Entry {
     const ZERO: u64 = 1 << 4;
     /// In swap.
     const SWAP: u64 = 1 << 5;
+    /// The frame is a page of the region's file, and not the region's own.
+    const FILE: u64 = 1 << 6;
     const SHIFT: u32 = 8;
 
     /// Maps a frame, touched just now.
@@ -37,6 +41,12 @@ impl Entry {
     pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
         let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
         Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
+    }
+
+    /// Maps a page of the region's file, touched just now.
+    #[must_use]
+    pub const fn mapped_file(frame: FrameNumber, writable: bool) -> Self {
+        Self(Self::mapped(frame, writable).0 | Self::FILE)
     }
 
     /// Maps the shared page of zeroes, read-only.
@@ -74,6 +84,18 @@ impl Entry {
         self.0 & Self::ZERO != 0
     }
 
+    /// Is a page of the region's file mapped?
+    #[must_use]
+    pub const fn is_file(self) -> bool {
+        self.0 & Self::FILE != 0
+    }
+
+    /// Was the page touched since that was last asked?
+    #[must_use]
+    pub const fn is_accessed(self) -> bool {
+        self.0 & Self::ACCESSED != 0
+    }
+
     /// Was the page written since it was mapped?
     #[must_use]
     pub const fn is_dirty(self) -> bool {
@@ -103,7 +125,7 @@ struct Table {
     frame: FrameNumber,
 }
 
-/// An anonymous region.
+/// A region: anonymous memory, or a range of a file.
 pub struct Region<M: Machine> {
     /// Its number in the table of regions.
     pub id: u32,
@@ -111,6 +133,8 @@ pub struct Region<M: Machine> {
     pub pages: u32,
     /// May faults try for a huge page here?
     pub is_huge_allowed: bool,
+    /// What it maps, if it is not anonymous.
+    pub file: Option<FileMapping<M>>,
     tables: Box<[OnceLock<Table>]>,
     locks: Box<[M::Lock<()>]>,
 }
@@ -119,12 +143,13 @@ pub struct Region<M: Machine> {
 const LOCKS: usize = 16;
 
 impl<M: Machine> Region<M> {
-    pub(super) fn new(machine: &M, id: u32, pages: u32, is_huge_allowed: bool) -> Self {
+    pub(super) fn new(machine: &M, id: u32, pages: u32, is_huge_allowed: bool, file: Option<FileMapping<M>>) -> Self {
         let tables = pages.div_ceil(ENTRIES);
         Self {
             id,
             pages,
             is_huge_allowed,
+            file,
             tables: (0..tables).map(|_| OnceLock::new()).collect(),
             locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
         }
@@ -192,6 +217,13 @@ impl<M: Machine> Region<M> {
             && slot.fetch_and(!Entry::ACCESSED, Ordering::AcqRel) & Entry::ACCESSED != 0
     }
 
+    /// Takes the right to write without a fault away, and the dirty bit; was there either? The caller holds the
+    /// entry's lock.
+    pub(super) fn write_protect(&self, page: u32) -> bool {
+        let bits = Entry::WRITABLE | Entry::DIRTY;
+        self.slot(page).is_some_and(|slot| slot.fetch_and(!bits, Ordering::AcqRel) & bits != 0)
+    }
+
     /// The frames of its page tables.
     pub fn table_frames(&self) -> impl Iterator<Item = FrameNumber> + '_ {
         self.tables.iter().filter_map(|table| table.get().map(|table| table.frame))
@@ -201,5 +233,22 @@ impl<M: Machine> Region<M> {
     fn slot(&self, page: u32) -> Option<&AtomicU64> {
         assert!(page < self.pages, "page {page} of a region of {} pages", self.pages);
         Some(&self.tables[(page / ENTRIES) as usize].get()?.entries[(page % ENTRIES) as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_a_file_stays_one_when_it_becomes_writable() {
+        let frame = FrameNumber(7);
+        let entry = Entry::mapped_file(frame, false);
+        assert!(entry.is_file() && entry.is_accessed() && entry.allows(false));
+        assert!(!entry.allows(true) && !entry.is_dirty() && entry.slot().is_none());
+        let written = entry.made_writable();
+        assert_eq!((written.frame(), written.is_file()), (Some(frame), true));
+        assert!(written.allows(true) && written.is_dirty());
+        assert!(!Entry::mapped(frame, true).is_file() && !Entry::swapped(7).is_file());
     }
 }

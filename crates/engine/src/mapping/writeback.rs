@@ -133,6 +133,7 @@ impl<M: Machine> Mapping<M> {
 
     /// Takes the dirty mark off a locked page; was it dirty?
     pub(crate) fn clear_dirty_for_io(&self, file: &File<M>, frame: FrameNumber) -> bool {
+        self.write_protect_page(file, frame);
         if !self.frames[frame].test_clear(Flags::DIRTY) {
             return false;
         }

@@ -4,14 +4,14 @@
 use super::Reclaim;
 use crate::lru::choices::Activation;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
-use crate::mapping::Owners;
+use crate::mapping::{MappedUse, Owners};
 use crate::memory::{Flags, Zone};
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Machine};
 
 impl<M: Machine> Reclaim<M> {
     /// Looks at up to `pages` of an active list; all go to the inactive list (with `Activation::AtScan`, file
-    /// pages that were not used since), but those that were referenced count as rotated.
+    /// pages that were not used since, and program text that was), but those that were referenced count as rotated.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -25,10 +25,9 @@ impl<M: Machine> Reclaim<M> {
         {
             let _span = self.machine.span(Func::PageReferenced);
             for &frame in &taken {
-                let region = owners.region_of(self, frame);
-                let is_mapped_use = self.page_referenced(frame, region) > 0;
-                rotated += u64::from(is_mapped_use);
-                if !self.stays_active(frame) {
+                let used = self.page_referenced(frame, &mut owners);
+                rotated += u64::from(used.touched > 0);
+                if !self.stays_active(frame, used) {
                     self.frames[frame].clear(Flags::ACTIVE);
                     deactivated += 1;
                 }
@@ -40,14 +39,18 @@ impl<M: Machine> Reclaim<M> {
         self.end_isolation(zone, kind.family(), taken.len() as u64);
     }
 
-    /// Was an active file page used since this was last asked, and does that keep it active?
-    fn stays_active(&self, frame: FrameNumber) -> bool {
+    /// Was an active file page used since this was last asked, and does that keep it active? A program's text does
+    /// in any case.
+    fn stays_active(&self, frame: FrameNumber, used: MappedUse) -> bool {
         let descriptor = &self.frames[frame];
-        if self.lru_choices().activation != Activation::AtScan || descriptor.is_anon() {
+        if descriptor.is_anon() {
             return false;
         }
+        if self.lru_choices().activation != Activation::AtScan {
+            return used.is_executable;
+        }
         let was_used = descriptor.test_clear(Flags::REFERENCED);
-        descriptor.test_clear(Flags::USED_AGAIN) || was_used
+        descriptor.test_clear(Flags::USED_AGAIN) || was_used || used.touched > 0
     }
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when

@@ -216,8 +216,9 @@ impl<M: Machine> Reclaim<M> {
 
         let references = {
             let _span = self.machine.span(Func::PageReferenced);
-            let region = owners.region_of(self, frame);
-            let mut touched = self.page_referenced(frame, region);
+            let used = self.page_referenced(frame, owners);
+            // A program's text counts as touched by several.
+            let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
             // A use that was not obeyed at once counts as one through a mapping.
             touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
@@ -244,10 +245,8 @@ impl<M: Machine> Reclaim<M> {
             }
             may_enter_fs = true;
         }
-        if descriptor.mappings() > 0
-            && let Some(region) = owners.region_of(self, frame)
-        {
-            self.try_to_unmap(frame, region);
+        if descriptor.mappings() > 0 {
+            self.try_to_unmap(frame, owners);
             if descriptor.mappings() > 0 {
                 return Fate::Keep;
             }

@@ -225,6 +225,8 @@ pub enum Gauge {
     NrIsolatedFile,
     /// `nr_anon_pages`: mapped anonymous pages.
     NrAnonPages,
+    /// `nr_mapped`: pages of files that page tables map.
+    NrMapped,
     /// `nr_file_pages`: pages in file indexes and the swap cache.
     NrFilePages,
     /// `nr_dirty`: dirty file pages.
@@ -241,7 +243,7 @@ pub enum Gauge {
 
 impl Gauge {
     /// All, in declaration order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NrFreePages,
         Self::NrInactiveAnon,
         Self::NrActiveAnon,
@@ -251,6 +253,7 @@ impl Gauge {
         Self::NrIsolatedAnon,
         Self::NrIsolatedFile,
         Self::NrAnonPages,
+        Self::NrMapped,
         Self::NrFilePages,
         Self::NrDirty,
         Self::NrWriteback,
@@ -272,6 +275,7 @@ impl Gauge {
             Self::NrIsolatedAnon => "nr_isolated_anon",
             Self::NrIsolatedFile => "nr_isolated_file",
             Self::NrAnonPages => "nr_anon_pages",
+            Self::NrMapped => "nr_mapped",
             Self::NrFilePages => "nr_file_pages",
             Self::NrDirty => "nr_dirty",
             Self::NrWriteback => "nr_writeback",

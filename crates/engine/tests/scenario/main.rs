@@ -11,4 +11,5 @@ mod ground;
 mod high_order;
 mod huge;
 mod kswapd;
+mod map;
 mod swap;

@@ -278,7 +278,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 59] = [
+const CHOICES: [(&str, &str, &[&str]); 60] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -337,6 +337,7 @@ const CHOICES: [(&str, &str, &[&str]); 59] = [
     ("allocate", "reserve_throttle", &["on", "off"]),
     ("allocate", "direct_compact", &["costly-orders", "all-orders"]),
     ("access", "read_ahead_kb", &["0", "16", "128", "512"]),
+    ("access", "map_readahead", &["sequential-or-around", "around"]),
     ("access", "huge_pages", &["always", "never"]),
 ];
 

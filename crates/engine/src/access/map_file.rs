@@ -1,0 +1,240 @@
+//! Mapped files: faults on them, and `msync`.
+//!
+//! *Flow*: [`Access::map_file`] makes a region; a touch of a page that is not there finds it in the page cache (a minor
+//! fault) or reads it with what is around (a major one). A write to a shared mapping marks the page dirty before the
+//! entry may be written, and counts as a write for the dirty limits; one to a private mapping makes an anonymous copy.
+//! *Locks*: the page lock, then `page_table`. *Description*: spec reclaim, 9, 13; see [`crate::mapping::reverse_map`].
+
+use super::{Access, Error};
+use crate::mapping::{Entry, File, FileMapping, MapMode, Region, Sharing};
+use crate::memory::{Flags, Gfp, Owner};
+use crate::task::Task;
+use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
+use std::sync::Arc;
+
+impl<M: Machine> Access<M> {
+    /// Maps `pages` of a file, from its page `first_page` on. The file is open until the region is dropped. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory for its inode and directory entry, if they were dropped, is exhausted.
+    pub fn map_file(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        first_page: u32,
+        pages: u32,
+        mode: MapMode,
+    ) -> Result<Arc<Region<M>>, Error> {
+        self.open(task, file)?;
+        Ok(self.create_file_region(file, first_page, pages, mode))
+    }
+
+    /// Writes the dirty pages of the file that a region shares, and waits until they are on the device (`msync`); of any
+    /// other region nothing. *May sleep.*
+    ///
+    /// # Errors
+    /// As [`Access::fsync`].
+    pub fn sync_region(&self, task: &mut Task, region: &Region<M>) -> Result<(), Error> {
+        match &region.file {
+            Some(mapped) if mapped.mode.sharing == Sharing::Shared => self.fsync(task, &mapped.file),
+            _ => Ok(()),
+        }
+    }
+
+    /// A page of a mapped file is not in the page table. Returns the device whose dirty pages became one more.
+    pub(super) fn fault_file_page(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        mapped: &FileMapping<M>,
+        page: u32,
+        write: bool,
+    ) -> Result<Option<DeviceId>, Error> {
+        let _span = self.machine.span(Func::FileFault);
+        let file = &mapped.file;
+        if write && mapped.mode.sharing == Sharing::Private {
+            let copy = self.allocate_copy(task)?;
+            let frame = match self.lock_mapped_page(task, mapped, page) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    self.put(copy);
+                    return Err(error);
+                }
+            };
+            self.copy_page(frame, copy);
+            self.map_copy(region, page, Entry::NONE, copy);
+            self.unlock_page(frame);
+            self.put(frame);
+            return Ok(None);
+        }
+        let frame = self.lock_mapped_page(task, mapped, page)?;
+        let prepared = if write { self.dirty_mapped_page(file, frame) } else { Ok(()) };
+        let is_mapped = prepared.is_ok() && {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            let is_empty = region.entry(page) == Entry::NONE;
+            if is_empty {
+                self.mapped(frame);
+                region.replace(page, Entry::mapped_file(frame, write));
+            }
+            is_empty
+        };
+        self.unlock_page(frame);
+        if !is_mapped {
+            self.put(frame);
+        }
+        prepared.map(|()| write.then_some(file.backing))
+    }
+
+    /// A write to a page of a file that is mapped read-only. Returns the device whose dirty pages became one more.
+    pub(super) fn write_mapped_page(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        seen: Entry,
+    ) -> Result<Option<DeviceId>, Error> {
+        let _span = self.machine.span(Func::WritableCopy);
+        let mapped = region.file.as_ref().expect("only regions of files map their pages");
+        let frame = seen.frame().expect("the entry maps a page");
+        let copy = match mapped.mode.sharing {
+            Sharing::Shared => None,
+            Sharing::Private => Some(self.allocate_copy(task)?),
+        };
+        let is_still_mapped = || region.entry(page).frame() == Some(frame);
+        let is_held = self.frames[frame].get_unless_zero();
+        if !is_held || !is_still_mapped() {
+            // The frame may be somebody else's by now: its lock is not ours to take.
+            copy.into_iter().chain(is_held.then_some(frame)).for_each(|frame| self.put(frame));
+            return Ok(None);
+        }
+        if let Some(copy) = copy {
+            self.copy_page(frame, copy);
+            self.map_copy(region, page, seen, copy);
+            self.put(frame);
+            return Ok(None);
+        }
+        let file = &mapped.file;
+        self.lock_page(frame);
+        let is_ours = is_still_mapped() && self.frames[frame].owner() == Owner::File(file.id);
+        let dirtied = if is_ours { self.dirty_mapped_page(file, frame).map(|()| Some(file.backing)) } else { Ok(None) };
+        if matches!(dirtied, Ok(Some(_))) {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            if is_still_mapped() {
+                region.replace(page, region.entry(page).made_writable());
+            }
+        }
+        self.unlock_page(frame);
+        self.put(frame);
+        dirtied
+    }
+
+    /// Marks a locked page dirty that is about to be written through a mapping (`page_mkwrite`).
+    fn dirty_mapped_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> Result<(), Error> {
+        let offset = u64::from(self.frames[frame].index()) * PAGE_BYTES as u64;
+        self.prepare_write(file, frame, offset)?;
+        self.machine.spend(Step::WriteBegin, 1);
+        self.set_page_dirty(file, frame);
+        Ok(())
+    }
+
+    fn allocate_copy(&self, task: &mut Task) -> Result<FrameNumber, Error> {
+        self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))
+    }
+
+    fn copy_page(&self, from: FrameNumber, to: FrameNumber) {
+        self.machine.copy_frame(from, to);
+        self.machine.spend(Step::CopyPage, 1);
+    }
+
+    /// Maps a private copy in place of what was seen, or frees it when that has changed.
+    fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
+        let replaced = {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            let entry = region.entry(page);
+            // Its accessed bit may have come or gone.
+            let is_unchanged = entry.frame() == seen.frame() && (seen.frame().is_some() || entry == seen);
+            is_unchanged.then(|| {
+                self.map_new(region, page, copy);
+                let replaced = entry.frame();
+                replaced.into_iter().for_each(|frame| self.unmapped(frame));
+                replaced
+            })
+        };
+        match replaced {
+            Some(replaced) => {
+                self.add(copy, true);
+                replaced.into_iter().for_each(|frame| self.put(frame));
+            }
+            None => self.put(copy),
+        }
+    }
+
+    /// The valid page of a file that a page of a mapping shows, with a reference and its lock for the caller.
+    fn lock_mapped_page(&self, task: &mut Task, mapped: &FileMapping<M>, page: u32) -> Result<FrameNumber, Error> {
+        let file = &mapped.file;
+        let index = mapped.first_page + page;
+        let offset = u64::from(index) * PAGE_BYTES as u64;
+        let started = self.machine.now();
+        let (mut has_read_ahead, mut has_read_alone) = (false, false);
+        loop {
+            if index >= file.length_pages() {
+                return Err(Error::BeyondEnd { file: file.id, offset });
+            }
+            if self.machine.is_killed() {
+                return Err(Error::Killed);
+            }
+            let Some(frame) = self.find_page(&file.index, index) else {
+                if has_read_ahead {
+                    self.read_single(task, file, index)?;
+                    has_read_alone = true;
+                } else {
+                    task.major_faults += 1;
+                    self.with_map_state(mapped, |state| self.map_readahead(task, file, state, index));
+                }
+                has_read_ahead = true;
+                continue;
+            };
+            let descriptor = &self.frames[frame];
+            if !has_read_ahead && descriptor.is(Flags::READAHEAD) && !descriptor.is(Flags::WRITEBACK) {
+                self.with_map_state(mapped, |state| {
+                    state.map_misses = state.map_misses.saturating_sub(1);
+                    if descriptor.test_clear(Flags::READAHEAD) {
+                        self.async_readahead(task, file, state, index);
+                    }
+                });
+            }
+            self.lock_page(frame);
+            if descriptor.owner() != Owner::File(file.id) || descriptor.index() != index {
+                self.unlock_page(frame);
+                self.put(frame);
+                continue;
+            }
+            if descriptor.is(Flags::UPTODATE) {
+                self.with_map_state(mapped, |state| state.note_read(index, 0));
+                if has_read_ahead {
+                    task.major_fault_wait += self.machine.now().since(started);
+                }
+                return Ok(frame);
+            }
+            let failed = descriptor.read_error();
+            self.unlock_page(frame);
+            self.drop_failed_page(file, frame);
+            // A request for many pages may have failed for any of them.
+            if let Some(source) = failed.filter(|_| has_read_alone) {
+                return Err(Error::Read { file: file.id, offset, source });
+            }
+            has_read_ahead = true;
+        }
+    }
+
+    /// What is read ahead for a mapping is decided without its lock: memory may have to be reclaimed for it. Of two
+    /// tasks that fault at once the later one's view stays.
+    fn with_map_state(&self, mapped: &FileMapping<M>, change: impl FnOnce(&mut super::ReadState)) {
+        let mut state = mapped.state.lock().clone();
+        change(&mut state);
+        *mapped.state.lock() = state;
+    }
+}

@@ -1,0 +1,232 @@
+//! Who maps a page of a file: from the page to the page-table entries (`rmap`, `i_mmap`).
+//!
+//! A file knows the regions that map it; a page's number says where in each of them its entry would be. An entry is
+//! made and looked for under the page lock: whoever holds that sees all mappings. *Dirtying*: an entry of a shared
+//! mapping is made writable only after the page was marked dirty, and writeback takes the right to write away before
+//! it takes the mark (`page_mkwrite`, `page_mkclean`): so an entry that may be written has a dirty page, and unmapping
+//! never has to tell. *Locks*: the list alone; then each region's `page_table`. *Description*: spec reclaim, 1, 9, 12,
+//! 13; how shared mappings are dirtied is as in Linux since 2.6.19.
+
+use super::read_state::{ReadPattern, ReadState};
+use super::{Entry, File, Mapping, Owners, Region};
+use crate::memory::{Flags, Owner};
+use crate::stat::Gauge;
+use machine::atomic::Ordering::Release;
+use machine::{FrameNumber, Func, Lock, LockClass, Machine, Step};
+use std::sync::{Arc, Weak};
+
+/// Whose writes to a mapped file are seen by others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Everybody's: they are the file's contents.
+    #[default]
+    Shared,
+    /// Nobody's: a page that is written becomes an anonymous copy.
+    Private,
+}
+
+/// How a file is mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapMode {
+    /// Who sees what is written.
+    pub sharing: Sharing,
+    /// Is it a program's text? Its pages stay longer where the kernel says so.
+    pub is_executable: bool,
+    /// How it will be used (`madvise`).
+    pub pattern: ReadPattern,
+}
+
+/// What a region maps of a file.
+pub struct FileMapping<M: Machine> {
+    /// The file.
+    pub file: Arc<File<M>>,
+    /// The file's page that the region's first page is.
+    pub first_page: u32,
+    /// How.
+    pub mode: MapMode,
+    /// Where its reader is.
+    pub(crate) state: M::Lock<ReadState>,
+}
+
+impl<M: Machine> FileMapping<M> {
+    /// Where in a region of `pages` the file's page `index` is.
+    fn place(&self, index: u32, pages: u32) -> Option<u32> {
+        index.checked_sub(self.first_page).filter(|page| *page < pages)
+    }
+}
+
+/// The regions that map a file; replaced as a whole, so that it is walked without its lock.
+pub(super) type Mappers<M> = Arc<[Weak<Region<M>>]>;
+
+/// What mappings say of a page's use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MappedUse {
+    /// Mappings that touched it since that was last asked.
+    pub touched: u32,
+    /// Was one of them executable?
+    pub is_executable: bool,
+}
+
+impl<M: Machine> Mapping<M> {
+    /// A region of `pages` that maps a file from `first_page` on. The caller keeps the file open.
+    pub(crate) fn create_file_region(
+        &self,
+        file: &Arc<File<M>>,
+        first_page: u32,
+        pages: u32,
+        mode: MapMode,
+    ) -> Arc<Region<M>> {
+        let state = ReadState { pattern: mode.pattern, ..ReadState::default() };
+        let state = self.machine.lock(LockClass::Other, state);
+        let mapped = FileMapping { file: file.clone(), first_page, mode, state };
+        let region = self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, false, Some(mapped)));
+        let mut mappers = self.mappers_lock(file).lock();
+        *mappers = mappers.iter().cloned().chain([Arc::downgrade(&region)]).collect();
+        file.mapper_count.store(mappers.len() as u32, Release);
+        drop(mappers);
+        region
+    }
+
+    /// Takes a region, none of whose pages is left, off the list of those that map its file.
+    pub(super) fn forget_mapper(&self, file: &File<M>, region: &Region<M>) {
+        let mut mappers = self.mappers_lock(file).lock();
+        *mappers = mappers.iter().filter(|other| !std::ptr::eq(other.as_ptr(), region)).cloned().collect();
+        file.mapper_count.store(mappers.len() as u32, Release);
+    }
+
+    fn mappers_lock<'a>(&self, file: &'a File<M>) -> &'a M::Lock<Mappers<M>> {
+        file.mappers.get_or_init(|| self.machine.lock(LockClass::Other, Arc::new([])))
+    }
+
+    /// The regions that map a file.
+    pub fn mappers(&self, file: &File<M>) -> Vec<Arc<Region<M>>> {
+        if !file.is_mapped() {
+            return Vec::new();
+        }
+        let mappers = self.mappers_lock(file).lock().clone();
+        mappers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Visits each region that maps a page of a file, with the page's place in it.
+    fn for_each_mapping(&self, file: &File<M>, frame: FrameNumber, mut visit: impl FnMut(&Region<M>, u32)) {
+        let index = self.frames[frame].index();
+        let mappers = self.mappers_lock(file).lock().clone();
+        for region in mappers.iter().filter_map(Weak::upgrade) {
+            let place = region.file.as_ref().and_then(|mapped| mapped.place(index, region.pages));
+            if let Some(page) = place
+                && region.entry(page).frame() == Some(frame)
+            {
+                visit(&region, page);
+            }
+        }
+    }
+
+    /// Which mappings touched a page since that was last asked? Clears their accessed bits.
+    pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
+        let descriptor = &self.frames[frame];
+        if matches!(descriptor.owner(), Owner::File(_)) && descriptor.mappings() > 0 {
+            return self.file_page_referenced(frame, owners);
+        }
+        let region = owners.region_of(self, frame);
+        self.machine.spend(Step::ReferenceWalk, 1);
+        let touched = match region {
+            Some(region) if descriptor.mappings() > 0 => u32::from(region.test_clear_accessed(descriptor.index())),
+            _ => 0,
+        };
+        MappedUse { touched, is_executable: false }
+    }
+
+    fn file_page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
+        let (mut found, mut walked) = (MappedUse::default(), 0);
+        if let Some(file) = owners.file_of(self, frame) {
+            self.for_each_mapping(file, frame, |region, page| {
+                walked += 1;
+                let mode = region.file.as_ref().expect("it maps a file").mode;
+                // Who says that it goes from the beginning to the end will not come back.
+                if region.test_clear_accessed(page) && mode.pattern != ReadPattern::Sequential {
+                    found.touched += 1;
+                    found.is_executable |= mode.is_executable;
+                }
+            });
+        }
+        self.machine.spend(Step::ReferenceWalk, walked.max(1));
+        found
+    }
+
+    /// Removes all mappings of a locked page: of a page in the swap cache by its slot, of a page of a file for good.
+    /// Their references are dropped; the caller holds one.
+    pub fn try_to_unmap(&self, frame: FrameNumber, owners: &mut Owners<M>) {
+        let _span = self.machine.span(Func::TryToUnmap);
+        match self.frames[frame].owner() {
+            Owner::Region(_) => {
+                if let Some(region) = owners.region_of(self, frame) {
+                    self.unmap_anonymous_page(frame, region);
+                }
+            }
+            Owner::File(_) => {
+                if let Some(file) = owners.file_of(self, frame) {
+                    self.unmap_file_page(file, frame);
+                }
+            }
+            Owner::None => {}
+        }
+    }
+
+    /// Removes all mappings of a locked page of a file.
+    pub(crate) fn unmap_file_page(&self, file: &File<M>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        self.for_each_mapping(file, frame, |region, page| {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::UnmapPage, 1);
+            if region.entry(page).frame() != Some(frame) {
+                return;
+            }
+            let entry = region.replace(page, Entry::NONE);
+            self.note_unmapped_entry(frame, entry);
+            self.unmapped(frame);
+            let last = descriptor.put();
+            assert!(!last, "whoever unmaps holds a reference of {frame}");
+        });
+    }
+
+    /// An entry of a page of a file was taken away: what it knew of the page must be known already.
+    pub(crate) fn note_unmapped_entry(&self, frame: FrameNumber, entry: Entry) {
+        debug_assert!(
+            !entry.is_dirty() || self.frames[frame].is(Flags::DIRTY) || self.frames[frame].owner() == Owner::None,
+            "{frame} was written through a mapping and is not dirty: {:?}",
+            self.frames[frame]
+        );
+    }
+
+    /// Takes the right to write a locked page away from all its mappings: the next to write it faults, and marks
+    /// it dirty again (`page_mkclean`).
+    pub(super) fn write_protect_page(&self, file: &File<M>, frame: FrameNumber) {
+        if self.frames[frame].mappings() == 0 {
+            return;
+        }
+        self.for_each_mapping(file, frame, |region, page| {
+            let _guard = region.page_table(page).lock();
+            if region.entry(page).frame() == Some(frame) && region.write_protect(page) {
+                self.machine.spend(Step::UnmapPage, 1);
+            }
+        });
+    }
+
+    fn mapped_gauge(&self, frame: FrameNumber) -> Gauge {
+        if self.frames[frame].is_anon() { Gauge::NrAnonPages } else { Gauge::NrMapped }
+    }
+
+    /// Accounts a mapping that was just made.
+    pub(crate) fn mapped(&self, frame: FrameNumber) {
+        if self.frames[frame].map() {
+            self.add_gauge(frame, self.mapped_gauge(frame), 1);
+        }
+    }
+
+    /// Accounts a mapping that was just removed.
+    pub(crate) fn unmapped(&self, frame: FrameNumber) {
+        if self.frames[frame].unmap() {
+            self.add_gauge(frame, self.mapped_gauge(frame), -1);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Mapped files: faults, dirtying through page tables, reclaim, truncation, copies.
+
+use crate::ground::{Ground, PAGES, Plan, stamp};
+use engine::access::choices::MapReadahead;
+use engine::mapping::{File, MapMode, ReadPattern, Region, Sharing};
+use engine::memory::Flags;
+use engine::{Error, Task};
+use machine::PAGE_BYTES;
+use sim::{Rng, Sim};
+use std::sync::Arc;
+
+const PRIVATE: MapMode = MapMode { sharing: Sharing::Private, is_executable: false, pattern: ReadPattern::Normal };
+const SHARED: MapMode = MapMode { sharing: Sharing::Shared, ..PRIVATE };
+
+impl Ground {
+    fn map(&self, file: &Arc<File<Sim>>, mode: MapMode) -> Arc<Region<Sim>> {
+        self.engine.map_file(&mut self.task.borrow_mut(), file, 0, file.length_pages(), mode).unwrap()
+    }
+
+    fn set_pages(&self, file: &Arc<File<Sim>>, pages: u32) {
+        self.engine.set_length(&mut self.task.borrow_mut(), file, u64::from(pages) * PAGE_BYTES as u64).unwrap();
+    }
+}
+
+/// A file of 100 pages, on the disk and not in memory, with their stamps.
+fn written(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
+    let file = ground.create();
+    ground.write(&file, 0..pages).unwrap();
+    ground.fsync(&file).unwrap();
+    ground.engine.drop_caches();
+    assert_eq!(file.index.pages(), 0);
+    file
+}
+
+/// Page 200 of a file is touched: it and the pages around are read, one major fault. Those are minor faults then.
+#[test]
+fn a_fault_reads_the_pages_around() {
+    let vmstat = Plan::default().run(|ground| {
+        let file = written(ground, 400);
+        let region = ground.map(&file, SHARED);
+        ground.touch(&region, 200..201, false).unwrap();
+        assert_eq!((file.index.pages(), ground.faults()), (32, (0, 1)));
+        assert!(file.index.get(183).is_none() && file.index.get(184).is_some() && file.index.get(215).is_some());
+        assert_eq!(ground.count("nr_mapped"), 1);
+        ground.touch(&region, 184..208, false).unwrap();
+        assert_eq!((ground.faults(), ground.count("nr_mapped")), ((23, 1), 24));
+        // The mark in the last quarter reads on.
+        ground.touch(&region, 208..209, false).unwrap();
+        assert!(ground.faults().1 == 1 && file.index.pages() > 32);
+        assert_eq!(ground.read_stamp(&region, 190).unwrap(), stamp(190));
+        ground.engine.drop_region(&region);
+        assert_eq!(ground.count("nr_mapped"), 0);
+    });
+    assert_eq!(vmstat["pgmajfault"], 1);
+}
+
+/// A mapping is walked from its beginning. Where the kernel takes that for a sequential reader, one fault waits and
+/// the rest is read ahead; here and there nothing is.
+#[test]
+fn consecutive_faults_are_read_ahead_like_reads() {
+    let majors = |map_readahead, pattern| {
+        let mut plan = Plan::default();
+        plan.choices.access.map_readahead = map_readahead;
+        let vmstat = plan.run(move |ground| {
+            let file = written(ground, 1000);
+            let region = ground.map(&file, MapMode { pattern, ..SHARED });
+            ground.touch(&region, 0..1000, false).unwrap();
+            ground.engine.drop_region(&region);
+        });
+        vmstat["pgmajfault"]
+    };
+    assert_eq!(majors(MapReadahead::SequentialOrAround, ReadPattern::Normal), 1);
+    assert_eq!(majors(MapReadahead::Around, ReadPattern::Sequential), 1);
+    assert_eq!(majors(MapReadahead::Around, ReadPattern::Random), 1000);
+    let around = majors(MapReadahead::Around, ReadPattern::Normal);
+    assert!(around < 1000 / 16, "{around} major faults");
+}
+
+/// A shared page is written through its mapping: it is dirty at once. Once it was written to the disk, the next write
+/// faults, and makes it dirty again: nothing is lost.
+#[test]
+fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
+    let vmstat = Plan::default().run(|ground| {
+        let file = written(ground, 10);
+        let (region, other) = (ground.map(&file, SHARED), ground.map(&file, SHARED));
+        ground.touch(&region, 0..10, false).unwrap();
+        assert_eq!(ground.count("nr_dirty"), 0);
+        for round in 1..=3 {
+            let minor = ground.faults().0;
+            for page in 0..10 {
+                let offset = u64::from(page) * PAGE_BYTES as u64;
+                ground.engine.write_region(&mut Task::user(), &region, offset, &stamp(1000 * round + page)).unwrap();
+                assert_eq!(ground.read_stamp(&other, page).unwrap(), stamp(1000 * round + page));
+            }
+            assert_eq!(ground.count("nr_dirty"), 10);
+            ground.touch(&region, 0..10, true).unwrap();
+            assert_eq!(ground.faults().0 - minor, if round == 1 { 10 } else { 0 }, "of the other mapping");
+            ground.engine.sync_region(&mut Task::user(), &region).unwrap();
+            assert_eq!(ground.count("nr_dirty"), 0);
+        }
+        ground.engine.drop_region(&other);
+        ground.engine.drop_region(&region);
+        ground.engine.drop_caches();
+        assert_eq!(ground.read(&file, 0..10).unwrap(), (0..10).map(|page| stamp(3000 + page)).collect::<Vec<_>>());
+    });
+    assert_eq!(vmstat["nr_dirtied"], 40);
+}
+
+/// A sparse file of four times memory is written through a shared mapping, page by page. What it holds comes back.
+#[test]
+fn a_file_of_four_times_memory_is_written_through_its_mapping() {
+    let pages = 4 * PAGES as u32;
+    let vmstat = Plan::default().run(move |ground| {
+        let file = ground.create();
+        ground.set_pages(&file, pages);
+        let region = ground.map(&file, SHARED);
+        ground.write_stamps(&region, 0..pages).unwrap();
+        for page in 0..pages {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page), "page {page}");
+        }
+        ground.engine.drop_region(&region);
+        ground.engine.unlink(&file);
+    });
+    assert!(vmstat["pgsteal_kswapd_normal"] > 4 * PAGES && vmstat["nr_mapped"] == 0);
+    assert_eq!(vmstat["pswpout"], 0, "nothing but the file was used");
+}
+
+/// A private mapping is written: the file stays as it is, and the copies go to swap like any anonymous memory.
+#[test]
+fn a_private_mapping_copies_what_it_writes() {
+    let vmstat = Plan::default().run(|ground| {
+        let pages = PAGES as u32;
+        let file = written(ground, pages);
+        let region = ground.map(&file, PRIVATE);
+        // Half of them were read before.
+        ground.touch(&region, 0..pages / 2, false).unwrap();
+        for page in 0..pages {
+            let offset = u64::from(page) * PAGE_BYTES as u64;
+            ground.engine.write_region(&mut Task::user(), &region, offset + 8, &stamp(5)).unwrap();
+            ground.engine.write_region(&mut Task::user(), &region, offset, &stamp(9000 + page)).unwrap();
+        }
+        assert_eq!(ground.count("nr_dirty"), 0);
+        ground.read(&file, 0..pages).unwrap();
+        for page in 0..pages {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(9000 + page), "page {page}");
+        }
+        assert_eq!(ground.read(&file, 0..pages).unwrap(), (0..pages).map(stamp).collect::<Vec<_>>());
+        ground.engine.drop_region(&region);
+    });
+    assert!(vmstat["pswpout"] > 0 && vmstat["pswpin"] > 0 && vmstat["nr_anon_pages"] == 0);
+}
+
+/// A file is made shorter under its mappings. What was behind the new end is gone, private copies too, and a touch there
+/// fails; when the file grows again it reads as zeroes.
+#[test]
+fn truncation_unmaps_what_is_behind_the_end() {
+    Plan::default().run(|ground| {
+        let file = written(ground, 100);
+        let (shared, private) = (ground.map(&file, SHARED), ground.map(&file, PRIVATE));
+        ground.touch(&shared, 0..100, true).unwrap();
+        ground.touch(&private, 0..50, false).unwrap();
+        ground.touch(&private, 50..100, true).unwrap();
+        ground.set_pages(&file, 40);
+        assert_eq!((ground.count("nr_mapped"), ground.count("nr_anon_pages"), file.index.pages()), (40, 0, 40));
+        let error = Error::BeyondEnd { file: file.id, offset: 40 * 4096 };
+        for region in [&shared, &private] {
+            assert_eq!(ground.touch(region, 40..41, true), Err(error.clone()));
+            ground.touch(region, 39..40, true).unwrap();
+        }
+        assert!(error.to_string().contains("after the end of its file"));
+        ground.set_pages(&file, 100);
+        assert_eq!(ground.read_stamp(&shared, 60).unwrap(), [0; 8]);
+        ground.engine.drop_region(&shared);
+        ground.engine.drop_region(&private);
+        ground.engine.unlink(&file);
+    });
+}
+
+/// A file is used once through a mapping, and a stream passes. If it is a program's text, it becomes active when reclaim
+/// first comes by; if not, it is kept for a round and then goes.
+#[test]
+fn text_becomes_active_at_the_first_look() {
+    for is_executable in [true, false] {
+        let vmstat = Plan::default().run(move |ground| {
+            let text = written(ground, 200);
+            let stream = ground.import(3 * PAGES as u32);
+            let region = ground.map(&text, MapMode { is_executable, ..PRIVATE });
+            ground.touch(&region, 0..200, false).unwrap();
+            ground.read(&stream, 0..3 * PAGES as u32).unwrap();
+            assert_eq!(ground.count("nr_mapped"), if is_executable { 200 } else { 0 });
+            ground.engine.drop_region(&region);
+        });
+        assert_eq!(vmstat["pgactivate"], if is_executable { 200 } else { 0 });
+    }
+}
+
+/// Three programs walk through the same mapped file, and say that they will not come back. When memory is short its pages
+/// are unmapped everywhere, and freed.
+#[test]
+fn reclaim_unmaps_pages_that_are_no_longer_touched() {
+    let vmstat = Plan::default().run(|ground| {
+        let (file, stream) = (written(ground, 500), ground.import(6 * PAGES as u32));
+        let mode = MapMode { pattern: ReadPattern::Sequential, ..SHARED };
+        let regions: Vec<_> = (0..3).map(|_| ground.map(&file, mode)).collect();
+        for region in &regions {
+            ground.touch(region, 0..500, false).unwrap();
+        }
+        let frame = file.index.get(7).unwrap();
+        assert_eq!((ground.engine.frames[frame].mappings(), ground.count("nr_mapped")), (3, 500));
+        ground.read(&stream, 0..6 * PAGES as u32).unwrap();
+        assert_eq!((file.index.pages(), ground.count("nr_mapped")), (0, 0));
+        assert!(regions.iter().all(|region| region.entry(7).frame().is_none()));
+        regions.iter().for_each(|region| ground.engine.drop_region(region));
+    });
+    assert_eq!(vmstat["pgactivate"], 0);
+}
+
+/// The device has no block left: the write fault that would need one fails, and says so.
+#[test]
+fn a_write_fault_fails_when_the_device_is_full() {
+    Plan::default().run(|ground| {
+        let (hog, file) = (ground.import((1 << 17) - 5), ground.create());
+        ground.set_pages(&file, 100);
+        let region = ground.map(&file, SHARED);
+        let offset = 5 * PAGE_BYTES as u64;
+        assert_eq!(ground.touch(&region, 0..100, true), Err(Error::NoSpace { file: file.id, offset }));
+        assert!(!ground.engine.frames[file.index.get(5).unwrap()].is(Flags::DIRTY));
+        ground.engine.drop_region(&region);
+        ground.engine.unlink(&file);
+        ground.engine.unlink(&hog);
+    });
+}
+
+/// By seed: tasks read and write a file and its mappings, shared and private, while it is made shorter and longer and
+/// memory is short. Each task writes pages of its own; whatever was cut off reads as zeroes, and nothing else is lost.
+#[test]
+fn nothing_is_lost_of_mapped_files_whatever_happens() {
+    const TASKS: u32 = 3;
+    const FILE_PAGES: u32 = 3000;
+    for seed in 1..=6 {
+        let vmstat = Plan { swap_slots: 20_000, ..Plan::default() }.run(move |ground| {
+            let file = ground.create();
+            ground.set_pages(&file, FILE_PAGES);
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|n| {
+                    let file = file.clone();
+                    ground
+                        .spawn(&format!("user {n}"), move |ground| use_file(ground, &file, n, Rng::new(seed, n.into())))
+                })
+                .collect();
+            let hog = ground.region(PAGES as u32);
+            let mut rng = Rng::new(seed, 99);
+            for _ in 0..40 {
+                ground.pause_ms(rng.below(20));
+                let start = rng.below(u64::from(hog.pages) - 300) as u32;
+                ground.touch(&hog, start..start + 300, true).unwrap();
+                if rng.below(4) == 0 {
+                    ground.engine.drop_caches();
+                }
+            }
+            for task in tasks {
+                ground.sim.join(task);
+            }
+            ground.engine.drop_region(&hog);
+            ground.engine.unlink(&file);
+        });
+        assert!(vmstat["pgsteal_kswapd_normal"] > 0 && vmstat["pswpout"] > 0, "seed {seed}: memory was never short");
+    }
+
+    fn use_file(ground: &Ground, file: &Arc<File<Sim>>, n: u32, mut rng: Rng) {
+        let (shared, private) = (ground.map(file, SHARED), ground.map(file, PRIVATE));
+        // What each of its pages holds, in the file and in its own copy if it has one.
+        let mut versions = vec![(0_u32, None::<u32>); (FILE_PAGES / TASKS) as usize];
+        let contents = |version: u32| if version == 0 { [0; 8] } else { stamp(version) };
+        for step in 1..=1500_u32 {
+            let own = rng.below(versions.len() as u64) as usize;
+            let page = own as u32 * TASKS + n;
+            let offset = u64::from(page) * PAGE_BYTES as u64;
+            let version = step * TASKS + n;
+            let mut task = ground.task.borrow_mut();
+            match rng.below(8) {
+                0 => {
+                    ground.engine.write(&mut task, file, offset, &stamp(version)).unwrap();
+                    versions[own].0 = version;
+                }
+                1 | 2 => {
+                    ground.engine.write_region(&mut task, &shared, offset, &stamp(version)).unwrap();
+                    versions[own].0 = version;
+                }
+                3 => {
+                    ground.engine.write_region(&mut task, &private, offset, &stamp(version)).unwrap();
+                    versions[own].1 = Some(version);
+                }
+                4 if rng.below(64) == 0 => ground.engine.sync_region(&mut task, &shared).unwrap(),
+                _ => {
+                    let (of_file, of_copy) = versions[own];
+                    let mut found = [0; 8];
+                    ground.engine.read_region(&mut task, &shared, offset, &mut found).unwrap();
+                    assert_eq!(found, contents(of_file), "task {n}, step {step}, page {page} of the file");
+                    ground.engine.read_region(&mut task, &private, offset, &mut found).unwrap();
+                    assert_eq!(found, contents(of_copy.unwrap_or(of_file)), "task {n}, step {step}, copy of {page}");
+                }
+            }
+        }
+        ground.engine.drop_region(&shared);
+        ground.engine.drop_region(&private);
+    }
+}
