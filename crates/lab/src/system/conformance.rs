@@ -5,7 +5,7 @@
 //! [`System`] promises. On `sim`, contents are checked as far as they are kept.
 
 use super::contents::{Kept, Pattern};
-use super::{System, SystemError, page_bytes};
+use super::{MapMode, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
 
 /// A check: its name, and what it does.
@@ -22,6 +22,8 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
         ("files are found by name", files_are_found_by_name),
         ("files hold what was written, in any pieces", files_hold_what_was_written),
         ("pages of a file are read in place", pages_are_read_in_place),
+        ("a file is as long as it was made", a_file_is_as_long_as_it_was_made),
+        ("a mapping of a file is the file", a_mapping_of_a_file_is_the_file),
         ("regions begin empty and hold what was stored", regions_hold_what_was_stored),
         ("a touch leaves contents alone and may fault", a_touch_leaves_contents_alone),
         ("a file larger than memory is read by several tasks", a_file_larger_than_memory),
@@ -104,6 +106,56 @@ fn files_are_found_by_name<S: System>(system: &S) -> Result<(), SystemError> {
     system.remove("a")?;
     assert!(system.open("a").is_err() && system.remove("a").is_err(), "still there after it was removed");
     Ok(())
+}
+
+fn a_file_is_as_long_as_it_was_made<S: System>(system: &S) -> Result<(), SystemError> {
+    let mut file = system.create("long")?;
+    system.write(&file, 0, b"highwater")?;
+    system.set_length(&file, page_bytes(3))?;
+    assert_eq!(system.length(&file), page_bytes(3));
+    let mut bytes = [1; 8];
+    assert_eq!(system.read(&mut file, page_bytes(2), &mut bytes)?, 8);
+    assert!(bytes == [0; 8] || system.kept() == Kept::Nothing, "a hole read as {bytes:?}");
+    system.set_length(&file, 4)?;
+    assert_eq!((system.read(&mut file, 0, &mut bytes)?, system.length(&file)), (4, 4));
+    system.remove("long")
+}
+
+fn a_mapping_of_a_file_is_the_file<S: System>(system: &S) -> Result<(), SystemError> {
+    if !system.maps_files() {
+        return Ok(());
+    }
+    let (kept, pattern) = (system.kept(), Pattern::new("m", 1));
+    let mut file = system.create("m")?;
+    let mut page = vec![0; PAGE_BYTES];
+    system.set_length(&file, page_bytes(8))?;
+    let shared = system.map_file(&file, 0..8, MapMode::default())?;
+    let private = system.map_file(&file, 0..8, MapMode { sharing: Sharing::Private, ..MapMode::default() })?;
+    for n in 0..8 {
+        pattern.fill(kept, page_bytes(n), &mut page);
+        system.store(&shared, page_bytes(n), &page)?;
+        system.read(&mut file, page_bytes(n), &mut page)?;
+        pattern.verify(kept, page_bytes(n), &page)?;
+    }
+    Pattern::new("m", 2).fill(kept, 0, &mut page);
+    system.store(&private, 0, &page)?;
+    system.load(&shared, 0, &mut page)?;
+    pattern.verify(kept, 0, &page)?;
+    assert!(system.remove("m").is_err(), "a file was removed under its mappings");
+    assert!(
+        system
+            .map_file(&file, 0..9, MapMode::default())
+            .and_then(|region| {
+                let result = system.touch(&region, 8..9, false);
+                system.unmap(region);
+                result
+            })
+            .is_err(),
+        "a page after the end of the file was touched"
+    );
+    system.unmap(shared);
+    system.unmap(private);
+    system.remove("m")
 }
 
 fn files_hold_what_was_written<S: System>(system: &S) -> Result<(), SystemError> {

@@ -190,6 +190,10 @@ impl System for HostSystem {
         file.page(page).map(|guard| read(&guard)).map_err(words)
     }
 
+    fn set_length(&self, file: &File, bytes: u64) -> Result<(), SystemError> {
+        file.set_len(bytes).map_err(words)
+    }
+
     fn sync(&self, file: &File) -> Result<(), SystemError> {
         file.sync_data().map_err(words)
     }

@@ -33,6 +33,7 @@ use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
 use engine::Engine;
+pub use engine::mapping::{MapMode, Sharing};
 use engine::reclaim::{PriorityZero, Reclaim};
 use engine::stat::Vmstat;
 use machine::{Machine, Nanos, PAGE_BYTES};
@@ -123,7 +124,7 @@ impl<M: Machine> EngineView for Engine<M> {
 pub trait System: Sized + 'static {
     /// An open file: one task's handle.
     type File;
-    /// Anonymous memory of one task.
+    /// Memory of one task: anonymous, or of a mapped file.
     type Region;
     /// A task to wait for.
     type Task;
@@ -212,6 +213,24 @@ pub trait System: Sized + 'static {
         page: u64,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, SystemError>;
+    /// Makes a file `bytes` long: what lies after that is gone, what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// When memory is exhausted or the device fails.
+    fn set_length(&self, file: &Self::File, bytes: u64) -> Result<(), SystemError>;
+    /// Does this ground have [`System::map_file`]?
+    fn maps_files(&self) -> bool {
+        false
+    }
+    /// Maps pages of a file, so that they are touched, stored to and loaded from as memory is; the file must not be
+    /// removed before that is unmapped. A touch after the end of the file fails.
+    ///
+    /// # Errors
+    /// When memory is exhausted, or the ground cannot map files.
+    fn map_file(&self, file: &Self::File, pages: Range<u32>, mode: MapMode) -> Result<Self::Region, SystemError> {
+        let _ = (file, pages, mode);
+        Err(SystemError("files cannot be mapped on this ground".into()))
+    }
     /// Waits until what was written is on the device.
     ///
     /// # Errors

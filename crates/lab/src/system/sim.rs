@@ -1,7 +1,7 @@
 //! The ground `sim`: the engine in a simulated machine.
 
 use super::contents::Kept;
-use super::{CpuTimes, EngineView, Faults, Given, System, SystemError, page_bytes};
+use super::{CpuTimes, EngineView, Faults, Given, MapMode, System, SystemError, page_bytes};
 use crate::report::mmtests::Sample;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
@@ -301,6 +301,19 @@ impl System for SimSystem {
         Ok(result)
     }
 
+    fn set_length(&self, file: &OpenFile, bytes: u64) -> Result<(), SystemError> {
+        self.engine().set_length(&mut self.task.borrow_mut(), &file.file, bytes).map_err(words)
+    }
+
+    fn maps_files(&self) -> bool {
+        true
+    }
+
+    fn map_file(&self, file: &OpenFile, pages: Range<u32>, mode: MapMode) -> Result<Arc<Region<Sim>>, SystemError> {
+        let Range { start, end } = pages;
+        self.engine().map_file(&mut self.task.borrow_mut(), &file.file, start, end - start, mode).map_err(words)
+    }
+
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
         let OpenFile { file, seen_failures, .. } = file;
         self.engine().fsync_since(&mut self.task.borrow_mut(), file, seen_failures).map_err(words)
@@ -308,6 +321,9 @@ impl System for SimSystem {
 
     fn remove(&self, name: &str) -> Result<(), SystemError> {
         let file = self.file(name)?;
+        if file.is_mapped() {
+            return Err(SystemError(format!("file `{name}` is mapped")));
+        }
         self.shared.files.borrow_mut().remove(name);
         self.engine().unlink(&file);
         Ok(())

@@ -202,6 +202,10 @@ impl System for LinuxSystem {
         Ok(read(mapping.page(page)))
     }
 
+    fn set_length(&self, file: &OpenFile, bytes: u64) -> Result<(), SystemError> {
+        file.file.set_len(bytes).map_err(|error| words(&file.name, &error))
+    }
+
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
         file.file.sync_data().map_err(|error| words(&file.name, &error))
     }
