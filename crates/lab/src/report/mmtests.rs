@@ -85,7 +85,7 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
 }
 
 /// A counter of any era: alone, or the sum over its zones.
-fn sum(counters: &BTreeMap<String, u64>, prefix: &str) -> f64 {
+pub(super) fn sum(counters: &BTreeMap<String, u64>, prefix: &str) -> f64 {
     let zone = |name: &str| name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')).is_some_and(is_zone);
     let zones = counters.iter().filter(|(name, _)| *name == prefix || zone(name));
     zones.map(|(_, value)| *value).sum::<u64>() as f64
@@ -96,7 +96,7 @@ fn is_zone(name: &str) -> bool {
 }
 
 /// Pages reclaimed by kswapd and by others. Until 3.3 the kernel counted all and kswapd's.
-fn reclaimed(counters: &BTreeMap<String, u64>) -> (f64, f64) {
+pub(super) fn reclaimed(counters: &BTreeMap<String, u64>) -> (f64, f64) {
     match counters.get("kswapd_steal") {
         Some(kswapd) => (*kswapd as f64, sum(counters, "pgsteal") - *kswapd as f64),
         None => (sum(counters, "pgsteal_kswapd"), sum(counters, "pgsteal_direct")),

@@ -10,6 +10,7 @@ pub mod markdown;
 pub mod mmtests;
 pub mod percent;
 pub mod text;
+pub mod vmscan;
 
 use std::{collections::BTreeMap, io};
 

@@ -8,6 +8,7 @@ pub mod parallelio;
 pub mod randread;
 pub mod randwrite;
 pub mod scan;
+pub mod streaming;
 
 use crate::ground::Ground;
 use crate::job::{Failure, Job, Outcome, Progress, Runnable};
@@ -17,7 +18,14 @@ use crate::{real_time, simulation};
 /// Every workload, in the order in which they are listed.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Runnable] {
-    &[&parallelio::Parallelio, &randread::Randread, &randwrite::Randwrite, &anon::Anon, &scan::Scan]
+    &[
+        &parallelio::Parallelio,
+        &streaming::Streaming,
+        &randread::Randread,
+        &randwrite::Randwrite,
+        &anon::Anon,
+        &scan::Scan,
+    ]
 }
 
 /// The workload called `name`.

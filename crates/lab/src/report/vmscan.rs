@@ -1,0 +1,90 @@
+//! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (spec: benchmarks, 2.2).
+
+use super::mmtests::{reclaimed, sum};
+use crate::figure::{Better, Format, Row};
+use crate::system::CpuTimes;
+use engine::stat::Vmstat;
+
+/// The group `duration`.
+#[must_use]
+pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
+    let row = |name: &str, value| Row::new("duration", name, "s", Better::Lower, Format::Decimals(2), value);
+    vec![
+        row("User/Sys Time Running Test (seconds)", (cpu.user + cpu.system).as_secs_f64()),
+        row("Total Elapsed Time (seconds)", elapsed_s),
+    ]
+}
+
+/// The groups `vmscan` and `faults`: `counters` holds what each name of `/proc/vmstat` grew by.
+#[must_use]
+pub fn rows(counters: &Vmstat) -> Vec<Row> {
+    use Better::{Higher, Lower, Neutral};
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0) as f64;
+    let (kswapd_scanned, direct_scanned) = (sum(counters, "pgscan_kswapd"), sum(counters, "pgscan_direct"));
+    let (kswapd_freed, direct_freed) = reclaimed(counters);
+    let (scanned, freed, written) =
+        (kswapd_scanned + direct_scanned, kswapd_freed + direct_freed, of("nr_vmscan_write"));
+    let percent = |part: f64| if scanned > 0.0 { 100.0 * part / scanned } else { 0.0 };
+    let major = of("pgmajfault");
+    let rows: [(&str, &str, &str, Better, u8, f64); 21] = [
+        ("vmscan", "Direct reclaims", "events", Lower, 0, of("allocstall")),
+        ("vmscan", "Direct reclaim pages scanned", "pages", Lower, 0, direct_scanned),
+        ("vmscan", "Direct reclaim pages reclaimed", "pages", Neutral, 0, direct_freed),
+        ("vmscan", "Kswapd pages scanned", "pages", Lower, 0, kswapd_scanned),
+        ("vmscan", "Kswapd pages reclaimed", "pages", Neutral, 0, kswapd_freed),
+        ("vmscan", "Kswapd low wmark quickly", "events", Neutral, 0, of("kswapd_low_wmark_hit_quickly")),
+        ("vmscan", "Kswapd high wmark quickly", "events", Neutral, 0, of("kswapd_high_wmark_hit_quickly")),
+        ("vmscan", "Kswapd skip congestion_wait", "events", Neutral, 0, of("kswapd_skip_congestion_wait")),
+        ("vmscan", "Pages activated", "pages", Neutral, 0, of("pgactivate")),
+        ("vmscan", "Pages deactivated", "pages", Neutral, 0, of("pgdeactivate")),
+        ("vmscan", "Pages written", "pages", Lower, 0, written),
+        ("vmscan", "Total pages scanned", "pages", Lower, 0, scanned),
+        ("vmscan", "Total pages reclaimed", "pages", Neutral, 0, freed),
+        ("vmscan", "%age total pages scanned/reclaimed", "%", Higher, 2, percent(freed)),
+        ("vmscan", "%age total pages scanned/written", "%", Lower, 2, percent(written)),
+        ("faults", "Major Faults", "faults", Lower, 0, major),
+        ("faults", "Minor Faults", "faults", Neutral, 0, of("pgfault") - major),
+        ("faults", "Page ins", "KiB", Lower, 0, of("pgpgin")),
+        ("faults", "Page outs", "KiB", Lower, 0, of("pgpgout")),
+        ("faults", "Swap ins", "pages", Lower, 0, of("pswpin")),
+        ("faults", "Swap outs", "pages", Lower, 0, of("pswpout")),
+    ];
+    let row = |(group, name, unit, better, decimals, value): (&str, &str, &str, Better, u8, f64)| {
+        Row::new(group, name, unit, better, Format::Decimals(decimals), value)
+    };
+    rows.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Published;
+
+    /// What can be computed from the printed counters is what is printed.
+    #[test]
+    fn derived_rows_recompute_to_the_printed_digit() {
+        for name in ["streaming"] {
+            let text = crate::embedded::text(&format!("experiments/{name}/published.toml")).unwrap();
+            let published = Published::parse("published.toml", text).unwrap();
+            for kernel in &published.columns {
+                let figure = |name: &str| {
+                    let group = if name.ends_with("Faults") { "faults" } else { "vmscan" };
+                    published.figure(group, name, kernel).unwrap().value
+                };
+                let counters = [
+                    ("pgscan_kswapd_normal", "Kswapd pages scanned"),
+                    ("pgscan_direct_normal", "Direct reclaim pages scanned"),
+                    ("pgsteal_kswapd_normal", "Kswapd pages reclaimed"),
+                    ("pgsteal_direct_normal", "Direct reclaim pages reclaimed"),
+                    ("nr_vmscan_write", "Pages written"),
+                    ("allocstall", "Direct reclaims"),
+                ];
+                let counters = counters.iter().map(|(key, name)| ((*key).to_owned(), figure(name) as u64)).collect();
+                for row in rows(&counters).iter().filter(|row| row.group == "vmscan" && row.name.contains("otal")) {
+                    let printed = format!("{:.2}", figure(&row.name));
+                    assert_eq!(format!("{:.2}", row.value), printed, "{} of {kernel}", row.name);
+                }
+            }
+        }
+    }
+}
