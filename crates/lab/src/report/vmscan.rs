@@ -63,7 +63,7 @@ mod tests {
     /// What can be computed from the printed counters is what is printed.
     #[test]
     fn derived_rows_recompute_to_the_printed_digit() {
-        for name in ["streaming"] {
+        for name in ["streaming", "postmark"] {
             let text = crate::embedded::text(&format!("experiments/{name}/published.toml")).unwrap();
             let published = Published::parse("published.toml", text).unwrap();
             for kernel in &published.columns {

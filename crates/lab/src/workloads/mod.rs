@@ -5,6 +5,7 @@ pub mod big_file;
 pub mod choose;
 pub mod meter;
 pub mod parallelio;
+pub mod postmark;
 pub mod randread;
 pub mod randwrite;
 pub mod scan;
@@ -20,6 +21,7 @@ use crate::{real_time, simulation};
 pub fn all() -> &'static [&'static dyn Runnable] {
     &[
         &parallelio::Parallelio,
+        &postmark::Postmark,
         &streaming::Streaming,
         &randread::Randread,
         &randwrite::Randwrite,
