@@ -4,6 +4,7 @@ pub mod anon;
 pub mod big_file;
 pub mod choose;
 pub mod meter;
+pub mod multibuild;
 pub mod parallelio;
 pub mod postmark;
 pub mod randread;
@@ -21,6 +22,7 @@ use crate::{real_time, simulation};
 pub fn all() -> &'static [&'static dyn Runnable] {
     &[
         &parallelio::Parallelio,
+        &multibuild::Multibuild,
         &postmark::Postmark,
         &streaming::Streaming,
         &randread::Randread,
