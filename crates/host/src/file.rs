@@ -6,8 +6,8 @@ use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
 use engine::{ReadPattern, ReadState};
-use machine::{FrameNumber, PAGE_BYTES};
-use parking_lot::Mutex;
+use machine::{FrameNumber, IoError, PAGE_BYTES};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use std::cell::Cell;
 use std::fmt;
 use std::io;
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::machine::Host;
 
-/// Pages of the largest file.
-const PAGES_MAX: u64 = u32::MAX as u64;
+/// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
+pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
 /// A file of the system that is open here, once for all its handles.
 pub(crate) struct OpenFile {
@@ -31,8 +31,11 @@ pub(crate) struct OpenFile {
     is_writable: bool,
     /// Failed writes that some handle was told of.
     told: AtomicU32,
-    /// Held by whoever changes the length in the system.
-    set_len: Mutex<()>,
+    /// Has it a length that can be set? A block device has not.
+    is_regular: bool,
+    /// Held for writing by whoever changes the length in the system, and shared by writes that make the file longer: what
+    /// they write must not be cut off before the file is as long here.
+    length: RwLock<()>,
 }
 
 impl OpenFile {
@@ -42,20 +45,34 @@ impl OpenFile {
             return Ok(());
         }
         let written = shared.with_task(|engine, task| engine.fsync_since(task, &self.cached, &self.told));
-        self.settle_len()?;
+        self.settle_len(&self.length.write())?;
         written.map_err(|error| Error::of_file(&self.path, error))
     }
 
     /// The system's length of the file is whole pages after a write: cuts it to what it is here.
-    fn settle_len(&self) -> Result<(), Error> {
-        let _guard = self.set_len.lock();
+    fn settle_len(&self, _held: &RwLockWriteGuard<'_, ()>) -> Result<(), Error> {
+        if !self.is_regular {
+            return Ok(());
+        }
         let bytes = self.cached.length();
         let failed =
             |source| Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source };
         if self.device.file().metadata().map_err(failed)?.len() != bytes {
             self.device.file().set_len(bytes).map_err(failed)?;
         }
+        self.device.expect_len(bytes);
         Ok(())
+    }
+
+    /// Gives a share of an open file back; with the last one it is closed.
+    pub fn release(self: Arc<Self>, shared: &Shared) {
+        // Under the lock of the table: nobody opens the file anew while it goes.
+        let mut files = shared.files.lock();
+        let key = self.key;
+        if let Some(last) = Arc::into_inner(self) {
+            files.remove(&key);
+            last.close(shared);
+        }
     }
 
     /// The last handle goes: nothing of the file stays in memory.
@@ -152,9 +169,10 @@ impl OpenOptions {
                     let device = host.device(id).expect("added just now");
                     device.expect_len(bytes);
                     let cached = shared.engine.add_placed_file(id, FILES, bytes);
-                    let (is_writable, told, set_len) = (self.write, AtomicU32::new(0), Mutex::new(()));
-                    let open =
-                        Arc::new(OpenFile { path: path.into(), cached, device, key, is_writable, told, set_len });
+                    let (is_writable, is_regular) = (self.write, metadata.is_file());
+                    let (path, told, length) = (path.into(), AtomicU32::new(0), RwLock::new(()));
+                    let open = OpenFile { path, cached, device, key, is_writable, told, is_regular, length };
+                    let open = Arc::new(open);
                     files.insert(key, Arc::downgrade(&open));
                     open
                 }
@@ -376,6 +394,7 @@ impl File {
             return Err(Error::OutOfRange { page: offset / PAGE_BYTES as u64, pages: PAGES_MAX });
         }
         let cached = self.cached();
+        let _longer = end.filter(|end| *end > cached.length()).map(|_| self.opened().length.read());
         self.shared
             .with_task(|engine, task| engine.write(task, cached, offset, bytes))
             .map_err(|error| self.error(error))?;
@@ -400,15 +419,18 @@ impl File {
             return Err(Error::OutOfRange { page: bytes / PAGE_BYTES as u64, pages: PAGES_MAX });
         }
         let (open, cached) = (self.opened(), self.cached());
+        if !open.is_regular {
+            let source = io::Error::other("a block device is as long as it is");
+            return Err(Error::File { path: open.path.to_path_buf(), doing: "set the length of the file", source });
+        }
+        let held = open.length.write();
         if bytes < cached.length() {
             open.device.expect_len(bytes);
         }
         self.shared
             .with_task(|engine, task| engine.set_length(task, cached, bytes))
             .map_err(|error| self.error(error))?;
-        open.settle_len()?;
-        open.device.expect_len(bytes);
-        Ok(())
+        open.settle_len(&held)
     }
 
     /// Writes everything that was written to the file, through whatever handle, and waits until it is durable.
@@ -433,10 +455,18 @@ impl File {
         let (open, cached) = (self.opened(), self.cached());
         let written = self.shared.with_task(|engine, task| engine.fsync_since(task, cached, &self.seen_failures));
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
-        if self.is_writable {
-            open.settle_len()?;
+        // While somebody makes the file longer there is nothing to be cut yet, and no use in waiting for it.
+        if let Some(held) = open.length.try_write().filter(|_| self.is_writable) {
+            open.settle_len(&held)?;
         }
-        sync(open.device.file()).map_err(|source| Error::File { path: open.path.to_path_buf(), doing, source })?;
+        if let Err(source) = sync(open.device.file()) {
+            // The system tells only one, and takes what it could not write for written: all must hear of it.
+            let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
+            cached.note_write_error((cached.length() / PAGE_BYTES as u64) as u32, cause);
+            open.told.fetch_max(cached.failed_writes(), Ordering::AcqRel);
+            self.seen_failures.store(cached.failed_writes(), Ordering::Release);
+            return Err(Error::File { path: open.path.to_path_buf(), doing, source });
+        }
         written.map_err(|error| self.error(error))
     }
 
@@ -522,14 +552,17 @@ impl File {
             .shared
             .with_task(|engine, task| engine.pin_for_read(task, self.cached(), &mut state, page, wanted_pages))
             .map_err(|error| self.error(error).into());
-        *self.state.lock() = state;
+        let mut kept = self.state.lock();
+        // What was advised meanwhile holds.
+        state.pattern = kept.pattern;
+        *kept = state;
         pinned
     }
 
     /// Says how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the handle.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         let end = range.end.min(self.len());
-        let pages = (range.start / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;
+        let pages = (range.start.min(end) / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;
         let set = |pattern| self.state.lock().pattern = pattern;
         match advice {
             Advice::Normal => set(ReadPattern::Normal),
@@ -548,13 +581,8 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        let Some(open) = self.open.take() else { return };
-        // Under the lock of the table: nobody opens the file anew while it goes.
-        let mut files = self.shared.files.lock();
-        let key = open.key;
-        if let Some(last) = Arc::into_inner(open) {
-            files.remove(&key);
-            last.close(&self.shared);
+        if let Some(open) = self.open.take() {
+            open.release(&self.shared);
         }
     }
 }

@@ -86,6 +86,8 @@ impl Shared {
         }
         let files: Vec<_> = self.files.lock().values().filter_map(Weak::upgrade).collect();
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self).err()).collect();
+        // A handle may have been dropped meanwhile: then the share here is the last one.
+        files.into_iter().for_each(|file| file.release(self));
         let host = &self.engine.machine;
         self.kernel_tasks.iter().for_each(|task| host.kill(*task));
         for task in &self.kernel_tasks {
@@ -174,7 +176,7 @@ impl Memory {
     /// as long as not all of it is written.
     ///
     /// # Errors
-    /// When it has more than 2^32 - 1 pages.
+    /// When it has more than 2^32 - 1024 pages.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -258,7 +260,10 @@ impl Memory {
         let mut given_up: Vec<u32> = balloon[had..].iter().map(|frame| frame.0).collect();
         given_up.sort_unstable();
         for run in given_up.chunk_by(|a, b| a + 1 == *b) {
-            engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1).map_err(Error::System)?;
+            if let Err(error) = engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1) {
+                balloon.drain(had..).for_each(|frame| engine.free_kernel(frame, Gauge::NrSlabUnreclaimable));
+                return Err(Error::System(error));
+            }
         }
         Ok(())
     }

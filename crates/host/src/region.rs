@@ -1,6 +1,7 @@
 //! Anonymous memory: larger than memory, with swap behind it.
 
 use crate::error::Error;
+use crate::file::PAGES_MAX;
 use crate::machine::Host;
 use crate::memory::{Memory, Shared};
 use crate::page::{PageRead, PageWrite};
@@ -19,9 +20,11 @@ pub struct Region {
 impl Region {
     pub(crate) fn new(memory: &Memory, bytes: u64) -> Result<Self, Error> {
         memory.shared.check_is_up()?;
-        let wanted = bytes.div_ceil(PAGE_BYTES as u64);
-        let pages = u32::try_from(wanted).map_err(|_| Error::OutOfRange { page: wanted, pages: u32::MAX.into() })?;
-        let mapped = memory.shared.engine.create_region(pages.max(1), false);
+        let pages = bytes.div_ceil(PAGE_BYTES as u64);
+        if pages > PAGES_MAX {
+            return Err(Error::OutOfRange { page: pages, pages: PAGES_MAX });
+        }
+        let mapped = memory.shared.engine.create_region((pages as u32).max(1), false);
         Ok(Self { shared: memory.shared.clone(), mapped, bytes })
     }
 

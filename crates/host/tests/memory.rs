@@ -296,6 +296,97 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     assert!(wrong > 1000, "{wrong} pages of swap were found to be wrong");
 }
 
+/// Threads that append to one file and sync: what is durable for one is not cut off by the other.
+#[test]
+fn a_sync_cuts_nothing_off_that_others_append() {
+    const RECORD: u64 = 777;
+    let folder = folder();
+    let path = folder.path().join("log");
+    let memory = memory();
+    let log = memory.create(&path).unwrap();
+    let next = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let append = || {
+            let other = fs::File::open(&path).unwrap();
+            for _ in 0..150 {
+                let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let record = vec![number as u8 + 1; RECORD as usize];
+                log.write_all_at(&record, number * RECORD).unwrap();
+                log.sync_data().unwrap();
+                let mut found = vec![0; RECORD as usize];
+                other.read_exact_at(&mut found, number * RECORD).unwrap();
+                assert!(found == record, "record {number} was synced");
+                if number % 16 == 0 {
+                    memory.drop_caches();
+                }
+            }
+        };
+        (0..3).for_each(|_| drop(scope.spawn(append)));
+    });
+    memory.check().unwrap();
+    drop(log);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len() as u64, 450 * RECORD);
+    for (number, record) in bytes.chunks(RECORD as usize).enumerate() {
+        assert!(record.iter().all(|byte| *byte == number as u8 + 1), "record {number}");
+    }
+}
+
+/// What a guard leaves after the end of the file is not of the file.
+#[test]
+fn bytes_after_the_end_are_zeroes_whatever_a_guard_left_there() {
+    let folder = folder();
+    let memory = builder().checksums(true).start().unwrap();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.write_all_at(&[1; 5000], 0).unwrap();
+    file.page_mut(1).unwrap().fill(7);
+    assert!(file.page(1).unwrap()[5000 - 4096..].iter().all(|byte| *byte == 0));
+    file.sync_data().unwrap();
+    memory.drop_caches();
+    let mut found = [9; 4096];
+    assert_eq!(file.read_at(&mut found, 4096).unwrap(), 904);
+    assert!(found[..904].iter().all(|byte| *byte == 7));
+    file.set_len(8192).unwrap();
+    assert!(file.page(1).unwrap()[904..].iter().all(|byte| *byte == 0));
+    memory.check().unwrap();
+}
+
+/// Partial writes, each of which must read its page first, beside a thread that cuts the file and lets it grow.
+#[test]
+fn a_file_may_be_cut_while_others_write_parts_of_its_pages() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let memory = memory();
+    let file = memory.create(&path).unwrap();
+    file.set_len(64 * PAGE).unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..2 {
+            let (file, memory) = (&file, &memory);
+            scope.spawn(move || {
+                let mut chance = Chance(n);
+                for round in 0..2000 {
+                    file.write_all_at(&[n as u8 + 1; 100], chance.below(64) * PAGE + 50).unwrap();
+                    if round % 8 == 0 {
+                        memory.drop_caches();
+                    }
+                }
+            });
+        }
+        let mut chance = Chance(9);
+        for _ in 0..300 {
+            file.set_len(chance.below(64) * PAGE + 10).unwrap();
+            file.set_len(64 * PAGE).unwrap();
+        }
+    });
+    file.sync_data().unwrap();
+    memory.check().unwrap();
+    assert_eq!(memory.vmstat().get("nr_dirty"), 0);
+    drop(file);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len() as u64, 64 * PAGE);
+    assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == 0 || (50..150).contains(&(at % 4096)) && *byte <= 2));
+}
+
 /// A batch of reads finds what single reads find, in memory or not, and stops at the end of the file.
 #[test]
 fn many_reads_at_once_find_what_single_reads_find() {

@@ -94,13 +94,20 @@ impl<M: Machine> Access<M> {
         Ok(frame)
     }
 
-    /// Lets go of a page that was pinned for writing. *May sleep.*
+    /// Lets go of a page that was pinned for writing. What lies in it after the end of the file is zeroes again.
+    /// *May sleep.*
     pub fn unpin_write(&self, file: &Arc<File<M>>, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
-        // The latch first: its release orders the bytes before the look at the dirty mark, and whoever holds the
-        // page lock may wait for the latch.
+        if descriptor.owner() == Owner::File(file.id) {
+            // The file grows only under the page's latch.
+            let end = file.length().saturating_sub(u64::from(descriptor.index()) * PAGE_BYTES as u64);
+            if end < PAGE_BYTES as u64 {
+                self.machine.write_frame(frame, end as usize, &[0; PAGE_BYTES][end as usize..]);
+            }
+        }
+        // The latch first: whoever holds the page lock may wait for it.
         self.unlatch(frame, true);
-        if !descriptor.is(Flags::DIRTY) {
+        if !descriptor.is_now(Flags::DIRTY) {
             self.lock_page(frame);
             if descriptor.owner() == Owner::File(file.id) {
                 self.set_page_dirty(file, frame);

@@ -75,7 +75,7 @@ impl<M: Machine> Access<M> {
                 Some(frame) => {
                     self.latch(frame, true);
                     self.lock_page(frame);
-                    if self.frames[frame].owner() != Owner::File(file.id) || self.frames[frame].index() != page {
+                    if !self.is_page_of(frame, file, page) {
                         // Dropped while we waited.
                         self.unlock_page(frame);
                         self.unlatch(frame, true);
@@ -102,6 +102,13 @@ impl<M: Machine> Access<M> {
             }
             self.fill_locked_page(file, page, frame);
             self.lock_page(frame);
+            if !self.is_page_of(frame, file, page) {
+                // Cut off while it was read.
+                self.unlock_page(frame);
+                self.unlatch(frame, true);
+                self.put(frame);
+                continue;
+            }
             if self.frames[frame].is(Flags::UPTODATE) {
                 return Ok(frame);
             }
@@ -115,6 +122,11 @@ impl<M: Machine> Access<M> {
             }
             self.put(frame);
         }
+    }
+
+    /// Is a locked page still this one of the file?
+    fn is_page_of(&self, frame: FrameNumber, file: &File<M>, page: u32) -> bool {
+        self.frames[frame].owner() == Owner::File(file.id) && self.frames[frame].index() == page
     }
 
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*

@@ -79,7 +79,8 @@ impl FileIndex {
     #[inline(always)]
     pub fn find(&self, index: u32) -> Option<Found<'_>> {
         let slot = self.slots.get(index as usize)?;
-        match slot.load(Ordering::Acquire) {
+        // In one order with the file's length: who cuts the file and who fills a page must not miss each other.
+        match slot.load(Ordering::SeqCst) {
             0 => None,
             stored => Some(Found { slot, frame: FrameNumber(stored - 1) }),
         }
@@ -124,7 +125,7 @@ impl FileIndex {
     /// One more than the largest page number ever stored.
     #[must_use]
     pub fn end(&self) -> u32 {
-        self.end.load(Ordering::Relaxed)
+        self.end.load(Ordering::SeqCst)
     }
 
     /// Tags a page. The caller has its lock.

@@ -215,6 +215,13 @@ impl Frame {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
+    /// Is a bit set, seen after everything that the caller did before? A plain look may come before the caller's
+    /// stores: with a bit that others clear before they read what was stored, both could miss each other.
+    #[must_use]
+    pub fn is_now(&self, flag: Flags) -> bool {
+        Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
+    }
+
     /// Sets a bit; was it set before?
     #[inline]
     pub fn test_set(&self, flag: Flags) -> bool {

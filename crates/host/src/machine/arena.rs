@@ -5,8 +5,9 @@
 //! in huge pages where the system grants them. [`Arena::discard`] gives the memory of single frames back, and dropping the
 //! arena all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at a multiple of 512.
 //!
-//! Who may touch the bytes of a frame when is the engine's affair: it holds the page lock, or the page is not yet, or no
-//! longer, anybody's. The arena only makes sure that a frame is there.
+//! Who may touch the bytes of a frame when is the engine's affair: it holds the page's latch, or the page is not yet, or no
+//! longer, anybody's. The arena only makes sure that a frame is there. Guards of applications make references to the
+//! bytes of frames whose latch they hold; nothing else does.
 
 #![allow(unsafe_code)]
 
@@ -245,9 +246,8 @@ impl Arena {
     #[inline]
     pub fn write(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
         assert_within(offset, bytes.len());
-        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of the arena: no reference to that is
-        // ever made here. The engine writes under the page lock; a reader of the same bytes at the same time gets a mix of
-        // old and new, as of a file that is written and read at once.
+        // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of that frame: the engine writes under the
+        // page's latch for writing, so that nobody has a reference to its bytes.
         unsafe { self.pointer(frame).add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     }
 
@@ -258,8 +258,24 @@ impl Arena {
     #[inline]
     pub fn read(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
         assert_within(offset, bytes.len());
-        // SAFETY: as in `write`; the engine holds a reference, so that the frame does not become another page meanwhile.
+        // SAFETY: the source lies within a mapped frame, and `bytes` is not memory of that frame. The engine reads under
+        // the page's latch.
         unsafe { self.pointer(frame).add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// Copies a whole frame as a device would, under no latch: while somebody writes to it, some bytes are old and some
+    /// new.
+    ///
+    /// # Panics
+    /// When there is no such frame.
+    pub(super) fn snapshot(&self, frame: FrameNumber, bytes: &mut [u8; PAGE_BYTES]) {
+        let words = self.pointer(frame).cast::<u64>();
+        for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+            // SAFETY: the word lies within a mapped frame, aligned. It may change meanwhile, hence volatile; whoever writes
+            // then makes the page dirty, so that what was copied here is thrown away.
+            let word = unsafe { words.add(at).read_volatile() };
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
     }
 
     /// The runs of contiguous memory that `frames` are, from byte `skip` of the first on, into `runs`.

@@ -186,6 +186,10 @@ struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The others must not wait for it.
+            self.0.is_over.store(true, Relaxed);
+        }
         self.0.running.fetch_sub(1, Relaxed);
     }
 }

@@ -80,7 +80,7 @@ impl Transfer {
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         for (block, &frame) in (self.request.block..).zip(&self.request.frames) {
-            self.device.context.arena.read(frame, 0, &mut bytes);
+            self.device.context.arena.snapshot(frame, &mut bytes);
             visit(block, &bytes);
         }
     }
