@@ -12,10 +12,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::machine::Host;
 
@@ -33,6 +33,8 @@ pub(crate) struct OpenFile {
     told: AtomicU32,
     /// Has it a length that can be set? A block device has not.
     is_regular: bool,
+    /// Was anything of it changed here? If not, its length is not ours to set.
+    has_changed: AtomicBool,
     /// Held for writing by whoever changes the length in the system, and shared by writes that make the file longer: what
     /// they write must not be cut off before the file is as long here.
     length: RwLock<()>,
@@ -51,7 +53,7 @@ impl OpenFile {
 
     /// The system's length of the file is whole pages after a write: cuts it to what it is here.
     fn settle_len(&self, _held: &RwLockWriteGuard<'_, ()>) -> Result<(), Error> {
-        if !self.is_regular {
+        if !self.is_regular || !self.has_changed.load(Ordering::Acquire) {
             return Ok(());
         }
         let bytes = self.cached.length();
@@ -147,17 +149,23 @@ impl OpenOptions {
         shared.check_is_up()?;
         let path = path.as_ref();
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
+        // Before it is opened: some other things than files wait for somebody else to open them, too.
+        if let Ok(metadata) = std::fs::metadata(path) {
+            check_kind(&metadata).map_err(failed)?;
+        }
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(self.write).create(self.create).create_new(self.create_new);
-        let file = options.open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        let bytes = length(&file, &metadata).map_err(failed)?;
-        if bytes > PAGES_MAX * PAGE_BYTES as u64 {
-            return Err(failed(io::Error::other("it is larger than 16 TiB")));
-        }
-        let key = (metadata.dev(), metadata.ino());
         let open = {
+            // Held from here: while the last handle of the file goes, its length in the system is not that of its contents.
             let mut files = shared.files.lock();
+            let file = options.open(path).map_err(failed)?;
+            let metadata = file.metadata().map_err(failed)?;
+            check_kind(&metadata).map_err(failed)?;
+            let bytes = length(&file, &metadata).map_err(failed)?;
+            if bytes > PAGES_MAX * PAGE_BYTES as u64 {
+                return Err(failed(io::Error::other("it is larger than 16 TiB")));
+            }
+            let key = (metadata.dev(), metadata.ino());
             match files.get(&key).and_then(std::sync::Weak::upgrade) {
                 Some(open) if self.write && !open.is_writable => {
                     return Err(failed(io::Error::other("it is open here already, for reading only")));
@@ -171,7 +179,9 @@ impl OpenOptions {
                     let cached = shared.engine.add_placed_file(id, FILES, bytes);
                     let (is_writable, is_regular) = (self.write, metadata.is_file());
                     let (path, told, length) = (path.into(), AtomicU32::new(0), RwLock::new(()));
-                    let open = OpenFile { path, cached, device, key, is_writable, told, is_regular, length };
+                    let has_changed = AtomicBool::new(false);
+                    let open =
+                        OpenFile { path, cached, device, key, is_writable, told, is_regular, has_changed, length };
                     let open = Arc::new(open);
                     files.insert(key, Arc::downgrade(&open));
                     open
@@ -211,6 +221,15 @@ fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
         pages = Some(if after <= most { after } else { count(second) });
         after <= most
     }
+}
+
+/// Is it something that has pages?
+fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() || metadata.file_type().is_block_device() {
+        return Ok(());
+    }
+    let what = if metadata.is_dir() { "it is a folder" } else { "it is neither a regular file nor a block device" };
+    Err(io::Error::other(what))
 }
 
 /// Length of a regular file or a block device, bytes.
@@ -274,9 +293,17 @@ impl File {
         Error::of_file(&self.opened().path, error)
     }
 
-    fn check_writable(&self) -> Result<(), Error> {
+    /// The caller is about to change the file: may it?
+    fn begin_change(&self) -> Result<(), Error> {
         self.shared.check_is_up()?;
-        if self.is_writable { Ok(()) } else { Err(Error::ReadOnly { path: self.opened().path.clone() }) }
+        if !self.is_writable {
+            return Err(Error::ReadOnly { path: self.opened().path.clone() });
+        }
+        let has_changed = &self.opened().has_changed;
+        if !has_changed.load(Ordering::Relaxed) {
+            has_changed.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Returns the length, bytes.
@@ -388,7 +415,7 @@ impl File {
     /// When memory is exhausted, a page that is written in part cannot be read, the handle is read-only, or the file would
     /// be larger than 16 TiB. Bytes before that were written.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Error> {
-        self.check_writable()?;
+        self.begin_change()?;
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= PAGES_MAX * PAGE_BYTES as u64);
         if end.is_none() {
             return Err(Error::OutOfRange { page: offset / PAGE_BYTES as u64, pages: PAGES_MAX });
@@ -414,7 +441,7 @@ impl File {
     /// # Errors
     /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses.
     pub fn set_len(&self, bytes: u64) -> Result<(), Error> {
-        self.check_writable()?;
+        self.begin_change()?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
             return Err(Error::OutOfRange { page: bytes / PAGE_BYTES as u64, pages: PAGES_MAX });
         }
@@ -426,6 +453,14 @@ impl File {
         let held = open.length.write();
         if bytes < cached.length() {
             open.device.expect_len(bytes);
+        } else {
+            // If the system refuses, nothing has changed.
+            let refused =
+                |source| Error::File { path: open.path.to_path_buf(), doing: "set the length of the file", source };
+            let stored = open.device.file().metadata().map_err(refused)?.len();
+            if stored < bytes {
+                open.device.file().set_len(bytes).map_err(refused)?;
+            }
         }
         self.shared
             .with_task(|engine, task| engine.set_length(task, cached, bytes))
@@ -511,7 +546,7 @@ impl File {
     /// # Errors
     /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
-        self.check_writable()?;
+        self.begin_change()?;
         let pages = self.pages();
         if page >= pages {
             return Err(Error::OutOfRange { page, pages });

@@ -2,6 +2,7 @@
 
 use highwater::{Builder, Error, IoError, Memory, OpenOptions};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -316,7 +317,7 @@ fn a_sync_cuts_nothing_off_that_others_append() {
                 let mut found = vec![0; RECORD as usize];
                 other.read_exact_at(&mut found, number * RECORD).unwrap();
                 assert!(found == record, "record {number} was synced");
-                if number % 16 == 0 {
+                if number.is_multiple_of(16) {
                     memory.drop_caches();
                 }
             }
@@ -330,6 +331,48 @@ fn a_sync_cuts_nothing_off_that_others_append() {
     for (number, record) in bytes.chunks(RECORD as usize).enumerate() {
         assert!(record.iter().all(|byte| *byte == number as u8 + 1), "record {number}");
     }
+}
+
+/// A file may be opened while its last handle goes: it is as long as it was, and nobody cuts it.
+#[test]
+fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let memory = memory();
+    for round in 0..40 {
+        let file = memory.create(&path).unwrap();
+        file.write_all_at(&[7; 100_001], 0).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(file));
+            scope.spawn(|| assert_eq!(memory.open(&path).unwrap().len(), 100_001, "round {round}"));
+        });
+        assert_eq!(fs::metadata(&path).unwrap().len(), 100_001, "round {round}");
+    }
+    // Who changes nothing cuts nothing, either.
+    let idle = memory.open(&path).unwrap();
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"more").unwrap();
+    drop(idle);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 100_005);
+}
+
+/// Only what has pages is opened, and a length that the system refuses changes nothing.
+#[test]
+fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
+    let folder = folder();
+    let memory = memory();
+    for (path, word) in [(folder.path(), "folder"), (Path::new("/dev/null"), "neither")] {
+        let error = OpenOptions::new().open(&memory, path).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.write_all_at(&[1; 5000], 0).unwrap();
+    // No file system holds that in one file of this one's: where it does, the length is right all the same.
+    match file.set_len((1 << 44) - (8 << 20)) {
+        Ok(()) => file.set_len(5000).unwrap(),
+        Err(_) => assert_eq!(file.len(), 5000),
+    }
+    file.sync_data().unwrap();
+    assert!(matches!(Memory::builder().size(8 << 40).start(), Err(Error::System(_) | Error::Builder(_))));
 }
 
 /// What a guard leaves after the end of the file is not of the file.

@@ -18,10 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How often the engine is looked at again when it is not at rest, a second in all.
-const LOOKS: u32 = 100;
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(10);
-
 /// What all tasks share.
 struct Shared {
     started: Instant,
@@ -80,16 +76,7 @@ impl HostSystem {
     pub fn finish(self) -> Result<(), SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task still runs".into()))?;
         drop(shared.files);
-        // The library's kswapd may have pages in hand for a moment yet; what is broken stays so.
-        let mut checked = shared.memory.check();
-        for _ in 0..LOOKS {
-            if checked.is_ok() {
-                break;
-            }
-            std::thread::sleep(LOOK_EVERY);
-            checked = shared.memory.check();
-        }
-        checked.map_err(|broken| words(format!("an invariant of the engine is broken: {broken}")))?;
+        shared.memory.check().map_err(|broken| words(format!("an invariant of the engine is broken: {broken}")))?;
         shared.memory.shutdown().map_err(words)
     }
 
