@@ -60,7 +60,11 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
             return Err(Error::at(&place.place, words()));
         }
     }
-    let Before { file_cache_active_percent: active, file_kib, .. } = &machine.before;
+    let Before { kernel_mib, kernel_peak_mib, file_cache_active_percent: active, file_kib, .. } = &machine.before;
+    if let Some(peak) = kernel_peak_mib {
+        let words = format!("`kernel_peak_mib` is {}: `kernel_mib`, {}, was left of it", peak.value, kernel_mib.value);
+        ensure(peak.value >= kernel_mib.value, &["before", "kernel_peak_mib"], words)?;
+    }
     let words = format!("`file_cache_active_percent` is {}: 100 is all", active.value);
     ensure(active.value <= 100, &["before", "file_cache_active_percent"], words)?;
     ensure(file_kib.value >= 4, &["before", "file_kib"], "a file has at least a page: 4 KiB".to_owned())
@@ -110,6 +114,10 @@ pub struct Disk {
 pub struct Before {
     /// Memory of the kernel itself, which is never freed, MiB.
     pub kernel_mib: Sourced<u64>,
+    /// What that memory was before most of it was freed again, MiB: what is left lies scattered among what was freed.
+    /// Without it, as much as is left: kernel memory lies together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_peak_mib: Option<Sourced<u64>>,
     /// Anonymous memory of idle processes, MiB.
     pub idle_anon_mib: Sourced<u64>,
     /// Clean page cache of files that nobody reads any more, MiB.

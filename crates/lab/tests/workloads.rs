@@ -159,3 +159,28 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     assert!(refused("randwrite", "file_mib = 0\n").contains("a file of 0 pages"));
     assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
 }
+
+/// 150 MiB at full scale end after two seconds: a kernel without the fault fills them with files.
+const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
+    judged_s = 2\nprint_every_s = 1\n";
+
+#[test]
+fn what_a_process_leaves_is_used_for_files() {
+    let rows = run("simon", SERVER);
+    let (before, after) = (value(&rows, "Free Normal at 1 s"), value(&rows, "Free mean"));
+    assert!(value(&rows, "Ops simon") > 100.0);
+    // Memory, daemons and files leave 1 MiB of 8, and slabs take a part of that.
+    assert!(before < 3.0 && after < 2.0, "{before} MiB free with the process, {after} MiB after it");
+    assert!(value(&rows, "Kswapd calls") > 0.0 && value(&rows, "Kswapd longest call") < 2.0);
+    assert!(value(&rows, "Free least") <= after && after <= value(&rows, "Free most"));
+}
+
+#[test]
+fn a_server_whose_process_ends_too_late_is_refused() {
+    let found = refused("simon", "ends_s = 10\njudged_from_s = 10\n");
+    assert!(
+        found.ends_with("`judged_from_s` is 10: the process ends at 10 s, and memory is judged after that"),
+        "{found}"
+    );
+    assert!(refused("simon", "readers = 0\n").ends_with("`readers` is 0: must be at least 1"));
+}

@@ -23,7 +23,9 @@ pub fn pages(before: &Before, scale: Scale) -> u64 {
 /// # Errors
 /// When memory or the device is too small for it.
 pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
-    system.take_kernel_memory(scale.of(before.kernel_mib.value * MIB_PAGES))?;
+    let kernel_mib = before.kernel_mib.value;
+    let peak_mib = before.kernel_peak_mib.as_ref().map_or(kernel_mib, |peak| peak.value);
+    system.take_kernel_memory(scale.of(peak_mib * MIB_PAGES), scale.of(kernel_mib * MIB_PAGES))?;
     let idle_pages = scale.of(before.idle_anon_mib.value * MIB_PAGES) as u32;
     let idle = system.map(idle_pages)?;
     system.touch(&idle, 0..idle_pages, true)?;

@@ -34,7 +34,8 @@ use ::sim::Rng;
 use contents::Kept;
 use engine::Engine;
 pub use engine::mapping::{MapMode, Sharing};
-use engine::reclaim::{PriorityZero, Reclaim};
+use engine::memory::{NodeId, Zone};
+use engine::reclaim::{KswapdCalls, PriorityZero, Reclaim};
 use engine::stat::Vmstat;
 use machine::{Machine, Nanos, PAGE_BYTES};
 use std::collections::BTreeMap;
@@ -109,12 +110,37 @@ pub struct Given {
 pub trait EngineView {
     /// The first scan at priority 0 since this was last asked.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
+    /// How long the calls of the first node's kswapd took since this was last asked.
+    fn take_kswapd_calls(&self) -> KswapdCalls;
+    /// The zones of all nodes, lowest first: name, pages, free pages.
+    fn zones(&self) -> Vec<ZoneView>;
+}
+
+/// A zone as [`EngineView`] shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneView {
+    /// As the kernel prints it.
+    pub name: &'static str,
+    /// Pages that the allocator manages.
+    pub pages: u64,
+    /// Free pages.
+    pub free: u64,
 }
 
 impl<M: Machine> EngineView for Engine<M> {
     fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         let reclaim: &Reclaim<M> = self;
         reclaim.take_first_priority_zero()
+    }
+
+    fn take_kswapd_calls(&self) -> KswapdCalls {
+        let reclaim: &Reclaim<M> = self;
+        reclaim.take_kswapd_calls(NodeId(0))
+    }
+
+    fn zones(&self) -> Vec<ZoneView> {
+        let view = |zone: &Zone<M>| ZoneView { name: zone.kind.name(), pages: zone.managed, free: zone.free_pages() };
+        self.zones.iter().map(view).collect()
     }
 }
 

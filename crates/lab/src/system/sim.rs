@@ -16,6 +16,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Stream of the chance that decides which kernel pages were freed before a run.
+const KERNEL_MEMORY_STREAM: u64 = 900;
+
 /// What all tasks of one simulated system share.
 struct Shared {
     sim: Sim,
@@ -116,16 +119,21 @@ impl SimSystem {
         self.shared.samples.clone()
     }
 
-    /// Takes memory for the kernel's own use, for good.
+    /// Takes `pages` pages for the kernel's own use, and frees all but `kept` of them, here and there.
     ///
     /// # Errors
-    /// When there is not so much.
-    pub fn take_kernel_memory(&self, pages: u64) -> Result<(), SystemError> {
+    /// When there are not so many.
+    pub fn take_kernel_memory(&self, pages: u64, kept: u64) -> Result<(), SystemError> {
         let mut task = self.task.borrow_mut();
+        let mut rng = self.rng(KERNEL_MEMORY_STREAM);
+        let mut taken = Vec::new();
         for _ in 0..pages {
-            self.engine()
-                .allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable)
-                .map_err(|error| SystemError(error.to_string()))?;
+            let page = self.engine().allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            taken.push(page.map_err(|error| SystemError(error.to_string()))?);
+        }
+        for left in (kept + 1..=pages).rev() {
+            let page = taken.swap_remove(rng.below(left) as usize);
+            self.engine().free_kernel(page, Gauge::NrSlabUnreclaimable);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::system::{CpuTimes, System, SystemError, difference};
 use engine::stat::Vmstat;
 use hdrhistogram::Histogram;
 use machine::Nanos;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -520,6 +521,22 @@ pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
         ))
     };
     COUNTERS.iter().filter_map(row).collect()
+}
+
+/// Adds the time spent since `seen` under `part`.
+pub(super) fn add_profile(
+    profile: &mut Vec<String>,
+    part: &str,
+    seen: &mut BTreeMap<String, Nanos>,
+    now: BTreeMap<String, Nanos>,
+) {
+    for (path, time) in &now {
+        let spent = time.since(seen.get(path).copied().unwrap_or_default());
+        if spent > Nanos(0) {
+            profile.push(format!("{part};{path} {}", spent.0));
+        }
+    }
+    *seen = now;
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod postmark;
 pub mod randread;
 pub mod randwrite;
 pub mod scan;
+pub mod simon;
 pub mod streaming;
 
 use crate::ground::Ground;
@@ -29,6 +30,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
         &randwrite::Randwrite,
         &anon::Anon,
         &scan::Scan,
+        &simon::Simon,
     ]
 }
 

@@ -4,7 +4,7 @@
 //! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of
 //! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
 
-use super::meter::names;
+use super::meter::{add_profile, names};
 use crate::figure::{Better, Format, Row};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
@@ -15,7 +15,6 @@ use engine::stat::Vmstat;
 use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use sim::{Rng, Sourced};
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Bytes of a value.
@@ -232,22 +231,6 @@ impl Times {
         let at_scale = |ns: &Sourced<u64>| Nanos((ns.value as f64 / scale.as_f64()) as u64);
         Self { operation: at_scale(&params.operation_ns), populate: at_scale(&params.populate_ns) }
     }
-}
-
-/// Adds the time spent since `seen` under `part`.
-fn add_profile(
-    profile: &mut Vec<String>,
-    part: &str,
-    seen: &mut BTreeMap<String, Nanos>,
-    now: BTreeMap<String, Nanos>,
-) {
-    for (path, time) in &now {
-        let spent = time.since(seen.get(path).copied().unwrap_or_default());
-        if spent > Nanos(0) {
-            profile.push(format!("{part};{path} {}", spent.0));
-        }
-    }
-    *seen = now;
 }
 
 fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {

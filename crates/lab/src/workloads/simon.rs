@@ -1,0 +1,452 @@
+//! A file server on which a large process ends: is the memory that it leaves used again?
+//!
+//! The server has many small files, more than memory holds, and daemons whose memory is in slow use. Readers open a file
+//! at random, read it whole and close it. A large process ends after a while. What it leaves is free memory; a server
+//! whose readers wait for a disk should fill it with files within minutes.
+//!
+//! What is watched: free memory by zone, pages that had to be read in again, swap, and how long kswapd stays in one call.
+
+use super::big_file::read_whole;
+use super::meter::{add_profile, counter_rows};
+use crate::figure::{Better, Format, Row};
+use crate::report::duration_rows;
+use crate::scale::Scale;
+use crate::system::contents::Pattern;
+use crate::system::{EngineView, Started, System, SystemError, ZoneView, difference, page_bytes};
+use crate::workload::{Found, Resources, Workload};
+use engine::reclaim::KswapdCalls;
+use machine::{Nanos, PAGE_BYTES};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// Streams of chance: the daemons', and the first reader's.
+const STREAM: u64 = 7000;
+
+/// How often free memory is looked at.
+const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+
+/// Pages of one MiB.
+const MIB_PAGES: u64 = 256;
+
+/// What a reader computes for one file.
+const COMPUTE: Nanos = Nanos(200_000);
+
+/// The `[params]` of an experiment. Sizes are of the machine at full scale.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Memory of the daemons, MiB. Default 1000.
+    pub daemons_mib: u64,
+    /// Time between two touches of a page of it, each page as likely as any other, us. Default 2000.
+    pub touch_every_us: u64,
+    /// Memory of the process that ends, MiB. Default 1500.
+    pub process_mib: u64,
+    /// When it ends, seconds after all are at work. Default 180.
+    pub ends_s: u64,
+    /// All files together, MiB. Default 3500.
+    pub files_mib: u64,
+    /// Size of a file, KiB. Default 16.
+    pub file_kib: u64,
+    /// Tasks that read files. Default 32.
+    pub readers: u64,
+    /// From when on free memory is judged, seconds after all are at work. Default 480.
+    pub judged_from_s: u64,
+    /// How long, seconds. Default 300.
+    pub judged_s: u64,
+    /// Seconds between two printed looks at free memory. Default 60.
+    pub print_every_s: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            daemons_mib: 1000,
+            touch_every_us: 2000,
+            process_mib: 1500,
+            ends_s: 180,
+            files_mib: 3500,
+            file_kib: 16,
+            readers: 32,
+            judged_from_s: 480,
+            judged_s: 300,
+            print_every_s: 60,
+        }
+    }
+}
+
+impl Params {
+    fn daemon_pages(&self, scale: Scale) -> u32 {
+        scale.of(self.daemons_mib * MIB_PAGES) as u32
+    }
+
+    fn process_pages(&self, scale: Scale) -> u32 {
+        scale.of(self.process_mib * MIB_PAGES) as u32
+    }
+
+    fn file_pages(&self) -> u64 {
+        (self.file_kib / 4).max(1)
+    }
+
+    fn files(&self, scale: Scale) -> u64 {
+        scale.of(self.files_mib * MIB_PAGES) / self.file_pages()
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Simon;
+
+impl Workload for Simon {
+    type Params = Params;
+
+    const NAME: &'static str = "simon";
+
+    const ABOUT: &'static str = "a file server on which a large process ends: is its memory used again?";
+
+    const VERIFIES: bool = true;
+
+    fn check(params: &Params, _: &Resources) -> Result<(), String> {
+        let positive = [
+            ("touch_every_us", params.touch_every_us),
+            ("readers", params.readers),
+            ("judged_s", params.judged_s),
+            ("print_every_s", params.print_every_s),
+            ("file_kib", params.file_kib),
+        ];
+        if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
+            return Err(format!("`{name}` is 0: must be at least 1"));
+        }
+        if params.ends_s >= params.judged_from_s {
+            return Err(format!(
+                "`judged_from_s` is {}: the process ends at {} s, and memory is judged after that",
+                params.judged_from_s, params.ends_s
+            ));
+        }
+        if params.files(Scale::FULL) == 0 {
+            return Err("there is no file to read".into());
+        }
+        Ok(())
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+        let scale = system.given().scale;
+        let course = Arc::new(Course::default());
+        let files = Arc::new(Files::make(system, params.files(scale), params.file_pages())?);
+        let (daemon_pages, process_pages) = (params.daemon_pages(scale), params.process_pages(scale));
+        let touch_every = Nanos(params.touch_every_us * 1000);
+        let mut tasks = Vec::new();
+        let shared = course.clone();
+        tasks.push(system.start("daemons", move |system| {
+            shared.ending(touch_at_random(system, daemon_pages, touch_every, &shared))
+        }));
+        let shared = course.clone();
+        tasks.push(
+            system.start("process", move |system| shared.ending(hold_until_it_ends(system, process_pages, &shared))),
+        );
+        while course.ready.load(Relaxed) < 2 && !course.has_failed() && !system.is_killed() {
+            system.sleep(LOOK_EVERY);
+        }
+        for n in 0..params.readers {
+            let (files, shared) = (files.clone(), course.clone());
+            let read = move |system: &S| shared.ending(read_at_random(system, n, &files, &shared));
+            tasks.push(system.start(&format!("reader {n}"), read));
+        }
+        let seen = watch(system, params, &course, &files);
+        join(system, tasks)?;
+        let (rows, profile) = (seen.rows(params), seen.profile);
+        files.remove(system)?;
+        Ok(Found { rows, profile })
+    }
+}
+
+/// Where the run is.
+const RUNNING: u8 = 0;
+const PROCESS_ENDS: u8 = 1;
+const OVER: u8 = 2;
+const FAILED: u8 = 3;
+
+/// What the tasks and their watcher share.
+#[derive(Debug, Default)]
+struct Course {
+    /// Tasks that have touched all of their memory.
+    ready: AtomicU64,
+    /// One of the states above; it only grows.
+    state: AtomicU8,
+    /// Files read.
+    reads: AtomicU64,
+}
+
+impl Course {
+    fn is_over(&self) -> bool {
+        self.state.load(Relaxed) >= OVER
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state.load(Relaxed) == FAILED
+    }
+
+    fn go_to(&self, state: u8) {
+        self.state.fetch_max(state, Relaxed);
+    }
+
+    /// When one task fails, the others need not go on.
+    fn ending(&self, result: Result<(), SystemError>) -> Result<(), SystemError> {
+        if result.is_err() {
+            self.go_to(FAILED);
+        }
+        result
+    }
+}
+
+fn join<S: System>(system: &S, tasks: Vec<Started<S, Result<(), SystemError>>>) -> Result<(), SystemError> {
+    // All of them, before the first error is told.
+    let ended: Vec<_> = tasks.into_iter().map(|task| task.join(system)).collect();
+    ended.into_iter().collect()
+}
+
+/// Many small files.
+#[derive(Debug)]
+struct Files {
+    count: u64,
+    pages: u64,
+    /// Was file `n` read before?
+    was_read: Vec<AtomicU8>,
+}
+
+impl Files {
+    fn name(n: u64) -> String {
+        format!("mail/{n}")
+    }
+
+    fn make<S: System>(system: &S, count: u64, pages: u64) -> Result<Self, SystemError> {
+        let mut bytes = vec![0; page_bytes(pages) as usize];
+        for n in (0..count).take_while(|_| !system.is_killed()) {
+            let name = Self::name(n);
+            let file = system.create(&name)?;
+            Pattern::new(&name, 1).fill(system.kept(), 0, &mut bytes);
+            system.write(&file, 0, &bytes)?;
+        }
+        // What is dirty must be on the disk before files are read again.
+        for n in (0..count).take_while(|_| !system.is_killed()) {
+            system.sync(&system.open(&Self::name(n))?)?;
+        }
+        Ok(Self { count, pages, was_read: (0..count).map(|_| AtomicU8::new(0)).collect() })
+    }
+
+    fn remove<S: System>(&self, system: &S) -> Result<(), SystemError> {
+        (0..self.count).try_for_each(|n| system.remove(&Self::name(n)))
+    }
+
+    /// Pages of files that were read at least once.
+    fn pages_read_once(&self) -> u64 {
+        self.was_read.iter().map(|was| u64::from(was.load(Relaxed))).sum::<u64>() * self.pages
+    }
+}
+
+/// Memory of which a page is used now and then.
+fn touch_at_random<S: System>(system: &S, pages: u32, every: Nanos, course: &Course) -> Result<(), SystemError> {
+    let mut rng = system.rng(STREAM);
+    let region = system.map(pages)?;
+    system.touch(&region, 0..pages, true)?;
+    course.ready.fetch_add(1, Relaxed);
+    while !course.is_over() && !system.is_killed() {
+        system.sleep(every);
+        let page = rng.below(pages.max(1).into()) as u32;
+        system.touch(&region, page..page + 1, false)?;
+    }
+    system.unmap(region);
+    Ok(())
+}
+
+fn hold_until_it_ends<S: System>(system: &S, pages: u32, course: &Course) -> Result<(), SystemError> {
+    let region = system.map(pages)?;
+    system.touch(&region, 0..pages, true)?;
+    course.ready.fetch_add(1, Relaxed);
+    while course.state.load(Relaxed) == RUNNING && !system.is_killed() {
+        system.sleep(Nanos::from_millis(100));
+    }
+    system.unmap(region);
+    Ok(())
+}
+
+fn read_at_random<S: System>(system: &S, reader: u64, files: &Files, course: &Course) -> Result<(), SystemError> {
+    let mut rng = system.rng(STREAM + 1 + reader);
+    let kept = system.kept();
+    let mut bytes = vec![0; page_bytes(files.pages) as usize];
+    while !course.is_over() && !system.is_killed() {
+        let n = rng.below(files.count);
+        let name = Files::name(n);
+        let mut file = system.open(&name)?;
+        read_whole(system, &mut file, &name, 0, &mut bytes)?;
+        Pattern::new(&name, 1).verify(kept, 0, &bytes)?;
+        files.was_read[n as usize].store(1, Relaxed);
+        course.reads.fetch_add(1, Relaxed);
+        system.compute(COMPUTE);
+    }
+    Ok(())
+}
+
+/// Free memory at one time.
+#[derive(Clone, Debug)]
+struct Look {
+    /// Seconds after all were at work.
+    at_s: u64,
+    /// Of all zones, pages.
+    free: u64,
+    /// By zone, where the ground tells.
+    zones: Vec<ZoneView>,
+}
+
+/// What was seen.
+#[derive(Debug)]
+struct Seen {
+    looks: Vec<Look>,
+    calls: Option<KswapdCalls>,
+    /// What counters grew by, since all were at work.
+    counters: engine::stat::Vmstat,
+    reads: u64,
+    refaults: Option<u64>,
+    elapsed_s: f64,
+    user_s: f64,
+    system_s: f64,
+    /// CPU time before the process ended and after it, folded.
+    profile: Vec<String>,
+}
+
+/// Looks at free memory until the end, and tells the process and the others when theirs has come.
+fn watch<S: System>(system: &S, params: &Params, course: &Course, files: &Files) -> Seen {
+    let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
+    let began = system.now();
+    if let Some(engine) = system.engine_view() {
+        engine.take_kswapd_calls();
+    }
+    let mut looks = Vec::new();
+    let mut profile = Vec::new();
+    let mut spent = system.profile();
+    let length_s = params.judged_from_s + params.judged_s;
+    system.expect_end(began + Nanos::from_secs(length_s));
+    for at_s in 0..=length_s {
+        if at_s == params.ends_s {
+            course.go_to(PROCESS_ENDS);
+            add_profile(&mut profile, "before the end", &mut spent, system.profile());
+        }
+        let zones = system.engine_view().map_or_else(Vec::new, EngineView::zones);
+        looks.push(Look { at_s, free: system.free_pages(), zones });
+        if course.has_failed() || system.is_killed() {
+            break;
+        }
+        if at_s < length_s {
+            system.sleep(Nanos((began + Nanos::from_secs(at_s + 1)).since(system.now()).0));
+        }
+    }
+    course.go_to(OVER);
+    add_profile(&mut profile, "after the end", &mut spent, system.profile());
+    let calls = system.engine_view().map(EngineView::take_kswapd_calls);
+    let counters = difference(&counters, &system.vmstat());
+    let cpu = system.cpu_times().since(cpu);
+    let swapped_in = counters.get("pswpin").copied().unwrap_or(0);
+    let of_files = |read_in: u64, before: u64| (read_in - before).saturating_sub(swapped_in);
+    let refaults = system
+        .pages_read_in()
+        .zip(read_in)
+        .map(|(now, before)| of_files(now, before).saturating_sub(files.pages_read_once()));
+    Seen {
+        looks,
+        calls,
+        counters,
+        reads: course.reads.load(Relaxed),
+        refaults,
+        elapsed_s: system.now().since(began).as_secs_f64(),
+        user_s: cpu.user.as_secs_f64(),
+        system_s: cpu.system.as_secs_f64(),
+        profile,
+    }
+}
+
+fn mib(pages: u64) -> f64 {
+    pages as f64 * PAGE_BYTES as f64 / f64::from(1 << 20)
+}
+
+impl Seen {
+    fn rows(&self, params: &Params) -> Vec<Row> {
+        [
+            self.judged_rows(params),
+            self.course_rows(params),
+            self.kswapd_rows(),
+            self.read_rows(),
+            duration_rows(self.user_s, self.system_s, self.elapsed_s),
+            counter_rows(&self.counters),
+        ]
+        .concat()
+    }
+
+    /// Free memory of the judged time, of all zones together.
+    fn judged_rows(&self, params: &Params) -> Vec<Row> {
+        let judged = || self.looks.iter().filter(|look| look.at_s >= params.judged_from_s).map(|look| look.free);
+        let row =
+            |name: &str, pages: u64| Row::new("free", name, "MiB", Better::Lower, Format::Decimals(0), mib(pages));
+        let count = judged().count().max(1) as u64;
+        vec![
+            row("Free least", judged().min().unwrap_or(0)),
+            row("Free mean", judged().sum::<u64>() / count),
+            row("Free most", judged().max().unwrap_or(0)),
+        ]
+    }
+
+    /// Free memory by zone, from time to time.
+    fn course_rows(&self, params: &Params) -> Vec<Row> {
+        let printed = self.looks.iter().filter(|look| look.at_s % params.print_every_s == 0);
+        let row = |what: &str, at_s: u64, pages: u64| {
+            let name = format!("Free {what} at {at_s} s");
+            Row::new("free", name, "MiB", Better::Neutral, Format::Decimals(0), mib(pages))
+        };
+        let of_look = |look: &Look| {
+            let at_s = look.at_s;
+            let zones = look.zones.iter().filter(|zone| zone.name != "DMA");
+            let zones: Vec<Row> = zones.map(|zone| row(zone.name, at_s, zone.free)).collect();
+            if zones.is_empty() { vec![row("memory", at_s, look.free)] } else { zones }
+        };
+        printed.flat_map(of_look).collect()
+    }
+
+    fn kswapd_rows(&self) -> Vec<Row> {
+        let count = |name: &str| self.counters.get(name).copied();
+        let event = |name: &str, counter: &str| {
+            Some(Row::new("kswapd", name, "events", Better::Neutral, Format::Decimals(0), count(counter)? as f64))
+        };
+        let mut rows = Vec::new();
+        if let Some(KswapdCalls { calls, longest, total }) = self.calls {
+            let row = |name, unit, format, value| Row::new("kswapd", name, unit, Better::Lower, format, value);
+            rows.push(row("Kswapd longest call", "s", Format::Decimals(2), longest.as_secs_f64()));
+            let percent = 100.0 * total.as_secs_f64() / self.elapsed_s.max(1e-9);
+            rows.push(row("Kswapd time in calls", "%", Format::Decimals(1), percent));
+            rows.push(row("Kswapd calls", "events", Format::Decimals(0), calls as f64));
+        }
+        rows.extend(event("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"));
+        rows.extend(event("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"));
+        rows.extend(event("Kswapd skip congestion_wait", "kswapd_skip_congestion_wait"));
+        rows.extend(event("Order > 0 requests", "alloc_high_order"));
+        if let (Some(all), Some(slow)) = (count("alloc_high_order"), count("alloc_high_order_slow")) {
+            let percent = if all > 0 { 100.0 * slow as f64 / all as f64 } else { 0.0 };
+            let name = "Order > 0 requests below low";
+            rows.push(Row::new("kswapd", name, "%", Better::Lower, Format::Decimals(2), percent));
+        }
+        for (name, counter) in [("Kswapd inode steals", "kswapd_inodesteal"), ("Slabs scanned", "slabs_scanned")] {
+            let value = self.counters.get(counter).map(|value| *value as f64);
+            let unit = if counter == "slabs_scanned" { "objects" } else { "pages" };
+            rows.extend(value.map(|value| Row::new("kswapd", name, unit, Better::Neutral, Format::Decimals(0), value)));
+        }
+        rows
+    }
+
+    fn read_rows(&self) -> Vec<Row> {
+        let rate = self.reads as f64 / self.elapsed_s.max(1e-9);
+        let mut rows = vec![Row::new("Ops", "Ops simon", "files/s", Better::Higher, Format::Decimals(2), rate)];
+        let refaults = self.refaults.map(|pages| pages as f64);
+        rows.extend(
+            refaults.map(|pages| Row::new("Ops", "Refaults", "pages", Better::Lower, Format::Decimals(0), pages)),
+        );
+        rows
+    }
+}
