@@ -15,7 +15,7 @@ pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
     ]
 }
 
-/// The groups `vmscan` and `faults`: `counters` holds what each name of `/proc/vmstat` grew by.
+/// The groups `vmscan`, `faults` and, where an engine tells, `diagnosis`: `counters` holds what each name of `/proc/vmstat` grew by.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
@@ -52,7 +52,14 @@ pub fn rows(counters: &Vmstat) -> Vec<Row> {
     let row = |(group, name, unit, better, decimals, value): (&str, &str, &str, Better, u8, f64)| {
         Row::new(group, name, unit, better, Format::Decimals(decimals), value)
     };
-    rows.into_iter().map(row).collect()
+    let mut rows: Vec<Row> = rows.into_iter().map(row).collect();
+    // Whether kswapd is ever woken for a block of several pages decides what these tables can show.
+    let diagnosis =
+        [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
+    for (name, counter) in diagnosis.into_iter().filter(|(_, counter)| counters.contains_key(*counter)) {
+        rows.push(Row::new("diagnosis", name, "requests", Neutral, Format::Decimals(0), of(counter)));
+    }
+    rows
 }
 
 #[cfg(test)]

@@ -46,6 +46,9 @@ fn percent() -> u64 {
 /// Pages that a task goes on for before it looks whether it is to end.
 const PIECE: u32 = 1024;
 
+/// Time within which the tasks start.
+const START_WITHIN: Nanos = Nanos::from_millis(10);
+
 /// The workload.
 #[derive(Debug)]
 pub struct Streaming;
@@ -105,13 +108,16 @@ fn stream<S: System>(system: &S, n: u64, pages: u32, access: Access, time: Nanos
         Access::Read => ReadPattern::Random,
     };
     let region = system.map_file(&file, 0..pages, MapMode { pattern, ..MapMode::default() })?;
+    // No two programs start at the same time, nor does a page always take as long: in step, all would meet reclaim at once.
+    let mut rng = system.rng(n);
+    system.sleep(Nanos(rng.below(START_WITHIN.0)));
     let mut touched = Ok(());
     for start in (0..pages).step_by(PIECE as usize) {
         if system.is_killed() || touched.is_err() {
             break;
         }
         touched = (start..pages.min(start + PIECE)).try_for_each(|page| {
-            system.compute(time);
+            system.compute(Nanos(time.0 / 2 + rng.below(time.0 + 1)));
             system.touch(&region, page..page + 1, access == Access::Write)
         });
     }
