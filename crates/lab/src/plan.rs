@@ -435,9 +435,9 @@ mod tests {
         let skeleton = || Machine::parse("m", "m", "[memory]\n[cpu]\n[cost]\n[before]\n").unwrap();
         let machine = library::machine("parallelio-8g").unwrap_or_else(|_| skeleton());
         let kernel = |(index, word): (usize, &&str)| {
-            let mut kernel = Kernel::of_defaults(word.trim_end_matches(".toml"));
-            kernel.set("lru.batch", &(10 + index).to_string()).unwrap();
-            kernel
+            let text = format!("[lru]\nbatch = {}\n", 10 + index);
+            let none = |_: &str| Err(String::new());
+            Kernel::parse(word.trim_end_matches(".toml"), "k.toml", &text, &none).unwrap()
         };
         let kernels = words.iter().enumerate().map(kernel).collect();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -469,6 +469,25 @@ mod tests {
         let ids: Vec<(&str, bool)> =
             plan.columns.iter().map(|column| (column.id.as_str(), column.comparable)).collect();
         assert_eq!(ids, [("a", true), ("a#2", true), ("a#3", false)]);
+        assert!(plan.columns.iter().all(|column| column.set.is_empty()));
+    }
+
+    #[test]
+    fn a_changed_kernel_is_a_column_of_its_own_and_not_compared_with_print() {
+        let set = |key: &str, values: &[&str]| Set {
+            key: key.into(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let words = with_each(vec!["highwater".into()], &set("lru.batch", &["1", "14"]));
+        let words = with_each(words, &set("reclaim.swappiness", &["0"]));
+        assert_eq!(words[0], "highwater+lru.batch=1+reclaim.swappiness=0");
+        let changed = library::kernel(&words[0]).unwrap();
+        let column = column(&words[0], &changed, Ground::Sim, &[Ground::Sim]);
+        assert_eq!(column.id, words[0]);
+        assert_eq!(
+            (column.kernel.as_str(), column.set["lru.batch"].as_str(), column.comparable),
+            ("highwater", "1", false)
+        );
     }
 
     #[test]

@@ -46,11 +46,17 @@ impl<M: Machine> Reclaim<M> {
         control.takes_blocks = false;
         let freed = (taken.len() - survivors.len()) as u64;
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
+        // Told apart before any is put back: then they are others' again, to be freed and changed.
+        let survivors = Family::ALL.map(|family| self.of_family(&survivors, family).collect::<Vec<_>>());
         for family in Family::ALL {
             let scanned = isolated[family as usize];
             if scanned > 0 {
-                let survivors: Vec<FrameNumber> = self.of_family(&survivors, family).collect();
-                self.putback(zone, family, &survivors, Recent { scanned, rotated: 0, counts_active: true });
+                self.putback(
+                    zone,
+                    family,
+                    &survivors[family as usize],
+                    Recent { scanned, rotated: 0, counts_active: true },
+                );
                 self.end_isolation(zone, family, scanned);
             }
         }
