@@ -77,7 +77,7 @@ fn loom() -> Result<Ended, String> {
 /// Uses after free and after return, overflows and leaks in the library and its tests. What the arena's frames hold is
 /// not seen: to the sanitizer they are one mapping.
 fn address() -> Result<Ended, String> {
-    let mut options = "detect_stack_use_after_return=1".to_owned();
+    let mut options = "detect_stack_use_after_return=1:allocator_may_return_null=1".to_owned();
     let toolchain = match Toolchain::with(Sanitizer::Address, &options) {
         Ok(toolchain) => toolchain,
         // Leaks are looked for by tracing the process, which some containers forbid.
