@@ -57,13 +57,16 @@ impl OpenFile {
             return Ok(());
         }
         let bytes = self.cached.length();
-        let failed =
-            |source| Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source };
+        let failed = |source| self.cannot_set_length(source);
         if self.device.file().metadata().map_err(failed)?.len() != bytes {
             self.device.file().set_len(bytes).map_err(failed)?;
         }
         self.device.expect_len(bytes);
         Ok(())
+    }
+
+    fn cannot_set_length(&self, source: io::Error) -> Error {
+        Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
     /// Gives a share of an open file back; with the last one it is closed.
@@ -447,16 +450,14 @@ impl File {
         }
         let (open, cached) = (self.opened(), self.cached());
         if !open.is_regular {
-            let source = io::Error::other("a block device is as long as it is");
-            return Err(Error::File { path: open.path.to_path_buf(), doing: "set the length of the file", source });
+            return Err(open.cannot_set_length(io::Error::other("a block device is as long as it is")));
         }
         let held = open.length.write();
         if bytes < cached.length() {
             open.device.expect_len(bytes);
         } else {
             // If the system refuses, nothing has changed.
-            let refused =
-                |source| Error::File { path: open.path.to_path_buf(), doing: "set the length of the file", source };
+            let refused = |source| open.cannot_set_length(source);
             let stored = open.device.file().metadata().map_err(refused)?.len();
             if stored < bytes {
                 open.device.file().set_len(bytes).map_err(refused)?;
