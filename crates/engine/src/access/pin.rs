@@ -99,7 +99,8 @@ impl<M: Machine> Access<M> {
     pub fn unpin_write(&self, file: &Arc<File<M>>, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         if descriptor.owner() == Owner::File(file.id) {
-            // The file grows only under the page's latch.
+            // Writes make the file longer under the page's latch. Where `set_length` has done so meanwhile, what the
+            // holder left there is of the file.
             let end = file.length().saturating_sub(u64::from(descriptor.index()) * PAGE_BYTES as u64);
             if end < PAGE_BYTES as u64 {
                 self.machine.write_frame(frame, end as usize, &[0; PAGE_BYTES][end as usize..]);
