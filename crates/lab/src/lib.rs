@@ -17,6 +17,7 @@ pub mod cli;
 pub mod difference;
 pub mod embedded;
 pub mod experiment;
+pub mod fidelity;
 pub mod figure;
 pub mod ground;
 pub mod hardware;

@@ -9,6 +9,7 @@ mod bench;
 mod compare;
 mod diff;
 mod explain;
+mod fidelity;
 mod list;
 mod output;
 mod rows;
@@ -47,6 +48,8 @@ enum Verb {
     Diff(diff::Arguments),
     /// Switch each difference between two kernels alone, and say what it does to a figure
     Ablate(ablate::Arguments),
+    /// Set every figure in print beside the simulated one, and say how near it is
+    Fidelity(fidelity::Arguments),
     /// Run random worlds with every check on
     Swarm(swarm::Arguments),
     /// Measure how fast the simulator and the library are here, in a few seconds
@@ -106,6 +109,7 @@ pub fn main() -> ExitCode {
         Verb::Run(arguments) => compare::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Ablate(arguments) => ablate::run(&arguments),
+        Verb::Fidelity(arguments) => fidelity::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Apart => Ok(crate::apart::carry_out()?),

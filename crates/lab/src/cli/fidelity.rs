@@ -1,0 +1,139 @@
+//! `highwater fidelity`: how near the simulation is to figures in print.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{End, compare, output::Output, parse_seed, print};
+use crate::{
+    embedded,
+    fidelity::{
+        Fidelity,
+        text::{self, Look},
+    },
+    library,
+    plan::{Plan, Request},
+    progress::Bars,
+    runner, workloads,
+};
+
+/// Arguments of `highwater fidelity`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Names or files of experiments with figures in print [default: all of them]
+    experiments: Vec<String>,
+    /// The random seed, decimal or 0x…; the first one with --runs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// How many seeds: figures are medians
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: FidelityFormat,
+    /// Of each experiment show only the figures that miss something
+    #[arg(long, conflicts_with = "summary")]
+    misses: bool,
+    /// Show only what each experiment comes to
+    #[arg(long)]
+    summary: bool,
+    /// How many simulations run side by side [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    jobs: Option<u32>,
+    /// Write the report to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum FidelityFormat {
+    /// A line for each experiment, then for each figure.
+    #[default]
+    Table,
+    /// The same for programs; docs/json.md describes it.
+    Json,
+    /// The same for a text in Markdown.
+    Markdown,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    experiments: &'a [Fidelity],
+}
+
+/// Runs the experiments at full size, and sets what comes out beside what is in print.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let output = arguments.output.as_deref().map(Output::open).transpose()?;
+    let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
+    // Everything is looked at before anything runs.
+    let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let threads = arguments.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
+    let mut found = Vec::new();
+    for plan in &plans {
+        let bars = Bars::new(plan.titles());
+        let table = plan.run(threads, &bars).map_err(|failures| compare::failed(&failures))?.table;
+        let published = plan.experiment.published.as_ref().expect("looked at before");
+        found.push(Fidelity::of(&table, published));
+    }
+    let text = match arguments.format {
+        FidelityFormat::Table => report(&found, arguments, Look::Plain),
+        FidelityFormat::Markdown => report(&found, arguments, Look::Markdown),
+        FidelityFormat::Json => {
+            serde_json::to_string_pretty(&Report { schema: 1, experiments: &found }).expect("numbers and texts") + "\n"
+        }
+    };
+    match output {
+        Some(output) => output.write(|out| out.write_all(text.as_bytes())),
+        None => print(&text),
+    }
+}
+
+/// The experiments of this binary that have figures in print.
+fn printed() -> Result<Vec<String>, End> {
+    let mut names = Vec::new();
+    for name in embedded::names("experiments") {
+        if library::experiment(name)?.published.is_some() {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// The kernels in print, at full size.
+fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
+    let experiment = library::experiment(name)?;
+    let Some(published) = experiment.published else {
+        let with = printed()?.join(", ");
+        return Err(End::Usage(format!("experiment `{name}` has no figures in print; those that have: {with}")));
+    };
+    let request = Request {
+        experiment: name.to_owned(),
+        kernels: published.columns,
+        seed: arguments.seed,
+        runs: arguments.runs.into(),
+        ..Request::default()
+    };
+    Ok(Plan::new(&request, workloads::find)?)
+}
+
+fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
+    let mut text = text::summary(found, look);
+    for it in found.iter().filter(|_| !arguments.summary) {
+        let title = match look {
+            Look::Plain => it.experiment.clone(),
+            Look::Markdown => format!("### {}\n", it.experiment),
+        };
+        text.push_str(&format!("\n{title}\n{}", text::figures(it, arguments.misses, look)));
+    }
+    let seeds = match arguments.runs {
+        1 => format!("seed {}", arguments.seed),
+        runs => format!("medians of {runs} runs, seeds {} to {}", arguments.seed, arguments.seed + u64::from(runs) - 1),
+    };
+    let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
+    text.push_str(&format!("\n{seeds} · fingerprints {}\n", prints.collect::<Vec<_>>().join(", ")));
+    text
+}
