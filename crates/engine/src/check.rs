@@ -6,6 +6,7 @@
 use crate::Engine;
 use crate::lru::{Family, ListKind};
 use crate::mapping::Tag;
+use crate::mapping::index_nodes::NODE_PAGES;
 use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
 use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
@@ -135,13 +136,15 @@ impl<M: Machine> Engine<M> {
     }
 
     fn check_files(&self) -> Result<(), Broken> {
-        let (mut pages, mut dirty) = (0, 0);
+        let (mut pages, mut dirty, mut nodes) = (0, 0, 0);
         for file in self.files() {
             let mut next = 0;
             let mut found = 0;
+            let mut node = None;
             while let Some((page, frame)) = file.index.next_present(next) {
                 next = page + 1;
                 found += 1;
+                nodes += u64::from(node.replace(page / NODE_PAGES) != Some(page / NODE_PAGES));
                 let descriptor = &self.frames[frame];
                 ensure(descriptor.owner() == Owner::File(file.id) && descriptor.index() == page, || {
                     format!("file {} page {page} is in {frame}, which says {descriptor:?}", file.id)
@@ -161,6 +164,9 @@ impl<M: Machine> Engine<M> {
             })?;
             pages += u64::from(found);
         }
+        let counted = self.index_nodes.nodes();
+        let takes_memory = self.index_nodes.order().is_some();
+        ensure(!takes_memory || nodes == counted, || format!("{nodes} nodes of files' indexes, counted {counted}"))?;
         let cached = u64::from(self.swap.cache.pages());
         let counted = self.gauge(Gauge::NrFilePages);
         ensure(pages + cached == counted, || {

@@ -67,7 +67,12 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     }
     let words = format!("`file_cache_active_percent` is {}: 100 is all", active.value);
     ensure(active.value <= 100, &["before", "file_cache_active_percent"], words)?;
-    ensure(file_kib.value >= 4, &["before", "file_kib"], "a file has at least a page: 4 KiB".to_owned())
+    let page = || "a file has at least a page: 4 KiB".to_owned();
+    ensure(file_kib.value >= 4, &["before", "file_kib"], page())?;
+    let Some(programs) = &machine.before.programs else { return Ok(()) };
+    ensure(programs.file_kib.value >= 4, &["before", "programs", "file_kib"], page())?;
+    let words = "they wake at most once a second".to_owned();
+    ensure(programs.wake_s.value > 0, &["before", "programs", "wake_s"], words)
 }
 
 /// The value under a path of keys of disk `n`'s device, or what comes nearest to it.
@@ -130,6 +135,25 @@ pub struct Before {
     pub inode_tables_mib: Sourced<u64>,
     /// The background task rests this many times as long as each piece took.
     pub inode_tables_rest: Sourced<u64>,
+    /// Programs that run beside the workload, if any are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<Programs>,
+}
+
+/// Programs and libraries that run beside a workload: daemons, shells, the monitors of a test. Their files are mapped
+/// executable, all of them were used once, and now and then something of them is used again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Programs {
+    /// What of their files was used, MiB.
+    pub mapped_mib: Sourced<u64>,
+    /// Size of each of those files, KiB.
+    pub file_kib: Sourced<u64>,
+    /// Time between two wakings, s.
+    pub wake_s: Sourced<u64>,
+    /// Pages that are used when something wakes, at full scale; drawn by Zipf's law with exponent 1, as code is used: some
+    /// of it all the time, most hardly ever.
+    pub touched_pages: Sourced<u64>,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 pub mod ablation;
 pub mod apart;
 pub mod bench;
+pub mod choose;
 pub mod cli;
 pub mod difference;
 pub mod embedded;

@@ -125,6 +125,21 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
+    /// Makes sure that there is a node for a page that is about to be added to a file. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted.
+    pub(super) fn prepare_node(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
+        let Some(order) = self.index_nodes.order() else { return Ok(()) };
+        if file.index.lacks_node(page) && self.index_nodes.needs_slab() {
+            let (head, order) = self
+                .allocate_slab(task, Gfp::RECLAIMABLE, order, Gauge::NrSlabReclaimable)
+                .map_err(|cause| self.out_of_memory(cause))?;
+            self.index_nodes.add_slab(head, order);
+        }
+        Ok(())
+    }
+
     /// Removes a file: all its pages are dropped, dirty ones unwritten, and its blocks are free.
     /// Nobody may use the file any more. *May sleep.*
     pub fn unlink(&self, file: &File<M>) {

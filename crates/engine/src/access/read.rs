@@ -97,6 +97,7 @@ impl<M: Machine> Access<M> {
 
     /// Reads one page alone: readahead found no memory for it, or failed.
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
+        self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
         if self.add_to_page_cache(file, page, frame).is_ok() {
             self.add(frame, false);

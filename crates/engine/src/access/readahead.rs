@@ -116,6 +116,9 @@ impl<M: Machine> Access<M> {
             if file.index.get(page).is_some() {
                 continue;
             }
+            if self.prepare_node(task, file, page).is_err() {
+                break;
+            }
             let Ok(frame) = self.allocate(task, Gfp::READAHEAD, Order::ZERO) else { break };
             if self.add_to_page_cache(file, page, frame).is_err() {
                 self.put(frame);

@@ -85,6 +85,7 @@ impl<M: Machine> Access<M> {
                     frame
                 }
                 None => {
+                    self.prepare_node(task, file, page)?;
                     let frame =
                         self.allocate(task, Gfp::FOR_WRITE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
                     self.latch(frame, true);

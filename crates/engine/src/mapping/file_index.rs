@@ -4,6 +4,7 @@
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
+use super::index_nodes::{NODE_PAGES, NodePlace};
 use super::segments::Segments;
 use crate::memory::{Frame, FrameTable, Latched};
 use machine::FrameNumber;
@@ -62,6 +63,9 @@ pub struct FileIndex {
     /// Frame number + 1; 0 is an empty slot.
     slots: Segments<AtomicU32>,
     tags: [Segments<AtomicU64>; 2],
+    /// Of each node, where nodes take memory: its pages, and its place.
+    node_pages: Segments<AtomicU32>,
+    node_places: Segments<AtomicU32>,
     pages: AtomicU32,
     /// One more than the largest page number ever stored.
     end: AtomicU32,
@@ -114,6 +118,26 @@ impl FileIndex {
         self.pages.fetch_sub(1, Ordering::Relaxed);
         self.clear_tag(index, Tag::Dirty);
         self.clear_tag(index, Tag::Writeback);
+    }
+
+    /// Does the node of a page hold no page, as far as is known?
+    pub(crate) fn lacks_node(&self, index: u32) -> bool {
+        self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
+    }
+
+    /// A page was added: its node is made if it is the first there. The caller holds the lock of the index.
+    pub(super) fn add_to_node(&self, index: u32, make: impl FnOnce() -> NodePlace) {
+        let node = (index / NODE_PAGES) as usize;
+        if self.node_pages.get_or_make(node).fetch_add(1, Ordering::Relaxed) == 0 {
+            self.node_places.get_or_make(node).store(make().number(), Ordering::Relaxed);
+        }
+    }
+
+    /// A page was removed: the place of its node if it was the last there. The caller holds the lock of the index.
+    pub(super) fn remove_from_node(&self, index: u32) -> Option<NodePlace> {
+        let node = (index / NODE_PAGES) as usize;
+        let is_last = self.node_pages.get_or_make(node).fetch_sub(1, Ordering::Relaxed) == 1;
+        is_last.then(|| NodePlace::of_number(self.node_places.get_or_make(node).load(Ordering::Relaxed)))
     }
 
     /// Pages in the index.

@@ -16,6 +16,7 @@ pub mod dirty_limit;
 pub mod file;
 pub mod file_index;
 pub mod flusher;
+pub mod index_nodes;
 pub mod latch;
 pub mod object_cache;
 pub mod owners;
@@ -135,6 +136,8 @@ pub struct Mapping<M: Machine> {
     pub backings: Vec<Backing<M>>,
     /// Caches of kernel objects that can be shrunk.
     pub object_caches: ObjectCaches<M>,
+    /// The nodes of files' indexes.
+    pub index_nodes: index_nodes::IndexNodes<M>,
     page_queues: Vec<M::WaitQueue>,
     /// Woken when the write of a page ended that reclaim waits for.
     pub(crate) reclaim_written: M::WaitQueue,
@@ -184,6 +187,7 @@ impl<M: Machine> Mapping<M> {
             swap: Swap::new(machine, swap.device, swap.first_block, swap.slots),
             backings,
             object_caches: ObjectCaches::new(machine, slab_order),
+            index_nodes: index_nodes::IndexNodes::new(machine, slab_order),
             reclaim_written: machine.wait_queue(),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
@@ -386,9 +390,19 @@ impl<M: Machine> Mapping<M> {
                 descriptor.clear(Flags::LOCKED);
                 return Err(there);
             }
+            if self.index_nodes.order().is_some() {
+                file.index.add_to_node(page, || self.index_nodes.take());
+            }
         }
         self.add_gauge(frame, Gauge::NrFilePages, 1);
         Ok(())
+    }
+
+    /// A page left its file's index: the block of its node's slab, if nothing is left there. The caller holds the lock
+    /// of the index.
+    fn leave_node(&self, file: &File<M>, page: u32) -> Option<(FrameNumber, machine::Order)> {
+        self.index_nodes.order()?;
+        file.index.remove_from_node(page).and_then(|place| self.index_nodes.give(place))
     }
 
     /// Takes a page out of its owner's index if nobody but the caller refers to it and it is clean;
@@ -398,6 +412,7 @@ impl<M: Machine> Mapping<M> {
     pub fn remove_mapping(&self, frame: FrameNumber, file: Option<&File<M>>) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
         let descriptor = &self.frames[frame];
+        let mut slab = None;
         if let Some(file) = file {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
@@ -405,6 +420,7 @@ impl<M: Machine> Mapping<M> {
                 return false;
             }
             file.index.remove(descriptor.index(), frame);
+            slab = self.leave_node(file, descriptor.index());
         } else {
             let slot = descriptor.private();
             {
@@ -420,6 +436,9 @@ impl<M: Machine> Mapping<M> {
         }
         self.add_gauge(frame, Gauge::NrFilePages, -1);
         descriptor.set_owner(Owner::None, 0);
+        if let Some((head, order)) = slab {
+            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+        }
         true
     }
 
@@ -427,10 +446,14 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn delete_from_page_cache(&self, file: &File<M>, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         self.cancel_dirty(file, frame);
-        {
+        let slab = {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
             file.index.remove(descriptor.index(), frame);
+            self.leave_node(file, descriptor.index())
+        };
+        if let Some((head, order)) = slab {
+            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
         }
         self.add_gauge(frame, Gauge::NrFilePages, -1);
         descriptor.set_owner(Owner::None, 0);

@@ -2,6 +2,7 @@
 
 use crate::ground::{DISK, PAGES, Plan, stamp};
 use engine::mapping::File;
+use engine::mapping::choices::SlabOrder;
 use engine::mapping::object_cache::ObjectKind;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
@@ -268,4 +269,30 @@ fn without_periodic_writeback_nothing_is_written_until_asked() {
         ground.fsync(&file).unwrap();
     });
     assert_eq!(vmstat["nr_written"], 10);
+}
+
+/// Where slabs are SLUB's, the nodes of a file's index take memory, and give it back with the file's pages.
+#[test]
+fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
+    let mut plan = Plan::default();
+    plan.choices.mapping.slab_order = SlabOrder::Slub;
+    plan.run(|ground| {
+        let nodes = &ground.engine.index_nodes;
+        let order = nodes.order().unwrap();
+        assert!(order.0 > 0, "{order:?}");
+        let (file, sparse) = (ground.import(640), ground.import(6400));
+        let before = ground.count("nr_slab_reclaimable");
+        ground.read(&file, 0..640).unwrap();
+        assert_eq!(nodes.nodes(), 10);
+        let slab = ground.count("nr_slab_reclaimable") - before;
+        assert!(slab >= order.pages() && slab <= 4 * order.pages(), "{slab} pages for 10 nodes");
+        for n in 0..100 {
+            ground.read(&sparse, n * 64..n * 64 + 1).unwrap();
+        }
+        assert_eq!(nodes.nodes(), 110, "a page in each node");
+        ground.engine.unlink(&file);
+        ground.engine.unlink(&sparse);
+        assert_eq!(nodes.nodes(), 0);
+        assert!(nodes.idle_pages() <= 6 * order.pages(), "{} pages are kept", nodes.idle_pages());
+    });
 }

@@ -2,10 +2,11 @@
 //!
 //! Nobody prints it and it decides much, so it is a stated assumption, the same for all kernels.
 
-use crate::hardware::Before;
+use crate::choose::{Chooser, Distribution};
+use crate::hardware::{Before, Programs};
 use crate::scale::Scale;
 use crate::system::sim::SimSystem;
-use crate::system::{System, SystemError, page_bytes};
+use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
 use machine::Nanos;
 
 /// Pages of one MiB.
@@ -14,11 +15,12 @@ const MIB_PAGES: u64 = 256;
 /// Pages that all of it takes.
 #[must_use]
 pub fn pages(before: &Before, scale: Scale) -> u64 {
-    let mib = before.kernel_mib.value + before.idle_anon_mib.value + before.file_cache_mib.value;
+    let mapped_mib = before.programs.as_ref().map_or(0, |programs| programs.mapped_mib.value);
+    let mib = before.kernel_mib.value + before.idle_anon_mib.value + before.file_cache_mib.value + mapped_mib;
     scale.of(mib * MIB_PAGES)
 }
 
-/// Brings memory into that state: takes kernel memory, touches idle memory once, reads the files.
+/// Brings memory into that state: takes kernel memory, touches idle memory once, reads the files, starts programs.
 ///
 /// # Errors
 /// When memory or the device is too small for it.
@@ -29,6 +31,10 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     let idle_pages = scale.of(before.idle_anon_mib.value * MIB_PAGES) as u32;
     let idle = system.map(idle_pages)?;
     system.touch(&idle, 0..idle_pages, true)?;
+
+    if let Some(programs) = &before.programs {
+        start_programs(programs, system, scale)?;
+    }
 
     let cache_pages = scale.of(before.file_cache_mib.value * MIB_PAGES);
     let file_pages = (before.file_kib.value / 4).max(1);
@@ -51,6 +57,47 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
         let rest = before.inode_tables_rest.value;
         system.spawn("ext4lazyinit", move |system| write_inode_tables(system, rest));
     }
+    Ok(())
+}
+
+/// The stream of random numbers of the programs; workloads number theirs from 0.
+const PROGRAMS_STREAM: u64 = 1 << 32;
+
+/// Maps the files of programs, uses every page of them once, and starts the task that uses some again from time to time.
+fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
+    let Programs { mapped_mib, file_kib, wake_s, touched_pages } = programs;
+    let file_pages = (file_kib.value / 4).max(1) as u32;
+    let files = (scale.of(mapped_mib.value * MIB_PAGES) / u64::from(file_pages)).max(1);
+    let (touches, sleep) = (scale.of(touched_pages.value), Nanos::from_secs(wake_s.value));
+    let text = MapMode { sharing: Sharing::Private, is_executable: true, ..MapMode::default() };
+    let map = move |system: &SimSystem, n: u64| -> Result<_, SystemError> {
+        let file = system.open(&format!("lib/{n}"))?;
+        system.map_file(&file, 0..file_pages, text)
+    };
+    for n in 0..files {
+        system.import(&format!("lib/{n}"), page_bytes(file_pages.into()))?;
+        let region = map(system, n)?;
+        system.touch(&region, 0..file_pages, false)?;
+        system.unmap(region);
+    }
+    system.spawn("programs", move |system| {
+        let mut random = system.rng(PROGRAMS_STREAM);
+        let regions: Result<Vec<_>, SystemError> = (0..files).map(|n| map(system, n)).collect();
+        let Ok(regions) = regions else { return };
+        let chooser = Chooser::new(Distribution::Zipf, 1.0, files * u64::from(file_pages));
+        while !system.is_killed() {
+            system.sleep(sleep);
+            for _ in 0..touches {
+                let page = chooser.next(&mut random);
+                let region = &regions[(page / u64::from(file_pages)) as usize];
+                let page = (page % u64::from(file_pages)) as u32;
+                // Where memory is exhausted the program is gone, as others are.
+                if system.is_killed() || system.touch(region, page..page + 1, false).is_err() {
+                    return;
+                }
+            }
+        }
+    });
     Ok(())
 }
 

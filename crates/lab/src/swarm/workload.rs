@@ -5,13 +5,13 @@
 
 use super::draw::{World, log_between, pick};
 use super::{Plan, check_nothing_is_left, start_watchdog, store};
+use crate::choose::Distribution;
 use crate::job::Progress;
 use crate::scale::Scale;
 use crate::system::sim::{SimSystem, SystemConfig};
 use crate::system::{Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
 use crate::workloads::anon::{self, Anon};
-use crate::workloads::choose::Distribution;
 use crate::workloads::randread::{self, Access, Randread};
 use crate::workloads::randwrite::{self, Randwrite};
 use crate::workloads::scan::{self, Scan};

@@ -9,9 +9,9 @@
 //! all fault alike, or a few never do and make the sum. Equal work is equal use, so that every region stays in memory to
 //! the same part, whatever the ground.
 
-use super::choose::{Chooser, Distribution};
 use super::meter::{Course, Length, Measured, Tally, measure, names};
 use super::randread::{Size, check_sizes};
+use crate::choose::{Chooser, Distribution};
 use crate::figure::Row;
 use crate::scale::Scale;
 use crate::system::contents::Pattern;

@@ -2,7 +2,6 @@
 
 pub mod anon;
 pub mod big_file;
-pub mod choose;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;

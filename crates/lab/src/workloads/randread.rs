@@ -4,8 +4,8 @@
 //! until it is full and every miss has to make room. Rates stand in the report for just before that and after.
 
 use super::big_file;
-use super::choose::{Chooser, Distribution};
 use super::meter::{Course, Length, Measured, Tally, measure, names};
+use crate::choose::{Chooser, Distribution};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};

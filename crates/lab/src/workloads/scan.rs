@@ -4,9 +4,9 @@
 //! pass goes by is its hit ratio: pages read in, less those of the pass.
 
 use super::big_file;
-use super::choose::{Chooser, Distribution};
 use super::meter::{Course, Length, Measured, measure, names};
 use super::randread::{Access, Size, check_sizes, read_at_random};
+use crate::choose::{Chooser, Distribution};
 use crate::figure::{Better, Format, Row};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
