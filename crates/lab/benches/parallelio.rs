@@ -25,6 +25,7 @@ fn main() {
             seed: 1,
             scale,
             profile: false,
+            series_every: None,
             ground: lab::ground::Ground::Sim,
             makes_swap: false,
             inside: None,

@@ -15,6 +15,7 @@ use crate::system::linux::swap::SwapFile;
 use crate::system::linux::sys;
 use crate::system::page_bytes;
 use crate::{library, panics, workloads};
+use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -56,6 +57,8 @@ pub struct Order {
     pub seed: u64,
     /// The scale, as text.
     pub scale: String,
+    /// How often counters are recorded, ns, if that is wanted.
+    pub series_every_ns: Option<u64>,
 }
 
 /// What goes over the pipe.
@@ -293,6 +296,7 @@ fn work(Sent { order, inside }: &Sent, progress: &Progress) -> Result<Outcome, F
         seed: order.seed,
         scale: order.scale.parse()?,
         profile: false,
+        series_every: order.series_every_ns.map(Nanos),
         ground: order.ground,
         makes_swap: false,
         inside: Some(inside.clone()),

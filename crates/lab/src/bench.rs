@@ -137,6 +137,7 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
         seed,
         scale,
         profile: false,
+        series_every: None,
         ground: Ground::Sim,
         makes_swap: false,
         inside: None,

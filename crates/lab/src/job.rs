@@ -14,7 +14,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{figure::Row, ground::Ground, hardware::Machine, scale::Scale, system::linux::limit::Cgroup};
+use machine::Nanos;
+
+use crate::{
+    figure::Row, ground::Ground, hardware::Machine, scale::Scale, series::Series, system::linux::limit::Cgroup,
+};
 
 /// One run: one kernel on one ground, one seed.
 #[derive(Clone, Debug)]
@@ -33,6 +37,8 @@ pub struct Job {
     pub scale: Scale,
     /// Is virtual time by call path wanted?
     pub profile: bool,
+    /// How often its counters are recorded, if that is wanted; virtual time, or real.
+    pub series_every: Option<Nanos>,
     /// What it runs on.
     pub ground: Ground,
     /// Does `linux` get a swap file of the machine's size, beside the computer's own swap?
@@ -78,6 +84,8 @@ pub struct Outcome {
     pub page_events: u64,
     /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
     pub profile: Option<Vec<String>>,
+    /// Counters over time, if wanted.
+    pub series: Option<Series>,
     /// What a reader must know of a ground of real time: what limited memory, what was not granted.
     pub notes: Vec<String>,
 }

@@ -33,6 +33,7 @@ pub mod real_time;
 pub mod report;
 pub mod runner;
 pub mod scale;
+pub mod series;
 pub mod simulation;
 pub mod statistics;
 pub mod swarm;

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use engine::kernel::{Kernel, Origin, text::Error};
+use machine::Nanos;
 
 use crate::{
     apart::{self, Order},
@@ -15,6 +16,7 @@ use crate::{
     report::{Column, Table, TableHead},
     runner::{self, Watch},
     scale::Scale,
+    series::RunSeries,
     system::{linux::counters::release, page_bytes},
 };
 
@@ -39,6 +41,8 @@ pub struct Request {
     pub scale: Option<Scale>,
     /// Is virtual time by call path wanted?
     pub profile: bool,
+    /// How often counters are recorded, if that is wanted.
+    pub series_every: Option<Nanos>,
     /// What to run on; a simulated machine if nothing is given.
     pub grounds: Vec<Ground>,
     /// Where and how grounds of real time run.
@@ -83,6 +87,8 @@ pub struct Results {
     /// Folded stacks of every job, each under its column's id (and seed, if there are several); empty
     /// if none were wanted.
     pub profile: Vec<String>,
+    /// Counters over time of every job; empty if none were wanted.
+    pub series: Vec<RunSeries>,
 }
 
 /// Jobs that did not end well.
@@ -143,6 +149,7 @@ impl Plan {
             seed,
             scale,
             profile: request.profile,
+            series_every: request.series_every,
             ground,
             makes_swap: request.place.makes_swap,
             inside: None,
@@ -186,6 +193,7 @@ impl Plan {
                         ground,
                         seed,
                         scale: scale.to_string(),
+                        series_every_ns: request.series_every.map(|every| every.0),
                     });
                 }
             }
@@ -290,7 +298,7 @@ impl Plan {
         notes
     }
 
-    fn results(&self, outcomes: Vec<Outcome>) -> Results {
+    fn results(&self, mut outcomes: Vec<Outcome>) -> Results {
         let simulated = || outcomes.iter().enumerate().filter(|(n, _)| !self.is_real(*n));
         let fingerprint = simulated().next().map(|_| fold(simulated().map(|(_, outcome)| outcome.fingerprint)));
         let head = TableHead {
@@ -308,9 +316,14 @@ impl Plan {
             outcome.profile.iter().flatten().map(|line| format!("{root};{line}")).collect()
         };
         let profile = titles.iter().zip(&outcomes).flat_map(stacks).collect();
+        let series = outcomes.iter_mut().enumerate().filter_map(|(index, outcome)| {
+            let column = self.column(index).id.clone();
+            Some(RunSeries { column, seed: self.jobs[index].seed, series: outcome.series.take()? })
+        });
+        let series = series.collect();
         let mut rows = outcomes.into_iter().map(|outcome| outcome.rows);
         let runs: Vec<Vec<_>> = self.columns.iter().map(|_| rows.by_ref().take(self.seeds.len()).collect()).collect();
-        Results { table: Table::of_runs(head, &runs, self.experiment.published.as_ref()), profile }
+        Results { table: Table::of_runs(head, &runs, self.experiment.published.as_ref()), profile, series }
     }
 }
 
@@ -426,6 +439,7 @@ mod tests {
                 virtual_time_ns: 10,
                 page_events: 0,
                 profile,
+                series: None,
                 notes: vec![],
             })
         }

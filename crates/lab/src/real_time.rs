@@ -6,11 +6,13 @@ use crate::apart::limit_in_words;
 use crate::ground::Ground;
 use crate::interrupt;
 use crate::job::{Failure, Inside, Job, Outcome, Progress};
+use crate::series::{self, Series};
 use crate::system::host::HostSystem;
 use crate::system::linux::LinuxSystem;
 use crate::system::linux::counters::{Counters, free_swap_pages, release};
-use crate::system::{Given, System, page_bytes};
+use crate::system::{Given, System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use machine::Nanos;
 
 /// What a ground offers a workload.
 #[must_use]
@@ -42,29 +44,57 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     let Inside { folder, cgroup } = job.inside.as_ref().ok_or_else(nowhere)?;
     let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
     let (memory_pages, swap_pages) = (job.memory_pages(), job.swap_pages());
-    let told = |error: crate::system::SystemError| Failure(error.0);
-    let (found, elapsed, notes) = match job.ground {
+    let told = |error: SystemError| Failure(error.0);
+    let (found, series, elapsed, notes) = match job.ground {
         Ground::Sim => return Err(Failure("the simulator is no ground of real time".into())),
         Ground::Host => {
             let system = HostSystem::new(folder, &job.kernel, memory_pages, swap_pages, given).map_err(told)?;
-            let found = W::run(&system, &params).map_err(told)?;
+            let (found, series) = run_recorded::<W, _>(&system, &params, job.series_every).map_err(told)?;
             let elapsed = system.now();
             let mut notes = vec![format!("{} MiB in the process", page_bytes(memory_pages) >> 20)];
             notes.extend(system.notices());
             system.finish().map_err(told)?;
-            (found, elapsed, notes)
+            (found, series, elapsed, notes)
         }
         Ground::Linux => {
             let counters = Counters::new(cgroup.clone());
             let system = LinuxSystem::new(folder.clone(), memory_pages, counters, given).map_err(told)?;
-            let found = W::run(&system, &params).map_err(told)?;
+            let (found, series) = run_recorded::<W, _>(&system, &params, job.series_every).map_err(told)?;
             let limit = limit_in_words(cgroup.as_ref(), page_bytes(memory_pages));
-            (found, system.now(), vec![format!("kernel {}, memory {limit}", release())])
+            (found, series, system.now(), vec![format!("kernel {}, memory {limit}", release())])
         }
     };
     if interrupt::is_set() {
         return Err(Failure("interrupted".into()));
     }
     let Found { rows, .. } = found;
-    Ok(Outcome { rows, virtual_time_ns: elapsed.0, notes, ..Outcome::default() })
+    Ok(Outcome { rows, virtual_time_ns: elapsed.0, series, notes, ..Outcome::default() })
+}
+
+/// Runs a workload while another task records counters, if that is wanted.
+fn run_recorded<W: Workload, S: System>(
+    system: &S,
+    params: &W::Params,
+    every: Option<Nanos>,
+) -> Result<(Found, Option<Series>), SystemError> {
+    let recorder = every.map(|every| {
+        system.start("series", move |system| {
+            let mut series = Series::default();
+            while !system.is_killed() {
+                let mut values = system.vmstat();
+                if let Some(engine) = system.engine_view() {
+                    series::add_zones(&mut values, engine);
+                }
+                series.push(system.now(), &values);
+                system.sleep(every);
+            }
+            series
+        })
+    });
+    let found = W::run(system, params);
+    let series = recorder.map(|recorder| {
+        recorder.kill(system);
+        recorder.join(system)
+    });
+    Ok((found?, series))
 }

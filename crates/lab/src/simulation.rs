@@ -9,6 +9,7 @@ use crate::hardware::{Before, Cpu, Disk};
 use crate::job::{Failure, Job, Outcome, Progress};
 use crate::report::mmtests::Sample;
 use crate::scale::Scale;
+use crate::series::{self, Series};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use crate::system::{Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
@@ -17,6 +18,8 @@ use engine::memory::Layout;
 use engine::stat::Vmstat;
 use machine::{DeviceId, Nanos};
 use sim::{CostModel, Sim};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -129,6 +132,7 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
         .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
     watch(&sim, progress, system.disk_samples());
+    let series = job.series_every.map(|every| record(&sim, &system, every));
     let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
     let result = found.clone();
     let ended = Arc::new(Mutex::new(Nanos(0)));
@@ -158,6 +162,7 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
         virtual_time_ns,
         page_events,
         profile,
+        series: series.map(|series| series.take()),
         notes: Vec::new(),
     })
 }
@@ -167,6 +172,19 @@ fn page_events(vmstat: &Vmstat) -> u64 {
     const EVENTS: [&str; 9] =
         ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];
     vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
+}
+
+/// Has counters recorded, from outside of the machine: the run is the same without.
+fn record(sim: &Sim, system: &SimSystem, every: Nanos) -> Rc<RefCell<Series>> {
+    let series = Rc::new(RefCell::new(Series::default()));
+    let (engine, watched, cell) = (system.shared_engine(), sim.clone(), series.clone());
+    sim.observe(every, move |now| {
+        let mut values = engine.vmstat();
+        series::add_zones(&mut values, &*engine);
+        series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
+        cell.borrow_mut().push(now, &values);
+    });
+    series
 }
 
 /// Starts a task that tells how far the run is and samples the disk.

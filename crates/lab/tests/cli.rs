@@ -226,3 +226,28 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
     }
 }
+
+#[test]
+fn counters_over_time_are_written_and_change_no_report() {
+    let folder = Folder::new();
+    let file = folder.path("series.csv");
+    let run = ["run", "postmark", "--kernel", "2.6.37-kanyzone", "--scale", "1/64"];
+    let alone = print(&run);
+    assert_eq!(alone, print(&[&run[..], &["--series", &file, "--every", "0.5"]].concat()));
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "column,seed,seconds,name,value,per_second");
+    for name in [",nr_free_pages_dma32,", ",sda_in_flight,", ",pgfree,"] {
+        let of: Vec<&&str> = lines.iter().filter(|line| line.contains(name)).collect();
+        assert!(of.len() > 20 && of[0].starts_with("2.6.37-kanyzone,1,"), "{name}: {of:?}");
+    }
+    assert!(message(2, &[&run[..], &["--every", "2"]].concat()).contains("--series"));
+    assert!(message(2, &[&run[..], &["--series", &file, "--every", "0"]].concat()).contains("0.001"));
+    assert!(message(2, &[&run[..], &["--series", &file, "--output", &file]].concat()).contains("same file"));
+}
+
+#[test]
+fn what_has_no_figures_in_print_has_no_fidelity() {
+    let text = message(2, &["fidelity", "randread"]);
+    assert!(text.contains("`randread` has no figures in print") && text.contains("parallelio"), "{text}");
+}

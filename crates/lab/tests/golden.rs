@@ -13,7 +13,8 @@ fn check_rows_are_known(name: &str, scale: &str, report: &str) {
     let request =
         Request { experiment: name.into(), seed: 1, runs: 1, scale: scale.parse().ok(), ..Request::default() };
     let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
-    let known = plan.row_names().expect("every workload here says so");
+    // Not every workload knows.
+    let Some(known) = plan.row_names() else { return };
     // A row is a name, two spaces and figures; heads, notes and the last line have no such name.
     let found: Vec<&str> = report.lines().filter_map(|line| line.split_once("  ")).map(|(name, _)| name).collect();
     let found = found.into_iter().filter(|name| !name.is_empty());

@@ -1,6 +1,6 @@
 //! The machine as the engine and the lab see it.
 
-use crate::clock::nanos;
+use crate::clock::{nanos, picos};
 use crate::config::Config;
 use crate::device::Device;
 use crate::disk::{DiskStatistics, Fault};
@@ -157,6 +157,16 @@ impl Sim {
     /// Mixes a number into the fingerprint: a counter at the end of a run.
     pub fn mix(&self, value: u64) {
         self.0.fingerprint.mix(Mark::Lab, self.0.clock.get(), value);
+    }
+
+    /// Has `look` called with the time of the first event from each multiple of `every` on, before that event happens. It
+    /// sees the machine as it is then, and what it does takes no time: a run is the same with it and without. It must not
+    /// use the machine as a task does: no spending, locking or sleeping.
+    ///
+    /// # Panics
+    /// When `every` is zero.
+    pub fn observe(&self, every: Nanos, mut look: impl FnMut(Nanos) + 'static) {
+        self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
     /// CPU time by call path, as folded stacks: sorted lines `task;func;func ns`.

@@ -110,10 +110,18 @@ pub(crate) struct World {
     pub(crate) devices: Box<[Device]>,
     pub(crate) uncongested: WaitQueue,
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
+    observer: RefCell<Option<Observer>>,
+    next_observation: Cell<u64>,
     pub(crate) stamps: Stamps,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
     me: Weak<World>,
+}
+
+/// Who looks at the world from outside, and how often.
+struct Observer {
+    every: u64,
+    look: Box<dyn FnMut(u64)>,
 }
 
 impl World {
@@ -133,6 +141,8 @@ impl World {
             next_event: Cell::new(u64::MAX),
             profile: Profile::default(),
             fingerprint: Fingerprint::new(config.seed),
+            observer: RefCell::default(),
+            next_observation: Cell::new(u64::MAX),
             perturb: config.perturb,
             chance: RefCell::new(Rng::new(config.seed, u64::MAX - 1)),
             tasks: RefCell::default(),
@@ -317,6 +327,9 @@ impl World {
             return;
         }
         self.clock.set(event.time);
+        if event.time >= self.next_observation.get() {
+            self.observe(event.time);
+        }
         let id = match event.kind {
             EventKind::Timer(sleeper) => u64::from(sleeper.task.0) << 8 | 1,
             EventKind::Device(device) => u64::from(device) << 8 | 2,
@@ -339,6 +352,20 @@ impl World {
             EventKind::TimeLimit => {
                 self.fail(format!("the time limit is over, with these tasks:{}", self.list_tasks()))
             }
+        }
+    }
+
+    /// Has `look` called with the time of the first event from each multiple of `every` on, before that event.
+    pub(crate) fn set_observer(&self, every: u64, look: Box<dyn FnMut(u64)>) {
+        self.next_observation.set(self.clock.get().next_multiple_of(every));
+        *self.observer.borrow_mut() = Some(Observer { every, look });
+    }
+
+    #[cold]
+    fn observe(&self, time: u64) {
+        if let Some(Observer { every, look }) = self.observer.borrow_mut().as_mut() {
+            look(time);
+            self.next_observation.set((time + 1).next_multiple_of(*every));
         }
     }
 

@@ -402,3 +402,29 @@ fn tasks_are_cheap_to_start() {
     })
     .unwrap();
 }
+
+#[test]
+fn who_observes_changes_nothing() {
+    let run = |every: Option<Nanos>| {
+        let sim = Sim::new(free_kernel(2));
+        let seen: Log<u64> = Rc::default();
+        if let Some(every) = every {
+            let seen = Rc::clone(&seen);
+            sim.observe(every, move |now| seen.borrow_mut().push(now.0));
+        }
+        let (tasks, _) = spawn_all::<u64>(&sim, 3, |sim, number, _| {
+            for _ in 0..10 {
+                sim.spend(Step::ScanPage, 100);
+                sim.pause(Nanos(1000 + number));
+            }
+        });
+        run_tasks(&sim, &tasks).unwrap();
+        (sim.fingerprint(), seen.take())
+    };
+    let (alone, _) = run(None);
+    let (observed, seen) = run(Some(Nanos(2500)));
+    assert_eq!(alone, observed);
+    assert!(seen.len() >= 3 && seen.is_sorted(), "{seen:?}");
+    let beats: Vec<u64> = seen.iter().map(|now| now / 2500).collect();
+    assert!(beats.windows(2).all(|pair| pair[0] < pair[1]), "at most one look each time: {seen:?}");
+}

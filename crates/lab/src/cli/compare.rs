@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use machine::Nanos;
+
 use super::{End, output::Output, parse_seed, parse_word, rows};
 use crate::{
     ground::{Ground, Place},
@@ -10,7 +12,7 @@ use crate::{
     report::{self, ReportFormat, Show, percent::PercentRule},
     runner,
     scale::Scale,
-    workloads,
+    series, workloads,
 };
 
 /// Arguments of `highwater compare`.
@@ -71,6 +73,13 @@ struct Options {
     /// Write where virtual time goes, as folded stacks
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Write counters over time, as CSV: under their names in /proc/vmstat, free pages by zone, the disk's queue
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// How often, in seconds of the run
+    #[arg(long, value_name = "SECONDS", requires = "series", default_value = "1", value_parser = parse_every)]
+    #[arg(allow_negative_numbers = true)]
+    every: Nanos,
     /// A machine in place of the experiment's own, a name or a file
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
@@ -115,6 +124,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         runs: options.runs.into(),
         scale: options.scale,
         profile: options.profile.is_some(),
+        series_every: options.series.is_some().then_some(options.every),
         grounds: grounds(&options.on),
         place: Place {
             folder: options.dir.clone().unwrap_or_else(std::env::temp_dir),
@@ -126,10 +136,17 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     };
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
-    if let (Some(output), Some(profile)) = (&output, &profile)
-        && output.is_same_file(profile)
-    {
-        return Err(End::Usage("--output and --profile name the same file: each would overwrite the other".into()));
+    let series = options.series.as_deref().map(Output::open).transpose()?;
+    let files = [("--output", &output), ("--profile", &profile), ("--series", &series)];
+    for (n, (name, file)) in files.iter().enumerate() {
+        for (other, earlier) in &files[..n] {
+            if let (Some(file), Some(earlier)) = (file, earlier)
+                && file.is_same_file(earlier)
+            {
+                let message = format!("{other} and {name} name the same file: each would overwrite the other");
+                return Err(End::Usage(message));
+            }
+        }
     }
     let plan = Plan::new(&request, workloads::find)?;
     let row_names = plan.row_names();
@@ -146,6 +163,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
         profile.write(text)?;
     }
+    if let Some(file) = series {
+        file.write(|out| series::write(&results.series, out))?;
+    }
     match rows::keep(&mut results.table, &options.rows) {
         // A row that a run may have, and this one has not.
         Err(message) if row_names.is_some() && !results.table.rows.is_empty() => eprintln!("warning: {message}"),
@@ -161,6 +181,14 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
             write(&mut out)?;
             Ok(io::Write::flush(&mut out)?)
         }
+    }
+}
+
+/// A time in seconds, at least a millisecond.
+fn parse_every(text: &str) -> Result<Nanos, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
+        _ => Err("expected seconds, from 0.001 to 1000000".into()),
     }
 }
 

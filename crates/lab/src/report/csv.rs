@@ -28,7 +28,7 @@ pub fn write(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
 }
 
 /// The kind of a write error is what tells a closed pipe from a full disk.
-fn io_error(error: csv::Error) -> io::Error {
+pub(crate) fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),

@@ -18,6 +18,7 @@ fn job(params: &str) -> Job {
         seed: 1,
         scale: "1/64".parse().expect("a fraction"),
         profile: false,
+        series_every: None,
         ground: lab::ground::Ground::Sim,
         makes_swap: false,
         inside: None,

@@ -1,0 +1,147 @@
+//! Counters over time: what `--series` records of a run.
+//!
+//! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
+//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them.
+
+use std::io;
+
+use engine::stat::Vmstat;
+use machine::Nanos;
+use serde::{Deserialize, Serialize};
+use sim::disk::DiskStatistics;
+
+use crate::{report::csv::io_error, system::EngineView};
+
+/// What was recorded of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Series {
+    /// The names, sorted.
+    pub names: Vec<String>,
+    /// The moments, in order.
+    pub points: Vec<Point>,
+}
+
+/// A moment.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Point {
+    /// When, since the system started, ns.
+    pub now_ns: u64,
+    /// A value for each name.
+    pub values: Vec<u64>,
+}
+
+/// The series of a run, and which run that was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSeries {
+    /// Its column.
+    pub column: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What was recorded.
+    pub series: Series,
+}
+
+impl Series {
+    /// Adds a moment; the first says which names there are.
+    pub fn push(&mut self, now: Nanos, values: &Vmstat) {
+        if self.points.is_empty() {
+            self.names = values.keys().cloned().collect();
+        }
+        let values = self.names.iter().map(|name| values.get(name).copied().unwrap_or(0)).collect();
+        self.points.push(Point { now_ns: now.0, values });
+    }
+}
+
+/// Adds the free pages of each zone.
+pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
+    for zone in engine.zones() {
+        *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
+    }
+}
+
+/// Adds what the disk counts, in the units of `/proc/diskstats`.
+pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
+    let fields = [
+        ("in_flight", disk.in_flight),
+        ("reads", disk.reads.ios),
+        ("read_sectors", disk.reads.sectors),
+        ("read_ms", disk.reads.ticks.0 / 1_000_000),
+        ("writes", disk.writes.ios),
+        ("write_sectors", disk.writes.sectors),
+        ("write_ms", disk.writes.ticks.0 / 1_000_000),
+        ("io_ms", disk.io_ticks.0 / 1_000_000),
+        ("weighted_ms", disk.weighted.0 / 1_000_000),
+    ];
+    values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
+}
+
+/// Is it a level that rises and falls, and not a count of events?
+fn is_gauge(name: &str) -> bool {
+    const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
+    name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
+}
+
+/// Writes runs as CSV: a line for each moment and name, with the rate since the moment before for a count of events.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new().from_writer(out);
+    csv.write_record(["column", "seed", "seconds", "name", "value", "per_second"]).map_err(io_error)?;
+    for RunSeries { column, seed, series } in runs {
+        let mut earlier: Option<&Point> = None;
+        for point in &series.points {
+            let seconds = point.now_ns as f64 / 1e9;
+            for (n, name) in series.names.iter().enumerate() {
+                let value = point.values[n];
+                let rate = earlier.filter(|_| !is_gauge(name)).map_or_else(String::new, |earlier| {
+                    let elapsed = (point.now_ns - earlier.now_ns) as f64 / 1e9;
+                    format!("{:.3}", value.saturating_sub(earlier.values[n]) as f64 / elapsed)
+                });
+                let (seed, seconds, value) = (seed.to_string(), format!("{seconds:.3}"), value.to_string());
+                csv.write_record([column, &seed, &seconds, name, &value, &rate]).map_err(io_error)?;
+            }
+            earlier = Some(point);
+        }
+    }
+    csv.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, u64)]) -> Vmstat {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn counts_have_rates_and_levels_have_none() {
+        let mut series = Series::default();
+        series.push(Nanos::from_secs(1), &values(&[("nr_free_pages", 10), ("pgfree", 100)]));
+        series.push(Nanos(3_500_000_000), &values(&[("nr_free_pages", 7), ("pgfree", 350), ("late", 1)]));
+        let run = RunSeries { column: "a".into(), seed: 7, series };
+        let mut out = Vec::new();
+        write(&[run], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "column,seed,seconds,name,value,per_second",
+                "a,7,1.000,nr_free_pages,10,",
+                "a,7,1.000,pgfree,100,",
+                "a,7,3.500,nr_free_pages,7,",
+                "a,7,3.500,pgfree,350,100.000",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_say_what_rises_and_falls() {
+        let gauges = ["nr_free_pages_dma32", "sda_in_flight", "nr_dirty_threshold", "nr_dirty"];
+        assert!(gauges.iter().all(|name| is_gauge(name)));
+        let counters = ["nr_dirtied", "nr_written", "nr_vmscan_write", "pgfault", "sda_reads"];
+        assert!(counters.iter().all(|name| !is_gauge(name)));
+    }
+}
