@@ -1,110 +1,56 @@
-//! The tables of figures in docs/fidelity.md.
+//! docs/fidelity.md: every figure in print beside the simulated one.
 //!
-//! docs/fidelity.toml lists what they are made of. The flow: `plan` reads it and says which simulations a
-//! table needs; `run` runs each of them once; `table` and `targets` turn what came out into Markdown, with
-//! `number` for the digits; and here it goes between `<!-- figures: NAME -->` and `<!-- end -->`.
+//! Between `<!-- fidelity: ARGUMENTS -->` and `<!-- end -->` stands what `highwater fidelity ARGUMENTS` prints. It takes too
+//! long to be made anew by every check; so the page also names the fingerprints of the golden reports at that time, and a
+//! test compares them with those at hand: where one differs, the page is of another program.
 
-mod number;
-mod plan;
-mod run;
-mod table;
-mod targets;
+use std::{fs, path::Path};
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-    process::Command,
-};
-
-use crate::{
-    Outcome,
-    splice::{names, spliced},
-};
-use plan::Plan;
-use run::{Figures, Run};
+use crate::{Outcome, highwater, output, splice::spliced};
 
 const PAGE: &str = "docs/fidelity.md";
-const PLAN: &str = "docs/fidelity.toml";
-const MACHINE: &str = "machines/parallelio-8g.toml";
-const PRINTED: &str = "experiments/parallelio/published.toml";
-const BEGIN: &str = "<!-- figures: ";
+const BEGIN: &str = "<!-- fidelity: ";
+const GOLDEN: &str = "<!-- golden: ";
 
-/// The place that says which commit the tables are of.
-const COMMIT: &str = "commit";
-
-/// What the figures depend on.
-const SOURCES: [&str; 7] = ["crates", "kernels", "machines", "experiments", "xtask", "Cargo.lock", PLAN];
-
-/// Figures at hand: of simulations, and in print by kernel.
-pub struct Results {
-    /// Of each simulation.
-    pub simulated: BTreeMap<Run, Figures>,
-    /// Of each kernel.
-    pub printed: BTreeMap<String, Figures>,
-}
-
-/// Makes the tables named in `only` anew, or all of them, and the line that names the commit.
-pub fn write(root: &Path, only: Option<&str>) -> Outcome {
-    let plan = Plan::parse(&read(root, PLAN)?, &read(root, MACHINE)?)?;
-    let old = read(root, PAGE)?;
-    check_places(&plan, &old)?;
-    let wanted: BTreeSet<&str> = match only {
-        Some(only) => only.split(',').collect(),
-        None => plan.tables.keys().map(String::as_str).chain([COMMIT]).collect(),
+/// Makes the page's tables anew.
+pub fn write(root: &Path) -> Outcome {
+    let read = || fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"));
+    let program = highwater()?;
+    let print = |arguments: &str| {
+        eprintln!("--- highwater fidelity {arguments}");
+        let words = arguments.split_whitespace();
+        let words: Vec<&str> = ["fidelity"].into_iter().chain(words).chain(["--format", "markdown"]).collect();
+        Ok(Some(folded(&output(&program, &words)?)))
     };
-    let mut runs = BTreeMap::new();
-    for &name in wanted.iter().filter(|name| **name != COMMIT) {
-        let table = plan.tables.get(name).ok_or_else(|| {
-            let names: Vec<&str> = plan.tables.keys().map(String::as_str).collect();
-            format!("no table is called `{name}`; there are {}", names.join(", "))
-        })?;
-        runs.extend(table.runs(&plan)?.into_iter().map(|(title, run)| (run, format!("{name}: {title}"))));
-    }
-    let commit = commit(root)?;
-    let results = Results { simulated: run::all(root, &runs)?, printed: run::printed(&read(root, PRINTED)?)? };
-    let body = |name: &str| match plan.tables.get(name) {
-        _ if !wanted.contains(name) => Ok(None),
-        Some(table) => table.markdown(&plan, &results).map(Some),
-        None => Ok(Some(format!("The tables of figures are of commit `{commit}`."))),
-    };
-    if !wanted.contains(COMMIT) {
-        eprintln!("--- {PAGE} keeps the commit that it names: not all tables are made anew");
-    }
-    // The page as it is now: minutes have passed.
-    let new = spliced(&read(root, PAGE)?, BEGIN, &body)?;
-    fs::write(root.join(PAGE), new).map_err(|error| format!("{PAGE}: {error}"))
+    let mut text = spliced(&read()?, BEGIN, &print)?;
+    text = spliced(&text, GOLDEN, &|name: &str| Ok(Some(golden(root, name)?)))?;
+    fs::write(root.join(PAGE), text).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-fn read(root: &Path, file: &str) -> Result<String, String> {
-    fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
-}
-
-/// The page has a place for each table, and a table for each place.
-fn check_places(plan: &Plan, page: &str) -> Outcome {
-    let places: BTreeSet<&str> = names(page, BEGIN).collect();
-    let tables: BTreeSet<&str> = plan.tables.keys().map(String::as_str).chain([COMMIT]).collect();
-    match places.symmetric_difference(&tables).next() {
-        Some(name) if places.contains(name) => Err(format!("{PAGE} has a place for `{name}`, {PLAN} no such table")),
-        Some(name) => Err(format!("{PLAN} has a table `{name}`, {PAGE} no place for it")),
-        None => Ok(()),
-    }
-}
-
-/// The commit at hand, with `-dirty` if what figures depend on has changed since. (The page itself and
-/// other texts do not count: they change when figures are put in.)
-fn commit(root: &Path) -> Result<String, String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).current_dir(root).output();
-        let output = output.map_err(|error| format!("git: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+/// A report whose long tables are folded away: each stands under a heading of three hashes.
+fn folded(report: &str) -> String {
+    let mut parts = report.split("\n### ");
+    let mut text = parts.next().unwrap_or_default().trim_end().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('\n').unwrap_or((part, ""));
+        // What follows the table ends the report.
+        let (table, after) = rest.rsplit_once("\n\n").filter(|(_, after)| !after.contains('|')).unwrap_or((rest, ""));
+        let table = table.trim();
+        text.push_str(&format!("\n\n<details><summary>{name}: every figure</summary>\n\n{table}\n\n</details>"));
+        if !after.is_empty() {
+            text.push_str(&format!("\n\n{}", after.trim_end()));
         }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let changed = git(&[&["status", "--porcelain", "--"], SOURCES.as_slice()].concat())?;
-    let commit = git(&["describe", "--always"])?;
-    Ok(if changed.is_empty() { commit } else { format!("{commit}-dirty") })
+    }
+    text
+}
+
+/// The fingerprint of an experiment's golden report.
+fn golden(root: &Path, experiment: &str) -> Result<String, String> {
+    let file = format!("experiments/{experiment}/report.smoke.txt");
+    let report = fs::read_to_string(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;
+    let fingerprint = report.trim_end().rsplit_once("fingerprint ").map(|(_, fingerprint)| fingerprint);
+    let fingerprint = fingerprint.ok_or_else(|| format!("{file}: no fingerprint in its last line"))?;
+    Ok(format!("Made when the golden report of `{experiment}` had fingerprint `{fingerprint}`."))
 }
 
 #[cfg(test)]
@@ -112,20 +58,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_of_this_repository_has_its_place_and_its_runs() {
+    fn the_page_is_of_the_program_at_hand() {
         let root = crate::root();
-        let plan = Plan::parse(&read(&root, PLAN).unwrap(), &read(&root, MACHINE).unwrap()).unwrap();
-        check_places(&plan, &read(&root, PAGE).unwrap()).unwrap();
-        for (name, table) in &plan.tables {
-            let runs = table.runs(&plan).unwrap();
-            assert!(!runs.is_empty(), "{name}");
-        }
+        let page = fs::read_to_string(root.join(PAGE)).unwrap();
+        let now = spliced(&page, GOLDEN, &|name: &str| Ok(Some(golden(&root, name)?))).unwrap();
+        assert!(page.contains(GOLDEN) && page.contains(BEGIN));
+        assert!(page == now, "{PAGE} is stale: run `cargo xtask fidelity`");
     }
 
     #[test]
-    fn figures_in_print_are_found_by_kernel() {
-        let printed = run::printed(&read(&crate::root(), PRINTED).unwrap()).unwrap();
-        assert_eq!(printed["3.10-rc4-vanilla"].of("Ops memcachetest-2385M"), 10989.0);
-        assert!(printed["mm1-mmotm-20130606"].of("priority0-715M").is_nan());
+    fn long_tables_are_folded_away() {
+        let report = "| a | b |\n|---|---|\n\n### one\n\n| x |\n|---|\n\n### two\n\n| y |\n|---|\n\nseed 1\n";
+        let text = folded(report);
+        assert_eq!(text.matches("<details>").count(), 2);
+        assert!(text.contains("<summary>one: every figure</summary>\n\n| x |\n|---|\n\n</details>"), "{text}");
+        assert!(text.ends_with("</details>\n\nseed 1"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that CI runs, and what puts figures into texts: `cargo ci`, or `cargo xtask VERB`.
 
 mod fidelity;
+mod figures;
 mod readme;
 mod sanitize;
 mod splice;
@@ -15,8 +16,9 @@ const USAGE: &str = "\
 usage: cargo xtask VERB
   ci                everything that CI runs, and more
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
-  fidelity [--only NAME,...]
-                    run what docs/fidelity.toml lists and put the tables into docs/fidelity.md; takes minutes
+  figures [--only NAME,...]
+                    run what docs/parallelio.toml lists and put the tables into docs/parallelio.md; takes minutes
+  fidelity          set every figure in print beside the simulated one, in docs/fidelity.md; takes many minutes
   links             look for what links in README.md and docs/ point to
   sanitize [--quick]
                     loom, sanitizers and valgrind, as far as this computer has them; or loom and the address
@@ -32,8 +34,9 @@ fn main() -> ExitCode {
         ["ci"] => ci(),
         ["readme"] => readme::splice(&root(), false),
         ["readme", "--check"] => readme::splice(&root(), true),
-        ["fidelity"] => fidelity::write(&root(), None),
-        ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
+        ["figures"] => figures::write(&root(), None),
+        ["figures", "--only", names] => figures::write(&root(), Some(names)),
+        ["fidelity"] => fidelity::write(&root()),
         ["links"] => readme::links(&root()),
         ["sanitize"] => sanitize::sanitize(false),
         ["sanitize", "--quick"] => sanitize::sanitize(true),

@@ -242,7 +242,7 @@ pub fn markdown(seeds: u64, results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fidelity::run;
+    use crate::figures::run;
 
     /// Print itself: it meets what it was the source of, and cannot say how long faults took.
     #[test]

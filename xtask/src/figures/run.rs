@@ -1,5 +1,5 @@
 //! Simulations and their figures. Equal simulations run once, and not again with the same program: what
-//! they reported is kept in `fidelity/` of the target folder, by what the program and the run are.
+//! they reported is kept in `figures/` of the target folder, by what the program and the run are.
 
 use std::{
     collections::BTreeMap,
@@ -83,7 +83,7 @@ pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Fi
     let program = highwater()?;
     let bytes = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
     let target = program.parent().and_then(Path::parent).expect("the program lies in release/ of the target folder");
-    let folder = target.join("fidelity").join(hashed(&bytes));
+    let folder = target.join("figures").join(hashed(&bytes));
     let figures = Mutex::new(BTreeMap::new());
     let failure = Mutex::new(None);
     let left = Mutex::new(runs.iter());

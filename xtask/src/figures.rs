@@ -1,0 +1,131 @@
+//! The tables of figures in docs/parallelio.md.
+//!
+//! docs/parallelio.toml lists what they are made of. The flow: `plan` reads it and says which simulations a
+//! table needs; `run` runs each of them once; `table` and `targets` turn what came out into Markdown, with
+//! `number` for the digits; and here it goes between `<!-- figures: NAME -->` and `<!-- end -->`.
+
+mod number;
+mod plan;
+mod run;
+mod table;
+mod targets;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
+
+use crate::{
+    Outcome,
+    splice::{names, spliced},
+};
+use plan::Plan;
+use run::{Figures, Run};
+
+const PAGE: &str = "docs/parallelio.md";
+const PLAN: &str = "docs/parallelio.toml";
+const MACHINE: &str = "machines/parallelio-8g.toml";
+const PRINTED: &str = "experiments/parallelio/published.toml";
+const BEGIN: &str = "<!-- figures: ";
+
+/// The place that says which commit the tables are of.
+const COMMIT: &str = "commit";
+
+/// What the figures depend on.
+const SOURCES: [&str; 7] = ["crates", "kernels", "machines", "experiments", "xtask", "Cargo.lock", PLAN];
+
+/// Figures at hand: of simulations, and in print by kernel.
+pub struct Results {
+    /// Of each simulation.
+    pub simulated: BTreeMap<Run, Figures>,
+    /// Of each kernel.
+    pub printed: BTreeMap<String, Figures>,
+}
+
+/// Makes the tables named in `only` anew, or all of them, and the line that names the commit.
+pub fn write(root: &Path, only: Option<&str>) -> Outcome {
+    let plan = Plan::parse(&read(root, PLAN)?, &read(root, MACHINE)?)?;
+    let old = read(root, PAGE)?;
+    check_places(&plan, &old)?;
+    let wanted: BTreeSet<&str> = match only {
+        Some(only) => only.split(',').collect(),
+        None => plan.tables.keys().map(String::as_str).chain([COMMIT]).collect(),
+    };
+    let mut runs = BTreeMap::new();
+    for &name in wanted.iter().filter(|name| **name != COMMIT) {
+        let table = plan.tables.get(name).ok_or_else(|| {
+            let names: Vec<&str> = plan.tables.keys().map(String::as_str).collect();
+            format!("no table is called `{name}`; there are {}", names.join(", "))
+        })?;
+        runs.extend(table.runs(&plan)?.into_iter().map(|(title, run)| (run, format!("{name}: {title}"))));
+    }
+    let commit = commit(root)?;
+    let results = Results { simulated: run::all(root, &runs)?, printed: run::printed(&read(root, PRINTED)?)? };
+    let body = |name: &str| match plan.tables.get(name) {
+        _ if !wanted.contains(name) => Ok(None),
+        Some(table) => table.markdown(&plan, &results).map(Some),
+        None => Ok(Some(format!("The tables of figures are of commit `{commit}`."))),
+    };
+    if !wanted.contains(COMMIT) {
+        eprintln!("--- {PAGE} keeps the commit that it names: not all tables are made anew");
+    }
+    // The page as it is now: minutes have passed.
+    let new = spliced(&read(root, PAGE)?, BEGIN, &body)?;
+    fs::write(root.join(PAGE), new).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+fn read(root: &Path, file: &str) -> Result<String, String> {
+    fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
+}
+
+/// The page has a place for each table, and a table for each place.
+fn check_places(plan: &Plan, page: &str) -> Outcome {
+    let places: BTreeSet<&str> = names(page, BEGIN).collect();
+    let tables: BTreeSet<&str> = plan.tables.keys().map(String::as_str).chain([COMMIT]).collect();
+    match places.symmetric_difference(&tables).next() {
+        Some(name) if places.contains(name) => Err(format!("{PAGE} has a place for `{name}`, {PLAN} no such table")),
+        Some(name) => Err(format!("{PLAN} has a table `{name}`, {PAGE} no place for it")),
+        None => Ok(()),
+    }
+}
+
+/// The commit at hand, with `-dirty` if what figures depend on has changed since. (The page itself and
+/// other texts do not count: they change when figures are put in.)
+fn commit(root: &Path) -> Result<String, String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(root).output();
+        let output = output.map_err(|error| format!("git: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let changed = git(&[&["status", "--porcelain", "--"], SOURCES.as_slice()].concat())?;
+    let commit = git(&["describe", "--always"])?;
+    Ok(if changed.is_empty() { commit } else { format!("{commit}-dirty") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_of_this_repository_has_its_place_and_its_runs() {
+        let root = crate::root();
+        let plan = Plan::parse(&read(&root, PLAN).unwrap(), &read(&root, MACHINE).unwrap()).unwrap();
+        check_places(&plan, &read(&root, PAGE).unwrap()).unwrap();
+        for (name, table) in &plan.tables {
+            let runs = table.runs(&plan).unwrap();
+            assert!(!runs.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn figures_in_print_are_found_by_kernel() {
+        let printed = run::printed(&read(&crate::root(), PRINTED).unwrap()).unwrap();
+        assert_eq!(printed["3.10-rc4-vanilla"].of("Ops memcachetest-2385M"), 10989.0);
+        assert!(printed["mm1-mmotm-20130606"].of("priority0-715M").is_nan());
+    }
+}
