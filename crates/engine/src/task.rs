@@ -17,6 +17,8 @@ pub struct Task {
     pub slab_pages_freed: u64,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.
     pub pages_dirtied: u64,
+    /// Pages that it has dirtied since it began, up to its last look.
+    pub pages_dirtied_ever: u64,
     /// Pages to dirty before `balance_dirty_pages` looks again.
     pub pages_dirtied_poll: u64,
     /// When the last dirty pause ended.

@@ -24,6 +24,17 @@ pub enum MapReadahead {
     Around,
 }
 
+/// How a task is held back that dirties pages faster than they are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirtyThrottle {
+    /// It sleeps, so that it dirties as fast as the device writes.
+    #[default]
+    Sleeps,
+    /// It writes half as much again as it has dirtied, and sleeps where there is nothing to write.
+    Writes,
+}
+
 /// The section `[access]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -34,10 +45,17 @@ pub struct Choices {
     pub map_readahead: MapReadahead,
     /// Do anonymous faults try for a huge page?
     pub huge_pages: HugePages,
+    /// How a task is held back that dirties too much.
+    pub dirty_throttle: DirtyThrottle,
 }
 
 impl Default for Choices {
     fn default() -> Self {
-        Self { read_ahead_kb: 128, map_readahead: MapReadahead::default(), huge_pages: HugePages::default() }
+        Self {
+            read_ahead_kb: 128,
+            map_readahead: MapReadahead::default(),
+            huge_pages: HugePages::default(),
+            dirty_throttle: DirtyThrottle::default(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! writes (`balance_dirty_pages`; spec reclaim, 21.2, ≥33, without I/O of its own).
 
 use super::Access;
+use super::choices::DirtyThrottle;
 use crate::mapping::Backing;
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
@@ -17,7 +18,7 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
 /// One timer tick.
-const TICK: Nanos = Nanos::from_millis(1);
+pub(super) const TICK: Nanos = Nanos::from_millis(1);
 
 /// How a pause came out.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,12 @@ impl<M: Machine> Access<M> {
     /// Counts a page dirtied, and from time to time looks whether the task must pause. *May sleep.*
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
         task.pages_dirtied += 1;
+        if self.choices.dirty_throttle == DirtyThrottle::Writes {
+            if task.pages_dirtied >= self.poll_pages_of_writers(self.backing(device)) {
+                self.balance_dirty_pages_by_writing(task, device);
+            }
+            return;
+        }
         let mut limit = if task.pages_dirtied_poll == 0 { POLL_PAGES } else { task.pages_dirtied_poll };
         if self.dirty_pages() > self.dirty_limits_fast() {
             limit = limit.min(POLL_PAGES / 4);

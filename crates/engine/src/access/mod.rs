@@ -10,6 +10,7 @@
 pub mod choices;
 pub mod direct_io;
 pub mod dirty_throttle;
+pub mod dirty_write;
 pub mod error;
 pub mod fault;
 pub mod map_file;

@@ -70,6 +70,17 @@ pub enum SlabOrder {
     Slub,
 }
 
+/// How many pages of a file are written in one visit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WritebackChunk {
+    /// What the device writes in half a second, in steps of 1024.
+    #[default]
+    ByBandwidth,
+    /// 1024.
+    Fixed,
+}
+
 /// The section `[mapping]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -92,6 +103,8 @@ pub struct Choices {
     pub swap_readahead: SwapReadahead,
     /// How many pages a cache of kernel objects takes at once.
     pub slab_order: SlabOrder,
+    /// How many pages of a file are written in one visit.
+    pub writeback_chunk: WritebackChunk,
     /// Who may change an index.
     pub index_lock: IndexLock,
     /// What becomes of a page whose write failed.
@@ -110,6 +123,7 @@ impl Default for Choices {
             dirtyable: Dirtyable::default(),
             swap_readahead: SwapReadahead::default(),
             slab_order: SlabOrder::default(),
+            writeback_chunk: WritebackChunk::default(),
             index_lock: IndexLock::default(),
             write_failure: WriteFailure::default(),
         }

@@ -3,7 +3,7 @@
 //! Work that was asked for comes first, then files that have been dirty for too long, then, while too
 //! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33).
 
-use super::choices::WriteFailure;
+use super::choices::{WriteFailure, WritebackChunk};
 use super::writeback::WriteControl;
 use super::{Backing, File, Mapping, Tag};
 use machine::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
@@ -179,7 +179,17 @@ impl<M: Machine> Mapping<M> {
         wrote_total
     }
 
+    /// Writes about `pages` dirty pages of a device for a task that dirties too much; returns how many.
+    pub(crate) fn write_back(&self, backing: &Backing<M>, pages: u64) -> u64 {
+        let mut left = pages;
+        self.start_round(backing, Reason::Request(pages));
+        self.write_round(backing, &mut left)
+    }
+
     fn chunk_pages(&self, backing: &Backing<M>, left: u64) -> u64 {
+        if self.choices.writeback_chunk == WritebackChunk::Fixed {
+            return left.min(CHUNK_PAGES);
+        }
         let (rate, limit) = {
             let bandwidth = backing.bandwidth.lock();
             (bandwidth.average_write, bandwidth.tracked_limit)
@@ -229,7 +239,7 @@ impl<M: Machine> Mapping<M> {
     }
 
     /// The device's share of the dirty limit: by what it has written of all that was written.
-    fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
+    pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         let total: u64 = self.backings.iter().map(|b| b.written.load(Relaxed)).sum();
         if total == 0 || self.backings.len() == 1 {
             return dirty;

@@ -93,6 +93,8 @@ pub struct Backing<M: Machine> {
     pub(crate) flusher: M::WaitQueue,
     /// Rates.
     pub(crate) bandwidth: M::Lock<bandwidth::Bandwidth>,
+    /// Was too much dirty when a task last looked (`bdi->dirty_exceeded`)?
+    pub(crate) dirty_exceeded: AtomicBool,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
 }
@@ -176,6 +178,7 @@ impl<M: Machine> Mapping<M> {
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),
                 flusher: machine.wait_queue(),
                 bandwidth: machine.lock(LockClass::Other, bandwidth::Bandwidth::default()),
+                dirty_exceeded: AtomicBool::new(false),
                 tracked_limit: AtomicU64::new(0),
             })
             .collect();

@@ -1,8 +1,9 @@
 //! Pages of files: which go first, how they are written, what happens when that fails.
 
 use crate::ground::{DISK, PAGES, Plan, stamp};
+use engine::access::choices::DirtyThrottle;
 use engine::mapping::File;
-use engine::mapping::choices::SlabOrder;
+use engine::mapping::choices::{SlabOrder, WritebackChunk};
 use engine::mapping::object_cache::ObjectKind;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
@@ -295,4 +296,31 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
         assert_eq!(nodes.nodes(), 0);
         assert!(nodes.idle_pages() <= 6 * order.pages(), "{} pages are kept", nodes.idle_pages());
     });
+}
+
+/// A writer that is faster than the device is held near the limit, whoever writes: it sleeps, or writes for itself, and
+/// then what the device's queue takes comes on top.
+#[test]
+fn a_fast_writer_is_held_near_the_dirty_limit() {
+    for (throttle, most_percent) in [(DirtyThrottle::Sleeps, 125), (DirtyThrottle::Writes, 200)] {
+        let mut plan = Plan { write_ns: 400_000, ..Plan::default() };
+        plan.choices.access.dirty_throttle = throttle;
+        plan.choices.mapping.writeback_chunk = WritebackChunk::Fixed;
+        plan.run(move |ground| {
+            let file = ground.create();
+            let mut most = 0;
+            for start in (0..4 * PAGES as u32).step_by(64) {
+                ground.write(&file, start..start + 64).unwrap();
+                most = most.max(ground.engine.dirty_pages());
+            }
+            let limit = ground.engine.dirty_limits().dirty;
+            let range = limit / 2..limit * most_percent / 100;
+            assert!(range.contains(&most), "{throttle:?}: {most} dirty, the limit is {limit}");
+            let profile = ground.sim.profile();
+            let by_writer = profile
+                .iter()
+                .any(|line| line.contains("balance_dirty_pages;writeback_single_inode") && !line.starts_with("flush"));
+            assert_eq!(by_writer, throttle == DirtyThrottle::Writes, "{profile:#?}");
+        });
+    }
 }

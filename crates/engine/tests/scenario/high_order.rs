@@ -3,7 +3,9 @@
 use crate::ground::{Found, Ground, Plan, choices_of};
 use engine::Layout;
 use engine::Task;
+use engine::access::choices::DirtyThrottle;
 use engine::kernel::Choices;
+use engine::mapping::choices::{SlabOrder, WritebackChunk};
 use engine::memory::{Gfp, NodeId, Zone};
 use engine::reclaim::choices::*;
 use engine::stat::Vmstat;
@@ -109,7 +111,7 @@ fn an_order_is_given_up_when_nothing_can_be_freed() {
 #[test]
 fn each_choice_of_2_6_37_alone_changes_something() {
     type Change = fn(&mut Choices);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 16] = [
         ("high_order", |c| c.reclaim.high_order = HighOrder::ByCompaction),
         ("zone_balance", |c| c.reclaim.zone_balance = ZoneBalance::AllZones),
         ("zone_balance of 3.10", |c| c.reclaim.zone_balance = ZoneBalance::QuarterOfUsable),
@@ -123,7 +125,9 @@ fn each_choice_of_2_6_37_alone_changes_something() {
         ("small_targets", |c| c.reclaim.small_targets = SmallTargets::AsTheyAre),
         ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::Priority),
         ("activation_batch", |c| c.lru.activation_batch = engine::lru::choices::ActivationBatch::Batched),
-        ("slab_order", |c| c.mapping.slab_order = engine::mapping::choices::SlabOrder::SinglePages),
+        ("dirty_throttle", |c| c.access.dirty_throttle = DirtyThrottle::Sleeps),
+        ("writeback_chunk", |c| c.mapping.writeback_chunk = WritebackChunk::ByBandwidth),
+        ("slab_order", |c| c.mapping.slab_order = SlabOrder::SinglePages),
     ];
     let run = |kernel: &str, change: Change| {
         let mut choices = choices_of(kernel);

@@ -300,6 +300,7 @@ const CHOICES: [(&str, &str, &[&str]); 60] = [
     ("mapping", "dirtyable", &["all", "without-reserve"]),
     ("mapping", "swap_readahead", &["used-run", "aligned-block"]),
     ("mapping", "slab_order", &["single-pages", "slub"]),
+    ("mapping", "writeback_chunk", &["by-bandwidth", "fixed"]),
     ("mapping", "index_lock", &["per-page", "none"]),
     ("mapping", "write_failure", &["forget", "keep-dirty"]),
     ("compact", "extfrag_threshold", &["0", "500", "1000"]),
@@ -338,6 +339,7 @@ const CHOICES: [(&str, &str, &[&str]); 60] = [
     ("allocate", "direct_compact", &["costly-orders", "all-orders"]),
     ("access", "read_ahead_kb", &["0", "16", "128", "512"]),
     ("access", "map_readahead", &["sequential-or-around", "around"]),
+    ("access", "dirty_throttle", &["sleeps", "writes"]),
     ("access", "huge_pages", &["always", "never"]),
 ];
 

@@ -1,0 +1,74 @@
+//! Holding writers back as Linux did before 3.2: a task that dirties pages while too many are dirty writes some itself, and
+//! sleeps where there is nothing left to write (`balance_dirty_pages`; spec reclaim, 21.2, 37*).
+//!
+//! Between two looks a task dirties up to 4 MiB unseen, and 8 pages once there is too much: the first makes bursts that reclaim
+//! has to stand, the second makes writers submit in small pieces.
+
+use super::Access;
+use super::dirty_throttle::TICK;
+use crate::mapping::Backing;
+use crate::task::Task;
+use machine::atomic::Ordering::Relaxed;
+use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES};
+
+/// Pages between two looks while there is too much.
+const POLL_OVER: u64 = 8;
+
+/// The fewest and the most pages between two looks else.
+const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
+
+/// The longest sleep between two attempts.
+const PAUSE_MAX: Nanos = Nanos::from_millis(100);
+
+impl<M: Machine> Access<M> {
+    /// How many pages a task dirties before it looks.
+    pub(super) fn poll_pages_of_writers(&self, backing: &Backing<M>) -> u64 {
+        if backing.dirty_exceeded.load(Relaxed) {
+            return POLL_OVER;
+        }
+        let pages: u64 = self.zones.iter().map(|zone| zone.managed).sum();
+        (pages / (32 * self.machine.cpus() as u64)).clamp(*POLL_PAGES.start(), *POLL_PAGES.end())
+    }
+
+    /// Writes half as much again as the task has dirtied, while there is too much. *May sleep.*
+    pub(super) fn balance_dirty_pages_by_writing(&self, task: &mut Task, device: DeviceId) {
+        let _span = self.machine.span(Func::BalanceDirtyPages);
+        let backing = self.backing(device);
+        let dirtied = std::mem::take(&mut task.pages_dirtied);
+        task.pages_dirtied_ever += dirtied;
+        let wanted = dirtied + dirtied / 2;
+        let (mut wrote, mut pause) = (0, TICK);
+        while self.is_over_limit_of(task, backing) {
+            backing.dirty_exceeded.store(true, Relaxed);
+            if backing.dirty.load(Relaxed) > 0 {
+                wrote += self.write_back(backing, wanted - wrote);
+            }
+            // A failing device may never have written what it has: then it is the allocation that fails.
+            if wrote >= wanted || backing.has_failed.load(Relaxed) || self.machine.is_killed() {
+                break;
+            }
+            self.machine.pause(pause);
+            pause = Nanos(2 * pause.0).min(PAUSE_MAX);
+        }
+        if self.is_over_background(backing) {
+            self.wake_flusher(device);
+        }
+    }
+
+    /// Is more dirty or under writeback than this task may add to? Who dirties most is held first: an eighth of the
+    /// device's limit is kept for tasks that dirty less, by the task's share of what was dirtied since the start.
+    fn is_over_limit_of(&self, task: &Task, backing: &Backing<M>) -> bool {
+        let limits = self.dirty_limits();
+        let dirty = self.dirty_pages();
+        let device_limit = self.device_limit(backing, limits.dirty);
+        let ever = backing.dirtied.load(Relaxed).max(task.pages_dirtied_ever).max(1);
+        let kept = u128::from(device_limit / 8) * u128::from(task.pages_dirtied_ever) / u128::from(ever);
+        let device_dirty = (backing.dirty.load(Relaxed) + backing.writeback.load(Relaxed)).max(0) as u64;
+        let is_over = device_dirty > device_limit - kept as u64 || dirty > limits.dirty;
+        if dirty <= limits.free_run() || !is_over {
+            backing.dirty_exceeded.store(false, Relaxed);
+            return false;
+        }
+        true
+    }
+}
