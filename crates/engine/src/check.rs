@@ -36,6 +36,7 @@ enum Place {
     PerCpu,
     Listed(ListKind),
     Kernel,
+    Offline,
 }
 
 impl<M: Machine> Engine<M> {
@@ -129,6 +130,18 @@ impl<M: Machine> Engine<M> {
                 self.place(places, FrameNumber(n), Place::Kernel)?;
                 kernel += 1;
             }
+        }
+        for zone in &self.zones {
+            let frames = (0..zone.online() as u32).map(|offset| FrameNumber(zone.start.0 + offset));
+            let mut offline = 0;
+            for frame in frames.filter(|frame| self.frames[*frame].is(Flags::OFFLINE)) {
+                self.place(places, frame, Place::Offline)?;
+                offline += 1;
+            }
+            ensure(zone.managed() + offline == zone.online(), || {
+                let (managed, online) = (zone.managed(), zone.online());
+                format!("zone {}: {managed} pages managed and {offline} offline, of {online}", zone.kind.name())
+            })?;
         }
         let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages];
         let counted: u64 = gauges.into_iter().map(|gauge| self.gauge(gauge)).sum();
@@ -263,7 +276,7 @@ impl<M: Machine> Engine<M> {
 
     fn check_frames(&self, places: &[Place], mapped: &BTreeMap<u32, u32>) -> Result<(), Broken> {
         for zone in &self.zones {
-            for offset in 0..zone.managed as u32 {
+            for offset in 0..zone.online() as u32 {
                 let frame = FrameNumber(zone.start.0 + offset);
                 let descriptor = &self.frames[frame];
                 let place = places[frame.index()];
@@ -279,7 +292,7 @@ impl<M: Machine> Engine<M> {
                     Place::Buddy | Place::PerCpu => ensure(descriptor.references() == 0, || {
                         format!("{frame} is free but has references: {descriptor:?}")
                     })?,
-                    Place::Kernel => {}
+                    Place::Kernel | Place::Offline => {}
                     Place::Listed(kind) => {
                         ensure(kind == ListKind::of(flags) && flags.has(Flags::LRU), || {
                             format!("{frame} is on {kind:?}, its flags say otherwise: {descriptor:?}")

@@ -33,7 +33,7 @@ unsafe impl Sync for World {}
 unsafe impl Send for World {}
 
 fn world() -> Arc<World> {
-    let world = World { frames: FrameTable::new(1), index: FileIndex::default(), bytes: UnsafeCell::new(0) };
+    let world = World { frames: FrameTable::new(1).unwrap(), index: FileIndex::default(), bytes: UnsafeCell::new(0) };
     let frame = &world.frames[FRAME];
     frame.set_references(1);
     frame.set_owner(FILE, 0);
@@ -91,7 +91,7 @@ fn a_lookup_never_gets_the_page_that_its_frame_holds_next() {
                 frame.put_shared();
             }
             Some(Err(Miss::Frozen)) | None => {}
-            Some(Err(Miss::Held)) => unreachable!("nobody writes"),
+            Some(Err(Miss::Held | Miss::Full)) => unreachable!("nobody writes"),
         }
         evictor.join().unwrap();
         let expected = if world.index.get(0).is_some() { FILE } else { OTHER };

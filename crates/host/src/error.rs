@@ -1,5 +1,6 @@
 //! What an application can be told.
 
+use crate::file::PAGES_MAX;
 use crate::machine::SwapFileError;
 use machine::IoError;
 use std::fmt;
@@ -51,12 +52,31 @@ pub enum Error {
         /// Pages that there are.
         pages: u64,
     },
+    /// Bytes of a region lie after its end.
+    OutOfBytes {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+        /// Bytes that there are.
+        len: u64,
+    },
+    /// A file or region would be longer than 16 TiB.
+    TooLong {
+        /// So many bytes.
+        bytes: u64,
+    },
     /// A page could not be read back from swap.
     SwapRead {
         /// Its slot.
         slot: u32,
         /// Why.
         source: IoError,
+    },
+    /// A page has 16383 guards for reading already, which is as many as can be.
+    TooManyReaders {
+        /// Which page, of its file or region.
+        page: u64,
     },
     /// All memory is in use, and none can be made free: swap is full, or what is dirty cannot be written.
     OutOfMemory {
@@ -85,7 +105,17 @@ impl fmt::Display for Error {
             }
             Self::ReadOnly { path } => write!(f, "{}: opened for reading only", path.display()),
             Self::OutOfRange { page, pages } => write!(f, "page {page} is after the end: there are {pages} pages"),
+            Self::OutOfBytes { offset, bytes, len } => {
+                write!(f, "{bytes} bytes at byte {offset} do not lie within the region: it has {len} bytes")
+            }
+            Self::TooLong { bytes } => {
+                let most = PAGES_MAX * machine::PAGE_BYTES as u64;
+                write!(f, "{bytes} bytes are too many for a file or region: {most} are the most")
+            }
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
+            Self::TooManyReaders { page } => {
+                write!(f, "page {page} has 16383 guards for reading, which is as many as can be")
+            }
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),
             Self::Builder(message) => f.write_str(message),
@@ -118,9 +148,11 @@ impl From<Error> for io::Error {
                 IoError::Device => io::ErrorKind::Other,
             },
             Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
-            Error::OutOfRange { .. } | Error::Builder(_) => io::ErrorKind::InvalidInput,
+            Error::OutOfRange { .. } | Error::OutOfBytes { .. } | Error::TooLong { .. } | Error::Builder(_) => {
+                io::ErrorKind::InvalidInput
+            }
             Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
-            Error::Swap(_) | Error::ShutDown => io::ErrorKind::Other,
+            Error::Swap(_) | Error::ShutDown | Error::TooManyReaders { .. } => io::ErrorKind::Other,
         };
         Self::new(kind, error)
     }
@@ -135,6 +167,12 @@ impl Error {
             engine::Error::NoSpace { offset, .. } => {
                 Self::Write { path: path.clone(), offset, source: IoError::NoSpace }
             }
+            engine::Error::NoIndex { offset, .. } => Self::OutOfMemory {
+                state: format!(
+                    "{}: the system grants no memory for the index of the file up to byte {offset}",
+                    path.display()
+                ),
+            },
             other => Self::of_memory(other),
         }
     }
@@ -144,9 +182,13 @@ impl Error {
         match error {
             engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },
             engine::Error::OutOfMemory { .. } => Self::OutOfMemory { state: error.to_string() },
+            engine::Error::TooManyReaders { page } => Self::TooManyReaders { page: page.into() },
             engine::Error::Killed => Self::ShutDown,
             engine::Error::BeyondEnd { .. } => unreachable!("the library maps no files: {error}"),
-            engine::Error::Read { .. } | engine::Error::Write { .. } | engine::Error::NoSpace { .. } => {
+            engine::Error::Read { .. }
+            | engine::Error::Write { .. }
+            | engine::Error::NoSpace { .. }
+            | engine::Error::NoIndex { .. } => {
                 unreachable!("{error}, without a file at hand")
             }
         }

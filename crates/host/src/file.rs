@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::machine::Device;
+use crate::machine::swap_file::is_in_use;
 use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
@@ -146,7 +147,8 @@ impl OpenOptions {
     /// Opens a file.
     ///
     /// # Errors
-    /// When the system does not open it, it is no regular file or block device, or it is larger than 16 TiB.
+    /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
+    /// than 16 TiB.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         let shared = &memory.shared;
         shared.check_is_up()?;
@@ -164,6 +166,9 @@ impl OpenOptions {
             let file = options.open(path).map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
             check_kind(&metadata).map_err(failed)?;
+            if is_in_use(&metadata) {
+                return Err(failed(io::Error::other("it is a swap file of this process")));
+            }
             let bytes = length(&file, &metadata).map_err(failed)?;
             if bytes > PAGES_MAX * PAGE_BYTES as u64 {
                 return Err(failed(io::Error::other("it is larger than 16 TiB")));
@@ -421,7 +426,7 @@ impl File {
         self.begin_change()?;
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= PAGES_MAX * PAGE_BYTES as u64);
         if end.is_none() {
-            return Err(Error::OutOfRange { page: offset / PAGE_BYTES as u64, pages: PAGES_MAX });
+            return Err(Error::TooLong { bytes: offset.saturating_add(bytes.len() as u64) });
         }
         let cached = self.cached();
         let _longer = end.filter(|end| *end > cached.length()).map(|_| self.opened().length.read());
@@ -446,7 +451,7 @@ impl File {
     pub fn set_len(&self, bytes: u64) -> Result<(), Error> {
         self.begin_change()?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
-            return Err(Error::OutOfRange { page: bytes / PAGE_BYTES as u64, pages: PAGES_MAX });
+            return Err(Error::TooLong { bytes });
         }
         let (open, cached) = (self.opened(), self.cached());
         if !open.is_regular {
@@ -510,7 +515,7 @@ impl File {
     /// write it waits. Bytes after the end of the file are zeroes.
     ///
     /// # Errors
-    /// When the page lies after the end, or as [`File::read_at`].
+    /// When the page lies after the end or has 16383 readers already, or as [`File::read_at`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -16,7 +16,8 @@ const HIGHWATER: &str = "highwater";
 /// The text of a kernel that comes with the library.
 fn resolve(name: &str) -> Result<Source, String> {
     let found = FILES.iter().find(|(known, _)| *known == name);
-    let (_, text) = found.ok_or_else(|| format!("there is no kernel `{name}`"))?;
+    let names = || FILES.map(|(known, _)| known).join(", ");
+    let (_, text) = found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", names()))?;
     Ok(Source { file: format!("kernels/{name}.toml"), text: (*text).to_owned() })
 }
 

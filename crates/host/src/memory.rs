@@ -1,15 +1,14 @@
 //! Memory: the engine, the machine under it, and who uses them.
 
 use crate::error::Error;
-use crate::file::{File, OpenFile, OpenOptions};
+use crate::file::{File, OpenFile, OpenOptions, PAGES_MAX};
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
+use crate::machine::swap_file;
 use crate::machine::{Config, Host, Io, Notice, SwapFile, TaskId, use_huge_pages};
 use crate::region::Region;
 use engine::kernel::{Choices, Kernel};
 use engine::mapping::{DeviceLayout, SwapLayout};
-use engine::memory::Gfp;
-use engine::stat::Gauge;
 use engine::{Engine, Layout, Task};
 use machine::{Completions, DeviceId, FrameNumber, Machine, PAGE_BYTES};
 use parking_lot::Mutex;
@@ -52,10 +51,10 @@ pub(crate) struct Shared {
     /// Open files by device and inode number: one file has one cache, however often it is opened.
     pub files: Mutex<BTreeMap<(u64, u64), Weak<OpenFile>>>,
     kernel_tasks: Vec<TaskId>,
-    /// Pages that there are at most.
-    pub pages_max: u64,
-    /// Pages that the memory does not have now.
+    /// Pages that were given back to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
+    /// Nobody may open the swap file meanwhile.
+    _swap: Option<swap_file::InUse>,
     pub wrap: Wrap,
     is_shut_down: AtomicBool,
     /// Errors that nobody was there to be told of.
@@ -77,6 +76,48 @@ impl Shared {
     /// When the memory was shut down.
     pub fn check_is_up(&self) -> Result<(), Error> {
         if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
+    }
+
+    /// Adds pages: those that were given up first, and then those that never were there.
+    fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
+        let (engine, zone) = (&self.engine, &self.engine.zones[0]);
+        let again = (balloon.len() as u64).min(pages);
+        let online = zone.online() + pages - again;
+        if online > zone.online() {
+            engine.machine.arena().resize(online as u32)?;
+        }
+        balloon.drain(balloon.len() - again as usize..).for_each(|frame| engine.put_online(frame));
+        engine.online_pages(zone, pages - again);
+        use_huge_pages(engine.frames.addresses(zone.online() as u32));
+        Ok(())
+    }
+
+    /// Gives pages up, some at a time, so that whoever needs one meanwhile finds what is left as usual.
+    fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
+        const AT_ONCE: u64 = 256;
+        let engine = &self.engine;
+        let had = balloon.len();
+        let undo = |balloon: &mut Vec<FrameNumber>, error| {
+            balloon.drain(had..).for_each(|frame| engine.put_online(frame));
+            engine.set_marks();
+            Err(error)
+        };
+        while let Some(surplus) = engine.managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
+            let last = balloon.len();
+            let most = surplus.min(AT_ONCE) as usize;
+            if let Err(error) = self.with_task(|engine, task| engine.take_offline_pages(task, most, balloon)) {
+                let bytes = pages * PAGE_BYTES as u64;
+                return undo(balloon, Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });
+            }
+            let mut given_up: Vec<u32> = balloon[last..].iter().map(|frame| frame.0).collect();
+            given_up.sort_unstable();
+            for run in given_up.chunk_by(|a, b| a + 1 == *b) {
+                if let Err(error) = engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1) {
+                    return undo(balloon, Error::System(error));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes everything back and ends the engine's tasks; returns what failed.
@@ -216,12 +257,11 @@ impl Memory {
     /// Returns how much memory there is, bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let frames = u64::from(self.shared.engine.frames.len());
-        (self.shared.pages_max.min(frames) - self.shared.balloon.lock().len() as u64) * PAGE_BYTES as u64
+        self.shared.engine.managed_pages() * PAGE_BYTES as u64
     }
 
     /// Makes the memory smaller, or larger up to [`Builder::size_max`], while it is used. What it gives up goes back to
-    /// the system.
+    /// the system. Others who need a page meanwhile wait for reclaim, as always.
     ///
     /// # Errors
     /// When it would be too small or too large, or when not so much can be made free: then its size is as before.
@@ -236,36 +276,15 @@ impl Memory {
     pub fn resize(&self, bytes: u64) -> Result<(), Error> {
         let shared = &self.shared;
         shared.check_is_up()?;
-        let pages = bytes / PAGE_BYTES as u64;
-        check_size(bytes, shared.pages_max)?;
-        let mut balloon = shared.balloon.lock();
-        let wanted = (shared.pages_max - pages) as usize;
         let engine = &shared.engine;
-        while balloon.len() > wanted {
-            let frame = balloon.pop().expect("there are more than are wanted");
-            engine.free_kernel(frame, Gauge::NrSlabUnreclaimable);
+        let pages = bytes / PAGE_BYTES as u64;
+        check_size("resize", bytes, engine.zones[0].spanned)?;
+        // Held all the time: one after the other.
+        let mut balloon = shared.balloon.lock();
+        match pages.checked_sub(engine.managed_pages()) {
+            Some(more) => shared.grow(&mut balloon, more).map_err(Error::System),
+            None => shared.shrink(&mut balloon, pages),
         }
-        let had = balloon.len();
-        while balloon.len() < wanted {
-            let taken =
-                shared.with_task(|engine, task| engine.allocate_kernel(task, Gfp::BALLOON, Gauge::NrSlabUnreclaimable));
-            match taken {
-                Ok(frame) => balloon.push(frame),
-                Err(error) => {
-                    balloon.drain(had..).for_each(|frame| engine.free_kernel(frame, Gauge::NrSlabUnreclaimable));
-                    return Err(Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });
-                }
-            }
-        }
-        let mut given_up: Vec<u32> = balloon[had..].iter().map(|frame| frame.0).collect();
-        given_up.sort_unstable();
-        for run in given_up.chunk_by(|a, b| a + 1 == *b) {
-            if let Err(error) = engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1) {
-                balloon.drain(had..).for_each(|frame| engine.free_kernel(frame, Gauge::NrSlabUnreclaimable));
-                return Err(Error::System(error));
-            }
-        }
-        Ok(())
     }
 
     /// Returns what the system did not grant: huge pages, io_uring, reading past its own cache.
@@ -381,7 +400,7 @@ impl Builder {
     }
 
     /// Sets how large [`Memory::resize`] can make it, in bytes. Default: as large as it is at the start. Each page that it
-    /// might have costs 32 bytes from the start, and watermarks are those of the largest size.
+    /// might have costs 32 bytes of address space from the start, and of memory once it was there.
     #[must_use]
     pub const fn size_max(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes;
@@ -472,24 +491,23 @@ impl Builder {
     /// used, or the system does not grant memory or threads.
     pub fn start(self) -> Result<Memory, Error> {
         let choices = self.choices()?;
-        let pages = self.bytes.max(self.bytes_max) / PAGE_BYTES as u64;
-        check_size(self.bytes, u64::from(u32::MAX) - 1)?;
-        let frames = u32::try_from(pages).map_err(|_| too_many(self.bytes_max, u64::from(u32::MAX) - 1))?;
-        // What the engine keeps of each frame, asked for in a way that may fail.
-        let kept = Vec::<engine::memory::Frame>::new().try_reserve_exact(frames as usize);
-        kept.map_err(|_| Error::System(std::io::ErrorKind::OutOfMemory.into()))?;
-        let mut config = Config::new(frames);
+        check_size("size", self.bytes, PAGES_MAX)?;
+        let pages_max = self.bytes.max(self.bytes_max) / PAGE_BYTES as u64;
+        check_size("size_max", self.bytes.max(self.bytes_max), PAGES_MAX)?;
+        let pages = self.bytes / PAGE_BYTES as u64;
+        let mut config = Config::new(pages as u32);
+        config.frames_max = pages_max as u32;
         config.io = if self.uses_io_uring { Io::Auto } else { Io::Threads };
         config.shards = self.shards.unwrap_or(config.shards).max(1);
         config.io_threads = self.io_threads.unwrap_or(config.io_threads).max(1);
         config.checksums = self.checksums;
         let host = Host::new(&config).map_err(Error::System)?;
-        let swap = self.make_swap(&host)?;
+        let (swap, swap_use) = self.make_swap(&host)?;
         // Files lie where the system puts them: the engine has no blocks to give.
         let devices = [DeviceLayout { file_blocks: 0..0 }];
-        let engine = Engine::new(host.clone(), &choices, &Layout::flat(pages), &devices, swap);
+        let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &devices, swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
-        use_huge_pages(engine.frames.addresses());
+        use_huge_pages(engine.frames.addresses(pages as u32));
         let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
         host.attach(Arc::downgrade(&receiver));
         let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
@@ -501,15 +519,13 @@ impl Builder {
             engine,
             files: Mutex::default(),
             kernel_tasks,
-            pages_max: pages,
             balloon: Mutex::default(),
+            _swap: swap_use,
             wrap: self.wrap.clone(),
             is_shut_down: AtomicBool::new(false),
             late_errors: Mutex::default(),
         };
-        let memory = Memory { shared: Arc::new(shared) };
-        memory.resize(self.bytes)?;
-        Ok(memory)
+        Ok(Memory { shared: Arc::new(shared) })
     }
 
     fn choices(&self) -> Result<Choices, Error> {
@@ -520,32 +536,29 @@ impl Builder {
         }
     }
 
-    fn make_swap(&self, host: &Host) -> Result<SwapLayout, Error> {
+    fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<swap_file::InUse>), Error> {
         let Some((path, bytes)) = &self.swap else {
-            return Ok(SwapLayout { device: FILES, first_block: 0, slots: 0 });
+            return Ok((SwapLayout { device: FILES, first_block: 0, slots: 0 }, None));
         };
         let file = SwapFile::open(path, *bytes).map_err(Error::Swap)?;
         // Slot 0 is never used: the header of the file lies in its block.
         let slots = file.slots() + 1;
+        let in_use = file.begin_use().map_err(Error::System)?;
         let name = path.display().to_string();
         let device = self.wrap.add_device(host, file.into_file(), name).map_err(Error::System)?;
-        Ok(SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots })
+        Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, Some(in_use)))
     }
 }
 
 /// # Errors
-/// When `bytes` are too few for a memory, or more than `pages_max`.
-fn check_size(bytes: u64, pages_max: u64) -> Result<(), Error> {
-    let least = engine::memory::LEAST_PAGES * PAGE_BYTES as u64;
+/// When `bytes`, which `setting` says, are too few for a memory, or more than `pages_max`.
+fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
+    let (least, most) = (engine::memory::LEAST_PAGES * PAGE_BYTES as u64, pages_max * PAGE_BYTES as u64);
+    let error = |what: &str| Err(Error::Builder(format!("{setting}: {bytes} bytes of memory are too {what}")));
     if bytes < least {
-        return Err(Error::Builder(format!("{bytes} bytes of memory are too few: at least {least} are needed")));
+        return error(&format!("few: at least {least} are needed"));
     }
-    if bytes / PAGE_BYTES as u64 > pages_max { Err(too_many(bytes, pages_max)) } else { Ok(()) }
-}
-
-fn too_many(bytes: u64, pages_max: u64) -> Error {
-    let most = pages_max * PAGE_BYTES as u64;
-    Error::Builder(format!("{bytes} bytes of memory are too many: {most} are the most"))
+    if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
 }
 
 /// For limits and the flusher all files together are one device.

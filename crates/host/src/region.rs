@@ -22,7 +22,7 @@ impl Region {
         memory.shared.check_is_up()?;
         let pages = bytes.div_ceil(PAGE_BYTES as u64);
         if pages > PAGES_MAX {
-            return Err(Error::OutOfRange { page: pages, pages: PAGES_MAX });
+            return Err(Error::TooLong { bytes });
         }
         let mapped = memory.shared.engine.create_region((pages as u32).max(1), false);
         Ok(Self { shared: memory.shared.clone(), mapped, bytes })
@@ -44,7 +44,7 @@ impl Region {
         self.shared.check_is_up()?;
         match offset.checked_add(bytes as u64) {
             Some(end) if end <= self.bytes => Ok(()),
-            _ => Err(Error::OutOfRange { page: offset / PAGE_BYTES as u64, pages: self.mapped.pages.into() }),
+            _ => Err(Error::OutOfBytes { offset, bytes: bytes as u64, len: self.bytes }),
         }
     }
 

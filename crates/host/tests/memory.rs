@@ -55,7 +55,7 @@ fn nothing_is_lost_with_checksums() {
 
 fn use_four_times_the_memory(builder: highwater::Builder) {
     let folder = folder();
-    let seconds = std::env::var("HIGHWATER_SOAK_SECONDS").map_or(3, |text| text.parse().expect("a number of seconds"));
+    let seconds = soak_seconds(3);
     let memory = builder.swap(folder.path().join("swap"), 64 << 20).start().unwrap();
     let end = Instant::now() + Duration::from_secs(seconds);
     let operations: u64 = std::thread::scope(|scope| {
@@ -71,6 +71,11 @@ fn use_four_times_the_memory(builder: highwater::Builder) {
     assert!(vmstat.get("pgsteal_kswapd_normal") > 0 && vmstat.get("pswpin") > 0, "memory was never short: {vmstat}");
     memory.shutdown().unwrap();
     println!("{operations} operations in {seconds} s, every byte as written");
+}
+
+/// How long a test of much work takes, seconds: `usual`, or as long as HIGHWATER_SOAK_SECONDS says.
+fn soak_seconds(usual: u64) -> u64 {
+    std::env::var("HIGHWATER_SOAK_SECONDS").map_or(usual, |text| text.parse().expect("a number of seconds"))
 }
 
 const OWN_PAGES: u64 = 2048;
@@ -218,18 +223,143 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     let missing = words(memory.open(folder.path().join("missing")).unwrap_err());
     assert!(missing.contains("missing: cannot open the file: No such file"), "{missing}");
     let region = memory.anonymous(10_000).unwrap();
-    assert!(region.write_at(b"xy", 9_999).is_err() && region.page(2).is_ok() && region.page(3).is_err());
+    assert!(region.page(2).is_ok());
+    assert_eq!(words(region.page(3).unwrap_err()), "page 3 is after the end: there are 3 pages");
+    let after = words(region.write_at(b"xy", 9_999).unwrap_err());
+    assert_eq!(after, "2 bytes at byte 9999 do not lie within the region: it has 10000 bytes");
+    let too_long = words(memory.anonymous(1 << 44).unwrap_err());
+    assert_eq!(too_long, "17592186044416 bytes are too many for a file or region: 17592181850112 are the most");
 
     let error = |builder: Builder| words(builder.start().unwrap_err());
-    assert!(error(Memory::builder().size(1 << 20)).contains("at least 4194304 are needed"));
-    assert_eq!(error(Memory::builder().kernel("nonesuch")), "there is no kernel `nonesuch`");
+    let few = "size: 1048576 bytes of memory are too few: at least 4194304 are needed";
+    assert_eq!(error(Memory::builder().size(1 << 20)), few);
+    let unknown = error(Memory::builder().kernel("nonesuch"));
+    assert!(unknown.starts_with("there is no kernel `nonesuch`, only 3.10-rc4-vanilla, "), "{unknown}");
+    assert!(unknown.ends_with(", highwater"), "{unknown}");
     let kernel = folder.path().join("mine.toml");
     fs::write(&kernel, "base = \"highwater\"\n[lru]\nactivaton = \"at-scan\"\n").unwrap();
     let message = error(Memory::builder().kernel(kernel.display().to_string()));
     assert!(message.contains("mine.toml:3") && message.contains("activation"), "{message}");
+    let many = "size: 17592186044416 bytes of memory are too many: 17592181850112 are the most";
+    assert_eq!(error(Memory::builder().size(1 << 44)), many);
     let foreign = error(builder().swap(&path, 1 << 20));
     assert!(foreign.contains("not a swap file but a file that begins with"), "{foreign}");
     assert_eq!(fs::read(&path).unwrap(), [7; 5000]);
+}
+
+/// Nobody may take swap for data: not by whatever name, nor another memory of the process.
+#[test]
+fn a_swap_file_that_is_used_cannot_be_opened() {
+    let folder = folder();
+    let path = folder.path().join("swap");
+    let memory = builder().swap(&path, 8 << 20).start().unwrap();
+    let link = folder.path().join("link");
+    fs::hard_link(&path, &link).unwrap();
+    let other = self::memory();
+    for (memory, path) in [(&memory, &path), (&memory, &link), (&other, &path)] {
+        let error = memory.open(path).unwrap_err().to_string();
+        assert!(error.ends_with(": cannot open the file: it is a swap file of this process"), "{error}");
+        assert!(memory.create(path).is_err() && OpenOptions::new().open(memory, path).is_err());
+    }
+    memory.shutdown().unwrap();
+    assert!(other.open(&path).is_ok());
+}
+
+/// As many guards as can be counted; one more is refused, and no more wait for ever.
+#[test]
+fn a_page_has_so_many_readers_and_no_more() {
+    const MOST: usize = 16383;
+    let folder = folder();
+    let memory = memory();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.write_all_at(&page(0, 1), 0).unwrap();
+    let region = memory.anonymous(PAGE).unwrap();
+    region.write_at(&page(0, 1), 0).unwrap();
+    let refused = |result: Result<(), Error>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::TooManyReaders { page: 0 }), "{error}");
+    };
+    for round in 0..2 {
+        let mut guards: Vec<_> = (0..MOST).map(|_| file.page(0).unwrap()).collect();
+        refused(file.page(0).map(drop));
+        refused(file.read_at(&mut [0; 10], 0).map(drop));
+        drop(guards.pop());
+        assert_eq!(file.read_at(&mut [0; 10], 0).unwrap(), 10, "round {round}");
+        drop(guards);
+        drop(file.page_mut(0).unwrap());
+        let guards: Vec<_> = (0..MOST).map(|_| region.page(0).unwrap()).collect();
+        refused(region.page(0).map(drop));
+        refused(region.read_at(&mut [0; 10], 0));
+        drop(guards);
+        drop(region.page_mut(0).unwrap());
+    }
+    memory.check().unwrap();
+}
+
+/// A page far into a file wants a large index. Where the system grants no memory for that, the writer is told.
+#[test]
+fn a_refused_index_is_an_error_to_who_needs_it() {
+    const CHILD: &str = "HIGHWATER_TEST_FAR";
+    const FAR: u64 = 15 << 40;
+    if let Ok(path) = std::env::var(CHILD) {
+        let memory = memory();
+        let file = memory.create(path).unwrap();
+        file.write_all_at(&page(1, 1), PAGE).unwrap();
+        // Address space for 1 GiB more.
+        let pages = fs::read_to_string("/proc/self/statm").unwrap();
+        let bytes = pages.split(' ').next().unwrap().parse::<u64>().unwrap() * PAGE + (1 << 30);
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+        // SAFETY: the limit is read, and nothing else.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+        let error = file.write_at(&page(2, 2), FAR).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+        assert!(error.to_string().contains("no memory for the index of the file up to byte"), "{error}");
+        assert_eq!(file.len(), 2 * PAGE);
+        assert!(file.page(1).unwrap()[..] == page(1, 1)[..]);
+        memory.check().unwrap();
+        drop(file);
+        memory.shutdown().unwrap();
+        return;
+    }
+    let folder = folder();
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_refused_index_is_an_error_to_who_needs_it", "--nocapture"])
+        .env(CHILD, folder.path().join("file"))
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+}
+
+/// A file with a page far behind the others: nobody walks through what is not there, each time.
+#[test]
+fn a_hole_of_terabytes_costs_nothing() {
+    const FAR: u64 = 4 << 40;
+    let folder = folder();
+    let memory = builder().checksums(true).start().unwrap();
+    let path = folder.path().join("sparse");
+    let mut found = vec![0; PAGE as usize];
+    for round in 0..20 {
+        let file = memory.create(&path).unwrap();
+        for number in [3, FAR / PAGE] {
+            if let Err(error) = file.write_all_at(&page(number, round + 1), number * PAGE) {
+                return println!("skipped: {error}");
+            }
+        }
+        match file.sync_data() {
+            Ok(()) => {}
+            // EFBIG: not every file system has files of this size.
+            Err(Error::Write { source: IoError::Os(27), .. }) => return println!("skipped: no files of 4 TiB here"),
+            Err(error) => panic!("{error}"),
+        }
+        memory.drop_caches();
+        for number in [3, FAR / PAGE] {
+            file.read_exact_at(&mut found, number * PAGE).unwrap();
+            assert!(found == page(number, round + 1), "page {number}");
+        }
+        file.set_len(FAR - 5).unwrap();
+        file.set_len(100 * PAGE).unwrap();
+    }
+    memory.check().unwrap();
 }
 
 /// Somebody else cuts a file short. Whoever reads a page that is gone learns which; the others go on.
@@ -274,6 +404,111 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     file.sync_data().unwrap();
     memory.drop_caches();
     assert!(file.page(70).unwrap()[..] == page(70, 2)[..]);
+}
+
+/// A bit turns over in the swap file. Whoever reads that page is told, each time; all others have what they wrote.
+#[test]
+fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
+    use std::os::unix::fs::OpenOptionsExt;
+    const REGION_PAGES: u64 = 4096;
+    let folder = folder();
+    let path = folder.path().join("swap");
+    let memory = builder().size(4 << 20).swap(&path, 32 << 20).checksums(true).start().unwrap();
+    let region = memory.anonymous(REGION_PAGES * PAGE).unwrap();
+    (0..REGION_PAGES).for_each(|number| region.write_at(&page(number, 1), number * PAGE).unwrap());
+
+    // Past the system's cache, as the library does: the two would not see each other otherwise.
+    let direct = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path);
+    let Ok(swap) = direct else { return println!("skipped: no O_DIRECT in {}", folder.path().display()) };
+    let mut buffer = vec![0; 2 * PAGE as usize];
+    let aligned = buffer.as_ptr().align_offset(PAGE as usize);
+    let block = &mut buffer[aligned..aligned + PAGE as usize];
+    let mut find = || {
+        for at in (PAGE..32 << 20).step_by(PAGE as usize) {
+            swap.read_exact_at(block, at).unwrap();
+            // The oldest have left memory long ago.
+            if let Some(number) = (100..200).find(|number| block == page(*number, 1)) {
+                block[1234] ^= 1 << 5;
+                swap.write_all_at(block, at).unwrap();
+                return number;
+            }
+        }
+        panic!("none of the first pages is in swap");
+    };
+    let victim = find();
+    let mut found = vec![0; PAGE as usize];
+    for _ in 0..2 {
+        for number in 0..REGION_PAGES {
+            match region.read_at(&mut found, number * PAGE) {
+                Ok(()) => assert!(number != victim && found == page(number, 1), "page {number}"),
+                Err(Error::SwapRead { source: IoError::Checksum, .. }) => assert_eq!(number, victim),
+                Err(error) => panic!("page {number}: {error}"),
+            }
+        }
+    }
+    drop(region);
+    memory.check().unwrap();
+    memory.shutdown().unwrap();
+}
+
+/// Everything that moves pages of one file at the same time: checksums find nothing wrong, and no page is torn.
+#[test]
+fn checksums_raise_no_false_alarm() {
+    const PAGES: u64 = 3000;
+    let folder = folder();
+    let memory = builder().size(4 << 20).checksums(true).start().unwrap();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.set_len(PAGES * PAGE).unwrap();
+    let end = Instant::now() + Duration::from_secs(soak_seconds(3));
+    let is_whole = |bytes: &[u8]| {
+        // A cut leaves zeroes after it.
+        let cut = bytes.iter().position(|byte| *byte != bytes[0]).unwrap_or(bytes.len());
+        bytes[cut..].iter().all(|byte| *byte == 0)
+    };
+    // A page may be gone by the time that it is asked for; nothing else may go wrong.
+    let there = |result: Result<bool, Error>| match result {
+        Ok(is_right) => assert!(is_right, "a page is torn"),
+        Err(Error::OutOfRange { .. }) => {}
+        Err(error) => panic!("{error}"),
+    };
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (file, memory) = (&file, &memory);
+            scope.spawn(move || {
+                let mut chance = Chance(n);
+                let mut buffers = vec![vec![0; PAGE as usize]; 16];
+                while Instant::now() < end {
+                    let number = chance.below(PAGES);
+                    match chance.below(1000) {
+                        0..300 => there(file.page(number).map(|page| is_whole(&page))),
+                        300..600 => there(file.page_mut(number).map(|mut page| {
+                            page.fill(chance.below(255) as u8 + 1);
+                            true
+                        })),
+                        600..700 => {
+                            let bytes = [chance.below(255) as u8 + 1; PAGE as usize];
+                            file.write_all_at(&bytes, number * PAGE).unwrap();
+                        }
+                        700..980 => {
+                            let mut reads: Vec<(&mut [u8], u64)> =
+                                buffers.iter_mut().map(|b| (b.as_mut_slice(), chance.below(PAGES) * PAGE)).collect();
+                            let counts = file.read_many_at(&mut reads).unwrap();
+                            let mut found = buffers.iter().zip(counts).map(|(bytes, count)| &bytes[..count]);
+                            there(Ok(found.all(|bytes| bytes.is_empty() || is_whole(bytes))));
+                        }
+                        980..990 => file.set_len(PAGES * PAGE).unwrap(),
+                        990..994 => file.set_len(number * PAGE + chance.below(PAGE)).unwrap(),
+                        994..997 => drop(memory.drop_caches()),
+                        _ => file.sync_data().unwrap(),
+                    }
+                }
+            });
+        }
+    });
+    file.sync_all().unwrap();
+    drop(file);
+    memory.check().unwrap();
+    memory.shutdown().unwrap();
 }
 
 /// Threads that append to one file and sync: what is durable for one is not cut off by the other.
@@ -558,6 +793,33 @@ fn write_until_killed(path: &Path) -> ! {
     unreachable!("it is killed")
 }
 
+/// What memory may grow to costs nothing before it does, but address space.
+#[test]
+fn room_to_grow_is_free() {
+    let memory = builder().size_max(1 << 40).start().unwrap();
+    let resident = || {
+        let pages = fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
+    };
+    assert!(resident() < 1 << 30, "{} bytes", resident());
+    let region = memory.anonymous(64 << 20).unwrap();
+    memory.resize(100 << 20).unwrap();
+    (0..region.len() / PAGE).for_each(|number| region.write_at(&page(number, 1), number * PAGE).unwrap());
+    let error = memory.resize(32 << 20).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    assert_eq!(memory.size(), 100 << 20);
+    let mut found = vec![0; PAGE as usize];
+    for number in 0..region.len() / PAGE {
+        region.read_at(&mut found, number * PAGE).unwrap();
+        assert!(found == page(number, 1), "page {number}");
+    }
+    drop(region);
+    memory.resize(5 << 20).unwrap();
+    memory.check().unwrap();
+    let too_much = builder().size_max(1 << 50).start().unwrap_err().to_string();
+    assert_eq!(too_much, "size_max: 1125899906842624 bytes of memory are too many: 17592181850112 are the most");
+}
+
 /// Memory is made smaller and larger while two threads use it: nothing is lost, and what is given up goes back to the
 /// system.
 #[test]
@@ -565,23 +827,19 @@ fn memory_can_be_resized_while_it_is_used() {
     let folder = folder();
     let memory =
         builder().size(16 << 20).size_max(32 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
-    let end = Instant::now() + Duration::from_secs(1);
+    let end = Instant::now() + Duration::from_secs(soak_seconds(2));
     std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());
         scope.spawn(move || use_file(memory, folder, 0, end));
         scope.spawn(move || use_region(memory, 2, end));
-        let mut size = 16 << 20;
-        for mib in [32, 16, 24, 12, 32, 20].into_iter().cycle().take_while(|_| Instant::now() < end) {
-            // With all of the rest in use, it may be refused.
-            if memory.resize(mib << 20).is_ok() {
-                size = mib << 20;
-            }
-            assert_eq!(memory.size(), size);
+        for mib in [32, 4, 24, 8, 32, 5].into_iter().cycle().take_while(|_| Instant::now() < end) {
+            memory.resize(mib << 20).unwrap();
+            assert_eq!(memory.size(), mib << 20);
             std::thread::sleep(Duration::from_millis(20));
         }
     });
     let message = memory.resize(33 << 20).unwrap_err().to_string();
-    assert_eq!(message, "34603008 bytes of memory are too many: 33554432 are the most");
+    assert_eq!(message, "resize: 34603008 bytes of memory are too many: 33554432 are the most");
     memory.check().unwrap();
     memory.shutdown().unwrap();
 }

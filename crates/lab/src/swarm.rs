@@ -302,7 +302,7 @@ fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
 fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
     engine.drain_all_per_cpu();
     let gauge = |gauge| engine.gauge(gauge);
-    let managed: u64 = engine.zones.iter().map(|zone| zone.managed).sum();
+    let managed: u64 = engine.zones.iter().map(|zone| zone.managed()).sum();
     let slab = gauge(Gauge::NrSlabReclaimable) + gauge(Gauge::NrSlabUnreclaimable);
     let cached = u64::from(engine.swap.cache.pages());
     let kept: u64 = engine.object_caches.iter().map(|cache| cache.order().pages()).sum();

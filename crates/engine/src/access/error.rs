@@ -51,6 +51,18 @@ pub enum Error {
         /// First byte that was not written.
         offset: u64,
     },
+    /// The system grants no memory for the index of a file, so far into it.
+    NoIndex {
+        /// Number of the file.
+        file: u32,
+        /// First byte of the page that could not be indexed.
+        offset: u64,
+    },
+    /// As many readers as can be counted hold a page.
+    TooManyReaders {
+        /// The page, in its file or region.
+        page: u32,
+    },
     /// A mapping was touched after the end of its file (`SIGBUS`).
     BeyondEnd {
         /// Number of the file.
@@ -79,6 +91,12 @@ impl fmt::Display for Error {
             Self::Write { file, offset, source } => write!(f, "file {file}, offset {offset}: write failed: {source}"),
             Self::NoSpace { file, offset } => {
                 write!(f, "file {file}, offset {offset}: no space left on device")
+            }
+            Self::NoIndex { file, offset } => {
+                write!(f, "file {file}, offset {offset}: there is no memory for the index of the file so far into it")
+            }
+            Self::TooManyReaders { page } => {
+                write!(f, "page {page} has {} readers, which is as many as can be", crate::memory::frame::READERS_MAX)
             }
             Self::BeyondEnd { file, offset } => {
                 write!(f, "file {file}, offset {offset}: a mapping was touched after the end of its file")

@@ -79,7 +79,7 @@ impl<M: Machine> Access<M> {
                 if entry.is_zero_page() && !write {
                     break;
                 }
-                if let Some(frame) = self.try_pin(region, page, write) {
+                if let Some(frame) = self.try_pin(region, page, write)? {
                     visit(frame, in_page, done..done + n);
                     self.unpin_region(frame, write);
                     break;
@@ -94,18 +94,26 @@ impl<M: Machine> Access<M> {
     ///
     /// Reclaim may still unmap the page; but it is written to swap only when nobody else refers to it, and it
     /// was marked dirty before it could be latched for writing.
-    pub(super) fn try_pin(&self, region: &Region<M>, page: u32, write: bool) -> Option<FrameNumber> {
-        let frame = region.entry(page).frame().filter(|frame| self.frames[*frame].get_unless_zero())?;
+    ///
+    /// # Errors
+    /// When the page is to be read and has as many readers as can be.
+    pub(super) fn try_pin(&self, region: &Region<M>, page: u32, write: bool) -> Result<Option<FrameNumber>, Error> {
+        let frame = region.entry(page).frame().filter(|frame| self.frames[*frame].get_unless_zero());
+        let Some(frame) = frame else { return Ok(None) };
         let is_mapped = || region.entry(page).frame() == Some(frame) && region.entry(page).allows(write);
         if is_mapped() {
+            if !write && self.frames[frame].has_all_readers() {
+                self.put(frame);
+                return Err(Error::TooManyReaders { page });
+            }
             self.latch(frame, write);
             if is_mapped() {
-                return Some(frame);
+                return Ok(Some(frame));
             }
             self.unlatch(frame, write);
         }
         self.put(frame);
-        None
+        Ok(None)
     }
 
     /// A page is not there, or may not be written yet.

@@ -32,7 +32,7 @@ use crate::memory::Gfp;
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::atomic::Ordering;
-use machine::{DeviceId, Machine};
+use machine::{DeviceId, Machine, PAGE_BYTES};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -126,11 +126,15 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Makes sure that there is a node for a page that is about to be added to a file. *May sleep.*
+    /// Makes sure that there is a node, and a slot, for a page that is about to be added to a file. *May sleep.*
     ///
     /// # Errors
-    /// When memory is exhausted.
+    /// When memory is exhausted, or the ground has none for the index so far into the file.
     pub(super) fn prepare_node(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
+        if !file.index.prepare(page) {
+            let offset = u64::from(page) * PAGE_BYTES as u64;
+            return Err(Error::NoIndex { file: file.id, offset });
+        }
         let Some(order) = self.index_nodes.order() else { return Ok(()) };
         if file.index.lacks_node(page) && self.index_nodes.needs_slab() {
             let (head, order) = self

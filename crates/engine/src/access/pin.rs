@@ -136,7 +136,7 @@ impl<M: Machine> Access<M> {
     ) -> Result<Option<FrameNumber>, Error> {
         loop {
             self.touch(task, region, page..page + 1, write)?;
-            if let Some(frame) = self.try_pin(region, page, write) {
+            if let Some(frame) = self.try_pin(region, page, write)? {
                 return Ok(Some(frame));
             }
             if !write && region.entry(page).is_zero_page() {

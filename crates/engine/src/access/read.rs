@@ -58,6 +58,9 @@ impl<M: Machine> Access<M> {
         let mut has_read_alone = false;
         loop {
             let Some((frame, descriptor)) = self.find_shared(&file.index, page) else {
+                if file.index.get(page).is_some_and(|frame| self.frames[frame].has_all_readers()) {
+                    return Err(Error::TooManyReaders { page });
+                }
                 if has_read_ahead {
                     self.read_single(task, file, page)?;
                     has_read_alone = true;

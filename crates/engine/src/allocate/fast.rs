@@ -42,7 +42,7 @@ impl<M: Machine> Allocate<M> {
             let is_above = |mark| zone.is_above(mark, order, classzone, rights);
             let may_take = match until {
                 Until::Low => is_above(zone.low()),
-                Until::Min => is_above(zone.marks.min),
+                Until::Min => is_above(zone.min()),
                 Until::High => is_above(zone.high()),
                 Until::Nothing => true,
             };

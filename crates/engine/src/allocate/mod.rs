@@ -6,6 +6,7 @@
 //!
 //! Next: [`crate::access`].
 
+pub mod balloon;
 pub mod choices;
 pub mod fast;
 pub mod slow;

@@ -302,7 +302,7 @@ impl<M: Machine> Lru<M> {
         match family {
             Family::File => active > inactive,
             Family::Anon => {
-                let gib = zone.managed >> 18;
+                let gib = zone.managed() >> 18;
                 let ratio = (10 * gib).isqrt().max(1);
                 self.swap.total_slots() > 0 && inactive * ratio < active
             }

@@ -43,7 +43,7 @@ impl<M: Machine> Mapping<M> {
         let pages: u64 = self.zones.iter().map(|zone| zone.free_pages() + self.reclaimable_pages(zone)).sum();
         match self.choices.dirtyable {
             Dirtyable::All => pages + 1,
-            Dirtyable::WithoutReserve => pages.saturating_sub(self.total_reserve + self.min_free_kbytes / 4) + 1,
+            Dirtyable::WithoutReserve => pages.saturating_sub(self.reserve_pages()) + 1,
         }
     }
 
@@ -65,7 +65,7 @@ impl<M: Machine> Mapping<M> {
     /// Does the zone hold no more dirty pages than its share?
     #[must_use]
     pub fn is_zone_dirty_ok(&self, zone: &Zone<M>) -> bool {
-        let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(zone.dirty_balance_reserve);
+        let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(zone.dirty_balance_reserve());
         let dirty = zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
         dirty <= dirtyable * self.choices.dirty_ratio / 100
     }

@@ -183,6 +183,11 @@ impl<M: Machine> File<M> {
         Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
     }
 
+    /// Is it a device of its own, whose blocks nobody gives or takes?
+    pub(crate) const fn is_placed(&self) -> bool {
+        matches!(self.placement, Placement::Placed { .. })
+    }
+
     /// Blocks taken from the device, for the whole-machine check.
     pub(crate) fn taken_blocks(&self) -> u64 {
         match &self.placement {

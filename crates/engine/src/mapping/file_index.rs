@@ -5,7 +5,7 @@
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::index_nodes::{NODE_PAGES, NodePlace};
-use super::segments::Segments;
+use super::segments::{Segments, UsedParts};
 use crate::memory::{Frame, FrameTable, Latched};
 use machine::FrameNumber;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,6 +26,8 @@ pub enum Miss {
     Frozen,
     /// A writer has its latch.
     Held,
+    /// It has as many readers as can be counted.
+    Full,
     /// The frame was another page's already: reference and latch are to be given back.
     Undo,
 }
@@ -53,6 +55,7 @@ impl Found<'_> {
             Latched::Yes => Err(Miss::Undo),
             Latched::Frozen => Err(Miss::Frozen),
             Latched::Held => Err(Miss::Held),
+            Latched::Full => Err(Miss::Full),
         }
     }
 }
@@ -63,6 +66,7 @@ pub struct FileIndex {
     /// Frame number + 1; 0 is an empty slot.
     slots: Segments<AtomicU32>,
     tags: [Segments<AtomicU64>; 2],
+    used: UsedParts,
     /// Of each node, where nodes take memory: its pages, and its place.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU32>,
@@ -90,14 +94,27 @@ impl FileIndex {
         }
     }
 
+    /// Makes room for a page; false when the system does not grant the memory. Far into a large file that is much of
+    /// address space: as much as for all pages before it.
+    #[inline]
+    pub fn prepare(&self, index: u32) -> bool {
+        let index = index as usize;
+        let has_tags = || self.tags.iter().all(|tags| tags.try_get_or_make(index / 64).is_some());
+        self.slots.get(index).is_some() || has_tags() && self.slots.try_get_or_make(index).is_some()
+    }
+
     /// Fills an empty slot.
     ///
     /// # Errors
     /// The frame that is there already.
+    ///
+    /// # Panics
+    /// When there is no memory for the slot; see [`FileIndex::prepare`].
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
         let slot = self.slots.get_or_make(index as usize);
         // The end first: whoever looks for pages must not stop short of one that is there.
         self.end.fetch_max(index + 1, Ordering::SeqCst);
+        self.used.note(index as usize).expect("there is memory for a bit in a thousand pages");
         match slot.compare_exchange(0, frame.0 + 1, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => {
                 self.pages.fetch_add(1, Ordering::Relaxed);
@@ -176,26 +193,21 @@ impl FileIndex {
     /// The first tagged page from `index` on.
     #[must_use]
     pub fn next_tagged(&self, index: u32, tag: Tag) -> Option<u32> {
-        let end = self.end();
-        let mut word_index = index / 64;
-        let mut mask = u64::MAX << (index % 64);
-        while word_index * 64 < end {
-            if let Some(word) = self.tags[tag as usize].get(word_index as usize) {
-                let bits = word.load(Ordering::SeqCst) & mask;
-                if bits != 0 {
-                    return Some(word_index * 64 + bits.trailing_zeros());
-                }
-            }
-            mask = u64::MAX;
-            word_index += 1;
-        }
-        None
+        let first = (index as usize / 64, u64::MAX << (index % 64));
+        self.used.within(index as usize..self.end() as usize).find_map(|part| {
+            (part.start / 64..part.end.div_ceil(64)).find_map(|at| {
+                let mask = if at == first.0 { first.1 } else { u64::MAX };
+                let bits = self.tags[tag as usize].get(at)?.load(Ordering::SeqCst) & mask;
+                (bits != 0).then(|| at as u32 * 64 + bits.trailing_zeros())
+            })
+        })
     }
 
     /// The first page in the index from `index` on.
     #[must_use]
     pub fn next_present(&self, index: u32) -> Option<(u32, FrameNumber)> {
-        (index..self.end()).find_map(|i| self.get(i).map(|frame| (i, frame)))
+        let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));
+        self.used.within(index as usize..self.end() as usize).find_map(|mut part| part.find_map(present))
     }
 }
 

@@ -39,7 +39,8 @@ impl<M: Machine> Mapping<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// The page of a file, with a reference and the shared latch for the caller, and its descriptor. *May sleep.*
+    /// The page of a file, with a reference and the shared latch for the caller, and its descriptor. Nothing when it is
+    /// not in memory, and when it has as many readers as can be. *May sleep.*
     #[inline(always)]
     pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, &Frame)> {
         self.machine.spend(Step::IndexLookup, 1);
@@ -65,6 +66,8 @@ impl<M: Machine> Mapping<M> {
             match miss {
                 Miss::Undo => self.put_shared(frame),
                 Miss::Frozen => self.machine.relax(),
+                // The caller sees for itself ([`Frame::has_all_readers`]).
+                Miss::Full => return None,
                 Miss::Held => {
                     let frame = self.find_page(index, page)?;
                     self.latch(frame, false);

@@ -99,7 +99,8 @@ pub struct Backing<M: Machine> {
     pub(crate) tracked_limit: AtomicU64,
 }
 
-/// A table of numbered things. Numbers are not used again: whoever remembers one finds the thing or nothing.
+/// A table of numbered things. A number is used again only after all others were: whoever remembers one finds the thing
+/// or nothing.
 struct Table<T> {
     entries: BTreeMap<u32, Arc<T>>,
     next: u32,
@@ -113,9 +114,12 @@ impl<T> Default for Table<T> {
 
 impl<T> Table<T> {
     fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Arc<T> {
+        assert!(self.entries.len() < OWNERS_MAX as usize, "all {OWNERS_MAX} numbers of owners are in use");
+        while self.entries.contains_key(&self.next) {
+            self.next = (self.next + 1) % OWNERS_MAX;
+        }
         let id = self.next;
-        assert!(id < OWNERS_MAX, "all {OWNERS_MAX} numbers of owners are used up");
-        self.next += 1;
+        self.next = (id + 1) % OWNERS_MAX;
         let entry = Arc::new(make(id));
         self.entries.insert(id, entry.clone());
         entry
@@ -232,6 +236,9 @@ impl<M: Machine> Mapping<M> {
 
     /// Gives the blocks of a file's pages from `from` on back to the device.
     pub(crate) fn give_file_blocks(&self, file: &File<M>, from: u32) {
+        if file.is_placed() {
+            return;
+        }
         let mut run: Option<(u64, u64)> = None;
         for index in from..file.end_page() {
             let Some(block) = file.take_block(index) else { continue };
@@ -578,5 +585,24 @@ impl<M: Machine> Mapping<M> {
         self.unmapped(frame);
         let last = descriptor.put();
         assert!(!last, "reclaim holds a reference of {frame}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_owners_are_used_again_when_all_others_were() {
+        let mut table = Table { next: OWNERS_MAX - 2, ..Table::default() };
+        let mut ids = Vec::new();
+        for _ in 0..4 {
+            table.insert(|id| ids.push(id));
+        }
+        assert_eq!(ids, [OWNERS_MAX - 2, OWNERS_MAX - 1, 0, 1]);
+        table.entries.remove(&0);
+        table.next = OWNERS_MAX - 2;
+        table.insert(|id| ids.push(id));
+        assert_eq!(ids[4], 0, "the others are in use");
     }
 }

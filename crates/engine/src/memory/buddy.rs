@@ -91,7 +91,7 @@ impl<M: Machine> FreeLists<'_, M> {
     /// Moves the free blocks of `head`'s pageblock to the list of `kind`; returns the pages moved.
     fn move_pageblock(&mut self, head: FrameNumber, kind: MigrateType) -> u64 {
         let start = (head.0 - self.zone.start.0) & !(BLOCK_PAGES as u32 - 1);
-        let end = (start + BLOCK_PAGES as u32).min(self.zone.managed as u32);
+        let end = (start + BLOCK_PAGES as u32).min(self.zone.spanned as u32);
         let mut moved = 0;
         let mut offset = start;
         while offset < end {
@@ -121,7 +121,7 @@ impl<M: Machine> FreeLists<'_, M> {
 
     fn free_buddy(&self, offset: u32, order: usize) -> Option<FrameNumber> {
         let buddy = offset ^ (1 << order);
-        if u64::from(buddy) + (1 << order) > self.zone.managed {
+        if u64::from(buddy) + (1 << order) > self.zone.spanned {
             return None;
         }
         let frame = self.frame(buddy);

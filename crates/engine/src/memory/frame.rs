@@ -7,6 +7,7 @@
 //! Every field is an atomic, so that the table is shared without a lock; who may change what is said
 //! at each field. Description: spec reclaim, 1.
 
+use super::zeroes::Element;
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError};
 use std::fmt;
@@ -52,6 +53,9 @@ impl Flags {
     /// Used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
 
+    /// The ground has its memory: nobody's until it comes back ([`super::Memory::take_offline`]).
+    pub const OFFLINE: Self = Self(1 << 15);
+
     /// Are all bits of `other` set?
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
@@ -67,7 +71,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 15] = [
+        const NAMES: [&str; 16] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -83,6 +87,7 @@ impl fmt::Debug for Flags {
             "KERNEL",
             "PER_CPU",
             "USED_AGAIN",
+            "OFFLINE",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
@@ -113,23 +118,24 @@ impl Owner {
 
     const fn encode(self) -> u32 {
         match self {
-            Self::None => NO_FRAME,
-            Self::File(id) => id,
-            Self::Region(id) => id | Self::REGION,
+            Self::None => 0,
+            Self::File(id) => id + 1,
+            Self::Region(id) => (id + 1) | Self::REGION,
         }
     }
 
     const fn decode(bits: u32) -> Self {
         match bits {
-            NO_FRAME => Self::None,
-            id if id & Self::REGION != 0 => Self::Region(id & !Self::REGION),
-            id => Self::File(id),
+            0 => Self::None,
+            id if id & Self::REGION != 0 => Self::Region((id & !Self::REGION) - 1),
+            id => Self::File(id - 1),
         }
     }
 }
 
-/// The descriptor of one frame: 32 bytes.
-#[derive(Debug)]
+/// The descriptor of one frame: 32 bytes, all zeroes at first.
+#[derive(Debug, Default)]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Frame {
     flags: AtomicU32,
     /// Bits 0 to 15: references, one from an index or the swap cache, one from each mapping, one from each
@@ -139,7 +145,7 @@ pub struct Frame {
     references: AtomicU32,
     /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
     mappings: AtomicU32,
-    /// Set while the page is locked and not yet, or no longer, in an index.
+    /// Set while the page is locked and not yet, or no longer, in an index; [`Owner::None`] is 0.
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
@@ -165,6 +171,8 @@ const WRITER: u32 = 1 << 31;
 /// Set when the references, or the readers, are half as many as can be counted.
 const MANY_REFERENCES: u32 = 1 << 15;
 const MANY_READERS: u32 = 1 << 29;
+/// Readers that a page can have at a time.
+pub const READERS_MAX: u32 = READERS / READER;
 
 /// What a try for a page's latch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,24 +181,13 @@ pub enum Latched {
     Yes,
     /// The page has no reference: it is free, or frozen by reclaim.
     Frozen,
-    /// Somebody else's latch is in the way.
+    /// A writer's latch is in the way.
     Held,
+    /// It has as many readers as can be counted.
+    Full,
 }
 
 impl Frame {
-    fn new() -> Self {
-        Self {
-            flags: AtomicU32::new(0),
-            references: AtomicU32::new(0),
-            mappings: AtomicU32::new(0),
-            owner: AtomicU32::new(Owner::None.encode()),
-            index: AtomicU32::new(0),
-            private: AtomicU32::new(0),
-            next: AtomicU32::new(NO_FRAME),
-            previous: AtomicU32::new(NO_FRAME),
-        }
-    }
-
     /// The state bits now.
     #[inline]
     pub fn flags(&self) -> Flags {
@@ -326,8 +323,11 @@ impl Frame {
             if word & REFERENCES == 0 {
                 return Latched::Frozen;
             }
-            if word & WRITER != 0 || word & READERS == READERS {
+            if word & WRITER != 0 {
                 return Latched::Held;
+            }
+            if word & READERS == READERS {
+                return Latched::Full;
             }
             let wanted = more_references(word, 1) + READER;
             match self.references.compare_exchange_weak(word, wanted, Ordering::AcqRel, Ordering::Acquire) {
@@ -345,6 +345,12 @@ impl Frame {
             false => (word & WRITER == 0 && word & READERS != READERS).then(|| word + READER),
         };
         self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, latched).is_ok()
+    }
+
+    /// Has the page as many readers as can be counted?
+    #[must_use]
+    pub fn has_all_readers(&self) -> bool {
+        self.references.load(Ordering::Acquire) & READERS == READERS
     }
 
     /// Says that the caller is about to sleep until the latch is free; it tries once more before.
@@ -464,10 +470,12 @@ impl Frame {
 pub struct FrameTable(Box<[Frame]>);
 
 impl FrameTable {
-    /// A table of `frames` descriptors, none of which belongs to anybody yet.
+    /// A table of `frames` descriptors, none of which belongs to anybody yet; `None` when there is no memory for it.
+    ///
+    /// Memory comes with the first use of each part.
     #[must_use]
-    pub fn new(frames: u32) -> Self {
-        Self((0..frames).map(|_| Frame::new()).collect())
+    pub fn new(frames: u32) -> Option<Self> {
+        Some(Self(Element::zeroes(frames as usize)?))
     }
 
     /// Number of frames.
@@ -476,10 +484,10 @@ impl FrameTable {
         self.0.len() as u32
     }
 
-    /// Where the table lies, for a ground that can make its memory faster.
+    /// Where the first `frames` descriptors lie, for a ground that can make their memory faster.
     #[must_use]
-    pub fn addresses(&self) -> std::ops::Range<*const Frame> {
-        self.0.as_ptr_range()
+    pub fn addresses(&self, frames: u32) -> std::ops::Range<*const Frame> {
+        self.0[..frames as usize].as_ptr_range()
     }
 
     /// Is the table empty?
@@ -608,7 +616,7 @@ mod tests {
 
     #[test]
     fn list_keeps_order_and_length() {
-        let frames = FrameTable::new(8);
+        let frames = FrameTable::new(8).unwrap();
         let mut list = List::default();
         for n in 0..4 {
             list.push_front(&frames, FrameNumber(n));
@@ -623,7 +631,7 @@ mod tests {
 
     #[test]
     fn frozen_page_gives_no_reference() {
-        let frames = FrameTable::new(1);
+        let frames = FrameTable::new(1).unwrap();
         let frame = &frames[FrameNumber(0)];
         frame.set_references(2);
         assert!(frame.freeze(2));
@@ -634,7 +642,7 @@ mod tests {
 
     #[test]
     fn readers_share_a_latch_and_a_writer_does_not() {
-        let frames = FrameTable::new(1);
+        let frames = FrameTable::new(1).unwrap();
         let frame = &frames[FrameNumber(0)];
         assert_eq!(frame.get_shared(), Latched::Frozen);
         frame.set_references(1);
@@ -651,7 +659,7 @@ mod tests {
 
     #[test]
     fn owner_survives_its_encoding() {
-        let frames = FrameTable::new(1);
+        let frames = FrameTable::new(1).unwrap();
         for owner in [Owner::None, Owner::File(0), Owner::File(77), Owner::Region(0), Owner::Region(1 << 20)] {
             frames[FrameNumber(0)].set_owner(owner, 9);
             assert_eq!(frames[FrameNumber(0)].owner(), owner);

@@ -54,9 +54,6 @@ impl Gfp {
     /// Kernel memory (`GFP_KERNEL`).
     pub const KERNEL: Self = Self { migrate: MigrateType::Unmovable, ..Self::USER_MOVABLE };
 
-    /// Memory that goes back to who lent it: any page will do, and if none can be freed, that is said.
-    pub const BALLOON: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
-
     /// Objects that a shrinker can free (`GFP_KERNEL | __GFP_RECLAIMABLE`).
     pub const RECLAIMABLE: Self = Self { migrate: MigrateType::Reclaimable, ..Self::USER_MOVABLE };
 

@@ -12,8 +12,10 @@ pub mod choices;
 pub mod frame;
 pub mod free_area;
 pub mod gfp;
+pub mod hotplug;
 pub mod per_cpu;
 pub mod watermark;
+pub mod zeroes;
 pub mod zone;
 
 pub use choices::Choices;
@@ -26,8 +28,9 @@ pub use zone::{Layout, Node, NodeId, Zone, ZoneFlag, ZoneId, ZoneKind};
 
 use crate::stat::{Event, Gauge, Pressure, Stat, ZoneEvent};
 use buddy::FreeLists;
+use machine::atomic::AtomicU64;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
-use per_cpu::{PerCpuPages, PerCpuSize};
+use per_cpu::PerCpuPages;
 
 /// The lowest floor: every frame, and the machine under it.
 pub struct Memory<M: Machine> {
@@ -45,12 +48,9 @@ pub struct Memory<M: Machine> {
     pub zones: Vec<Zone<M>>,
     /// All nodes; `nodes[id.0]`.
     pub nodes: Vec<Node>,
-    /// `min_free_kbytes` in force, KiB.
-    pub min_free_kbytes: u64,
-    /// Pages that never count as dirtyable, over all zones.
-    pub total_reserve: u64,
+    /// Pages that never count as dirtyable, over all zones: what the marks and lowmem reserves keep back.
+    reserve_pages: AtomicU64,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
-    per_cpu_sizes: Vec<PerCpuSize>,
 }
 
 /// Why a machine cannot be built.
@@ -67,6 +67,11 @@ pub enum LayoutError {
     },
     /// More frames than a frame number can count.
     TooLarge {
+        /// Frames of the layout.
+        frames: u64,
+    },
+    /// The system has no memory for the descriptors of the frames.
+    NoTable {
         /// Frames of the layout.
         frames: u64,
     },
@@ -87,6 +92,11 @@ impl std::fmt::Display for LayoutError {
             Self::TooLarge { frames } => {
                 write!(f, "{frames} frames are too many: at most {} can be numbered", NO_FRAME)
             }
+            Self::NoTable { frames } => write!(
+                f,
+                "there is no memory for the descriptors of {frames} frames: {} MiB",
+                (frames * size_of::<Frame>() as u64) >> 20
+            ),
             Self::ZoneOrder => write!(f, "zones must stand in the order dma, dma32, normal, each at most once"),
         }
     }
@@ -104,7 +114,8 @@ impl<M: Machine> Memory<M> {
     /// When the layout is empty, out of order, too small or too large.
     pub fn new(machine: M, choices: Choices, layout: &Layout) -> Result<Self, LayoutError> {
         check_layout(layout)?;
-        let frames = FrameTable::new(layout.frames() as u32);
+        let no_table = LayoutError::NoTable { frames: layout.frames() };
+        let frames = FrameTable::new(layout.frames() as u32).ok_or(no_table)?;
         let mut zones: Vec<Zone<M>> = Vec::new();
         let mut nodes = Vec::new();
         let mut start = 0u32;
@@ -114,24 +125,14 @@ impl<M: Machine> Memory<M> {
             for zone in &node.zones {
                 let id = ZoneId(zones.len() as u8);
                 zones.push(Zone::new(&machine, id, node_id, zone, FrameNumber(start)));
-                start += zone.managed_pages.next_multiple_of(zone::LARGEST_BLOCK_PAGES) as u32;
+                start += zone.span().next_multiple_of(zone::LARGEST_BLOCK_PAGES) as u32;
                 ids.push(id);
             }
             nodes.push(Node { id: node_id, zones: ids, zonelists: std::array::from_fn(|_| Vec::new()) });
         }
-        set_reserves(&choices, &mut zones, &nodes);
-        let lowmem_pages = layout.pages();
-        let min_free_kbytes = watermark::min_free_kbytes(&choices, lowmem_pages, zones.len() as u64);
-        for zone in &mut zones {
-            zone.marks = watermark::marks(min_free_kbytes, zone.managed, lowmem_pages);
-            let largest = zone.lowmem_reserve.into_iter().max().unwrap_or(0);
-            zone.dirty_balance_reserve = zone.managed.min(largest + zone.marks.high);
-        }
         set_zonelists(&mut nodes, &zones);
-        let per_cpu_sizes: Vec<_> = zones.iter().map(|zone| PerCpuSize::of_zone(zone.managed)).collect();
         let zone_count = zones.len();
         let per_cpu = machine.per_cpu(|_| (0..zone_count).map(|_| PerCpuPages::default()).collect());
-        let total_reserve = zones.iter().map(|zone| zone.dirty_balance_reserve).sum();
         let memory = Self {
             machine,
             stat: Stat::default(),
@@ -140,13 +141,13 @@ impl<M: Machine> Memory<M> {
             frames,
             zones,
             nodes,
-            min_free_kbytes,
-            total_reserve,
+            reserve_pages: AtomicU64::new(0),
             per_cpu,
-            per_cpu_sizes,
         };
+        memory.set_marks();
         for zone in &memory.zones {
-            memory.free_initially(zone);
+            memory.set_reserve_blocks(zone);
+            memory.bring_online(zone, zone.managed());
         }
         Ok(memory)
     }
@@ -280,28 +281,6 @@ impl<M: Machine> Memory<M> {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));
     }
-
-    fn free_initially(&self, zone: &Zone<M>) {
-        // Up to two blocks are set aside for whatever cannot be had elsewhere.
-        let reserve = (zone.marks.min.div_ceil(free_area::BLOCK_PAGES)).min(2);
-        for block in 0..reserve.min(zone.managed / free_area::BLOCK_PAGES / 4) {
-            let frame = FrameNumber(zone.start.0 + (block * free_area::BLOCK_PAGES) as u32);
-            zone.set_block_type(frame, MigrateType::Reserve);
-        }
-        let mut area = zone.free.lock();
-        let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
-        let mut offset = 0;
-        while offset < zone.managed {
-            let head = FrameNumber(zone.start.0 + offset as u32);
-            // Whole pageblocks, so that a reserve block does not merge into a list of another type.
-            let mut order = PAGEBLOCK_ORDER;
-            while order.pages() > zone.managed - offset {
-                order = Order(order.0 - 1);
-            }
-            lists.free(head, order, zone.block_type(head));
-            offset += order.pages();
-        }
-    }
 }
 
 /// Can memory be laid out like this?
@@ -323,26 +302,6 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
         return Err(LayoutError::TooLarge { frames: layout.frames() });
     }
     Ok(())
-}
-
-/// `lowmem_reserve`: spec reclaim, 2.
-fn set_reserves<M: Machine>(choices: &Choices, zones: &mut [Zone<M>], nodes: &[Node]) {
-    for node in nodes {
-        for class in 0..3 {
-            let mut above = 0;
-            for id in node.zones.iter().rev() {
-                let zone = &mut zones[usize::from(id.0)];
-                let kind = zone.kind as usize;
-                if kind > class {
-                    continue;
-                }
-                if kind < class {
-                    zone.lowmem_reserve[class] = above / choices.lowmem_reserve_ratio[kind].max(1);
-                }
-                above += zone.managed;
-            }
-        }
-    }
 }
 
 /// Node order: the local node's zones from high to low, then the next node's.

@@ -25,6 +25,10 @@ impl PerCpuSize {
     pub fn of_zone(pages: u64) -> Self {
         let base = ((pages / 1024).min(128) / 4).max(1) as u32;
         let batch = ((1u32 << (base * 3 / 2).max(1).ilog2()) - 1).max(1);
+        Self::of_batch(batch)
+    }
+
+    const fn of_batch(batch: u32) -> Self {
         Self { batch, high: 6 * batch }
     }
 }
@@ -62,7 +66,7 @@ impl<M: Machine> Memory<M> {
             let _span = self.machine.span(Func::RmqueueBulk);
             let mut area = zone.free.lock();
             let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
-            while (list.len() as u32) < self.per_cpu_size(zone).batch {
+            while (list.len() as u32) < Self::per_cpu_size(zone).batch {
                 let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
                 self.frames[frame].set(Flags::PER_CPU);
                 // Ascending addresses come out first.
@@ -96,7 +100,7 @@ impl<M: Machine> Memory<M> {
         }
         pages.count += 1;
         self.machine.spend(Step::AllocateFast, 1);
-        let size = self.per_cpu_size(zone);
+        let size = Self::per_cpu_size(zone);
         if pages.count >= size.high {
             self.flush(zone, pages, size.batch);
         }
@@ -154,8 +158,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    fn per_cpu_size(&self, zone: &Zone<M>) -> PerCpuSize {
-        self.per_cpu_sizes[usize::from(zone.id.0)]
+    fn per_cpu_size(zone: &Zone<M>) -> PerCpuSize {
+        PerCpuSize::of_batch(zone.per_cpu_batch.load(machine::atomic::Ordering::Relaxed))
     }
 }
 

@@ -69,13 +69,42 @@ pub struct ZoneLayout {
     pub kind: ZoneKind,
     /// Pages that the allocator manages (present pages without those reserved at boot).
     pub managed_pages: u64,
+    /// Pages that it may grow to ([`super::Memory::online_pages`]); 0 for as many as there are. Descriptors of those that
+    /// are not there yet are not touched.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spanned_pages: u64,
+}
+
+fn is_zero(pages: &u64) -> bool {
+    *pages == 0
+}
+
+impl ZoneLayout {
+    /// A zone of so many pages that does not grow.
+    #[must_use]
+    pub const fn new(kind: ZoneKind, managed_pages: u64) -> Self {
+        Self { kind, managed_pages, spanned_pages: 0 }
+    }
+
+    /// Pages that it may have in the end.
+    #[must_use]
+    pub fn span(&self) -> u64 {
+        self.managed_pages.max(self.spanned_pages)
+    }
 }
 
 impl Layout {
     /// One node with one Normal zone: what an application's ground has.
     #[must_use]
     pub fn flat(pages: u64) -> Self {
-        Self { nodes: vec![NodeLayout { zones: vec![ZoneLayout { kind: ZoneKind::Normal, managed_pages: pages }] }] }
+        Self::growing(pages, pages)
+    }
+
+    /// The same, with room to grow to `pages_max`.
+    #[must_use]
+    pub fn growing(pages: u64, pages_max: u64) -> Self {
+        let zone = ZoneLayout { spanned_pages: pages_max, ..ZoneLayout::new(ZoneKind::Normal, pages) };
+        Self { nodes: vec![NodeLayout { zones: vec![zone] }] }
     }
 
     /// One node with the zones DMA, DMA32 and Normal; empty ones are left out.
@@ -85,7 +114,7 @@ impl Layout {
             .into_iter()
             .zip([dma, dma32, normal])
             .filter(|(_, pages)| *pages > 0)
-            .map(|(kind, managed_pages)| ZoneLayout { kind, managed_pages })
+            .map(|(kind, managed_pages)| ZoneLayout::new(kind, managed_pages))
             .collect();
         Self { nodes: vec![NodeLayout { zones }] }
     }
@@ -100,7 +129,7 @@ impl Layout {
     #[must_use]
     pub fn frames(&self) -> u64 {
         let round = |pages: u64| pages.next_multiple_of(LARGEST_BLOCK_PAGES);
-        self.nodes.iter().flat_map(|node| &node.zones).map(|zone| round(zone.managed_pages)).sum()
+        self.nodes.iter().flat_map(|node| &node.zones).map(|zone| round(zone.span())).sum()
     }
 }
 
@@ -132,16 +161,22 @@ pub struct Zone<M: Machine> {
     pub kind: ZoneKind,
     /// First frame.
     pub start: FrameNumber,
-    /// Pages that the allocator manages, all from `start` on.
-    pub managed: u64,
+    /// Pages that it may ever have, all from `start` on.
+    pub spanned: u64,
+    /// Of those so many, from `start` on, came to the allocator; changed under `free`.
+    pub(super) online: AtomicU64,
+    /// Pages that the allocator manages now: those online without those that were taken offline again.
+    pub(super) managed: AtomicU64,
     /// Watermarks, pages; low and high as they are at rest.
-    pub marks: Marks,
+    pub(super) marks: [AtomicU64; 3],
     /// Pages that low is further from min, and high from low, than at rest.
     pub(crate) distance: AtomicU64,
     /// Pages kept from requests that could have used the zone of kind `j`.
-    pub lowmem_reserve: [u64; 3],
+    pub(super) lowmem_reserve: [AtomicU64; 3],
     /// Pages that count as not dirtyable: high mark and largest reserve.
-    pub dirty_balance_reserve: u64,
+    pub(super) dirty_balance_reserve: AtomicU64,
+    /// Pages of a refill or flush of a per-CPU list.
+    pub(super) per_cpu_batch: AtomicU32,
     /// Page counts.
     pub gauges: Gauges,
     /// Free blocks of each order; written under `free`, read racily by watermark checks.
@@ -157,17 +192,20 @@ pub struct Zone<M: Machine> {
 
 impl<M: Machine> Zone<M> {
     pub(super) fn new(machine: &M, id: ZoneId, node: NodeId, layout: &ZoneLayout, start: FrameNumber) -> Self {
-        let blocks = layout.managed_pages.div_ceil(BLOCK_PAGES);
+        let blocks = layout.span().div_ceil(BLOCK_PAGES);
         Self {
             id,
             node,
             kind: layout.kind,
             start,
-            managed: layout.managed_pages,
-            marks: Marks::default(),
+            spanned: layout.span(),
+            online: AtomicU64::new(0),
+            managed: AtomicU64::new(layout.managed_pages),
+            marks: Default::default(),
             distance: AtomicU64::new(0),
-            lowmem_reserve: [0; 3],
-            dirty_balance_reserve: 0,
+            lowmem_reserve: Default::default(),
+            dirty_balance_reserve: AtomicU64::new(0),
+            per_cpu_batch: AtomicU32::new(0),
             gauges: Gauges::default(),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
             free: machine.lock(LockClass::Zone, FreeArea::default()),
@@ -175,6 +213,40 @@ impl<M: Machine> Zone<M> {
             flags: AtomicU32::new(0),
             pages_scanned: AtomicU64::new(0),
         }
+    }
+
+    /// The furthest that [`Zone::distance`] goes.
+    pub(crate) fn distance_max(&self) -> u64 {
+        self.managed() / 16
+    }
+
+    /// Pages that the allocator manages now.
+    #[inline]
+    pub fn managed(&self) -> u64 {
+        self.managed.load(Relaxed)
+    }
+
+    /// Frames from `start` on that have been the allocator's; the rest of the zone was never there.
+    pub fn online(&self) -> u64 {
+        self.online.load(Relaxed)
+    }
+
+    /// Watermarks now, low and high as they are at rest.
+    pub fn marks(&self) -> Marks {
+        let [min, low, high] = self.marks.each_ref().map(|mark| mark.load(Relaxed));
+        Marks { min, low, high }
+    }
+
+    /// The min mark now: the reserve.
+    #[inline]
+    pub fn min(&self) -> u64 {
+        self.marks[0].load(Relaxed)
+    }
+
+    /// Pages that count as not dirtyable: high mark and largest reserve.
+    #[inline]
+    pub fn dirty_balance_reserve(&self) -> u64 {
+        self.dirty_balance_reserve.load(Relaxed)
     }
 
     /// Free pages, per-CPU lists not counted.
@@ -186,13 +258,13 @@ impl<M: Machine> Zone<M> {
     /// The low mark now: below it, kswapd is woken.
     #[inline]
     pub fn low(&self) -> u64 {
-        self.marks.low + self.distance.load(Relaxed)
+        self.marks[1].load(Relaxed) + self.distance.load(Relaxed)
     }
 
     /// The high mark now: kswapd's goal.
     #[inline]
     pub fn high(&self) -> u64 {
-        self.marks.high + 2 * self.distance.load(Relaxed)
+        self.marks[2].load(Relaxed) + 2 * self.distance.load(Relaxed)
     }
 
     /// Would the zone still have more than `mark` pages free, and a block of the order, after a
@@ -209,7 +281,7 @@ impl<M: Machine> Zone<M> {
         if rights.harder {
             need -= need / 4;
         }
-        if free <= need + self.lowmem_reserve[classzone] as i64 {
+        if free <= need + self.lowmem_reserve[classzone].load(Relaxed) as i64 {
             return false;
         }
         for o in 0..usize::from(order.0) {
@@ -223,10 +295,10 @@ impl<M: Machine> Zone<M> {
         true
     }
 
-    /// Is the frame one that this zone manages?
+    /// Does the frame lie in this zone?
     #[inline]
     pub fn holds(&self, frame: FrameNumber) -> bool {
-        frame.0 >= self.start.0 && u64::from(frame.0 - self.start.0) < self.managed
+        frame.0 >= self.start.0 && u64::from(frame.0 - self.start.0) < self.spanned
     }
 
     /// The migrate type of the pageblock that holds `frame`.

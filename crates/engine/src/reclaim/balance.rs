@@ -68,7 +68,7 @@ impl<M: Machine> Reclaim<M> {
             }
             test => {
                 let balanced = zones.filter(|(_, zone)| is_sound(zone, request.classzone));
-                let is_quarter = self.is_quarter_of_node(node, balanced.map(|(_, zone)| zone.managed).sum());
+                let is_quarter = self.is_quarter_of_node(node, balanced.map(|(_, zone)| zone.managed()).sum());
                 is_quarter != (test == SleepTest::QuarterInverted)
             }
         }
@@ -76,7 +76,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Do so many pages make up more than a quarter of a node?
     fn is_quarter_of_node(&self, node: NodeId, pages: u64) -> bool {
-        pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed).sum::<u64>() / 4
+        pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed()).sum::<u64>() / 4
     }
 
     /// Has a pass over a node's zones brought it where it should be?
@@ -96,10 +96,10 @@ impl<M: Machine> Reclaim<M> {
             return;
         }
         if is_balanced {
-            pass.balanced_pages += zone.managed;
+            pass.balanced_pages += zone.managed();
         } else {
             pass.is_lacking = true;
-            pass.is_under_min |= !zone.is_above(zone.marks.min, control.order, end, MarkRights::default());
+            pass.is_under_min |= !zone.is_above(zone.min(), control.order, end, MarkRights::default());
         }
     }
 
@@ -109,10 +109,10 @@ impl<M: Machine> Reclaim<M> {
     fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         let (mut managed, mut balanced) = (0, 0);
         for (index, zone) in self.zones_up_to(node, request.classzone) {
-            managed += zone.managed;
+            managed += zone.managed();
             // A zone that cannot be helped must not keep kswapd awake.
             if Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, index) {
-                balanced += zone.managed;
+                balanced += zone.managed();
             } else if request.order == Order::ZERO {
                 return false;
             }

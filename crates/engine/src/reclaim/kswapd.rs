@@ -203,7 +203,7 @@ impl<M: Machine> Reclaim<M> {
             let lately = taken - std::mem::replace(&mut moved.1[zone.kind as usize], taken);
             let in_lead = (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64;
             // Up at once, down by halves: a burst is seldom alone.
-            let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.managed / 16);
+            let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.distance_max());
             zone.distance.store(wanted, Relaxed);
         }
         moved.0 = now;

@@ -127,7 +127,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// A little more than high, so that low zones do not stand still while high ones are filled.
     fn balance_gap(&self, zone: &Zone<M>) -> u64 {
-        zone.low().min(zone.managed.div_ceil(BALANCE_GAP_RATIO))
+        zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
     /// Has the zone been scanned six times over without a page going back to its free lists?

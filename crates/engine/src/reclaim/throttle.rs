@@ -62,7 +62,7 @@ impl<M: Machine> Reclaim<M> {
             if self.looks_hopeless(zone) {
                 continue;
             }
-            min += zone.marks.min;
+            min += zone.min();
             free += zone.gauges.get(Gauge::NrFreePages);
         }
         min == 0 || free > min / 2

@@ -102,7 +102,7 @@ fn a_request_ends_when_reclaim_may_look_at_nothing() {
         let mut task = Task::user();
         let mut kernel = Vec::new();
         let normal = &ground.engine.zones[1];
-        while normal.free_pages() > normal.marks.min + 8 {
+        while normal.free_pages() > normal.min() + 8 {
             let page = ground.engine.allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
             kernel.push(page.unwrap());
         }

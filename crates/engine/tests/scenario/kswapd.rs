@@ -17,7 +17,7 @@ fn kswapd_sleeps_once_every_zone_is_above_high() {
         ground.read(&file, 0..2 * PAGES as u32).unwrap();
         ground.pause_ms(1000);
         for zone in &ground.engine.zones {
-            assert!(zone.free_pages() > zone.marks.high, "{}: {} free", zone.kind.name(), zone.free_pages());
+            assert!(zone.free_pages() > zone.marks().high, "{}: {} free", zone.kind.name(), zone.free_pages());
         }
         let (passes, scanned) = (ground.count("pageoutrun"), ground.count("pgscan_kswapd_normal"));
         assert!(passes > 0 && scanned > 0);

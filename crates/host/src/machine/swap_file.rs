@@ -5,8 +5,10 @@
 
 use super::sys;
 use machine::{BLOCK_BYTES, PAGE_BYTES};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -16,6 +18,24 @@ use std::path::{Path, PathBuf};
 const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
 /// Bytes of the header: the magic, the identity, the check.
 const HEADER_BYTES: usize = 40;
+
+/// Swap files of this process, by device and inode number: nobody may take one for data.
+static IN_USE: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+
+/// Keeps [`is_in_use`] saying that a file is a swap file, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct InUse((u64, u64));
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        IN_USE.lock().remove(&self.0);
+    }
+}
+
+/// Is this a swap file that this process uses?
+pub(crate) fn is_in_use(metadata: &Metadata) -> bool {
+    IN_USE.lock().contains(&(metadata.dev(), metadata.ino()))
+}
 
 /// An open, locked swap file. It stays locked until its file is closed.
 #[derive(Debug)]
@@ -103,6 +123,14 @@ impl SwapFile {
     #[must_use]
     pub const fn identity(&self) -> u128 {
         self.identity
+    }
+
+    /// Notes that this process uses it.
+    pub(crate) fn begin_use(&self) -> io::Result<InUse> {
+        let metadata = self.file.metadata()?;
+        let key = (metadata.dev(), metadata.ino());
+        IN_USE.lock().insert(key);
+        Ok(InUse(key))
     }
 
     /// Returns the file, for [`super::Host::add_device`]. It keeps the lock.

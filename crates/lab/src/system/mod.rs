@@ -139,7 +139,7 @@ impl<M: Machine> EngineView for Engine<M> {
     }
 
     fn zones(&self) -> Vec<ZoneView> {
-        let view = |zone: &Zone<M>| ZoneView { name: zone.kind.name(), pages: zone.managed, free: zone.free_pages() };
+        let view = |zone: &Zone<M>| ZoneView { name: zone.kind.name(), pages: zone.managed(), free: zone.free_pages() };
         self.zones.iter().map(view).collect()
     }
 }

@@ -239,7 +239,7 @@ impl System for SimSystem {
     }
 
     fn memory_pages(&self) -> u64 {
-        self.engine().zones.iter().map(|zone| zone.managed).sum()
+        self.engine().zones.iter().map(|zone| zone.managed()).sum()
     }
 
     fn free_pages(&self) -> u64 {

@@ -3,7 +3,7 @@
 //! A write's checksum is that of the bytes when it is submitted. Whoever changes a page during its write makes it dirty
 //! again, so that the last write of a page before it is dropped is one of bytes at rest; only after that is it read.
 
-use engine::mapping::Segments;
+use engine::mapping::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,15 +14,19 @@ const KNOWN: u64 = 1 << 32;
 #[derive(Debug, Default)]
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
+    used: UsedParts,
     /// One more than the largest block ever noted.
     end: AtomicU64,
 }
 
 impl Checksums {
-    /// Notes what a block holds.
+    /// Notes what a block holds, if the system grants memory for that.
     pub(super) fn note(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) {
-        self.end.fetch_max(block + 1, Ordering::Relaxed);
-        self.blocks.get_or_make(block as usize).store(word(bytes), Ordering::Relaxed);
+        let block = block as usize;
+        if let Some(noted) = self.blocks.try_get_or_make(block).filter(|_| self.used.note(block).is_some()) {
+            self.end.fetch_max(block as u64 + 1, Ordering::Relaxed);
+            noted.store(word(bytes), Ordering::Relaxed);
+        }
     }
 
     /// Is this what the block held when it was noted? A block that is not known is noted.
@@ -47,8 +51,8 @@ impl Checksums {
     }
 
     fn forget_range(&self, start: u64, end: u64) {
-        for block in start..end {
-            if let Some(noted) = self.blocks.get(block as usize) {
+        for block in self.used.within(start as usize..end as usize).flatten() {
+            if let Some(noted) = self.blocks.get(block) {
                 noted.store(0, Ordering::Relaxed);
             }
         }

@@ -1,0 +1,69 @@
+//! Memory that is given up while others use it: a balloon that takes no more than it makes room for.
+
+use super::fast::Until;
+use super::{Allocate, OutOfMemory};
+use crate::memory::{Gfp, MarkRights};
+use crate::reclaim::direct::Progress;
+use crate::task::Task;
+use machine::{FrameNumber, Machine, Nanos, Order};
+
+/// How long one more try waits after a reclaim that brought nothing.
+const RETRY_WAIT: Nanos = Nanos::from_millis(2);
+
+/// Reclaims in a row that brought nothing before memory counts as too full to be made smaller: a second at least while
+/// pages are on their way to a disk, and a tenth of it when there is nothing that could be looked at, or freed.
+const ROUNDS_MAX: u32 = 500;
+const HOPELESS_WEIGHT: u32 = 10;
+
+impl<M: Machine> Allocate<M> {
+    /// Takes up to `most` pages offline, at least one, and says which. *May sleep.*
+    ///
+    /// What is free above the low mark is taken, as any request would; below it, no more than the caller has reclaimed
+    /// itself just before. So others find what they would have found otherwise, and the marks follow what is left.
+    ///
+    /// # Errors
+    /// When nothing can be freed any more.
+    pub fn take_offline_pages(
+        &self,
+        task: &mut Task,
+        most: usize,
+        taken: &mut Vec<FrameNumber>,
+    ) -> Result<(), OutOfMemory> {
+        let gfp = Gfp::USER_MOVABLE;
+        let had = taken.len();
+        let mut fruitless = 0;
+        self.take_pages_offline(gfp, Until::Low, most, taken);
+        while taken.len() == had {
+            let zonelist = self.zonelist(gfp);
+            zonelist.iter().for_each(|id| self.wake_kswapd(self.zone(*id), Order::ZERO, self.classzone(gfp)));
+            let progress = self.try_to_free_pages(task, zonelist, Order::ZERO, gfp);
+            // What was freed may lie on per-CPU lists, and the last pages to be had in batches on their way to a list.
+            self.drain_all();
+            self.drain_all_per_cpu();
+            if let Progress::Freed(pages) = progress {
+                self.take_pages_offline(gfp, Until::Min, most.min(pages as usize), taken);
+            }
+            if taken.len() == had {
+                fruitless += match progress {
+                    Progress::Nothing | Progress::Blind => HOPELESS_WEIGHT,
+                    Progress::Freed(_) | Progress::Hope | Progress::Waited => 1,
+                };
+                if fruitless > ROUNDS_MAX || self.machine.is_killed() {
+                    return Err(OutOfMemory { order: Order::ZERO });
+                }
+                self.machine.pause(RETRY_WAIT);
+                self.take_pages_offline(gfp, Until::Low, most, taken);
+            }
+        }
+        self.set_marks();
+        Ok(())
+    }
+
+    fn take_pages_offline(&self, gfp: Gfp, until: Until, most: usize, taken: &mut Vec<FrameNumber>) {
+        for _ in 0..most {
+            let Some(frame) = self.take_from_zonelist(gfp, Order::ZERO, until, MarkRights::default()) else { break };
+            self.take_offline(frame);
+            taken.push(frame);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Memory that comes and goes while the engine runs, and what is sized by how much there is.
+//!
+//! Frames come online in order ([`Memory::online_pages`]), so that those that never came cost nothing. What goes offline
+//! again is single pages, wherever they lie, that somebody allocated ([`Memory::take_offline`], as a balloon does it:
+//! [`crate::allocate::balloon`]).
+//! Watermarks, reserves and the sizes of per-CPU lists follow at once ([`Memory::set_marks`]).
+//! Description: spec reclaim, 2, 3, 7.
+
+use super::buddy::FreeLists;
+use super::free_area::{BLOCK_PAGES, MigrateType};
+use super::per_cpu::PerCpuSize;
+use super::{Flags, Memory, Zone, watermark};
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Lock, Machine, Order};
+
+impl<M: Machine> Memory<M> {
+    /// Pages that never count as dirtyable, over all zones.
+    pub fn reserve_pages(&self) -> u64 {
+        self.reserve_pages.load(Relaxed)
+    }
+
+    /// Pages that the allocator manages now, over all zones.
+    pub fn managed_pages(&self) -> u64 {
+        self.zones.iter().map(Zone::managed).sum()
+    }
+
+    /// Gives the allocator up to `pages` more of a zone's frames, which never were its own; returns how many.
+    pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
+        let added = self.bring_online(zone, pages);
+        zone.managed.fetch_add(added, Relaxed);
+        self.set_marks();
+        added
+    }
+
+    /// Takes a page that the caller allocated away from the allocator: its memory may go. The caller says when the marks
+    /// are to follow ([`Memory::set_marks`]).
+    #[doc(alias = "adjust_managed_page_count")]
+    pub fn take_offline(&self, frame: FrameNumber) {
+        self.frames[frame].set(Flags::OFFLINE);
+        self.zone_of(frame).managed.fetch_sub(1, Relaxed);
+    }
+
+    /// Gives a page back that was taken offline.
+    pub fn put_online(&self, frame: FrameNumber) {
+        self.zone_of(frame).managed.fetch_add(1, Relaxed);
+        self.frames[frame].clear(Flags::OFFLINE);
+        self.free_block(frame, Order::ZERO);
+    }
+
+    /// Sets marks, reserves and the sizes of per-CPU lists by what is managed now.
+    #[doc(alias = "setup_per_zone_wmarks")]
+    pub fn set_marks(&self) {
+        self.set_lowmem_reserves();
+        let lowmem_pages = self.managed_pages();
+        let min_free_kbytes = watermark::min_free_kbytes(&self.choices, lowmem_pages, self.zones.len() as u64);
+        let mut total = min_free_kbytes / 4;
+        for zone in &self.zones {
+            let managed = zone.managed();
+            let marks = watermark::marks(min_free_kbytes, managed, lowmem_pages);
+            for (mark, pages) in zone.marks.iter().zip([marks.min, marks.low, marks.high]) {
+                mark.store(pages, Relaxed);
+            }
+            zone.distance.fetch_min(zone.distance_max(), Relaxed);
+            let largest = zone.lowmem_reserve.iter().map(|pages| pages.load(Relaxed)).max().unwrap_or(0);
+            let reserve = managed.min(largest + marks.high);
+            zone.dirty_balance_reserve.store(reserve, Relaxed);
+            zone.per_cpu_batch.store(PerCpuSize::of_zone(managed).batch, Relaxed);
+            total += reserve;
+        }
+        self.reserve_pages.store(total, Relaxed);
+    }
+
+    /// `lowmem_reserve`: spec reclaim, 2.
+    fn set_lowmem_reserves(&self) {
+        for node in &self.nodes {
+            for class in 0..3 {
+                let mut above = 0;
+                for id in node.zones.iter().rev() {
+                    let zone = self.zone(*id);
+                    let kind = zone.kind as usize;
+                    if kind > class {
+                        continue;
+                    }
+                    if kind < class {
+                        let reserve = above / self.choices.lowmem_reserve_ratio[kind].max(1);
+                        zone.lowmem_reserve[class].store(reserve, Relaxed);
+                    }
+                    above += zone.managed();
+                }
+            }
+        }
+    }
+
+    /// Sets up to two blocks of an empty zone aside for whatever cannot be had elsewhere.
+    pub(super) fn set_reserve_blocks(&self, zone: &Zone<M>) {
+        let reserve = zone.min().div_ceil(BLOCK_PAGES).min(2);
+        for block in 0..reserve.min(zone.managed() / BLOCK_PAGES / 4) {
+            let frame = FrameNumber(zone.start.0 + (block * BLOCK_PAGES) as u32);
+            zone.set_block_type(frame, MigrateType::Reserve);
+        }
+    }
+
+    /// Frees up to `pages` frames that never were the allocator's; returns how many.
+    pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
+        let mut area = zone.free.lock();
+        let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
+        let start = zone.online();
+        let end = (start + pages).min(zone.spanned);
+        let mut offset = start;
+        while offset < end {
+            // Whole pageblocks, so that a reserve block does not merge into a list of another type; less where the
+            // last time ended, or this time ends, in the middle of one.
+            let fits = |order: &Order| offset.is_multiple_of(order.pages()) && order.pages() <= end - offset;
+            let largest = (0..=super::PAGEBLOCK_ORDER.0).rev().map(Order).find(fits).unwrap_or(Order::ZERO);
+            let head = FrameNumber(zone.start.0 + offset as u32);
+            lists.free(head, largest, zone.block_type(head));
+            offset += largest.pages();
+        }
+        zone.online.store(end, Relaxed);
+        end - start
+    }
+}
