@@ -6,7 +6,7 @@ use crate::machine::swap_file::is_in_use;
 use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
-use engine::{ReadPattern, ReadState};
+use engine::{Engine, ReadPattern, ReadState, Task};
 use machine::{FrameNumber, IoError, PAGE_BYTES};
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use std::cell::Cell;
@@ -59,7 +59,12 @@ impl OpenFile {
         }
         let bytes = self.cached.length();
         let failed = |source| self.cannot_set_length(source);
-        if self.device.file().metadata().map_err(failed)?.len() != bytes {
+        let stored = self.device.file().metadata().map_err(failed)?.len();
+        if stored > bytes {
+            // Before there is less: nobody may take that for the work of others.
+            self.device.expect_len(bytes);
+        }
+        if stored != bytes {
             self.device.file().set_len(bytes).map_err(failed)?;
         }
         self.device.expect_len(bytes);
@@ -429,10 +434,17 @@ impl File {
             return Err(Error::TooLong { bytes: offset.saturating_add(bytes.len() as u64) });
         }
         let cached = self.cached();
-        let _longer = end.filter(|end| *end > cached.length()).map(|_| self.opened().length.read());
-        self.shared
-            .with_task(|engine, task| engine.write(task, cached, offset, bytes))
-            .map_err(|error| self.error(error))?;
+        let within = |engine: &Engine<Host>, task: &mut Task| engine.write_within(task, cached, offset, bytes);
+        let done = match end.filter(|end| *end <= cached.length()) {
+            Some(_) => self.shared.with_task(within).map_err(|error| self.error(error))?,
+            None => 0,
+        };
+        if done < bytes.len() {
+            let _longer = self.opened().length.read();
+            self.shared
+                .with_task(|engine, task| engine.write(task, cached, offset + done as u64, &bytes[done..]))
+                .map_err(|error| self.error(error))?;
+        }
         Ok(bytes.len())
     }
 
@@ -458,15 +470,15 @@ impl File {
             return Err(open.cannot_set_length(io::Error::other("a block device is as long as it is")));
         }
         let held = open.length.write();
+        // If the system refuses, nothing has changed. Where it has less than it will have, nobody may find so: what was
+        // written after the new end may not have come there yet.
+        let refused = |source| open.cannot_set_length(source);
+        let stored = open.device.file().metadata().map_err(refused)?.len();
+        if stored < bytes {
+            open.device.file().set_len(bytes).map_err(refused)?;
+        }
         if bytes < cached.length() {
             open.device.expect_len(bytes);
-        } else {
-            // If the system refuses, nothing has changed.
-            let refused = |source| open.cannot_set_length(source);
-            let stored = open.device.file().metadata().map_err(refused)?.len();
-            if stored < bytes {
-                open.device.file().set_len(bytes).map_err(refused)?;
-            }
         }
         self.shared
             .with_task(|engine, task| engine.set_length(task, cached, bytes))
@@ -558,10 +570,14 @@ impl File {
             return Err(Error::OutOfRange { page, pages });
         }
         let cached = self.cached();
-        let frame = self
-            .shared
-            .with_task(|engine, task| engine.pin_for_write(task, cached, page as u32))
-            .map_err(|error| self.error(error))?;
+        let frame =
+            self.shared.with_task(|engine, task| engine.pin_for_write(task, cached, page as u32)).map_err(|error| {
+                match error {
+                    // Cut off just now.
+                    engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
+                    other => self.error(other),
+                }
+            })?;
         Ok(PageWrite::of_file(&self.shared, cached, frame))
     }
 

@@ -63,7 +63,7 @@ pub enum Error {
         /// The page, in its file or region.
         page: u32,
     },
-    /// A mapping was touched after the end of its file (`SIGBUS`).
+    /// A page after the end of its file was touched through a mapping (`SIGBUS`), or was to be pinned for writing.
     BeyondEnd {
         /// Number of the file.
         file: u32,
@@ -99,7 +99,7 @@ impl fmt::Display for Error {
                 write!(f, "page {page} has {} readers, which is as many as can be", crate::memory::frame::READERS_MAX)
             }
             Self::BeyondEnd { file, offset } => {
-                write!(f, "file {file}, offset {offset}: a mapping was touched after the end of its file")
+                write!(f, "file {file}, offset {offset}: a page after the end of the file was touched")
             }
             Self::Killed => write!(f, "the task was told to end"),
         }

@@ -76,10 +76,16 @@ impl<M: Machine> Access<M> {
     /// Pins a page of a file for writing; it is valid. *May sleep.*
     ///
     /// # Errors
-    /// When the page cannot be read, memory is exhausted, or the device has no room for the page.
+    /// When the page lies after the end of the file, it cannot be read, memory is exhausted, or the device has no room
+    /// for it.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
         let frame = self.grab_page(task, file, page, false)?;
-        let result = self.prepare_write(file, frame, u64::from(page) * PAGE_BYTES as u64);
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        // With the page locked: who makes the file shorter now finds it.
+        let result = match page < file.length_pages() {
+            true => self.prepare_write(file, frame, offset),
+            false => Err(Error::BeyondEnd { file: file.id, offset }),
+        };
         if result.is_ok() {
             self.set_page_dirty(file, frame);
         }
@@ -174,9 +180,12 @@ impl<M: Machine> Access<M> {
             // It may grow again: what is cut off must read as zeroes then.
             let frame = self.pin_for_write(task, file, page)?;
             self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
+            // With the latch: nobody writes after the new end before it is one.
+            file.set_length(bytes);
             self.unpin_write(file, frame);
+        } else {
+            file.set_length(bytes);
         }
-        file.set_length(bytes);
         let from = if in_page > 0 { page + 1 } else { page };
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);

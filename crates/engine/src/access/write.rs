@@ -16,6 +16,32 @@ impl<M: Machine> Access<M> {
     /// When memory is exhausted, the device has no room, or a page that is written in part cannot be
     /// read. Bytes before it were written. A killed task gets [`Error::Killed`].
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.write_pages(task, file, offset, bytes, true).map(|_| ())
+    }
+
+    /// The same within the file as long as it is by then: returns how many bytes were written, fewer where somebody
+    /// made it shorter meanwhile. *May sleep.*
+    ///
+    /// # Errors
+    /// As [`Access::write`].
+    pub fn write_within(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<usize, Error> {
+        self.write_pages(task, file, offset, bytes, false)
+    }
+
+    fn write_pages(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        offset: u64,
+        bytes: &[u8],
+        may_extend: bool,
+    ) -> Result<usize, Error> {
         let _span = self.machine.span(Func::FileWrite);
         self.machine.spend(Step::SyscallEntry, 1);
         let mut at = offset;
@@ -28,11 +54,15 @@ impl<M: Machine> Access<M> {
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
-            if let Err(error) = self.prepare_write(file, frame, at) {
+            // With the page locked: who makes the file shorter now comes by after this write.
+            let is_cut = !may_extend && at + n as u64 > file.length();
+            let prepared = if is_cut { Ok(()) } else { self.prepare_write(file, frame, at) };
+            if is_cut || prepared.is_err() {
                 self.unlock_page(frame);
                 self.unlatch(frame, true);
                 self.put(frame);
-                return Err(error);
+                self.release_orphans();
+                return prepared.map(|()| (at - offset) as usize);
             }
             let from = (at - offset) as usize;
             self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
@@ -41,7 +71,9 @@ impl<M: Machine> Access<M> {
             self.frames[frame].set(Flags::UPTODATE);
             self.mark_accessed(frame);
             self.set_page_dirty(file, frame);
-            file.extend(at + n as u64);
+            if may_extend {
+                file.extend(at + n as u64);
+            }
             self.unlock_page(frame);
             self.unlatch(frame, true);
             self.put(frame);
@@ -49,7 +81,7 @@ impl<M: Machine> Access<M> {
             self.balance_dirty_pages_ratelimited(task, file.backing);
         }
         self.release_orphans();
-        Ok(())
+        Ok(bytes.len())
     }
 
     /// Makes sure that a locked page which is about to become dirty can get a block.

@@ -186,7 +186,7 @@ impl Transfer {
         let extent = self.extent();
         let device = &self.device;
         self.cut = None;
-        match self.progress.advance(extent, moved, || device.end(), device.expected_end()) {
+        match self.progress.advance(extent, moved, || device.ends()) {
             Next::Done => Some(Ok(())),
             Next::ZeroRest => {
                 self.zero_rest();
@@ -210,10 +210,10 @@ impl Transfer {
             device.note_error(&request, cause);
             cause.as_io_error()
         });
-        // Before the engine hears of it: who closes the device then waits for nothing.
         let has_congestion_ended = has_place && device.give_place_back(request.operation);
-        device.end_one();
         device.context.complete(request, result);
+        // After the engine has heard of it: without requests in flight it has nothing to hear of.
+        device.end_one();
         if has_congestion_ended {
             device.context.uncongested.wake();
         }

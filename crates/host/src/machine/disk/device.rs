@@ -79,6 +79,8 @@ pub struct Device {
     is_direct: AtomicBool,
     /// Bytes that are in the file if only its owner truncates it.
     expected_end: AtomicU64,
+    /// How often that was changed.
+    expectations: AtomicU32,
     /// Requests that have not been finished.
     in_flight: AtomicU32,
     /// Somebody waits until none is in flight.
@@ -121,6 +123,7 @@ impl Device {
             file: parts.file,
             is_direct: AtomicBool::new(parts.is_direct),
             expected_end: AtomicU64::new(0),
+            expectations: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
             idle: WaitQueue::default(),
@@ -161,9 +164,10 @@ impl Device {
     /// Says that the file holds at least `bytes` bytes from now on, as far as its owner knows. Default: 0.
     ///
     /// A read that ends earlier than that fails, for somebody else has truncated the file; beyond it, what the file does
-    /// not have reads as zeroes.
+    /// not have reads as zeroes. The owner says so after it made the file longer, and before it makes it shorter.
     pub fn expect_len(&self, bytes: u64) {
-        self.expected_end.store(bytes, Ordering::Relaxed);
+        self.expected_end.store(bytes, Ordering::SeqCst);
+        self.expectations.fetch_add(1, Ordering::SeqCst);
         if let Some(checksums) = &self.checksums {
             // What it had beyond that is gone.
             checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
@@ -195,12 +199,19 @@ impl Device {
         });
     }
 
-    pub(super) fn expected_end(&self) -> u64 {
-        self.expected_end.load(Ordering::Relaxed)
+    /// Where the file ends now, in bytes, and where its owner expects it to end at least: at one point in time.
+    pub(super) fn ends(&self) -> Result<(u64, u64), Errno> {
+        loop {
+            let changes = self.expectations.load(Ordering::SeqCst);
+            let expected = self.expected_end.load(Ordering::SeqCst);
+            let end = self.end()?;
+            if self.expectations.load(Ordering::SeqCst) == changes {
+                return Ok((end, expected));
+            }
+        }
     }
 
-    /// Where the file ends now, in bytes.
-    pub(super) fn end(&self) -> Result<u64, Errno> {
+    fn end(&self) -> Result<u64, Errno> {
         let end = || {
             let status = self.file.metadata()?;
             if status.is_file() { Ok(status.len()) } else { (&self.file).seek(SeekFrom::End(0)) }

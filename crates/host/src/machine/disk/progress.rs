@@ -98,14 +98,13 @@ pub(super) enum Next {
 }
 
 impl Progress {
-    /// Takes note of an attempt to move what was left of `extent`. `end` says where the file ends now, in bytes; at
-    /// `expected_end` it ends at least if nobody but its owner has truncated it.
+    /// Takes note of an attempt to move what was left of `extent`. `ends` says where the file ends now, in bytes, and
+    /// where it ends at least if nobody but its owner has truncated it.
     pub(super) fn advance(
         &mut self,
         extent: Extent,
         moved: Result<usize, Errno>,
-        end: impl FnOnce() -> Result<u64, Errno>,
-        expected_end: u64,
+        ends: impl FnOnce() -> Result<(u64, u64), Errno>,
     ) -> Next {
         match moved {
             Ok(moved) if self.done + moved >= extent.bytes => {
@@ -115,8 +114,8 @@ impl Progress {
             Ok(moved) => {
                 let reached = self.done + moved;
                 if extent.operation == Operation::Read {
-                    let end = match end() {
-                        Ok(end) => end,
+                    let (end, expected_end) = match ends() {
+                        Ok(ends) => ends,
                         Err(errno) => return Next::Fail(Cause::Os(errno)),
                     };
                     if extent.offset + reached as u64 >= end {
@@ -171,7 +170,7 @@ mod tests {
         let mut next = Next::Again;
         for &moved in attempts {
             assert!(matches!(next, Next::Again | Next::Buffered), "{next:?} before {moved:?}");
-            next = progress.advance(extent, moved, || Ok(end), expected_end);
+            next = progress.advance(extent, moved, || Ok((end, expected_end)));
         }
         (next, progress.done)
     }
