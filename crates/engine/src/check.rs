@@ -47,7 +47,9 @@ impl<M: Machine> Engine<M> {
     pub fn check(&self) -> Result<(), Broken> {
         self.drain_all();
         self.release_orphans();
-        let mut places = vec![Place::Nowhere; self.frames.len() as usize];
+        // Frames that never came online are in no place, and may be many.
+        let end = self.zones.iter().map(|zone| zone.start.index() + zone.online() as usize).max();
+        let mut places = vec![Place::Nowhere; end.unwrap_or(0)];
         self.check_free(&mut places)?;
         self.check_lists(&mut places)?;
         self.check_kernel(&mut places)?;
@@ -125,7 +127,7 @@ impl<M: Machine> Engine<M> {
 
     fn check_kernel(&self, places: &mut [Place]) -> Result<(), Broken> {
         let mut kernel = 0;
-        for n in 0..self.frames.len() {
+        for n in 0..places.len() as u32 {
             if self.frames[FrameNumber(n)].is(Flags::KERNEL) {
                 self.place(places, FrameNumber(n), Place::Kernel)?;
                 kernel += 1;

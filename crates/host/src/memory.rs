@@ -5,11 +5,11 @@ use crate::file::{File, OpenFile, OpenOptions, PAGES_MAX};
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
 use crate::machine::swap_file;
-use crate::machine::{Config, Host, Io, Notice, SwapFile, TaskId, use_huge_pages};
+use crate::machine::{Config, Host, Io, Notice, Panic, SwapFile, TaskId, use_huge_pages};
 use crate::region::Region;
 use engine::kernel::{Choices, Kernel};
 use engine::mapping::{DeviceLayout, SwapLayout};
-use engine::{Engine, Layout, Task};
+use engine::{Engine, KernelTask, Layout, Task};
 use machine::{Completions, DeviceId, FrameNumber, Machine, PAGE_BYTES};
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -50,7 +50,8 @@ pub(crate) struct Shared {
     pub engine: Arc<Engine<Host>>,
     /// Open files by device and inode number: one file has one cache, however often it is opened.
     pub files: Mutex<BTreeMap<(u64, u64), Weak<OpenFile>>>,
-    kernel_tasks: Vec<TaskId>,
+    /// Kswapd and the flusher.
+    kernel_tasks: Mutex<Vec<TaskId>>,
     /// Pages that were given back to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
     /// Nobody may open the swap file meanwhile.
@@ -129,18 +130,48 @@ impl Shared {
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self).err()).collect();
         // A handle may have been dropped meanwhile: then the share here is the last one.
         files.into_iter().for_each(|file| file.release(self));
-        let host = &self.engine.machine;
-        self.kernel_tasks.iter().for_each(|task| host.kill(*task));
-        for task in &self.kernel_tasks {
-            if let Err(panic) = host.join(*task) {
-                let words = panic.downcast_ref::<String>().map(String::as_str);
-                let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
-                errors.push(Error::System(std::io::Error::other(format!("a task of the engine panicked: {words}"))));
-            }
-        }
+        errors.append(&mut self.end_tasks(&mut self.kernel_tasks.lock()));
         errors.append(&mut self.late_errors.lock());
         errors
     }
+
+    /// Ends the engine's tasks; returns the panics of those that had one.
+    fn end_tasks(&self, tasks: &mut Vec<TaskId>) -> Vec<Error> {
+        let host = &self.engine.machine;
+        tasks.iter().for_each(|task| host.kill(*task));
+        let ended = tasks.drain(..).filter_map(|task| host.join(task).err());
+        let error = |panic: Panic| {
+            let words = panic.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+            Error::System(std::io::Error::other(format!("a task of the engine panicked: {words}")))
+        };
+        ended.map(error).collect()
+    }
+
+    /// Nothing goes on while `look` looks, if nobody uses the memory: the engine's tasks have ended, and no request is on
+    /// its way.
+    fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
+        let mut tasks = self.kernel_tasks.lock();
+        let had_tasks = !tasks.is_empty();
+        if let Some(error) = self.end_tasks(&mut tasks).pop() {
+            return Err(error);
+        }
+        self.engine.machine.wait_until_idle();
+        let found = look(&self.engine);
+        if had_tasks {
+            *tasks = start_tasks(&self.engine)?;
+        }
+        Ok(found)
+    }
+}
+
+/// Starts what the engine needs to run beside its callers.
+fn start_tasks(engine: &Arc<Engine<Host>>) -> Result<Vec<TaskId>, Error> {
+    let start = |task: KernelTask| {
+        let runs = engine.clone();
+        engine.machine.spawn(&task.name(), move || runs.run(task)).map_err(Error::System)
+    };
+    engine.kernel_tasks().into_iter().map(start).collect()
 }
 
 impl Drop for Shared {
@@ -299,23 +330,14 @@ impl Memory {
     }
 
     /// Looks at every frame, list and counter, and says what does not hold. Nobody may use the memory meanwhile; for
-    /// tests. Its own threads may have pages in hand for a moment yet: what does not hold is looked at again, for up to
-    /// ten seconds.
+    /// tests. Its own threads are ended before and started again afterwards, and what they have on its way to a disk is
+    /// waited for.
     ///
     /// # Errors
     /// The first thing found.
     pub fn check(&self) -> Result<(), String> {
-        const LOOKS: u32 = 1000;
-        let look = || self.shared.engine.check().map_err(|broken| broken.to_string());
-        let mut found = look();
-        for _ in 0..LOOKS {
-            if found.is_ok() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-            found = look();
-        }
-        found
+        let found = self.shared.quiesced(|engine| engine.check().map_err(|broken| broken.to_string()));
+        found.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Writes all files back, ends the memory's threads, and reports every error. Handles that are left get
@@ -510,11 +532,7 @@ impl Builder {
         use_huge_pages(engine.frames.addresses(pages as u32));
         let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
         host.attach(Arc::downgrade(&receiver));
-        let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
-            let engine = engine.clone();
-            host.spawn(&task.name(), move || engine.run(task)).map_err(Error::System)
-        });
-        let kernel_tasks = kernel_tasks.collect::<Result<_, _>>()?;
+        let kernel_tasks = Mutex::new(start_tasks(&engine)?);
         let shared = Shared {
             engine,
             files: Mutex::default(),

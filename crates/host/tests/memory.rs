@@ -173,6 +173,27 @@ fn use_region(memory: &Memory, n: u64, end: Instant) -> u64 {
     operations
 }
 
+/// A look at everything ends what goes on, and starts it again.
+#[test]
+fn everything_is_in_its_place_at_any_time() {
+    let folder = folder();
+    let memory = builder().size(4 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    let region = memory.anonymous(OWN_PAGES * PAGE).unwrap();
+    let stolen_by_kswapd = || memory.vmstat().get("pgsteal_kswapd_normal");
+    let mut at_first = None;
+    for round in 0..20 {
+        for number in 0..OWN_PAGES {
+            region.write_at(&page(number, round + 1), number * PAGE).unwrap();
+            file.write_all_at(&page(number, round + 1), number * PAGE).unwrap();
+        }
+        memory.check().unwrap();
+        at_first.get_or_insert_with(stolen_by_kswapd);
+    }
+    assert!(Some(stolen_by_kswapd()) > at_first, "kswapd went on");
+    memory.shutdown().unwrap();
+}
+
 #[test]
 fn a_file_keeps_its_length_to_the_byte() {
     let folder = folder();

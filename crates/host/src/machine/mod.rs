@@ -150,6 +150,12 @@ impl Host {
         self.0.disks.plug()
     }
 
+    /// Waits until no request is on its way, on any device. Who submits others meanwhile waits for ever.
+    pub fn wait_until_idle(&self) {
+        self.0.disks.unplug_before_sleep();
+        self.0.disks.wait_until_idle();
+    }
+
     // ---- tasks ----
 
     /// Starts a task: a thread that can be killed.

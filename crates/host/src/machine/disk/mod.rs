@@ -143,6 +143,15 @@ impl Disks {
         self.table.load().get(id.index())?.clone()
     }
 
+    /// Waits until no request is in flight.
+    pub(super) fn wait_until_idle(&self) {
+        for device in self.table.load().iter().flatten() {
+            while device.in_flight() > 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+    }
+
     fn pool(&self) -> io::Result<Arc<Pool>> {
         let mut pool = self.pool.lock();
         if pool.is_none() {
