@@ -285,7 +285,7 @@ impl Memory {
         Duration::from_nanos(engine.pressure.total(engine.machine.now()).0)
     }
 
-    /// Returns how much memory there is, bytes.
+    /// Returns how much memory there is, bytes: while [`Memory::resize`] makes it smaller, how far that has come.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.shared.engine.managed_pages() * PAGE_BYTES as u64
@@ -422,7 +422,8 @@ impl Builder {
     }
 
     /// Sets how large [`Memory::resize`] can make it, in bytes. Default: as large as it is at the start. Each page that it
-    /// might have costs 32 bytes of address space from the start, and of memory once it was there.
+    /// might have costs 32 bytes of address space from the start, and of memory once it was there. Address space for
+    /// these, a hundredth of the size, must not be more than the computer has memory, or the system refuses it.
     #[must_use]
     pub const fn size_max(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes;

@@ -817,7 +817,8 @@ fn write_until_killed(path: &Path) -> ! {
 /// What memory may grow to costs nothing before it does, but address space.
 #[test]
 fn room_to_grow_is_free() {
-    let memory = builder().size_max(1 << 40).start().unwrap();
+    // Descriptors of all its pages would be 2 GiB.
+    let memory = builder().size_max(1 << 38).start().unwrap();
     let resident = || {
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
