@@ -26,7 +26,7 @@ impl<M: Machine> Access<M> {
         if backing.dirty_exceeded.load(Relaxed) {
             return POLL_OVER;
         }
-        let pages: u64 = self.zones.iter().map(|zone| zone.managed).sum();
+        let pages: u64 = self.zones.iter().map(|zone| zone.managed()).sum();
         (pages / (32 * self.machine.cpus() as u64)).clamp(*POLL_PAGES.start(), *POLL_PAGES.end())
     }
 
