@@ -296,7 +296,7 @@ impl<M: Machine> Engine<M> {
                     })?,
                     Place::Kernel | Place::Offline => {}
                     Place::Listed(kind) => {
-                        ensure(kind == ListKind::of(flags) && flags.has(Flags::LRU), || {
+                        ensure(kind == self.kind_of(flags) && flags.has(Flags::LRU), || {
                             format!("{frame} is on {kind:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));

@@ -37,6 +37,12 @@ pub enum Step {
     IndexStore,
     /// Move one page between LRU lists, or on to one, under the LRU lock.
     LruMove,
+    /// Move one page to the tail of its LRU list, under the LRU lock, because its write ended.
+    RotatePage,
+    /// Put one page into a per-CPU batch of pages to be rotated.
+    BatchPage,
+    /// Take or drop the reference that such a batch has of a page.
+    PageReference,
     /// Take one page off an LRU list for reclaim.
     IsolatePage,
     /// Look at one isolated page: lock it, read its flags, decide.
@@ -73,7 +79,7 @@ pub enum Step {
 
 impl Step {
     /// Every step, in declaration order: `ALL[step as usize] == step`.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 35] = [
         Self::SyscallEntry,
         Self::FaultEntry,
         Self::PteSet,
@@ -90,6 +96,9 @@ impl Step {
         Self::IndexLookup,
         Self::IndexStore,
         Self::LruMove,
+        Self::RotatePage,
+        Self::BatchPage,
+        Self::PageReference,
         Self::IsolatePage,
         Self::ScanPage,
         Self::ReferenceWalk,
@@ -128,6 +137,9 @@ impl Step {
             Self::IndexLookup => "index_lookup",
             Self::IndexStore => "index_store",
             Self::LruMove => "lru_move",
+            Self::RotatePage => "rotate_page",
+            Self::BatchPage => "batch_page",
+            Self::PageReference => "page_reference",
             Self::IsolatePage => "isolate_page",
             Self::ScanPage => "scan_page",
             Self::ReferenceWalk => "reference_walk",

@@ -35,6 +35,17 @@ pub enum DirtyThrottle {
     Writes,
 }
 
+/// Which list does a page join that was read from swap?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwappedIn {
+    /// The active one; and the fault that asked for it counts as a use.
+    Active,
+    /// The inactive one.
+    #[default]
+    Inactive,
+}
+
 /// The section `[access]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -47,6 +58,8 @@ pub struct Choices {
     pub huge_pages: HugePages,
     /// How a task is held back that dirties too much.
     pub dirty_throttle: DirtyThrottle,
+    /// Which list does a page join that was read from swap?
+    pub swapped_in: SwappedIn,
 }
 
 impl Default for Choices {
@@ -56,6 +69,7 @@ impl Default for Choices {
             map_readahead: MapReadahead::default(),
             huge_pages: HugePages::default(),
             dirty_throttle: DirtyThrottle::default(),
+            swapped_in: SwappedIn::default(),
         }
     }
 }

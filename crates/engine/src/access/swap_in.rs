@@ -3,6 +3,7 @@
 //! A page in the swap cache is a minor fault, even while it is being written. A read maps it read-only and
 //! keeps the slot; a write frees the slot, unless the page is under writeback.
 
+use super::choices::SwappedIn;
 use super::{Access, Error};
 use crate::mapping::choices::SwapReadahead;
 use crate::mapping::writeback::Bio;
@@ -81,6 +82,9 @@ impl<M: Machine> Access<M> {
         if is_mapped {
             // The lookup's reference is the mapping's now.
             self.swap.with_slots(&self.machine, |slots| slots.release(slot));
+            if self.choices.swapped_in == SwappedIn::Active {
+                self.mark_accessed(frame);
+            }
             if write || self.swap.is_nearly_full() {
                 self.try_to_free_swap(frame);
             }
@@ -108,6 +112,11 @@ impl<M: Machine> Access<M> {
         let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
         let (start, end) = match self.mapping_choices().swap_readahead {
             SwapReadahead::AlignedBlock => (start, end),
+            SwapReadahead::FromBlockStart => {
+                let slots = self.swap.slots.lock();
+                let stop = (start..end).find(|near| slots.uses(*near) == 0).unwrap_or(end);
+                if stop > slot { (start, stop) } else { (slot, slot + 1) }
+            }
             SwapReadahead::UsedRun => {
                 let slots = self.swap.slots.lock();
                 let is_free = |near: &u32| slots.uses(*near) == 0;
@@ -164,7 +173,7 @@ impl<M: Machine> Access<M> {
         }
         self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED));
         self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");
-        self.add(frame, false);
+        self.add(frame, self.choices.swapped_in == SwappedIn::Active);
         self.stat.count(Event::Pswpin, 1);
         bio.add(self, self.swap.block(slot), frame);
         self.put(frame);

@@ -28,11 +28,35 @@ pub enum ReserveThrottle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectCompact {
+    /// For none: there is no compaction.
+    Never,
     /// For costly ones, above 3; the others are left to reclaim.
     CostlyOrders,
     /// For all above 0.
     #[default]
     AllOrders,
+}
+
+/// What a task does when what it reclaimed cannot be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AfterReclaim {
+    /// It reclaims again.
+    Retries,
+    /// It empties the lists of all CPUs, where it may lie, and looks once more.
+    #[default]
+    DrainsPerCpu,
+}
+
+/// How a task waits between two reclaims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetryWait {
+    /// 20 ms, or until a queue is no longer congested; with no queue congested the whole time.
+    CongestionWait,
+    /// The same, if a queue is congested and the zone's pages wait for it.
+    #[default]
+    WaitIffCongested,
 }
 
 /// The section `[allocate]` of a kernel file.
@@ -45,4 +69,8 @@ pub struct Choices {
     pub reserve_throttle: ReserveThrottle,
     /// For which orders does a task compact?
     pub direct_compact: DirectCompact,
+    /// What does a task do when what it reclaimed cannot be had?
+    pub after_reclaim: AfterReclaim,
+    /// How does a task wait between two reclaims?
+    pub retry_wait: RetryWait,
 }

@@ -1,6 +1,6 @@
 //! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16.3).
 
-use super::choices::{DirectCompact, ReserveThrottle};
+use super::choices::{AfterReclaim, DirectCompact, ReserveThrottle, RetryWait};
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::compact::Suitability;
@@ -108,13 +108,19 @@ impl<M: Machine> Allocate<M> {
                 let frame = self.direct_compact(gfp, order, rights, &mut compaction);
                 return frame.ok_or_else(failed);
             }
-            self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT);
+            match self.choices.retry_wait {
+                RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT),
+                RetryWait::WaitIffCongested => self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT),
+            }
         }
     }
 
     /// Tries again after reclaim made progress; what was freed may lie on other CPUs' lists.
     fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
+            if self.choices.after_reclaim == AfterReclaim::Retries {
+                return None;
+            }
             self.drain_all_per_cpu();
             self.take_from_zonelist(gfp, order, Until::Min, rights)
         })
@@ -129,6 +135,7 @@ impl<M: Machine> Allocate<M> {
         compaction: &mut Compaction,
     ) -> Option<FrameNumber> {
         let least = match self.choices.direct_compact {
+            DirectCompact::Never => return None,
             DirectCompact::CostlyOrders => COSTLY_ORDER,
             DirectCompact::AllOrders => Order::ZERO,
         };

@@ -46,8 +46,8 @@ impl<M: Machine> Lru<M> {
         descriptor.get();
         let family_flags = if descriptor.is_anon() { Flags::SWAPBACKED } else { Flags::default() };
         let chosen = match self.choices.list_choice {
-            ListChoice::AtAdd if active => Some(ListKind::of(family_flags.with(Flags::ACTIVE))),
-            ListChoice::AtAdd => Some(ListKind::of(family_flags)),
+            ListChoice::AtAdd if active => Some(self.kind_of(family_flags.with(Flags::ACTIVE))),
+            ListChoice::AtAdd => Some(self.kind_of(family_flags)),
             ListChoice::AtFlush => {
                 if active {
                     descriptor.set(Flags::ACTIVE);
@@ -126,9 +126,18 @@ impl<M: Machine> Lru<M> {
         if !flags.has(Flags::LRU) || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0 | Flags::ACTIVE.0) != 0 {
             return;
         }
-        descriptor.get();
         match self.choices.rotation {
-            Rotation::Batched => self.park(frame, |batches| &mut batches.rotate, Apply::Rotate),
+            Rotation::Batched => {
+                self.machine.spend(Step::PageReference, 1);
+                descriptor.get();
+                self.machine.spend(Step::BatchPage, 1);
+                self.park(frame, |batches| &mut batches.rotate, Apply::Rotate);
+            }
+            Rotation::BatchedWithoutReference => {
+                self.machine.spend(Step::BatchPage, 1);
+                self.park(frame, |batches| &mut batches.rotate, Apply::Rotate);
+            }
+            // Under writeback, it cannot be freed before this has returned.
             Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
         }
     }
@@ -185,18 +194,24 @@ impl<M: Machine> Lru<M> {
             let (pages, others) = rest.split_at(run);
             rest = others;
             let mut lruvec = self.lruvec(zone).lock();
-            self.machine.spend(Step::LruMove, run as u32);
+            let step = if let Apply::Rotate = apply {
+                self.stat.count(Event::PgrotateLocked, 1);
+                Step::RotatePage
+            } else {
+                Step::LruMove
+            };
+            self.machine.spend(step, run as u32);
             for &frame in pages {
                 let descriptor = &self.frames[frame];
                 let flags = descriptor.flags();
-                let family = ListKind::of(flags).family() as usize;
+                let family = self.kind_of(flags).family() as usize;
                 match apply {
                     Apply::Add(chosen) => {
                         debug_assert!(!flags.has(Flags::LRU), "{frame} is on a list already: {descriptor:?}");
                         if chosen.is_some_and(ListKind::is_active) {
                             descriptor.set(Flags::ACTIVE);
                         }
-                        let kind = ListKind::of(descriptor.flags());
+                        let kind = self.kind_of(descriptor.flags());
                         descriptor.set(Flags::LRU);
                         lruvec.list_mut(kind).push_front(&self.frames, frame);
                         zone.gauges.add(kind.gauge(), 1);
@@ -204,7 +219,7 @@ impl<M: Machine> Lru<M> {
                         lruvec.recent_rotated[family] += u64::from(kind.is_active());
                     }
                     Apply::Activate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
-                        let from = ListKind::of(flags);
+                        let from = self.kind_of(flags);
                         lruvec.list_mut(from).remove(&self.frames, frame);
                         descriptor.set(Flags::ACTIVE);
                         let to = from.family().active();
@@ -216,7 +231,7 @@ impl<M: Machine> Lru<M> {
                         self.stat.count(Event::Pgactivate, 1);
                     }
                     Apply::Rotate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
-                        let kind = ListKind::of(flags);
+                        let kind = self.kind_of(flags);
                         lruvec.list_mut(kind).remove(&self.frames, frame);
                         lruvec.list_mut(kind).push_back(&self.frames, frame);
                         self.stat.count(Event::Pgrotated, 1);
@@ -226,6 +241,13 @@ impl<M: Machine> Lru<M> {
                 }
             }
         }
-        self.put_pages(pages);
+        match (apply, self.choices.rotation) {
+            (Apply::Rotate, Rotation::OneByOne | Rotation::BatchedWithoutReference) => {}
+            (Apply::Rotate, Rotation::Batched) => {
+                self.machine.spend(Step::PageReference, pages.len() as u32);
+                self.put_pages(pages);
+            }
+            (Apply::Add(_) | Apply::Activate, _) => self.put_pages(pages),
+        }
     }
 }

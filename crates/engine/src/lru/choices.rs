@@ -2,6 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
+/// How many lists of pages that can be reclaimed a zone has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lists {
+    /// An active and an inactive one, for anonymous pages and pages of files alike. They are counted as the file lists.
+    Two,
+    /// An active and an inactive one for each family.
+    #[default]
+    Four,
+}
+
+/// How long the LRU lock is held while pages go back to their lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Putback {
+    /// After each batch (`lru.batch`) it is let go, so that the references of isolation can be dropped.
+    InBatches,
+    /// Until all are back.
+    #[default]
+    AtOnce,
+}
+
 /// When is the list of a page decided that waits in an add batch?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -42,7 +64,10 @@ pub enum AddFlush {
 pub enum Rotation {
     /// One by one under the LRU lock, in the completion.
     OneByOne,
-    /// Through a batch of the completing CPU.
+    /// Through a batch of the completing CPU that has no reference of its own: what was freed meanwhile is on no list
+    /// and passed over. A frame that holds another inactive page by then has that one moved.
+    BatchedWithoutReference,
+    /// Through a batch of the completing CPU, which refers to the page: nobody can free it before the batch is flushed.
     #[default]
     Batched,
 }
@@ -75,6 +100,8 @@ pub enum ActivationBatch {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
+    /// How many lists a zone has.
+    pub lists: Lists,
     /// Pages of one batch (`PAGEVEC_SIZE`), at least 1.
     pub batch: u32,
     /// When the list of a page in an add batch is decided.
@@ -89,11 +116,14 @@ pub struct Choices {
     pub activation: Activation,
     /// How a page becomes active at its second access.
     pub activation_batch: ActivationBatch,
+    /// How long the lock is held while pages go back to their lists.
+    pub putback: Putback,
 }
 
 impl Default for Choices {
     fn default() -> Self {
         Self {
+            lists: Lists::default(),
             batch: 14,
             list_choice: ListChoice::default(),
             accessed_in_batch: AccessedInBatch::default(),
@@ -101,6 +131,7 @@ impl Default for Choices {
             rotation: Rotation::default(),
             activation: Activation::default(),
             activation_batch: ActivationBatch::default(),
+            putback: Putback::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod drop_pages;
 pub mod lruvec;
 
 pub use choices::Choices;
+use choices::{Lists, Putback};
 pub use lruvec::{Family, ListKind, Lruvec};
 
 use crate::mapping::Mapping;
@@ -77,6 +78,15 @@ impl<M: Machine> Lru<M> {
         &self.lruvecs[usize::from(zone.id.0)]
     }
 
+    /// The list that a page's flags name.
+    #[inline]
+    pub fn kind_of(&self, flags: Flags) -> ListKind {
+        match self.choices.lists {
+            Lists::Four => ListKind::of(flags),
+            Lists::Two => ListKind::of(flags.without(Flags::SWAPBACKED)),
+        }
+    }
+
     /// Pages on one list of a zone.
     #[inline]
     pub fn list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
@@ -118,7 +128,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// The same with the pages that lie in the same aligned block of 2^`order` pages: those of the same list or, with
-    /// `any_list`, of any. A page of a block that cannot be had ends the search in it. All count as looked at.
+    /// `any_list`, of any. With `ends_at_gap`, a page of a block that cannot be had ends the search in it. All count as
+    /// looked at.
     pub fn isolate_blocks(
         &self,
         zone: &Zone<M>,
@@ -126,6 +137,7 @@ impl<M: Machine> Lru<M> {
         pages: u64,
         order: Order,
         any_list: bool,
+        ends_at_gap: bool,
     ) -> (Vec<FrameNumber>, u64) {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Vec::new();
@@ -145,12 +157,15 @@ impl<M: Machine> Lru<M> {
             let block = offset & !(order.pages() as u32 - 1);
             let neighbours = (block..block + order.pages() as u32).filter(|at| *at != offset);
             for neighbour in neighbours.map(|at| FrameNumber(zone.start.0 + at)) {
-                let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || ListKind::of(flags) == kind);
+                let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || self.kind_of(flags) == kind);
                 let is_taken = zone.holds(neighbour)
                     && is_wanted(self.frames[neighbour].flags())
                     && self.isolate_one(zone, &mut lruvec, neighbour);
                 if !is_taken {
-                    break;
+                    if ends_at_gap {
+                        break;
+                    }
+                    continue;
                 }
                 taken.push(neighbour);
                 scanned += 1;
@@ -167,7 +182,7 @@ impl<M: Machine> Lru<M> {
         if !descriptor.get_unless_zero() {
             return false;
         }
-        let kind = ListKind::of(descriptor.flags());
+        let kind = self.kind_of(descriptor.flags());
         lruvec.list_mut(kind).remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
         zone.gauges.add(kind.gauge(), -1);
@@ -179,33 +194,58 @@ impl<M: Machine> Lru<M> {
     /// and drops the references of isolation.
     pub fn putback(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
         let _span = self.machine.span(Func::PutbackInactivePages);
+        let cluster = match self.choices.putback {
+            Putback::AtOnce => pages.len(),
+            Putback::InBatches => self.choices.batch as usize,
+        };
         let mut gone = Vec::new();
-        {
-            let mut lruvec = self.lruvec(zone).lock();
-            lruvec.recent_scanned[family as usize] += recent.scanned;
-            lruvec.recent_rotated[family as usize] += recent.rotated;
-            for &frame in pages {
-                let descriptor = &self.frames[frame];
-                let kind = ListKind::of(descriptor.flags());
-                descriptor.set(Flags::LRU);
-                lruvec.list_mut(kind).push_front(&self.frames, frame);
-                zone.gauges.add(kind.gauge(), 1);
-                if recent.counts_active && kind.is_active() {
-                    lruvec.recent_rotated[family as usize] += 1;
-                }
-                if descriptor.put() {
-                    // Everybody else let go meanwhile.
-                    lruvec.list_mut(kind).remove(&self.frames, frame);
-                    zone.gauges.add(kind.gauge(), -1);
-                    descriptor.clear(Flags::LRU);
-                    gone.push(frame);
-                }
+        let mut recent = recent;
+        let mut rest = pages;
+        loop {
+            let (pages, others) = rest.split_at(cluster.min(rest.len()));
+            self.putback_cluster(zone, family, pages, recent, &mut gone);
+            for frame in gone.drain(..) {
+                self.free(frame, Order::ZERO, Warmth::Cold);
             }
-            self.machine.spend(Step::LruMove, pages.len() as u32);
+            // The scan counts once.
+            recent = Recent { counts_active: recent.counts_active, ..Recent::default() };
+            rest = others;
+            if rest.is_empty() {
+                return;
+            }
         }
-        for frame in gone {
-            self.free(frame, Order::ZERO, Warmth::Cold);
+    }
+
+    /// The same under one hold of the lock; `gone` gets those that everybody else let go.
+    fn putback_cluster(
+        &self,
+        zone: &Zone<M>,
+        family: Family,
+        pages: &[FrameNumber],
+        recent: Recent,
+        gone: &mut Vec<FrameNumber>,
+    ) {
+        let mut lruvec = self.lruvec(zone).lock();
+        lruvec.recent_scanned[family as usize] += recent.scanned;
+        lruvec.recent_rotated[family as usize] += recent.rotated;
+        for &frame in pages {
+            let descriptor = &self.frames[frame];
+            let kind = self.kind_of(descriptor.flags());
+            descriptor.set(Flags::LRU);
+            lruvec.list_mut(kind).push_front(&self.frames, frame);
+            zone.gauges.add(kind.gauge(), 1);
+            if recent.counts_active && kind.is_active() {
+                lruvec.recent_rotated[family as usize] += 1;
+            }
+            if descriptor.put() {
+                // Everybody else let go meanwhile.
+                lruvec.list_mut(kind).remove(&self.frames, frame);
+                zone.gauges.add(kind.gauge(), -1);
+                descriptor.clear(Flags::LRU);
+                gone.push(frame);
+            }
         }
+        self.machine.spend(Step::LruMove, pages.len() as u32);
     }
 
     /// Ends the isolation of pages that were put back or freed.
@@ -272,7 +312,7 @@ impl<M: Machine> Lru<M> {
         for &frame in pages {
             let descriptor = &self.frames[frame];
             if descriptor.is(Flags::LRU) {
-                let kind = ListKind::of(descriptor.flags());
+                let kind = self.kind_of(descriptor.flags());
                 lruvec.list_mut(kind).remove(&self.frames, frame);
                 descriptor.clear(Flags::LRU);
                 zone.gauges.add(kind.gauge(), -1);

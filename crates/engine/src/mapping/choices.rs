@@ -51,11 +51,25 @@ pub enum Dirtyable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwapReadahead {
+    /// Those in use from the start of its aligned block up to the first that is not; it is read alone if that comes
+    /// before it.
+    FromBlockStart,
     /// Those in use around it without a gap, in its aligned block.
     UsedRun,
     /// All in use in its aligned block.
     #[default]
     AlignedBlock,
+}
+
+/// Do mapped pages lower the dirty limits?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirtyMapped {
+    /// Yes: `dirty_ratio` is at most half of the unmapped share, at least 5.
+    LowersRatio,
+    /// No.
+    #[default]
+    Ignored,
 }
 
 /// How many pages a cache of kernel objects takes at once.
@@ -99,6 +113,8 @@ pub struct Choices {
     pub page_cluster: u8,
     /// Of which pages the dirty limits are shares.
     pub dirtyable: Dirtyable,
+    /// Do mapped pages lower the dirty limits?
+    pub dirty_mapped: DirtyMapped,
     /// Which slots are read from swap with one that is wanted.
     pub swap_readahead: SwapReadahead,
     /// How many pages a cache of kernel objects takes at once.
@@ -121,6 +137,7 @@ impl Default for Choices {
             swap_writeback: SwapWriteback::default(),
             page_cluster: 3,
             dirtyable: Dirtyable::default(),
+            dirty_mapped: DirtyMapped::default(),
             swap_readahead: SwapReadahead::default(),
             slab_order: SlabOrder::default(),
             writeback_chunk: WritebackChunk::default(),

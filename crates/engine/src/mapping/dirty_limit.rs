@@ -4,7 +4,7 @@
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
 use super::Mapping;
-use super::choices::Dirtyable;
+use super::choices::{DirtyMapped, Dirtyable};
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::Machine;
@@ -51,9 +51,22 @@ impl<M: Machine> Mapping<M> {
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages();
-        let dirty = dirtyable * self.choices.dirty_ratio / 100;
-        let background = dirtyable * self.choices.dirty_background_ratio / 100;
+        let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
+        let dirty = dirtyable * dirty_ratio / 100;
+        let background = dirtyable * background_ratio / 100;
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
+    }
+
+    /// The two ratios, percent.
+    fn dirty_ratios(&self, dirtyable: u64) -> (u64, u64) {
+        let (dirty, background) = (self.choices.dirty_ratio, self.choices.dirty_background_ratio);
+        if self.choices.dirty_mapped == DirtyMapped::Ignored {
+            return (dirty, background);
+        }
+        let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
+        let unmapped_percent = 100_u64.saturating_sub(100 * mapped / dirtyable.max(1));
+        let dirty = dirty.min(unmapped_percent / 2).max(5);
+        (dirty, if background >= dirty { dirty / 2 } else { background })
     }
 
     /// Pages that are dirty or under writeback.

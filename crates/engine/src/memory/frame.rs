@@ -62,6 +62,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// These flags but those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Both sets together.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {

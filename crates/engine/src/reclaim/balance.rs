@@ -1,8 +1,8 @@
 //! Balancing a node: one call of kswapd's work (`balance_pgdat`; spec reclaim, 18.4 to 18.6).
 
 use super::choices::{
-    HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority, KswapdTarget, OrderZeroCheck,
-    SlabZones, SleepTest, ZoneBalance,
+    FailedOrder, HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority, KswapdTarget,
+    OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
 };
 use super::kswapd::Request;
 use super::shrink_lruvec::STALL;
@@ -142,7 +142,7 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_active_anon(zone);
+            self.age_active_anon(zone, control);
             // Class zone 0: the reserve is not looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
@@ -177,6 +177,7 @@ impl<M: Machine> Reclaim<M> {
             && self.suitable(zone, control.order) != Suitability::Skipped;
         let order = if can_compact { Order::ZERO } else { control.order };
         let gap = match self.choices.kswapd_gap {
+            KswapdGap::NeverLeft => 0,
             KswapdGap::EightTimesHigh => 7 * zone.high(),
             KswapdGap::Balance => self.balance_gap(zone),
         };
@@ -188,7 +189,7 @@ impl<M: Machine> Reclaim<M> {
             }
             return ZonePass { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true };
         }
-        if !needs_none {
+        if !needs_none || self.choices.kswapd_gap == KswapdGap::NeverLeft {
             self.shrink_zone(task, zone, control);
         }
         task.slab_pages_freed = 0;
@@ -254,6 +255,9 @@ impl<M: Machine> Reclaim<M> {
                     break;
                 }
             }
+            for (_, zone) in self.zones_up_to(node, end) {
+                self.end_at_priority(zone, control.priority);
+            }
             if is_balanced && !self.machine.is_killed() && self.lacks_single_pages(node, request.order, end) {
                 request.order = Order::ZERO;
                 self.machine.relax();
@@ -266,7 +270,7 @@ impl<M: Machine> Reclaim<M> {
                 return Request { order: request.order, classzone: end };
             }
             self.machine.relax();
-            if control.reclaimed < CLUSTER {
+            if control.reclaimed < CLUSTER && self.choices.failed_order == FailedOrder::GivenUp {
                 // Give up on the order, but not on order 0.
                 request.order = Order::ZERO;
             }
@@ -277,6 +281,7 @@ impl<M: Machine> Reclaim<M> {
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}
+            KswapdNap::Always => self.congestion_wait(STALL),
             KswapdNap::CongestionWait if pass.is_under_min => self.stat.count(Event::KswapdSkipCongestionWait, 1),
             KswapdNap::CongestionWait => self.congestion_wait(STALL),
         }

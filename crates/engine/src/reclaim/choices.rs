@@ -24,6 +24,8 @@ choice! {
 choice! {
     /// When scanning of a zone stops before its targets are used up.
     EarlyExit {
+        /// Never: all targets are scanned, by tasks that need one page too.
+        Never,
         /// Once enough was freed at a priority under 12; the lists left over are not scanned.
         BelowDefaultPriority,
         /// Once enough was freed: direct reclaim at once, kswapd after the larger family was scanned
@@ -130,6 +132,8 @@ choice! {
 choice! {
     /// How direct reclaim waits between passes.
     DirectNap {
+        /// 100 ms, or until a queue is no longer congested, below priority 10; with no queue congested the whole time.
+        CongestionWait,
         /// For a congested queue, below priority 10.
         WaitIffCongested,
         /// Not at all: it waits after lists instead.
@@ -197,6 +201,8 @@ choice! {
 choice! {
     /// How far above its high mark a zone must be for kswapd to leave it alone while it works for others.
     KswapdGap {
+        /// Never: it shrinks every zone up to the highest that lacks pages.
+        NeverLeft,
         /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond what is asked.
         EightTimesHigh,
         /// The high mark and a hundredth of the zone, at most its low mark.
@@ -244,6 +250,8 @@ choice! {
 choice! {
     /// How kswapd waits between passes that did not come far, below priority 10.
     KswapdNap {
+        /// 100 ms, or until a queue is no longer congested, however few pages are free.
+        Always,
         /// 100 ms, or until a queue is no longer congested; not while a zone is under its min mark.
         CongestionWait,
         /// Not at all.
@@ -264,6 +272,9 @@ choice! {
 choice! {
     /// What is taken off the lists for a request of an order above 0.
     LumpyReclaim {
+        /// The same, but from all lists for costly orders alone, at every priority, and past pages of a block that
+        /// cannot be had.
+        ByOrder,
         /// Also the other pages of each page's aligned block of that order, as far as they can be had; below priority
         /// 10 from all lists and whether they were used or not. Makes blocks, and takes pages that are in use.
         AlignedBlocks,
@@ -305,6 +316,8 @@ choice! {
 choice! {
     /// What becomes of a list's target that is smaller than a cluster.
     SmallTargets {
+        /// It is saved up, and one page more: even a list that is too small for its priority is scanned in the end.
+        SavedAndOne,
         /// It is saved up until it is one: small lists are scanned seldom, but are.
         Saved,
         /// It is scanned as it is; the rest is lost.
@@ -315,11 +328,75 @@ choice! {
 choice! {
     /// How many pages of a list may be in the hands of reclaimers before the next one waits.
     IsolatedLimit {
+        /// Any: nobody waits.
+        None,
         /// As many as are left on it.
         Whole,
         /// An eighth of those; as many as are left for callers that may not enter the file system.
         #[default]
         Eighth,
+    }
+}
+
+choice! {
+    /// When active pages are looked at.
+    ActiveScan {
+        /// Always, as large a part of them as of the inactive ones, and before those.
+        Always,
+        /// When few pages are inactive.
+        #[default]
+        WhenInactiveLow,
+    }
+}
+choice! {
+    /// Which mapped pages of the active list become inactive.
+    MappedPages {
+        /// None, until reclaim is in distress: by its priority, the mapped share of memory and `swappiness`. Then those
+        /// that were not used; unmapped pages always do.
+        ByDistress,
+        /// All, anonymous and file alike.
+        #[default]
+        LikeOthers,
+    }
+}
+choice! {
+    /// What recent use saves an inactive page.
+    ReferenceRule {
+        /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
+        AnyUse,
+        /// Of an anonymous page any use; of a file page the second.
+        #[default]
+        ByFamily,
+    }
+}
+choice! {
+    /// How kswapd falls asleep.
+    KswapdSleep {
+        /// At once.
+        AtOnce,
+        /// After a nap of 100 ms, if that shows that balance lasts.
+        #[default]
+        AfterNap,
+    }
+}
+choice! {
+    /// What becomes of a request of an order above 0 for which kswapd freed less than a cluster.
+    FailedOrder {
+        /// It tries on.
+        Kept,
+        /// It goes on for single pages.
+        #[default]
+        GivenUp,
+    }
+}
+choice! {
+    /// When reclaim waits because much is being written.
+    WriteoutThrottle {
+        /// Above the limit; and callers that may not enter the file system, or not do I/O, 100 ms after every zone.
+        AlwaysWithoutFs,
+        /// Above the limit.
+        #[default]
+        ByLimit,
     }
 }
 
@@ -385,6 +462,18 @@ pub struct Choices {
     pub small_targets: SmallTargets,
     /// How many pages of a list may be isolated.
     pub isolated_limit: IsolatedLimit,
+    /// When active pages are looked at.
+    pub active_scan: ActiveScan,
+    /// Which mapped pages of the active list become inactive.
+    pub mapped_pages: MappedPages,
+    /// What recent use saves an inactive page.
+    pub reference_rule: ReferenceRule,
+    /// How kswapd falls asleep.
+    pub kswapd_sleep: KswapdSleep,
+    /// What becomes of an order that kswapd cannot make.
+    pub failed_order: FailedOrder,
+    /// When reclaim waits because much is being written.
+    pub writeout_throttle: WriteoutThrottle,
 }
 
 impl Default for Choices {
@@ -419,6 +508,12 @@ impl Default for Choices {
             file_only: FileOnly::default(),
             small_targets: SmallTargets::default(),
             isolated_limit: IsolatedLimit::default(),
+            active_scan: ActiveScan::default(),
+            mapped_pages: MappedPages::default(),
+            reference_rule: ReferenceRule::default(),
+            kswapd_sleep: KswapdSleep::default(),
+            failed_order: FailedOrder::default(),
+            writeout_throttle: WriteoutThrottle::default(),
         }
     }
 }

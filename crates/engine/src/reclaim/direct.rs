@@ -33,6 +33,7 @@ impl<M: Machine> Reclaim<M> {
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
         let mut control = ScanControl::direct(gfp, order);
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
+        zonelist.iter().for_each(|id| self.end_at_priority(self.zone(*id), control.priority));
         task.may_use_reserve = had_reserve;
         self.release_orphans();
         freed
@@ -66,11 +67,12 @@ impl<M: Machine> Reclaim<M> {
                 if total_scanned > threshold {
                     self.wake_flushers(total_scanned);
                 }
-                if self.choices.direct_nap == DirectNap::WaitIffCongested
-                    && control.scanned > 0
-                    && control.priority < DEF_PRIORITY - 2
-                {
-                    self.wait_iff_congested(self.zone(zonelist[0]), STALL);
+                if control.scanned > 0 && control.priority < DEF_PRIORITY - 2 {
+                    match self.choices.direct_nap {
+                        DirectNap::CongestionWait => self.congestion_wait(STALL),
+                        DirectNap::WaitIffCongested => self.wait_iff_congested(self.zone(zonelist[0]), STALL),
+                        DirectNap::None => {}
+                    }
                 }
                 priority -= 1;
             }

@@ -1,7 +1,7 @@
 //! Kswapd: a node's reclaim task, and how it sleeps and is woken (spec reclaim, 18.1 to 18.3).
 
 use super::Reclaim;
-use super::choices::{KswapdRequest, WakeRecord};
+use super::choices::{KswapdRequest, KswapdSleep, WakeRecord};
 use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
@@ -216,6 +216,12 @@ impl<M: Machine> Reclaim<M> {
         state.is_sleeping.store(true, Relaxed);
         fence(SeqCst);
         let mut time_left = Nanos(0);
+        if self.choices.kswapd_sleep == KswapdSleep::AtOnce {
+            if !self.machine.is_killed() {
+                self.machine.sleep(&state.kswapd_wait, ticket, None);
+            }
+            return state.is_sleeping.store(false, Relaxed);
+        }
         if self.may_sleep(node, time_left, balanced) {
             let deadline = self.machine.now() + TRIAL_SLEEP;
             time_left = self.machine.sleep(&state.kswapd_wait, ticket, Some(deadline));

@@ -1,7 +1,8 @@
 //! Lumpy reclaim: whole aligned blocks are taken off the lists, so that an order above 0 can be had without compaction
 //! (spec reclaim, 12.1 and 12.2).
 
-use super::shrink_lruvec::{COSTLY_ORDER, reclaim_events};
+use super::choices::LumpyReclaim;
+use super::shrink_lruvec::{COSTLY_ORDER, STALL, reclaim_events};
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::{CLUSTER, Family, Recent};
@@ -13,8 +14,10 @@ use machine::{FrameNumber, Machine};
 impl<M: Machine> Reclaim<M> {
     /// Reclaims pages from the tail of an inactive list with the blocks that they lie in; returns the pages freed.
     ///
-    /// Above priority 9 a block's pages must be on the same list; below, all are taken, active and in use or not, and a
-    /// task waits for those that are being written once little else is left (priority 4).
+    /// With `LumpyReclaim::ByOrder` a costly order takes all pages of a block at every priority, and a task naps once
+    /// and then waits for those that are being written; otherwise, above priority 9, a block's pages must be on the
+    /// same list; below, all are taken, active and in use or not, and a task waits for those that are being written
+    /// once little else is left (priority 4).
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,
@@ -24,8 +27,9 @@ impl<M: Machine> Reclaim<M> {
         control: &mut ScanControl,
     ) -> u64 {
         let is_costly = control.order > COSTLY_ORDER;
-        let any_list = is_costly || control.priority < DEF_PRIORITY - 2;
-        let (taken, scanned) = self.isolate_blocks(zone, family.inactive(), pages, control.order, any_list);
+        let by_order = self.choices.lumpy_reclaim == LumpyReclaim::ByOrder;
+        let any_list = is_costly || !by_order && control.priority < DEF_PRIORITY - 2;
+        let (taken, scanned) = self.isolate_blocks(zone, family.inactive(), pages, control.order, any_list, !by_order);
         let (scan_event, steal_event) = reclaim_events(control);
         self.stat.count_zone(scan_event, zone.kind as usize, scanned);
         if taken.is_empty() {
@@ -37,8 +41,15 @@ impl<M: Machine> Reclaim<M> {
         let mut counts = ListCounts::default();
         control.takes_blocks = any_list;
         let mut survivors = self.shrink_clusters(task, zone, &taken, control, &mut counts);
-        let waits = !control.is_kswapd && control.priority <= if is_costly { DEF_PRIORITY } else { 4 };
-        if control.takes_blocks && waits && !survivors.is_empty() {
+        let waits_from = if is_costly { Some(DEF_PRIORITY) } else { (!by_order).then_some(4) };
+        let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
+        if (control.takes_blocks || by_order) && waits && !survivors.is_empty() {
+            if by_order {
+                self.congestion_wait(STALL);
+                let active = survivors.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
+                self.stat.count(Event::Pgdeactivate, active as u64);
+                control.takes_blocks = true;
+            }
             control.waits_for_writeback = true;
             survivors = self.shrink_clusters(task, zone, &survivors, control, &mut counts);
             control.waits_for_writeback = false;
@@ -65,8 +76,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn of_family<'a>(&'a self, pages: &'a [FrameNumber], family: Family) -> impl Iterator<Item = FrameNumber> + 'a {
-        let is_file = family == Family::File;
-        pages.iter().copied().filter(move |frame| self.frames[*frame].is(Flags::SWAPBACKED) != is_file)
+        pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
     fn shrink_clusters(

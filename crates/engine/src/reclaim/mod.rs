@@ -32,7 +32,7 @@ use crate::stat::Gauge;
 use choices::HighOrder;
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
@@ -51,6 +51,8 @@ pub struct Reclaim<M: Machine> {
     first_priority_zero: M::Lock<Option<PriorityZero>>,
     /// By zone and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
     saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
+    /// By zone: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
+    priorities: Vec<AtomicU32>,
 }
 
 /// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
@@ -85,8 +87,9 @@ impl<M: Machine> Reclaim<M> {
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
+        let priorities = compact.zones.iter().map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let saved_targets = compact.zones.iter().map(|_| Default::default()).collect();
-        Self { compact, choices, node_states, first_priority_zero, saved_targets }
+        Self { compact, choices, node_states, first_priority_zero, saved_targets, priorities }
     }
 
     /// The first scan at priority 0 since this was last asked.
@@ -109,6 +112,20 @@ impl<M: Machine> Reclaim<M> {
             dirty_pages: zone.gauges.get(Gauge::NrDirty),
             writeback_pages: zone.gauges.get(Gauge::NrWriteback),
         });
+    }
+
+    fn previous_priority(&self, zone: &Zone<M>) -> u32 {
+        self.priorities[usize::from(zone.id.0)].load(Relaxed)
+    }
+
+    /// A scan of a zone begins.
+    fn note_priority(&self, zone: &Zone<M>, priority: u32) {
+        self.priorities[usize::from(zone.id.0)].fetch_min(priority, Relaxed);
+    }
+
+    /// A reclaim has ended with a zone: the next begins with how hard this one was.
+    fn end_at_priority(&self, zone: &Zone<M>, priority: u32) {
+        self.priorities[usize::from(zone.id.0)].store(priority, Relaxed);
     }
 
     fn node_state(&self, node: NodeId) -> &NodeState<M> {

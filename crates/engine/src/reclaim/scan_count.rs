@@ -2,6 +2,7 @@
 
 use super::choices::{AtPriorityZero, FileOnly, SmallTargets};
 use super::{Reclaim, ScanControl};
+use crate::lru::choices::Lists;
 use crate::lru::{CLUSTER, Family, ListKind};
 use crate::memory::Zone;
 use machine::atomic::Ordering::Relaxed;
@@ -33,6 +34,9 @@ impl<M: Machine> Reclaim<M> {
         let balance = self.scan_balance(zone, control);
         let force = control.is_kswapd && Self::is_marked_hopeless(zone);
         ListKind::ALL.map(|kind| {
+            if self.lru_choices().lists == Lists::Two && kind.family() == Family::Anon {
+                return 0;
+            }
             let pages = self.list_pages(zone, kind);
             let mut scan = pages >> control.priority;
             // A last page is half a page at priority 1. Where nobody goes down to 0 it would never be looked at,
@@ -52,6 +56,7 @@ impl<M: Machine> Reclaim<M> {
             match self.choices.small_targets {
                 SmallTargets::AsTheyAre => scan,
                 SmallTargets::Saved => self.save_up(zone, kind, scan),
+                SmallTargets::SavedAndOne => self.save_up(zone, kind, scan + 1),
             }
         })
     }
@@ -70,6 +75,9 @@ impl<M: Machine> Reclaim<M> {
 
     fn scan_balance(&self, zone: &Zone<M>, control: &ScanControl) -> Balance {
         let swappiness = self.choices.swappiness;
+        if self.lru_choices().lists == Lists::Two {
+            return Balance::Equal;
+        }
         if !control.may_swap || self.swap.free_slots() == 0 {
             return Balance::Only(Family::File);
         }

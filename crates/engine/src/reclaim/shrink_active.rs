@@ -1,20 +1,33 @@
 //! Ageing: pages from the tail of an active list to the head of the inactive one
 //! (`shrink_active_list`; spec reclaim, 11.2).
 
-use super::Reclaim;
+use super::choices::MappedPages;
+use super::{Reclaim, ScanControl};
 use crate::lru::choices::Activation;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
 use crate::mapping::{MappedUse, Owners};
 use crate::memory::{Flags, Zone};
-use crate::stat::Event;
+use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine};
+
+/// What becomes of a mapped page of an active list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MappedRule {
+    /// It stays, used or not.
+    Stay,
+    /// It becomes inactive, unless it was used.
+    UnlessUsed,
+    /// What becomes of others.
+    LikeOthers,
+}
 
 impl<M: Machine> Reclaim<M> {
     /// Looks at up to `pages` of an active list; all go to the inactive list (with `Activation::AtScan`, file
     /// pages that were not used since, and program text that was), but those that were referenced count as rotated.
     #[doc(alias = "shrink_active_list")]
-    pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64) {
+    pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, control: &ScanControl) {
         let _span = self.machine.span(Func::ShrinkActiveList);
+        let rule = self.mapped_rule(zone, control);
         self.drain_local();
         let (taken, _) = self.isolate(zone, kind, pages);
         if taken.is_empty() {
@@ -25,9 +38,7 @@ impl<M: Machine> Reclaim<M> {
         {
             let _span = self.machine.span(Func::PageReferenced);
             for &frame in &taken {
-                let used = self.page_referenced(frame, &mut owners);
-                rotated += u64::from(used.touched > 0);
-                if !self.stays_active(frame, used) {
+                if self.may_become_inactive(frame, rule, &mut owners, &mut rotated) {
                     self.frames[frame].clear(Flags::ACTIVE);
                     deactivated += 1;
                 }
@@ -37,6 +48,47 @@ impl<M: Machine> Reclaim<M> {
         let recent = Recent { rotated, counts_active: true, ..Recent::default() };
         self.putback(zone, kind.family(), &taken, recent);
         self.end_isolation(zone, kind.family(), taken.len() as u64);
+    }
+
+    /// What becomes of mapped pages at this priority.
+    fn mapped_rule(&self, zone: &Zone<M>, control: &ScanControl) -> MappedRule {
+        if self.choices.mapped_pages == MappedPages::LikeOthers {
+            return MappedRule::LikeOthers;
+        }
+        let listed = self.list_pages(zone, ListKind::ActiveFile) + self.list_pages(zone, ListKind::InactiveFile);
+        let is_near_end = zone.pages_scanned.load(machine::atomic::Ordering::Relaxed) >= 3 * listed;
+        let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
+        let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed).sum::<u64>().max(1);
+        let distress = 100 >> self.previous_priority(zone).min(control.priority);
+        if control.may_swap && (is_near_end || mapped_percent / 2 + distress + self.choices.swappiness >= 100) {
+            MappedRule::UnlessUsed
+        } else {
+            MappedRule::Stay
+        }
+    }
+
+    /// Does an isolated active page become inactive? Counts in `rotated` that it was used.
+    fn may_become_inactive(
+        &self,
+        frame: FrameNumber,
+        rule: MappedRule,
+        owners: &mut Owners<M>,
+        rotated: &mut u64,
+    ) -> bool {
+        let descriptor = &self.frames[frame];
+        if rule != MappedRule::LikeOthers && descriptor.mappings() == 0 {
+            return true;
+        }
+        let has_nowhere_to_go = || descriptor.is_anon() && self.swap.total_slots() == 0;
+        if rule == MappedRule::Stay || rule == MappedRule::UnlessUsed && has_nowhere_to_go() {
+            return false;
+        }
+        let used = self.page_referenced(frame, owners);
+        if rule == MappedRule::UnlessUsed {
+            return used.touched == 0 && !descriptor.test_clear(Flags::REFERENCED);
+        }
+        *rotated += u64::from(used.touched > 0);
+        !self.stays_active(frame, used)
     }
 
     /// Was an active file page used since this was last asked, and does that keep it active? A program's text does
@@ -55,9 +107,9 @@ impl<M: Machine> Reclaim<M> {
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
     /// they are wanted.
-    pub(super) fn age_active_anon(&self, zone: &Zone<M>) {
+    pub(super) fn age_active_anon(&self, zone: &Zone<M>, control: &ScanControl) {
         if self.is_inactive_low(zone, Family::Anon) {
-            self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER);
+            self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, control);
         }
     }
 }

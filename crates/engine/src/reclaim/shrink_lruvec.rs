@@ -2,7 +2,7 @@
 //! (spec reclaim, 12, 14, 24).
 
 use super::choices::{
-    DirtyAccounting, EarlyExit, ForCompaction, IsolatedLimit, ListStall, LumpyReclaim, ZoneWriteback,
+    ActiveScan, DirtyAccounting, EarlyExit, ForCompaction, IsolatedLimit, ListStall, LumpyReclaim, ZoneWriteback,
 };
 use super::scan_count::Targets;
 use super::shrink_pages::ListCounts;
@@ -24,6 +24,7 @@ impl<M: Machine> Reclaim<M> {
     /// Reclaims from one zone; again while compaction needs more (`shrink_zone`).
     pub(super) fn shrink_zone(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
+        self.note_priority(zone, control.priority);
         loop {
             let (scanned, reclaimed) = (control.scanned, control.reclaimed);
             self.shrink_lruvec(task, zone, control);
@@ -40,12 +41,18 @@ impl<M: Machine> Reclaim<M> {
         let mut left = original;
         let mut adjusted = false;
         let mut freed = 0;
+        let order = match self.choices.active_scan {
+            ActiveScan::Always => {
+                [ListKind::ActiveAnon, ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile]
+            }
+            ActiveScan::WhenInactiveLow => ListKind::ALL,
+        };
         // What is left of the active anonymous list alone does not keep the scan going.
         let goes_on = |left: &Targets| {
             [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile].iter().any(|k| left[*k as usize] > 0)
         };
         while goes_on(&left) && !self.machine.is_killed() {
-            for kind in ListKind::ALL {
+            for kind in order {
                 let pages = left[kind as usize].min(CLUSTER);
                 if pages > 0 {
                     left[kind as usize] -= pages;
@@ -58,7 +65,7 @@ impl<M: Machine> Reclaim<M> {
             }
             match self.choices.early_exit {
                 EarlyExit::BelowDefaultPriority if control.priority < DEF_PRIORITY => break,
-                EarlyExit::BelowDefaultPriority => {}
+                EarlyExit::BelowDefaultPriority | EarlyExit::Never => {}
                 EarlyExit::Proportional if !control.is_kswapd => break,
                 EarlyExit::Proportional => {
                     trim_in_proportion(&original, &mut left);
@@ -67,7 +74,7 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         control.reclaimed += freed;
-        self.age_active_anon(zone);
+        self.age_active_anon(zone, control);
         self.throttle_vm_writeout(control.gfp);
     }
 
@@ -80,8 +87,8 @@ impl<M: Machine> Reclaim<M> {
         control: &mut ScanControl,
     ) -> u64 {
         if kind.is_active() {
-            if self.is_inactive_low(zone, kind.family()) {
-                self.shrink_active(zone, kind, pages);
+            if self.choices.active_scan == ActiveScan::Always || self.is_inactive_low(zone, kind.family()) {
+                self.shrink_active(zone, kind, pages, control);
             }
             return 0;
         }
@@ -106,7 +113,7 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         self.drain_local();
-        if control.order > Order::ZERO && self.choices.lumpy_reclaim == LumpyReclaim::AlignedBlocks {
+        if control.order > Order::ZERO && self.choices.lumpy_reclaim != LumpyReclaim::Never {
             return self.shrink_blocks(task, zone, family, pages, control);
         }
         let (taken, scanned) = self.isolate(zone, family.inactive(), pages);
@@ -128,6 +135,9 @@ impl<M: Machine> Reclaim<M> {
 
     /// Would so many pages in the hands of reclaimers make a list look empty to others?
     fn are_too_many_isolated(&self, zone: &Zone<M>, family: Family, control: &ScanControl) -> bool {
+        if self.choices.isolated_limit == IsolatedLimit::None {
+            return false;
+        }
         let inactive = self.list_pages(zone, family.inactive());
         // Callers that may not enter the file system get more room, or they would wait for those
         // that wait for them.

@@ -3,7 +3,7 @@
 //! Each step first decides ([`check_references`], [`check_writeback`], [`check_dirty`]: pure functions)
 //! and then acts. The page lock is only tried. Description: spec reclaim, 13 (≥36).
 
-use super::choices::{DirtyAccounting, MappedTwice, PageoutTrigger, WritebackMet};
+use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger, ReferenceRule, WritebackMet};
 use super::shrink_lruvec::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::Isolated;
@@ -51,6 +51,17 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bo
         (1, false, false) => References::Keep,
         (0, true, false) => References::ReclaimClean,
         (0, ..) => References::Reclaim,
+    }
+}
+
+/// The same where any use counts: a page that was used and is in somebody's hands becomes active, one that was used and
+/// is not is freed if it is clean.
+#[must_use]
+pub fn check_any_use(was_used: bool, is_in_use: bool) -> References {
+    match (was_used, is_in_use) {
+        (true, true) => References::Activate,
+        (true, false) => References::ReclaimClean,
+        (false, _) => References::Reclaim,
     }
 }
 
@@ -222,13 +233,22 @@ impl<M: Machine> Reclaim<M> {
             // A use that was not obeyed at once counts as one through a mapping.
             touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+            let by_family = self.choices.reference_rule == ReferenceRule::ByFamily;
             if is_file && self.choices.mapped_twice == MappedTwice::Keep {
                 touched = touched.min(1);
             }
-            if touched == 1 && is_file && !was_referenced {
+            if by_family && touched == 1 && is_file && !was_referenced {
                 descriptor.set(Flags::REFERENCED);
             }
-            if control.takes_blocks { References::Reclaim } else { check_references(touched, was_referenced, !is_file) }
+            if control.takes_blocks {
+                References::Reclaim
+            } else if by_family {
+                check_references(touched, was_referenced, !is_file)
+            } else {
+                let is_mapped = descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE);
+                let is_in_use = is_mapped || owners.file_of(self, frame).is_some_and(|file| file.is_mapped());
+                check_any_use(touched > 0 || was_referenced, is_in_use)
+            }
         };
         match references {
             References::Activate => return Fate::Activate,
@@ -336,7 +356,9 @@ impl<M: Machine> Reclaim<M> {
         let file = owners.file_of(self, frame).cloned();
         let device = file.as_ref().map_or(self.swap.device, |file| file.device);
         // The swap device's own congestion is not looked at (spec reclaim, 22).
-        let may_write_congested = task.may_write_congested || control.takes_blocks && control.order > COSTLY_ORDER;
+        let for_block = self.choices.lumpy_reclaim == LumpyReclaim::AlignedBlocks;
+        let may_write_congested =
+            task.may_write_congested || for_block && control.takes_blocks && control.order > COSTLY_ORDER;
         if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {
             return keep();
         }

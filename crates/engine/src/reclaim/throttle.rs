@@ -1,6 +1,7 @@
 //! How reclaim and its callers wait (spec reclaim, 17.3, 21.3, 22).
 
 use super::Reclaim;
+use super::choices::WriteoutThrottle;
 use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
@@ -44,10 +45,14 @@ impl<M: Machine> Reclaim<M> {
 
     /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
+        let may_do_all = gfp.io && gfp.fs;
+        if self.choices.writeout_throttle == WriteoutThrottle::AlwaysWithoutFs && !may_do_all {
+            return self.congestion_wait(super::shrink_lruvec::STALL);
+        }
         let _span = self.machine.span(Func::ThrottleVmWriteout);
         while self.writeback_pages() > self.dirty_limits().dirty * 11 / 10 && !self.machine.is_killed() {
             self.congestion_wait(super::shrink_lruvec::STALL);
-            if !(gfp.io && gfp.fs) {
+            if !may_do_all {
                 return;
             }
         }

@@ -71,6 +71,8 @@ pub enum Event {
     ThpFaultFallback,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
+    /// `pgrotate_locked`: times that the LRU lock was taken to rotate pages whose write ended.
+    PgrotateLocked,
     /// `alloc_high_order`: requests of order > 0.
     AllocHighOrder,
     /// `alloc_high_order_slow`: those of them that no zone could serve above its low mark.
@@ -83,7 +85,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -113,6 +115,7 @@ impl Event {
         Self::ThpFaultAlloc,
         Self::ThpFaultFallback,
         Self::DropPagecache,
+        Self::PgrotateLocked,
         Self::AllocHighOrder,
         Self::AllocHighOrderSlow,
         Self::AllocFailed,
@@ -152,6 +155,7 @@ impl Event {
             Self::ThpFaultAlloc => "thp_fault_alloc",
             Self::ThpFaultFallback => "thp_fault_fallback",
             Self::DropPagecache => "pgcache_dropped",
+            Self::PgrotateLocked => "pgrotate_locked",
             Self::AllocHighOrder => "alloc_high_order",
             Self::AllocHighOrderSlow => "alloc_high_order_slow",
             Self::AllocFailed => "alloc_failed",

@@ -26,6 +26,9 @@ const FILE_BLOCKS: u64 = 1 << 17;
 pub fn choices_of(kernel: &str) -> Choices {
     let source = |name: &str| {
         let text = match name {
+            "2.6.23-rc5" => include_str!("../../../../kernels/2.6.23-rc5.toml"),
+            "2.6.23-rc5-pagevec" => include_str!("../../../../kernels/2.6.23-rc5-pagevec.toml"),
+            "2.6.23-rc6-modified" => include_str!("../../../../kernels/2.6.23-rc6-modified.toml"),
             "2.6.37-traceonly" => include_str!("../../../../kernels/2.6.37-traceonly.toml"),
             "2.6.37-kanyzone" => include_str!("../../../../kernels/2.6.37-kanyzone.toml"),
             "3.10-rc4-vanilla" => include_str!("../../../../kernels/3.10-rc4-vanilla.toml"),

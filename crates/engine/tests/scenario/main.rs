@@ -12,4 +12,5 @@ mod high_order;
 mod huge;
 mod kswapd;
 mod map;
+mod rotation;
 mod swap;
