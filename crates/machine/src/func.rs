@@ -119,6 +119,8 @@ pub enum Func {
     SubmitBio,
     /// `end_bio_bh_io_sync`: a device finished a request.
     IoInterrupt,
+    /// Answering packets that a network card received.
+    NetRxAction,
     /// `_raw_spin_lock`: wait for a lock.
     SpinLock,
     /// `schedule`: switch tasks.
@@ -127,7 +129,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 60] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -185,6 +187,7 @@ impl Func {
         Self::WritebackFile,
         Self::SubmitBio,
         Self::IoInterrupt,
+        Self::NetRxAction,
         Self::SpinLock,
         Self::Schedule,
     ];
@@ -250,6 +253,7 @@ impl Func {
             Self::WritebackFile => "writeback_single_inode",
             Self::SubmitBio => "submit_bio",
             Self::IoInterrupt => "end_bio_bh_io_sync",
+            Self::NetRxAction => "net_rx_action",
             Self::SpinLock => "_raw_spin_lock",
             Self::Schedule => "schedule",
         }

@@ -2,6 +2,7 @@
 
 use crate::cost::CostModel;
 use crate::disk::DiskConfig;
+use crate::network::NetworkConfig;
 use machine::Nanos;
 
 /// A simulated machine, its seed, and how far the seed may disturb it.
@@ -25,6 +26,8 @@ pub struct Config {
     pub disks: Vec<DiskConfig>,
     /// The CPU that takes each device's interrupts, by device; 0 for devices past the end.
     pub interrupt_cpus: Vec<usize>,
+    /// A network card, for who sends packets to the machine.
+    pub network: Option<NetworkConfig>,
     /// Disturb the interleaving at every step and lock; for swarms.
     pub perturb: Option<Perturb>,
     /// Fail a run which is not over by this time.
@@ -49,6 +52,7 @@ impl Config {
             stamps: false,
             disks: Vec::new(),
             interrupt_cpus: Vec::new(),
+            network: None,
             perturb: None,
             time_limit: None,
             shutdown_limit: Nanos::from_secs(60),
@@ -73,7 +77,7 @@ impl Default for Scheduler {
 }
 
 /// Who gets a lock that several CPUs spin for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {
     /// The CPU that has waited longest (ticket locks, from 2.6.25 on).

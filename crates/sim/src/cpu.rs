@@ -48,6 +48,11 @@ pub(crate) struct Lane {
     /// When they went off, and the first reason.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
+    /// The last time that interrupts were off on the lane: begin and end; and the longest such time.
+    pub(crate) off: [Cell<u64>; 2],
+    pub(crate) longest_off: Cell<u64>,
+    /// Times that are at least as long are kept.
+    pub(crate) keep_off_from: Cell<u64>,
     /// Its clock to go on with, while a handler runs in front of it, unless it spins.
     pub(crate) resume_at: Cell<u64>,
     /// Does it spin?
@@ -72,6 +77,9 @@ impl Lane {
             masked: Cell::new(0),
             masked_at: Cell::new(0),
             masked_by: Cell::new(0),
+            off: Default::default(),
+            longest_off: Cell::new(0),
+            keep_off_from: Cell::new(u64::MAX),
             resume_at: Cell::new(0),
             is_spinning: Cell::new(false),
             is_granted: Cell::new(false),
@@ -135,6 +143,11 @@ pub(crate) struct Cpu {
     pub(crate) idle_since: Cell<u64>,
     pub(crate) idle_total: Cell<u64>,
     pub(crate) interrupt_total: Cell<u64>,
+    /// Pages whose I/O the handler that runs has ended so far.
+    pub(crate) handled_pages: Cell<u64>,
+    pub(crate) handlers: Cell<u64>,
+    pub(crate) pages_total: Cell<u64>,
+    pub(crate) pages_max: Cell<u64>,
     pub(crate) switches: Cell<u64>,
 }
 
@@ -156,6 +169,10 @@ impl Cpu {
             idle_since: Cell::new(0),
             idle_total: Cell::new(0),
             interrupt_total: Cell::new(0),
+            handled_pages: Cell::new(0),
+            handlers: Cell::new(0),
+            pages_total: Cell::new(0),
+            pages_max: Cell::new(0),
             switches: Cell::new(0),
         }
     }

@@ -4,6 +4,7 @@ use crate::clock::{nanos, picos};
 use crate::disk::{Disk, DiskConfig, Fault, Finished};
 use crate::fiber::Ask;
 use crate::fingerprint::Mark;
+use crate::network::Turn;
 use crate::stamps::BlockStamps;
 use crate::task::State;
 use crate::wait::Sleeper;
@@ -155,10 +156,31 @@ impl World {
         let device = &self.devices[index];
         device.is_raised.set(false);
         let finished = device.finished.take();
-        for Finished { request, result } in finished {
+        let cpu = &self.cpus[device.cpu];
+        for Finished { request, result, ends } in finished {
+            cpu.handled_pages.set(cpu.handled_pages.get() + request.frames.len() as u64);
             device.stamps.borrow_mut().complete(&self.stamps, &request, result.is_ok());
             let completions = self.completions.borrow().clone();
             completions.expect("a machine with requests has completions attached").complete(request, result);
+            if let Some(operation) = ends {
+                self.end_command(index, operation);
+            }
+        }
+    }
+
+    /// In a handler: a command is over.
+    fn end_command(&self, index: usize, operation: Operation) {
+        let device = &self.devices[index];
+        device.disk.borrow_mut().end(nanos(self.clock.get()), operation);
+        self.arm_device(index);
+        self.note_congestion(device);
+        self.wake_first_waiter(device, operation);
+        if let Some(network) = &self.network
+            && network.config.turn == Turn::AfterRequest
+            && network.config.cpu == device.cpu
+            && network.has_waiting()
+        {
+            self.answer_packets();
         }
     }
 

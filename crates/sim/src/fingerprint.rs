@@ -18,6 +18,7 @@ pub(crate) enum Mark {
     Spawn,
     End,
     Lab,
+    Packet,
 }
 
 /// A running hash of events and states; equal runs end on an equal number.

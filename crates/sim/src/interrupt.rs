@@ -7,6 +7,7 @@ use crate::clock::nanos;
 use crate::cpu::{Lane, cpu_of, handler_lane, is_handler};
 use crate::fingerprint::Mark;
 use crate::lock::{CAUSES, HANDLER, cause_name};
+use crate::network::CARD;
 use crate::world::World;
 use machine::{Func, Nanos, Step};
 use std::cell::Cell;
@@ -85,8 +86,45 @@ impl World {
         let reasons = lane.masked.get() - 1;
         lane.masked.set(reasons);
         if reasons == 0 {
-            self.mask_counts[usize::from(lane.masked_by.get())].add(self.clock.get() - lane.masked_at.get());
+            let (from, to) = (lane.masked_at.get(), self.clock.get());
+            self.mask_counts[usize::from(lane.masked_by.get())].add(to - from);
+            lane.off[0].set(from);
+            lane.off[1].set(to);
+            if to - from > lane.longest_off.get() {
+                lane.longest_off.set(to - from);
+            }
+            if to - from >= lane.keep_off_from.get() {
+                self.keep_off_window(from, to);
+            }
         }
+    }
+
+    /// A handler ends: the time without interrupts began with it, or with what it had to wait for.
+    fn note_handled(&self, cpu: usize) {
+        let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
+        let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
+        let from = if below.off[1].get() == began { below.off[0].get() } else { began };
+        lane.longest_off.set(lane.longest_off.get().max(now - from));
+        if now - from >= below.keep_off_from.get() {
+            let mut windows = self.off_windows.borrow_mut();
+            // The time that it waited for was kept alone.
+            if windows.last().is_some_and(|last| last.0 == from && last.1 == began) {
+                windows.pop();
+            }
+            windows.push((from, now));
+        }
+        let state = &self.cpus[cpu];
+        let pages = state.handled_pages.take();
+        if pages > 0 {
+            state.handlers.set(state.handlers.get() + 1);
+            state.pages_total.set(state.pages_total.get() + pages);
+            state.pages_max.set(state.pages_max.get().max(pages));
+        }
+    }
+
+    #[cold]
+    fn keep_off_window(&self, from: u64, to: u64) {
+        self.off_windows.borrow_mut().push((from, to));
     }
 
     /// Something was given up: lets what waited for that happen.
@@ -152,11 +190,20 @@ impl World {
     /// The handler's own work.
     fn handle_pending(&self, cpu: usize) {
         loop {
-            let device = self.cpus[cpu].pending.borrow_mut().pop_front();
-            let Some(device) = device else { return };
+            let Some(device) = self.next_pending(cpu) else { return };
             self.spend(Step::InterruptEntry, 1);
-            self.complete_finished(usize::from(device));
+            match device {
+                CARD => self.answer_packets(),
+                disk => self.complete_finished(usize::from(disk)),
+            }
         }
+    }
+
+    /// The next device whose interrupt waits; the network card last.
+    fn next_pending(&self, cpu: usize) -> Option<u8> {
+        let mut pending = self.cpus[cpu].pending.borrow_mut();
+        let disk = if self.network.is_some() { pending.iter().position(|device| *device != CARD) } else { None };
+        pending.remove(disk.unwrap_or(0))
     }
 
     pub(crate) fn end_handler(&self, cpu: usize) {
@@ -169,6 +216,7 @@ impl World {
         self.charge(lane);
         lane.used.set(0);
         self.unmask(lane);
+        self.note_handled(cpu);
         self.give_fiber(lane.fiber.replace(std::ptr::null()));
         state.in_handler.set(false);
         let took = now - state.handler_began.get();

@@ -5,8 +5,8 @@
 //!
 //! The flow: `world` holds the loop that lets whichever CPU or event is the earliest go on; `clock` finds it; `fiber`
 //! is the stack of a task or of an interrupt handler; `scheduler` says which task is on which CPU; `lock`, `per_cpu`
-//! and `wait` are what tasks wait for; `interrupt` and `device` bring requests to disks and back; `profile` and
-//! `fingerprint` watch. What a step costs stands in [`cost`], what a disk is in [`disk`].
+//! and `wait` are what tasks wait for; `interrupt` and `device` bring requests to disks and back, `network` packets
+//! from a card; `profile` and `fingerprint` watch. What a step costs stands in [`cost`], what a disk is in [`disk`].
 //!
 //! Next: `world`.
 
@@ -21,6 +21,7 @@ mod fiber;
 mod fingerprint;
 mod interrupt;
 mod lock;
+mod network;
 mod per_cpu;
 mod profile;
 mod rng;
@@ -37,6 +38,7 @@ pub use cost::CostModel;
 pub use failure::Failure;
 pub use interrupt::MaskStatistics;
 pub use lock::{LockStatistics, SpinGuard, SpinLock};
+pub use network::{NetworkConfig, OffWindow, RoundTrip, Turn};
 pub use per_cpu::{CpuSlots, SlotGuard};
 pub use rng::Rng;
 pub use sim::{CpuStatistics, Sim, Span};

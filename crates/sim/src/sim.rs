@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::fingerprint::Mark;
 use crate::interrupt::MaskStatistics;
 use crate::lock::{LockStatistics, SpinLock};
+use crate::network::{Network, OffWindow, RoundTrip};
 use crate::per_cpu::CpuSlots;
 use crate::profile::NodeId;
 use crate::rng::Rng;
@@ -33,6 +34,14 @@ pub struct CpuStatistics {
     pub interrupt: Nanos,
     /// Times that another task came on.
     pub switches: u64,
+    /// The longest time without interrupts.
+    pub longest_off: Nanos,
+    /// Handlers that ended I/O: one goes on while it finds requests complete.
+    pub handlers: u64,
+    /// Pages whose I/O they ended.
+    pub handled_pages: u64,
+    /// Pages of the one that ended most.
+    pub handled_pages_max: u64,
 }
 
 impl Sim {
@@ -47,8 +56,16 @@ impl Sim {
             assert!(cpu < config.cpus, "device {index} interrupts CPU {cpu} of {}", config.cpus);
             Device::new(disk, cpu)
         };
+        if let Some(network) = config.network {
+            assert!(network.cpu < config.cpus, "the network card interrupts CPU {} of {}", network.cpu, config.cpus);
+        }
         let devices = config.disks.iter().enumerate().map(device).collect();
-        Self(World::new(config, devices))
+        let kept = config.network.map(|network| (network.cpu, crate::clock::picos(network.keep_from)));
+        let world = World::new(config, devices);
+        if let Some((cpu, from)) = kept {
+            world.lanes[2 * cpu].keep_off_from.set(from);
+        }
+        Self(world)
     }
 
     /// Says who receives finished requests; let go of when [`Sim::run`] returns.
@@ -203,9 +220,43 @@ impl Sim {
                 idle: nanos(state.idle_total.get() + idle_now),
                 interrupt: nanos(state.interrupt_total.get()),
                 switches: state.switches.get(),
+                longest_off: nanos(
+                    self.0.lanes[2 * cpu].longest_off.get().max(self.0.lanes[2 * cpu + 1].longest_off.get()),
+                ),
+                handlers: state.handlers.get(),
+                handled_pages: state.pages_total.get(),
+                handled_pages_max: state.pages_max.get(),
             }
         };
         self.0.cpus.iter().enumerate().map(statistics).collect()
+    }
+
+    /// Has `count` packets sent to the machine from `first` on, one `every` so often, whatever becomes of their
+    /// answers.
+    ///
+    /// # Panics
+    /// When the machine has no network card, or packets are being sent already.
+    pub fn send_packets(&self, first: Nanos, every: Nanos, count: u32) {
+        self.0.send_packets(first, every, count);
+    }
+
+    /// The CPU that takes the network card's interrupts, if there is a card.
+    #[must_use]
+    pub fn network_cpu(&self) -> Option<usize> {
+        self.0.network.as_ref().map(|network| network.config.cpu)
+    }
+
+    /// The packets sent so far that have reached the card, in order.
+    #[must_use]
+    pub fn round_trips(&self) -> Vec<RoundTrip> {
+        self.0.network.as_ref().map_or_else(Vec::new, Network::round_trips)
+    }
+
+    /// The times without interrupts on the network card's CPU that were kept, in order of their end.
+    #[must_use]
+    pub fn off_windows(&self) -> Vec<OffWindow> {
+        let windows = self.0.off_windows.borrow();
+        windows.iter().map(|(from, to)| OffWindow { from: nanos(*from), to: nanos(*to) }).collect()
     }
 
     /// The counters of a device, as `/proc/diskstats` has them.

@@ -16,6 +16,7 @@ use crate::fiber::{Ask, Fiber, Job};
 use crate::fingerprint::{Fingerprint, Mark};
 use crate::interrupt::MaskCounts;
 use crate::lock::LockCounts;
+use crate::network::Network;
 use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::stamps::Stamps;
@@ -35,6 +36,8 @@ pub(crate) enum EventKind {
     Timer(Sleeper),
     /// A device has something to do.
     Device(u8),
+    /// A packet reaches the network card.
+    Packet,
     /// A task's time slice ends.
     Slice(u16),
     /// Tasks have had enough time to end.
@@ -108,6 +111,7 @@ pub(crate) struct World {
     fibers: RefCell<Vec<Rc<Fiber>>>,
     idle_fibers: RefCell<Vec<*const Fiber>>,
     pub(crate) devices: Box<[Device]>,
+    pub(crate) network: Option<Network>,
     pub(crate) uncongested: WaitQueue,
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
     observer: RefCell<Option<Observer>>,
@@ -115,6 +119,8 @@ pub(crate) struct World {
     pub(crate) stamps: Stamps,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
+    /// Times without interrupts that are kept: begin and end.
+    pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     me: Weak<World>,
 }
 
@@ -159,11 +165,13 @@ impl World {
             fibers: RefCell::default(),
             idle_fibers: RefCell::default(),
             devices,
+            network: config.network.map(Network::new),
             uncongested: WaitQueue::default(),
             completions: RefCell::default(),
             stamps: Stamps::new(config.stamps, config.frames),
             lock_counts: LockCounts::table(),
             mask_counts: MaskCounts::table(),
+            off_windows: RefCell::default(),
             me: me.clone(),
             config,
         })
@@ -336,6 +344,7 @@ impl World {
             EventKind::Slice(cpu) => u64::from(cpu) << 8 | 3,
             EventKind::ShutdownLimit => 4,
             EventKind::TimeLimit => 5,
+            EventKind::Packet => 6,
         };
         self.fingerprint.mix(Mark::Event, event.time, id);
         match event.kind {
@@ -343,6 +352,7 @@ impl World {
                 self.end_sleep(sleeper);
             }
             EventKind::Device(device) => self.device_event(usize::from(device)),
+            EventKind::Packet => self.packet_arrived(),
             EventKind::Slice(cpu) => self.slice_ended(usize::from(cpu)),
             EventKind::ShutdownLimit => self.fail(format!(
                 "{} after the main task returned, tasks have not:{}",
@@ -379,6 +389,7 @@ impl World {
             }
             EventKind::Device(device) => self.devices[usize::from(device)].is_due(event.time),
             EventKind::Slice(cpu) => self.cpus[usize::from(cpu)].slice_event.get() == event.time,
+            EventKind::Packet => self.phase.get() == Phase::Alive,
             EventKind::ShutdownLimit | EventKind::TimeLimit => self.tasks_left.get() > 0,
         }
     }

@@ -211,6 +211,7 @@ fn draw_disk(rng: &mut Rng) -> DiskConfig {
     let queue = QueueConfig {
         nr_requests: constant(log_between(rng, 1, 1024)),
         max_request_pages: constant(log_between(rng, 1, 256)),
+        command_depth: (rng.below(2) == 0).then(|| constant(log_between(rng, 1, 64))),
         elevator,
     };
     if rng.below(3) == 0 {

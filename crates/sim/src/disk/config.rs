@@ -124,6 +124,11 @@ pub struct QueueConfig {
     /// Pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
+    /// Commands that the device holds at once, those included whose end its interrupt handler has not come to: with 1,
+    /// the next begins when the handler has ended the last. Absent: requests leave the queue when the device is done
+    /// with them, and it goes on by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_depth: Option<Sourced<u64>>,
     /// Which waiting request is served next. Default `cfq`.
     pub elevator: ElevatorConfig,
 }
@@ -133,6 +138,7 @@ impl Default for QueueConfig {
         Self {
             nr_requests: linux(128, "BLKDEV_MAX_RQ"),
             max_request_pages: linux(128, "max_sectors_kb 512"),
+            command_depth: None,
             elevator: ElevatorConfig::default(),
         }
     }
@@ -142,6 +148,9 @@ impl QueueConfig {
     fn check(&self) -> Result<(), ConfigError> {
         at_least("queue.nr_requests", self.nr_requests.value, 1)?;
         at_least("queue.max_request_pages", self.max_request_pages.value, 1)?;
+        if let Some(depth) = &self.command_depth {
+            at_least("queue.command_depth", depth.value, 1)?;
+        }
         match &self.elevator {
             ElevatorConfig::Noop => Ok(()),
             ElevatorConfig::Deadline(deadline) => {
@@ -490,6 +499,7 @@ pub(super) mod samples {
             queue: QueueConfig {
                 nr_requests: data_sheet(4096),
                 max_request_pages: data_sheet(256),
+                command_depth: None,
                 elevator: ElevatorConfig::default(),
             },
             rpm: data_sheet(7200),
@@ -526,7 +536,7 @@ pub(super) mod samples {
         elevator: ElevatorConfig,
     ) -> DiskConfig {
         let (nr_requests, max_request_pages) = (data_sheet(nr_requests), data_sheet(max_request_pages));
-        *config.queue_mut() = QueueConfig { nr_requests, max_request_pages, elevator };
+        *config.queue_mut() = QueueConfig { nr_requests, max_request_pages, command_depth: None, elevator };
         config
     }
 }

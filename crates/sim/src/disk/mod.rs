@@ -73,6 +73,9 @@ pub struct Finished {
     pub request: Request,
     /// Whether its blocks were read or written.
     pub result: Result<(), IoError>,
+    /// The direction of the command that is over with it, if it is the last of those that were served together and the
+    /// disk waits to be told ([`Disk::end`]).
+    pub ends: Option<Operation>,
 }
 
 /// A disk with its request queue.
@@ -87,6 +90,9 @@ pub struct Disk {
     /// What the model works on, by end; the number tells apart those that end together.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
+    /// Commands that the device takes, if it is told when one is over; and those that it holds.
+    command_depth: Option<u64>,
+    commands: u64,
     started: u64,
     /// When the elevator is to be asked, if a request waits and the model has a place.
     decide_at: Option<Nanos>,
@@ -142,6 +148,8 @@ impl Disk {
             accounting: Accounting::default(),
             in_service: BTreeMap::new(),
             sync_in_service: 0,
+            command_depth: config.queue().command_depth.as_ref().map(|depth| depth.value),
+            commands: 0,
             started: 0,
             decide_at: None,
             finished: Vec::new(),
@@ -234,6 +242,21 @@ impl Disk {
         done.append(&mut self.finished);
     }
 
+    /// A command whose requests were handed back is over: its slot is free, and the device takes another. For disks
+    /// whose `command_depth` is given; the others do so by themselves.
+    ///
+    /// # Panics
+    /// When the device holds no command.
+    pub fn end(&mut self, now: Nanos, operation: Operation) {
+        self.run(now, Due::Before);
+        assert!(self.commands > 0, "a command is over that was not begun");
+        self.commands -= 1;
+        self.queue.release(operation);
+        if self.has_place() {
+            self.decide_at = Some(self.now);
+        }
+    }
+
     /// The counters at `now`, as `/proc/diskstats` has them.
     #[must_use]
     pub fn statistics(&self, now: Nanos) -> DiskStatistics {
@@ -246,7 +269,8 @@ impl Disk {
     }
 
     fn has_place(&self) -> bool {
-        (self.in_service.len() as u64) < self.model.depth()
+        let takes_command = self.command_depth.is_none_or(|depth| self.commands < depth);
+        (self.in_service.len() as u64) < self.model.depth() && takes_command
     }
 
     fn next_internal_event(&self) -> Option<Nanos> {
@@ -279,14 +303,19 @@ impl Disk {
             let operation = entry.class.operation();
             self.accounting.completed(self.now, operation, entry.blocks, entry.entered);
             self.elevator.completed(self.now, entry.class);
-            self.queue.release(operation);
+            if self.command_depth.is_none() {
+                self.queue.release(operation);
+            }
             self.sync_in_service -= u64::from(entry.class.is_sync());
             if self.finished.is_empty() {
                 self.finished_since = self.now;
             }
             for Part { request, fault } in entry.parts {
                 let result = fault.map_or_else(|| self.faults.result(&request), Err);
-                self.finished.push(Finished { request, result });
+                self.finished.push(Finished { request, result, ends: None });
+            }
+            if let (Some(_), Some(last)) = (self.command_depth, self.finished.last_mut()) {
+                last.ends = Some(operation);
             }
         }
     }
@@ -315,6 +344,7 @@ impl Disk {
         let end = self.model.serve(begin, entry.class.operation(), entry.block, entry.blocks);
         debug_assert!(end > self.now, "a request took no time");
         self.sync_in_service += u64::from(entry.class.is_sync());
+        self.commands += u64::from(self.command_depth.is_some());
         self.started += 1;
         self.in_service.insert((end, self.started), entry);
     }
