@@ -2,6 +2,7 @@
 
 use engine::kernel::text::{Error, Node};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 use crate::{
     figure::{Better, Figure},
@@ -29,6 +30,10 @@ pub struct Experiment {
     pub kernels: Vec<String>,
     /// The scale of the golden report, if it has one.
     pub smoke_scale: Option<Scale>,
+    /// Other machines and parameters to look at it with.
+    pub variants: Vec<Variant>,
+    /// Names of the rows to look at then.
+    pub variant_rows: Vec<String>,
     /// The workload's parameters.
     pub params: Node,
     /// Figures in print, if someone published any.
@@ -47,6 +52,18 @@ struct ExperimentText {
     workload: String,
     kernels: Vec<String>,
     smoke_scale: Option<String>,
+    #[serde(default)]
+    variant_rows: Vec<String>,
+}
+
+/// The same experiment on a machine, with kernels or with parameters of which some values are changed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// What is other, in words.
+    pub name: String,
+    /// Keys as `--set` has them, and their values as a file would have them.
+    pub set: BTreeMap<String, String>,
 }
 
 impl Experiment {
@@ -59,7 +76,9 @@ impl Experiment {
         let mut node = Node::parse(file.0, file.1)?;
         let empty = Node { value: engine::kernel::text::Value::Table(Vec::new()), ..node.clone() };
         let params = node.take("params").unwrap_or(empty);
-        let ExperimentText { about, analysis, fairness, machine, workload, kernels, smoke_scale } = node.read()?;
+        let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
+        let text: ExperimentText = node.read()?;
+        let ExperimentText { about, analysis, fairness, machine, workload, kernels, smoke_scale, variant_rows } = text;
         if kernels.is_empty() {
             return Err(Error::at(&node.place, "an experiment compares at least one kernel"));
         }
@@ -73,7 +92,21 @@ impl Experiment {
         let published = published.map(|(file, text)| Published::parse(file, text)).transpose()?;
         let (name, file) = (name.to_owned(), file.0.to_owned());
         let (analysis, fairness) = (analysis.trim().to_owned(), fairness.trim().to_owned());
-        Ok(Self { name, file, about, analysis, fairness, machine, workload, kernels, smoke_scale, params, published })
+        Ok(Self {
+            name,
+            file,
+            about,
+            analysis,
+            fairness,
+            machine,
+            workload,
+            kernels,
+            smoke_scale,
+            variants,
+            variant_rows,
+            params,
+            published,
+        })
     }
 }
 

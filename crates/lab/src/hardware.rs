@@ -5,12 +5,11 @@ use crate::machine_file::MachineFile;
 use engine::kernel::text::{Error, Node};
 use engine::memory::Layout;
 use serde::{Deserialize, Serialize};
-use sim::CostModel;
-use sim::Sourced;
 use sim::disk::DiskConfig;
+use sim::{CostModel, LockFairness, Sourced, Turn};
 
 /// The machine files that jobs run on.
-pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;
+pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
 /// Reads a machine from the text of its file, and checks that its disks are disks; `file` is what messages
 /// call it.
@@ -18,7 +17,17 @@ pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Before>;
 /// # Errors
 /// As [`MachineFile::parse`]; and a constant that makes no disk, with file and line.
 pub fn machine(name: &str, file: &str, text: &str) -> Result<Machine, Error> {
-    let machine = Machine::parse(name, file, text)?;
+    changed_machine(name, file, text, &[])
+}
+
+/// The same with values changed, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
+///
+/// # Errors
+/// As [`machine`], and when there is no such key.
+pub fn changed_machine(name: &str, file: &str, text: &str, changes: &[(&str, &str)]) -> Result<Machine, Error> {
+    let mut node = Node::parse(file, text)?;
+    changes.iter().try_for_each(|(path, value)| crate::change::change(&mut node, path, value))?;
+    let machine = Machine::of_node(name, file, node)?;
     for (n, disk) in machine.disks.iter().enumerate() {
         disk.device.check().map_err(|error| {
             let place = place_of(&machine.node, n, error.key);
@@ -38,11 +47,15 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     let ensure = |holds: bool, path: &[&str], words: String| {
         if holds { Ok(()) } else { Err(Error::at(&at(path), format!("in [{}]: {words}", path[0]))) }
     };
-    let Cpu { count, interrupt_cpu } = &machine.cpu;
+    let Cpu { count, interrupt_cpu, .. } = &machine.cpu;
     ensure((1..=1024).contains(&count.value), &["cpu", "count"], format!("{} CPUs: 1 to 1024 can be", count.value))?;
     let highest = count.value - 1;
     let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", interrupt_cpu.value);
     ensure(interrupt_cpu.value <= highest, &["cpu", "interrupt_cpu"], words)?;
+    if let Some(network) = &machine.network {
+        let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", network.interrupt_cpu.value);
+        ensure(network.interrupt_cpu.value <= highest, &["network", "interrupt_cpu"], words)?;
+    }
     engine::memory::check_layout(&machine.memory)
         .map_err(|error| Error::at(&at(&["memory", "nodes"]), format!("in [memory]: {error}")))?;
     for (n, disk) in machine.disks.iter().enumerate() {
@@ -97,6 +110,23 @@ pub struct Cpu {
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,
+    /// Who gets a lock that several CPUs spin for; `fifo` if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_fairness: Option<Sourced<LockFairness>>,
+}
+
+/// The section `[network]` of a machine file: a network card.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// The CPU that takes its interrupts.
+    pub interrupt_cpu: Sourced<usize>,
+    /// Time of a packet and its answer outside of the machine, ns.
+    pub wire_ns: Sourced<u64>,
+    /// What the CPU takes for one packet and its answer, ns.
+    pub packet_ns: Sourced<u64>,
+    /// When packets get their turn on a CPU that also ends requests of disks.
+    pub turn: Sourced<Turn>,
 }
 
 /// One `[[disk]]` of a machine file; the first holds files and swap.

@@ -39,6 +39,8 @@ pub struct Job {
     pub profile: bool,
     /// How often its counters are recorded, if that is wanted; virtual time, or real.
     pub series_every: Option<Nanos>,
+    /// Are rows wanted of how often locks were taken, and how long interrupts were off?
+    pub locks: bool,
     /// What it runs on.
     pub ground: Ground,
     /// Does `linux` get a swap file of the machine's size, beside the computer's own swap?
@@ -88,6 +90,9 @@ pub struct Outcome {
     pub series: Option<Series>,
     /// What a reader must know of a ground of real time: what limited memory, what was not granted.
     pub notes: Vec<String>,
+    /// What the workload says in words of its own.
+    #[serde(default)]
+    pub report: Vec<String>,
 }
 
 /// How far a simulation is; the simulation stores, others look.

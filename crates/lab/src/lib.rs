@@ -13,6 +13,7 @@
 pub mod ablation;
 pub mod apart;
 pub mod bench;
+pub mod change;
 pub mod choose;
 pub mod cli;
 pub mod difference;
@@ -38,5 +39,6 @@ pub mod simulation;
 pub mod statistics;
 pub mod swarm;
 pub mod system;
+pub mod variants;
 pub mod workload;
 pub mod workloads;

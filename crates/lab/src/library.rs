@@ -102,26 +102,55 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     Kernel::parse(&name_of(path), word, &read(path)?, &beside)
 }
 
-/// The machine that `word` means.
+/// The machine that `word` means, with values changed after a `+`: `ping-8g+cpu.count=4`.
 ///
 /// # Errors
 /// As [`kernel`].
 pub fn machine(word: &str) -> Result<Machine, Error> {
-    if is_file(word) {
-        return hardware::machine(&name_of(Path::new(word)), word, &read(Path::new(word))?);
+    let (name, changes) = split(word)?;
+    if is_file(name) {
+        let called = word.replacen(name, &name_of(Path::new(name)), 1);
+        return hardware::changed_machine(&called, name, &read(Path::new(name))?, &changes);
     }
-    let file = format!("machines/{word}.toml");
+    let file = format!("machines/{name}.toml");
     let text =
-        embedded::text(&file).ok_or_else(|| Error { place: None, message: unknown("machine", "machines", word) })?;
-    hardware::machine(word, &file, text)
+        embedded::text(&file).ok_or_else(|| Error { place: None, message: unknown("machine", "machines", name) })?;
+    hardware::changed_machine(word, &file, text, &changes)
 }
 
-/// The experiment that `word` means; `published.toml` is taken from beside a file. A file's relative
-/// machine and kernel files are sought from its folder.
+/// Keys, and their new values.
+type Changes<'w> = Vec<(&'w str, &'w str)>;
+
+/// A word without the changes after it, and those: keys and values.
+fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
+    if Path::new(word).exists() {
+        return Ok((word, Vec::new()));
+    }
+    let mut parts = word.split('+');
+    let name = parts.next().unwrap_or(word);
+    let change = |change: &'_ str| Error {
+        place: None,
+        message: format!("{word}: expected KEY=VALUE after `+`, such as cpu.count=4, found `{change}`"),
+    };
+    let changes = parts.map(|part| part.split_once('=').ok_or_else(|| change(part))).collect::<Result<_, _>>()?;
+    Ok((name, changes))
+}
+
+/// The experiment that `word` means, with parameters changed after a `+`: `ping+hogs=4`; `published.toml` is taken from
+/// beside a file. A file's relative machine and kernel files are sought from its folder.
 ///
 /// # Errors
 /// As [`kernel`].
 pub fn experiment(word: &str) -> Result<Experiment, Error> {
+    let (name, changes) = split(word)?;
+    let mut experiment = unchanged_experiment(name)?;
+    for (key, value) in changes {
+        crate::change::change(&mut experiment.params, key, value)?;
+    }
+    Ok(experiment)
+}
+
+fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
     if !is_file(word) {
         let [file, printed] = ["experiment", "published"].map(|file| format!("experiments/{word}/{file}.toml"));
         let text = embedded::text(&file)

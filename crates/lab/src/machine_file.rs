@@ -6,6 +6,7 @@
 //! [cpu]         # how many, how fast they switch
 //! [cost]        # what each step costs: { ns = 90, from = "fitted", source = "…" }
 //! [[disk]]      # one for each device
+//! [network]     # a network card, if it has one
 //! [before]      # what memory held before the run
 //! ```
 //!
@@ -17,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 /// A machine file whose sections have these types.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MachineFile<Memory, Cpu, Cost, Disk, Before> {
+pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     /// Its name: the file's, without folder and ending.
     pub name: String,
     /// What messages call the file.
@@ -32,6 +33,8 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Before> {
     pub cost: Cost,
     /// The block devices.
     pub disks: Vec<Disk>,
+    /// The network card.
+    pub network: Option<Network>,
     /// What memory held before the run.
     pub before: Before,
     /// The whole file, for messages and explanations.
@@ -39,17 +42,18 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Before> {
 }
 
 /// The top level of a machine file.
-const KEYS: [&str; 6] = ["about", "memory", "cpu", "cost", "disk", "before"];
+const KEYS: [&str; 7] = ["about", "memory", "cpu", "cost", "disk", "network", "before"];
 
 /// Where a constant may come from.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
 
-impl<Memory, Cpu, Cost, Disk, Before> MachineFile<Memory, Cpu, Cost, Disk, Before>
+impl<Memory, Cpu, Cost, Disk, Network, Before> MachineFile<Memory, Cpu, Cost, Disk, Network, Before>
 where
     Memory: DeserializeOwned,
     Cpu: DeserializeOwned,
     Cost: DeserializeOwned,
     Disk: DeserializeOwned,
+    Network: DeserializeOwned,
     Before: DeserializeOwned,
 {
     /// Reads a machine from the text of its file; `file` is what messages call it.
@@ -58,7 +62,14 @@ where
     /// The first thing wrong, with file and line: an unknown or missing section or key, a value of the
     /// wrong type, an origin (`from`) that is not one of the known words.
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, Error> {
-        let node = Node::parse(file, text)?;
+        Self::of_node(name, file, Node::parse(file, text)?)
+    }
+
+    /// The same from what was read already, and perhaps changed.
+    ///
+    /// # Errors
+    /// As [`MachineFile::parse`].
+    pub fn of_node(name: &str, file: &str, node: Node) -> Result<Self, Error> {
         node.only(&KEYS)?;
         check_origins(&node)?;
         let mut ordered = node.clone();
@@ -74,6 +85,7 @@ where
             cpu: in_section("cpu", section("cpu")?)?,
             cost: in_section("cost", section("cost")?)?,
             disks: ordered.get("disk").map(|node| in_section("disk", node)).transpose()?.unwrap_or_default(),
+            network: ordered.get("network").map(|node| in_section("network", node)).transpose()?,
             before: in_section("before", section("before")?)?,
             node,
         })
@@ -138,7 +150,7 @@ mod tests {
         count: u32,
     }
     type Any = std::collections::BTreeMap<String, u64>;
-    type Machine = MachineFile<Any, Cpu, Cost, Any, Any>;
+    type Machine = MachineFile<Any, Cpu, Cost, Any, Any, Any>;
 
     const TEXT: &str = "about = \"small\"\n[memory]\n[cpu]\ncount = 8\n[cost]\nscan_page = { ns = 90, from = \"fitted\" }\n[[disk]]\nbytes = 1\n[before]\n";
 

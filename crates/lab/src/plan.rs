@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use engine::kernel::{Kernel, Origin, text::Error};
+use engine::kernel::{
+    Kernel, Origin,
+    text::{Error, Node},
+};
 use machine::Nanos;
 
 use crate::{
@@ -17,6 +20,7 @@ use crate::{
     runner::{self, Watch},
     scale::Scale,
     series::RunSeries,
+    simulation::locks,
     system::{linux::counters::release, page_bytes},
 };
 
@@ -43,19 +47,73 @@ pub struct Request {
     pub profile: bool,
     /// How often counters are recorded, if that is wanted.
     pub series_every: Option<Nanos>,
+    /// Are rows wanted of how often locks were taken, and how long interrupts were off?
+    pub locks: bool,
     /// What to run on; a simulated machine if nothing is given.
     pub grounds: Vec<Ground>,
     /// Where and how grounds of real time run.
     pub place: Place,
 }
 
-/// Values for one key of a kernel: `lru.batch`, and `1`, `14`.
+/// Values for one key of a kernel: `lru.batch`, and `1`, `14`; of the machine: `machine.cpu.count`; or for a parameter
+/// of the workload: `params.hogs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
     /// Section and key.
     pub key: String,
     /// The values, as a file has them; quotes may be left out.
     pub values: Vec<String>,
+}
+
+/// What keys of the machine begin with, and those of parameters; all others are keys of kernels.
+const OF_MACHINE: &str = "machine.";
+const OF_PARAMS: &str = "params.";
+
+impl Set {
+    fn is_of_kernel(&self) -> bool {
+        !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
+    }
+}
+
+/// Where kernels run: a machine and the workload's parameters, perhaps changed.
+#[derive(Clone, Debug)]
+struct Setup {
+    /// The machine, and its name or file with what is changed in it.
+    machine: Arc<Machine>,
+    machine_word: String,
+    /// The parameters, and the experiment's name or file with what is changed in them.
+    params: Node,
+    experiment_word: String,
+    /// What is changed, by key.
+    set: BTreeMap<String, String>,
+}
+
+impl Setup {
+    /// The setup of a request with each combination of the values that it gives to keys of the machine and to
+    /// parameters.
+    fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
+        let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
+        let plain = [(machine_word, request.experiment.clone(), BTreeMap::new())];
+        let others = request.set.iter().filter(|set| !set.is_of_kernel());
+        let words = others.fold(plain.to_vec(), |words, set| {
+            let with = |(machine, experiment, keys): &(String, String, BTreeMap<String, String>), value: &String| {
+                let (mut machine, mut experiment, mut keys) = (machine.clone(), experiment.clone(), keys.clone());
+                match set.key.strip_prefix(OF_MACHINE) {
+                    Some(key) => machine.push_str(&format!("+{key}={value}")),
+                    None => experiment.push_str(&format!("+{}={value}", &set.key[OF_PARAMS.len()..])),
+                }
+                keys.insert(set.key.clone(), value.clone());
+                (machine, experiment, keys)
+            };
+            words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
+        });
+        let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
+            let machine = Arc::new(library::machine(&machine_word)?);
+            let params = library::experiment(&experiment_word)?.params;
+            Ok(Self { machine, machine_word, params, experiment_word, set })
+        };
+        words.into_iter().map(setup).collect()
+    }
 }
 
 /// A comparison, ready to run.
@@ -113,16 +171,17 @@ impl Plan {
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
-        let words = request.set.iter().fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
+        let of_kernels = request.set.iter().filter(|set| set.is_of_kernel());
+        let words = of_kernels.fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
         let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
-        let machine = library::machine(request.machine.as_ref().unwrap_or(&experiment.machine))?;
+        let setups = Setup::all(request, &experiment)?;
         let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
         let is_simulated = !request.grounds.iter().any(|ground| ground.is_timed_by_the_wall());
         if let Some(why) = workload.sim_only().filter(|_| !is_simulated) {
             let message = format!("experiment `{}` runs on the ground `sim` alone: {why}", experiment.name);
             return Err(Error { place: None, message });
         }
-        Self::of(request, experiment, &words, kernels, machine, workload)
+        Self::of(request, experiment, &words, kernels, setups, workload)
     }
 
     /// A plan of what [`Plan::new`] found; `words` are the kernels as the user says them.
@@ -131,25 +190,25 @@ impl Plan {
         experiment: Experiment,
         words: &[String],
         kernels: Vec<Kernel>,
-        machine: Machine,
+        setups: Vec<Setup>,
         workload: &'static dyn Runnable,
     ) -> Result<Self, Error> {
-        let machine = Arc::new(machine);
         let scale = request.scale.unwrap_or(Scale::FULL);
         let Some(last) = request.seed.checked_add(request.runs.max(1) - 1) else {
             let message = format!("seeds {} and the {} after it do not fit 64 bits", request.seed, request.runs - 1);
             return Err(Error { place: None, message });
         };
         let seeds: Vec<u64> = (request.seed..=last).collect();
-        let job = |kernel: &Kernel, ground, seed| Job {
+        let job = |setup: &Setup, kernel: &Kernel, ground, seed| Job {
             experiment: experiment.name.clone(),
             kernel: kernel.clone(),
-            machine: machine.clone(),
-            params: experiment.params.clone(),
+            machine: setup.machine.clone(),
+            params: setup.params.clone(),
             seed,
             scale,
             profile: request.profile,
             series_every: request.series_every,
+            locks: request.locks,
             ground,
             makes_swap: request.place.makes_swap,
             inside: None,
@@ -161,7 +220,7 @@ impl Plan {
             seeds,
             scale,
             workload,
-            machine: machine.clone(),
+            machine: setups[0].machine.clone(),
             place: request.place.clone(),
             jobs: Vec::new(),
             orders: Vec::new(),
@@ -171,25 +230,27 @@ impl Plan {
         for &ground in grounds {
             // What the running kernel does is in no file.
             let count = if ground.has_kernel_files() { kernels.len() } else { 1 };
-            let first = job(&kernels[0], ground, request.seed);
+            let first = job(&setups[0], &kernels[0], ground, request.seed);
             let missing = apart::ready(ground, &plan.place, page_bytes(first.memory_pages())).map_err(Failure);
-            let checked = |kernel| workload.check(&job(kernel, ground, request.seed));
-            if let Err(Failure(why)) = missing.and_then(|()| kernels[..count].iter().try_for_each(checked)) {
+            let checked = |(setup, kernel)| workload.check(&job(setup, kernel, ground, request.seed));
+            let mut pairs = setups.iter().flat_map(|setup| kernels[..count].iter().map(move |kernel| (setup, kernel)));
+            if let Err(Failure(why)) = missing.and_then(|()| pairs.try_for_each(checked)) {
                 if grounds.len() == 1 {
                     return Err(Error { place: None, message: why });
                 }
                 plan.skipped.push(format!("{ground}: skipped: {why}"));
                 continue;
             }
-            for (word, kernel) in words.iter().zip(&kernels).take(count) {
-                plan.columns.push(column(word, kernel, ground, grounds));
+            let pairs = words.iter().zip(&kernels).take(count);
+            for ((word, kernel), setup) in pairs.flat_map(|pair| setups.iter().map(move |setup| (pair, setup))) {
+                plan.columns.push(column(word, kernel, ground, grounds, setup));
                 for &seed in &plan.seeds {
-                    plan.replays.push(replay(request, word, ground, seed));
-                    plan.jobs.push(job(kernel, ground, seed));
+                    plan.replays.push(replay(request, setup, word, ground, seed));
+                    plan.jobs.push(job(setup, kernel, ground, seed));
                     plan.orders.push(Order {
-                        experiment: request.experiment.clone(),
+                        experiment: setup.experiment_word.clone(),
                         kernel: word.clone(),
-                        machine: request.machine.clone().unwrap_or_else(|| experiment.machine.clone()),
+                        machine: setup.machine_word.clone(),
                         ground,
                         seed,
                         scale: scale.to_string(),
@@ -208,7 +269,12 @@ impl Plan {
     /// Names of the rows that the table may have, if they are known before it runs.
     #[must_use]
     pub fn row_names(&self) -> Option<Vec<String>> {
-        self.workload.row_names(self.jobs.first()?)
+        let first = self.jobs.first()?;
+        let mut names = self.workload.row_names(first)?;
+        if first.locks {
+            names.extend(locks::names());
+        }
+        Some(names)
     }
 
     /// How each job is called while it runs: its column, and its seed if there are several.
@@ -294,6 +360,12 @@ impl Plan {
                 }
             }
         }
+        if self.seeds.len() == 1 {
+            for (index, outcome) in outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.report.is_empty()) {
+                notes.push(format!("{}:", self.column(index).id));
+                notes.extend(outcome.report.iter().cloned());
+            }
+        }
         notes.extend(self.skipped.iter().cloned());
         notes
     }
@@ -342,12 +414,12 @@ fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
 }
 
 /// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
-fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground]) -> Column {
+fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground], setup: &Setup) -> Column {
     let has_files = ground.has_kernel_files();
     let changed = kernel.settings.iter().filter(|setting| has_files && setting.origin == Origin::Set);
-    let set: BTreeMap<String, String> = changed
-        .map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)))
-        .collect();
+    let of_kernel =
+        changed.map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)));
+    let set: BTreeMap<String, String> = of_kernel.chain(setup.set.clone()).collect();
     let kernel = if has_files { kernel.name.clone() } else { release() };
     let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
     Column {
@@ -372,16 +444,17 @@ fn number(columns: &mut [Column]) {
 }
 
 /// The command that runs one job again.
-fn replay(request: &Request, kernel: &str, ground: Ground, seed: u64) -> String {
+fn replay(request: &Request, setup: &Setup, kernel: &str, ground: Ground, seed: u64) -> String {
     let mut command =
-        format!("highwater run {} --kernel {} --seed {seed}", quoted(&request.experiment), quoted(kernel));
+        format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(kernel));
     if ground.is_timed_by_the_wall() {
         command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
         command.push_str(if request.place.is_limited { "" } else { " --no-limit" });
         command.push_str(if request.place.makes_swap { " --swap" } else { "" });
     }
-    if let Some(machine) = &request.machine {
-        command.push_str(&format!(" --machine {}", quoted(machine)));
+    let is_changed = setup.set.keys().any(|key| key.starts_with(OF_MACHINE));
+    if request.machine.is_some() || is_changed {
+        command.push_str(&format!(" --machine {}", quoted(&setup.machine_word)));
     }
     if let Some(scale) = request.scale.filter(|scale| !scale.is_full()) {
         command.push_str(&format!(" --scale {scale}"));
@@ -441,6 +514,7 @@ mod tests {
                 profile,
                 series: None,
                 notes: vec![],
+                report: Vec::new(),
             })
         }
     }
@@ -456,7 +530,8 @@ mod tests {
         let kernels = words.iter().enumerate().map(kernel).collect();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let experiment = library::experiment("parallelio").unwrap();
-        Plan::of(request, experiment, &words, kernels, machine, &Echo)
+        let setup = setup(machine, &experiment);
+        Plan::of(request, experiment, &words, kernels, vec![setup], &Echo)
     }
 
     fn request(seed: u64, runs: u64) -> Request {
@@ -486,6 +561,34 @@ mod tests {
         assert!(plan.columns.iter().all(|column| column.set.is_empty()));
     }
 
+    fn setup(machine: Machine, experiment: &Experiment) -> Setup {
+        Setup {
+            machine: Arc::new(machine),
+            machine_word: experiment.machine.clone(),
+            params: experiment.params.clone(),
+            experiment_word: experiment.name.clone(),
+            set: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn keys_of_the_machine_and_parameters_make_columns_too() {
+        let set = |key: &str, values: &[&str]| Set {
+            key: key.into(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let sets = [set("machine.cpu.count", &["2", "4"]), set("params.sweeps", &["3"])];
+        let request = Request { experiment: "parallelio".into(), set: sets[..1].to_vec(), ..Request::default() };
+        let experiment = library::experiment("parallelio").unwrap();
+        let setups = Setup::all(&request, &experiment).unwrap();
+        assert_eq!(setups.iter().map(|it| it.machine.cpu.count.value).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(setups[1].machine_word, "parallelio-8g+cpu.count=4");
+        assert_eq!(setups[1].set["machine.cpu.count"], "4");
+        let wrong = Request { set: sets.to_vec(), ..request };
+        let error = Setup::all(&wrong, &experiment).unwrap_err().to_string();
+        assert!(error.starts_with("sweeps=3: unknown key `sweeps`"), "{error}");
+    }
+
     #[test]
     fn a_changed_kernel_is_a_column_of_its_own_and_not_compared_with_print() {
         let set = |key: &str, values: &[&str]| Set {
@@ -496,7 +599,8 @@ mod tests {
         let words = with_each(words, &set("reclaim.swappiness", &["0"]));
         assert_eq!(words[0], "highwater+lru.batch=1+reclaim.swappiness=0");
         let changed = library::kernel(&words[0]).unwrap();
-        let column = column(&words[0], &changed, Ground::Sim, &[Ground::Sim]);
+        let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
+        let column = column(&words[0], &changed, Ground::Sim, &[Ground::Sim], &setup);
         assert_eq!(column.id, words[0]);
         assert_eq!(
             (column.kernel.as_str(), column.set["lru.batch"].as_str(), column.comparable),

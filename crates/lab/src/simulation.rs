@@ -4,8 +4,9 @@
 //! before ([`before`]), the disk is sampled, and at the end the engine's invariants are checked.
 
 pub mod before;
+pub mod locks;
 
-use crate::hardware::{Before, Cpu, Disk};
+use crate::hardware::{Before, Cpu, Disk, Network};
 use crate::job::{Failure, Job, Outcome, Progress};
 use crate::report::mmtests::Sample;
 use crate::scale::Scale;
@@ -17,7 +18,7 @@ use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::Layout;
 use engine::stat::Vmstat;
 use machine::{DeviceId, Nanos};
-use sim::{CostModel, Sim};
+use sim::{CostModel, LockFairness, NetworkConfig, Sim};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +37,7 @@ pub struct Simulation {
     cpu: Cpu,
     cost: CostModel,
     disk: Disk,
+    network: Option<Network>,
     scale: Scale,
 }
 
@@ -61,6 +63,7 @@ impl Simulation {
             cpu: machine.cpu.clone(),
             cost: machine.cost.clone(),
             disk,
+            network: machine.network.clone(),
             scale: job.scale,
         })
     }
@@ -89,6 +92,8 @@ impl Simulation {
             stamps,
             disks: vec![self.disk.device.clone()],
             interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
+            lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
+            network: self.network.as_ref().map(network_config),
             ..sim::Config::uniform(self.cpu.count.value, 0)
         }
     }
@@ -105,6 +110,19 @@ impl Simulation {
             },
             stamps,
         }
+    }
+}
+
+/// Times without interrupts that are kept: in shorter ones no packet waits that anybody would notice.
+const KEEP_OFF_FROM: Nanos = Nanos(100_000);
+
+fn network_config(network: &Network) -> NetworkConfig {
+    NetworkConfig {
+        cpu: network.interrupt_cpu.value,
+        wire: Nanos(network.wire_ns.value),
+        packet: Nanos(network.packet_ns.value),
+        turn: network.turn.value,
+        keep_from: KEEP_OFF_FROM,
     }
 }
 
@@ -153,17 +171,24 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     for row in &found.rows {
         sim.mix(row.value.to_bits());
     }
+    let mut rows = found.rows;
+    if job.locks {
+        let others = locks::rows(&sim).into_iter().filter(|new| rows.iter().all(|row| row.name != new.name));
+        let others: Vec<_> = others.collect();
+        rows.extend(others);
+    }
     let virtual_time_ns = ended.lock().expect("the main task has ended").0;
     let profile = job.profile.then_some(found.profile);
     let page_events = counted.load(Ordering::Relaxed);
     Ok(Outcome {
-        rows: found.rows,
+        rows,
         fingerprint: sim.fingerprint(),
         virtual_time_ns,
         page_events,
         profile,
         series: series.map(|series| series.take()),
         notes: Vec::new(),
+        report: found.report,
     })
 }
 

@@ -26,6 +26,8 @@ pub struct Found {
     /// Folded stacks, `part;task;func ns`, by the parts that the workload divides its run into; empty where the
     /// ground has no [`System::profile`].
     pub profile: Vec<String>,
+    /// What it says in words of its own, line by line; shown under the table.
+    pub report: Vec<String>,
 }
 
 /// A workload, written against [`System`] alone.

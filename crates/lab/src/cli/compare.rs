@@ -70,6 +70,9 @@ struct Options {
     /// The rule of the percentages in brackets
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
+    /// Add rows of how often each class of locks was taken and waited for, and how long interrupts were off (`sim`)
+    #[arg(long)]
+    locks: bool,
     /// Write where virtual time goes, as folded stacks
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -125,6 +128,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         scale: options.scale,
         profile: options.profile.is_some(),
         series_every: options.series.is_some().then_some(options.every),
+        locks: options.locks,
         grounds: grounds(&options.on),
         place: Place {
             folder: options.dir.clone().unwrap_or_else(std::env::temp_dir),

@@ -14,6 +14,7 @@ mod list;
 mod output;
 mod rows;
 mod swarm;
+mod variants;
 
 use std::{
     io::{self, Write as _},
@@ -44,6 +45,8 @@ enum Verb {
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),
+    /// Run an experiment with each of its variants, other machines and parameters, and show some figures side by side
+    Variants(variants::Arguments),
     /// Show the values that separate two kernels
     Diff(diff::Arguments),
     /// Switch each difference between two kernels alone, and say what it does to a figure
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Compare(arguments) => compare::compare(&arguments),
         Verb::Run(arguments) => compare::run(&arguments),
+        Verb::Variants(arguments) => variants::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Ablate(arguments) => ablate::run(&arguments),
         Verb::Fidelity(arguments) => fidelity::run(&arguments),

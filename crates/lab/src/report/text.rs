@@ -29,7 +29,7 @@ pub fn render(table: &Table, show: Show) -> String {
 
 /// Counters of the whole test have no percentages beside them.
 pub(super) fn has_brackets(group: &str) -> bool {
-    !matches!(group, "duration" | "vmstat" | "vmscan" | "iostat" | "faults" | "diagnosis")
+    !matches!(group, "duration" | "vmstat" | "vmscan" | "iostat" | "faults" | "diagnosis" | "locks" | "interrupts off")
 }
 
 /// One line: its label, and a text for each column.

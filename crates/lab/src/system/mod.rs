@@ -321,6 +321,10 @@ pub trait System: Sized + 'static {
     fn take_disk_samples(&self) -> Vec<Sample> {
         Vec::new()
     }
+    /// The machine under this ground, where it is simulated.
+    fn machine_view(&self) -> Option<&::sim::Sim> {
+        None
+    }
     /// The engine under this ground, where it is ours.
     fn engine_view(&self) -> Option<&dyn EngineView> {
         None

@@ -398,6 +398,10 @@ impl System for SimSystem {
         std::mem::take(&mut *self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn machine_view(&self) -> Option<&Sim> {
+        Some(&self.shared.sim)
+    }
+
     fn engine_view(&self) -> Option<&dyn EngineView> {
         Some(self.engine())
     }

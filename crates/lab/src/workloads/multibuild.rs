@@ -187,7 +187,7 @@ impl Workload for Multibuild {
         rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed_s));
         rows.extend(mmtests::vmstat_rows(&counters, elapsed_s));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        Ok(Found { rows, profile })
+        Ok(Found { rows, profile, ..Found::default() })
     }
 }
 

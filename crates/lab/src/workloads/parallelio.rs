@@ -215,7 +215,7 @@ impl Workload for Parallelio {
         rows.extend(mmtests::vmstat_rows(&difference(&counters, &system.vmstat()), elapsed_s));
         rows.extend(mmtests::iostat_rows("sda", &system.take_disk_samples()));
         rows.extend(diagnosis);
-        Ok(Found { rows, profile })
+        Ok(Found { rows, profile, ..Found::default() })
     }
 }
 

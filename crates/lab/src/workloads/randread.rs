@@ -148,7 +148,7 @@ impl Workload for Randread {
             read_at_random(system, FILE, &chooser, access, n, tally)
         })?;
         system.remove(FILE)?;
-        Ok(Found { rows: rows(&course), profile: Vec::new() })
+        Ok(Found { rows: rows(&course), ..Found::default() })
     }
 }
 

@@ -124,7 +124,7 @@ impl Workload for Randwrite {
             Pattern::new(FILE, version.into())
         })?;
         system.remove(FILE)?;
-        Ok(Found { rows: rows(&course, syncs, verified), profile: Vec::new() })
+        Ok(Found { rows: rows(&course, syncs, verified), ..Found::default() })
     }
 }
 

@@ -132,7 +132,7 @@ impl Workload for Scan {
         let beside = beside?;
         system.remove(HOT)?;
         system.remove(COLD)?;
-        Ok(Found { rows: rows(&alone, &beside, passed, time), profile: Vec::new() })
+        Ok(Found { rows: rows(&alone, &beside, passed, time), ..Found::default() })
     }
 }
 

@@ -156,7 +156,7 @@ impl Workload for Simon {
         join(system, tasks)?;
         let (rows, profile) = (seen.rows(params), seen.profile);
         files.remove(system)?;
-        Ok(Found { rows, profile })
+        Ok(Found { rows, profile, ..Found::default() })
     }
 }
 

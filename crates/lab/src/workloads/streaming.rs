@@ -91,7 +91,7 @@ impl Workload for Streaming {
         rows.extend(vmscan::duration_rows(system.cpu_times().since(cpu), elapsed_s));
         rows.extend(vmscan::rows(&counters));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        Ok(Found { rows, profile })
+        Ok(Found { rows, profile, ..Found::default() })
     }
 }
 

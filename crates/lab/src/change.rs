@@ -1,0 +1,78 @@
+//! Changes one value of a file that was read, as the command line has it.
+
+use engine::kernel::text::{Entry, Error, Node, Place, Value, one_of};
+
+/// Keys of a table that stands for one number: what is changed when the table is named.
+const VALUES: [&str; 2] = ["value", "ns"];
+
+/// Replaces the value under a path of keys, `cpu.count` or `disk.device.queue.command_depth`; of a list, the first.
+/// A constant with its origin keeps no origin: it is said to be set.
+///
+/// # Errors
+/// When there is no such key (with the nearest one) or `value` is not a value.
+pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
+    let place = Place { file: format!("{path}={value}").into(), line: 0 };
+    let parsed = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
+    let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
+    let mut node = root;
+    for key in path.split('.') {
+        let entries = entries(node).ok_or_else(|| Error::at(&place, format!("`{key}` is not in a table")))?;
+        let Some(at) = entries.iter().position(|entry| entry.key == key) else {
+            let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+            return Err(Error::at(&place, format!("unknown key `{key}`{}", one_of(key, &keys))));
+        };
+        node = &mut entries[at].node;
+    }
+    let new = |value| Node { place: place.clone(), comment: None, value };
+    if let Some(entries) = entries(node)
+        && let Some(at) = entries.iter().position(|entry| VALUES.contains(&entry.key.as_str()))
+    {
+        entries[at].node = new(value);
+        for (key, word) in [("from", "assumed"), ("source", "set")] {
+            entries.retain(|entry| entry.key != key && (key != "source" || entry.key != "to"));
+            entries.push(Entry { key: key.into(), place: place.clone(), node: new(Value::Text(word.into())) });
+        }
+        return Ok(());
+    }
+    *node = new(value);
+    Ok(())
+}
+
+/// The keys of a table, or of the first table of a list.
+fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
+    match &mut node.value {
+        Value::Table(entries) => Some(entries),
+        Value::List(nodes) => entries(nodes.first_mut()?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "a = 1\n[cpu]\ncount = { value = 8, from = \"published\", source = \"print\" }\n[[disk]]\nn = 2\n";
+
+    fn changed(path: &str, value: &str) -> Result<Node, String> {
+        let mut node = Node::parse("m.toml", TEXT).unwrap();
+        change(&mut node, path, value).map_err(|error| error.to_string())?;
+        Ok(node)
+    }
+
+    #[test]
+    fn a_value_is_replaced_and_its_origin_with_it() {
+        let count = changed("cpu.count", "4").unwrap().get("cpu").unwrap().get("count").unwrap().clone();
+        assert_eq!(count.get("value").unwrap().value, Value::Integer(4));
+        assert_eq!((count.get("from").unwrap().as_text(), count.entries().len()), (Some("assumed"), 3));
+        assert_eq!(changed("a", "text").unwrap().get("a").unwrap().as_text(), Some("text"));
+        let Value::List(disks) = changed("disk.n", "3").unwrap().get("disk").unwrap().value.clone() else { panic!() };
+        assert_eq!(disks[0].get("n").unwrap().value, Value::Integer(3));
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest() {
+        assert_eq!(changed("cpu.cont", "4").unwrap_err(), "cpu.cont=4: unknown key `cont`: did you mean `count`?");
+        assert_eq!(changed("a.b", "4").unwrap_err(), "a.b=4: `b` is not in a table");
+    }
+}

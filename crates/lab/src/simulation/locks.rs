@@ -1,0 +1,63 @@
+//! Rows of how often locks were taken, waited for and held, and of how long interrupts were off: `--locks`.
+//!
+//! They are of the whole run, what comes before the workload included, and of all CPUs together.
+
+use crate::figure::{Better, Format, Row};
+use machine::Nanos;
+use sim::{LockStatistics, MaskStatistics, Sim};
+
+/// What is told of each class of locks.
+const OF_LOCKS: [&str; 6] = ["taken", "contended", "wait total", "wait max", "hold total", "hold max"];
+
+/// What is told of each cause for interrupts to be off.
+const OF_MASKS: [&str; 3] = ["times", "total", "max"];
+
+/// The rows; classes and causes that did not occur have theirs, so that columns can be compared.
+#[must_use]
+pub fn rows(sim: &Sim) -> Vec<Row> {
+    let locks = sim.lock_statistics();
+    let masks = sim.mask_statistics();
+    locks.iter().flat_map(lock_rows).chain(masks.iter().flat_map(mask_rows)).collect()
+}
+
+/// Names of the rows.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let sim = Sim::new(sim::Config::uniform(1, 1));
+    rows(&sim).into_iter().map(|row| row.name).collect()
+}
+
+fn count(group: &str, name: String, value: u64) -> Row {
+    Row::new(group, name, "times", Better::Lower, Format::Decimals(0), value as f64)
+}
+
+fn total(group: &str, name: String, value: Nanos) -> Row {
+    Row::new(group, name, "ms", Better::Lower, Format::Decimals(3), value.0 as f64 / 1e6)
+}
+
+fn longest(group: &str, name: String, value: Nanos) -> Row {
+    Row::new(group, name, "us", Better::Lower, Format::Decimals(3), value.0 as f64 / 1e3)
+}
+
+fn lock_rows(lock: &LockStatistics) -> [Row; OF_LOCKS.len()] {
+    let name = |what: usize| format!("Lock {} {}", lock.class, OF_LOCKS[what]);
+    [
+        count("locks", name(0), lock.acquisitions),
+        count("locks", name(1), lock.contended),
+        total("locks", name(2), lock.wait_total),
+        longest("locks", name(3), lock.wait_max),
+        total("locks", name(4), lock.hold_total),
+        longest("locks", name(5), lock.hold_max),
+    ]
+}
+
+/// Of one cause.
+#[must_use]
+pub fn mask_rows(mask: &MaskStatistics) -> [Row; OF_MASKS.len()] {
+    let name = |what: usize| format!("Interrupts off by {} {}", mask.cause, OF_MASKS[what]);
+    [
+        count("interrupts off", name(0), mask.count),
+        total("interrupts off", name(1), mask.total),
+        longest("interrupts off", name(2), mask.max),
+    ]
+}
