@@ -5,6 +5,7 @@ pub mod big_file;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;
+pub mod ping;
 pub mod postmark;
 pub mod randread;
 pub mod randwrite;
@@ -25,6 +26,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
         &multibuild::Multibuild,
         &postmark::Postmark,
         &streaming::Streaming,
+        &ping::Ping,
         &randread::Randread,
         &randwrite::Randwrite,
         &anon::Anon,
