@@ -58,7 +58,7 @@ impl<M: Machine> Reclaim<M> {
         let listed = self.list_pages(zone, ListKind::ActiveFile) + self.list_pages(zone, ListKind::InactiveFile);
         let is_near_end = zone.pages_scanned.load(machine::atomic::Ordering::Relaxed) >= 3 * listed;
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
-        let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed).sum::<u64>().max(1);
+        let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed()).sum::<u64>().max(1);
         let distress = 100 >> self.previous_priority(zone).min(control.priority);
         if control.may_swap && (is_near_end || mapped_percent / 2 + distress + self.choices.swappiness >= 100) {
             MappedRule::UnlessUsed
