@@ -99,7 +99,7 @@ impl fmt::Display for Error {
                 write!(f, "page {page} has {} readers, which is as many as can be", crate::memory::frame::READERS_MAX)
             }
             Self::BeyondEnd { file, offset } => {
-                write!(f, "file {file}, offset {offset}: a page after the end of the file was touched")
+                write!(f, "file {file}, offset {offset}: a page after the end of its file was touched")
             }
             Self::Killed => write!(f, "the task was told to end"),
         }
