@@ -153,25 +153,24 @@ impl Shared {
     fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();
-        if let Some(error) = self.end_tasks(&mut tasks).pop() {
-            return Err(error);
-        }
+        let ended = self.end_tasks(&mut tasks).pop();
         self.engine.machine.wait_until_idle();
         let found = look(&self.engine);
         if had_tasks {
-            *tasks = start_tasks(&self.engine)?;
+            start_tasks(&self.engine, &mut tasks)?;
         }
-        Ok(found)
+        ended.map_or(Ok(found), Err)
     }
 }
 
-/// Starts what the engine needs to run beside its callers.
-fn start_tasks(engine: &Arc<Engine<Host>>) -> Result<Vec<TaskId>, Error> {
-    let start = |task: KernelTask| {
+/// Starts what the engine needs to run beside its callers, and adds it to `tasks`: where one cannot be started, those
+/// before it are there to be ended.
+fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
+    engine.kernel_tasks().into_iter().try_for_each(|task: KernelTask| {
         let runs = engine.clone();
-        engine.machine.spawn(&task.name(), move || runs.run(task)).map_err(Error::System)
-    };
-    engine.kernel_tasks().into_iter().map(start).collect()
+        tasks.push(engine.machine.spawn(&task.name(), move || runs.run(task)).map_err(Error::System)?);
+        Ok(())
+    })
 }
 
 impl Drop for Shared {
@@ -533,17 +532,17 @@ impl Builder {
         use_huge_pages(engine.frames.addresses(pages as u32));
         let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
         host.attach(Arc::downgrade(&receiver));
-        let kernel_tasks = Mutex::new(start_tasks(&engine)?);
         let shared = Shared {
             engine,
             files: Mutex::default(),
-            kernel_tasks,
+            kernel_tasks: Mutex::default(),
             balloon: Mutex::default(),
             _swap: swap_use,
             wrap: self.wrap.clone(),
             is_shut_down: AtomicBool::new(false),
             late_errors: Mutex::default(),
         };
+        start_tasks(&shared.engine, &mut shared.kernel_tasks.lock())?;
         Ok(Memory { shared: Arc::new(shared) })
     }
 

@@ -854,11 +854,22 @@ fn memory_can_be_resized_while_it_is_used() {
         let (memory, folder) = (&memory, folder.path());
         scope.spawn(move || use_file(memory, folder, 0, end));
         scope.spawn(move || use_region(memory, 2, end));
+        let (mut resized, mut refused) = (0, 0);
         for mib in [32, 4, 24, 8, 32, 5].into_iter().cycle().take_while(|_| Instant::now() < end) {
-            memory.resize(mib << 20).unwrap();
-            assert_eq!(memory.size(), mib << 20);
+            let before = memory.size();
+            // On a computer that does something else for seconds, the disk may not take pages in time.
+            match memory.resize(mib << 20) {
+                Ok(()) => assert_eq!(memory.size(), mib << 20),
+                Err(Error::OutOfMemory { .. }) => {
+                    assert_eq!(memory.size(), before);
+                    refused += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+            resized += 1;
             std::thread::sleep(Duration::from_millis(20));
         }
+        assert!(2 * refused <= resized, "{refused} of {resized} were refused");
     });
     let message = memory.resize(33 << 20).unwrap_err().to_string();
     assert_eq!(message, "resize: 34603008 bytes of memory are too many: 33554432 are the most");

@@ -3,6 +3,8 @@
 //! A variant changes values of the machine, of the kernels or of the workload (`[[variant]]` of an experiment). In the
 //! table a figure is a block, and a variant a line of it.
 
+use std::io::{IsTerminal, stderr};
+
 use engine::kernel::text::{Error, one_of};
 
 use crate::{
@@ -68,7 +70,9 @@ impl Variants {
     pub fn run(&self, threads: usize) -> Result<Table, Vec<JobFailure>> {
         let mut tables = Vec::new();
         for (name, plan) in &self.plans {
-            eprintln!("{name}");
+            if stderr().is_terminal() {
+                eprintln!("{name}");
+            }
             let bars = Bars::new(plan.titles());
             tables.push((name.as_str(), plan.run(threads, &bars)?.table));
         }

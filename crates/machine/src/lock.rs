@@ -21,7 +21,7 @@ pub enum LockClass {
     Lru,
     /// Free lists of one zone (`zone.lock`).
     Zone,
-    /// Whatever is taken alone: free blocks, object caches, rates.
+    /// Whatever is taken last, nothing inside it: free blocks, object caches, index nodes, rates.
     Other,
 }
 

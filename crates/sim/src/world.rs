@@ -627,6 +627,9 @@ impl World {
         // What takes completions owns locks, which own the world: the circle ends here.
         let completions = self.completions.take();
         drop(completions);
+        // So may who observes.
+        let observer = self.observer.take();
+        drop(observer);
         failure.map_or(Ok(()), Err)
     }
 }

@@ -408,9 +408,13 @@ fn who_observes_changes_nothing() {
     let run = |every: Option<Nanos>| {
         let sim = Sim::new(free_kernel(2));
         let seen: Log<u64> = Rc::default();
+        let owner = Rc::new(());
         if let Some(every) = every {
-            let seen = Rc::clone(&seen);
-            sim.observe(every, move |now| seen.borrow_mut().push(now.0));
+            let (seen, owned) = (Rc::clone(&seen), (sim.clone(), Rc::clone(&owner)));
+            sim.observe(every, move |now| {
+                let _ = &owned;
+                seen.borrow_mut().push(now.0);
+            });
         }
         let (tasks, _) = spawn_all::<u64>(&sim, 3, |sim, number, _| {
             for _ in 0..10 {
@@ -419,6 +423,7 @@ fn who_observes_changes_nothing() {
             }
         });
         run_tasks(&sim, &tasks).unwrap();
+        assert_eq!(Rc::strong_count(&owner), 1, "an observer that owns the machine is let go when the run is over");
         (sim.fingerprint(), seen.take())
     };
     let (alone, _) = run(None);

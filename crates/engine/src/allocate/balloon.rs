@@ -10,10 +10,10 @@ use machine::{FrameNumber, Machine, Nanos, Order};
 /// How long one more try waits after a reclaim that brought nothing.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Reclaims in a row that brought nothing before memory counts as too full to be made smaller: a second at least while
-/// pages are on their way to a disk, and a tenth of it when there is nothing that could be looked at, or freed.
-const ROUNDS_MAX: u32 = 500;
-const HOPELESS_WEIGHT: u32 = 10;
+/// What reclaims in a row may weigh that brought nothing here, before memory counts as too full to be made smaller: a tenth
+/// of a second when there is nothing that could be looked at, or freed; a second while pages are on their way to a disk; ten
+/// while pages are freed and others take them.
+const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
     /// Takes up to `most` pages offline, at least one, and says which. *May sleep.*
@@ -45,10 +45,11 @@ impl<M: Machine> Allocate<M> {
             }
             if taken.len() == had {
                 fruitless += match progress {
-                    Progress::Nothing | Progress::Blind => HOPELESS_WEIGHT,
-                    Progress::Freed(_) | Progress::Hope | Progress::Waited => 1,
+                    Progress::Nothing | Progress::Blind => 100,
+                    Progress::Hope | Progress::Waited => 10,
+                    Progress::Freed(_) => 1,
                 };
-                if fruitless > ROUNDS_MAX || self.machine.is_killed() {
+                if fruitless > FRUITLESS_MAX || self.machine.is_killed() {
                     return Err(OutOfMemory { order: Order::ZERO });
                 }
                 self.machine.pause(RETRY_WAIT);

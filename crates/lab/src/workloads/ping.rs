@@ -61,6 +61,9 @@ const START_WITHIN: u64 = 1_000_000;
 /// Packet grids, each a little later than the one before, whose largest round trips are compared.
 const PHASES: u64 = 20;
 
+/// The longest that anything here may last.
+const LONGEST: Nanos = Nanos::from_secs(86_400);
+
 /// The workload.
 #[derive(Debug)]
 pub struct Ping;
@@ -81,7 +84,16 @@ impl Workload for Ping {
             return Err(format!("`{name}` must be above 0"));
         }
         let hogs = params.hogs.value;
-        let pages = memory_pages * params.percent.value / 100;
+        let times = [
+            ("interval_ns", params.interval_ns.value.checked_mul(params.packets.into())),
+            ("apart_ms", params.apart_ms.value.checked_mul(1_000_000).and_then(|ns| ns.checked_mul(hogs))),
+            ("steady_after_s", params.steady_after_s.checked_mul(1_000_000_000)),
+            ("page_ns", Some(params.page_ns.value)),
+        ];
+        if let Some((name, _)) = times.into_iter().find(|(_, time)| time.is_none_or(|ns| ns > LONGEST.0)) {
+            return Err(format!("`{name}` makes the run longer than a day"));
+        }
+        let pages = memory_pages.saturating_mul(params.percent.value) / 100;
         if hogs == 0 || pages / hogs == 0 || pages / hogs > u64::from(u32::MAX / 2) {
             return Err(format!("{pages} pages for {hogs} hogs: each has at least one"));
         }
