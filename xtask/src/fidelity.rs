@@ -48,8 +48,8 @@ fn folded(report: &str) -> String {
 fn golden(root: &Path, experiment: &str) -> Result<String, String> {
     let file = format!("experiments/{experiment}/report.smoke.txt");
     let report = fs::read_to_string(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;
-    let fingerprint = report.trim_end().rsplit_once("fingerprint ").map(|(_, fingerprint)| fingerprint);
-    let fingerprint = fingerprint.ok_or_else(|| format!("{file}: no fingerprint in its last line"))?;
+    let fingerprint = report.rsplit_once("fingerprint ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let fingerprint = fingerprint.ok_or_else(|| format!("{file}: no fingerprint"))?;
     Ok(format!("Made when the golden report of `{experiment}` had fingerprint `{fingerprint}`."))
 }
 
