@@ -51,8 +51,8 @@ pub(crate) struct Lane {
     /// The last time that interrupts were off on the lane: begin and end; and the longest such time.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Times that are at least as long are kept.
-    pub(crate) keep_off_from: Cell<u64>,
+    /// Times that are at least as long are looked at closer.
+    pub(crate) note_off_from: Cell<u64>,
     /// Its clock to go on with, while a handler runs in front of it, unless it spins.
     pub(crate) resume_at: Cell<u64>,
     /// Does it spin?
@@ -79,7 +79,7 @@ impl Lane {
             masked_by: Cell::new(0),
             off: Default::default(),
             longest_off: Cell::new(0),
-            keep_off_from: Cell::new(u64::MAX),
+            note_off_from: Cell::new(u64::MAX),
             resume_at: Cell::new(0),
             is_spinning: Cell::new(false),
             is_granted: Cell::new(false),
@@ -122,11 +122,15 @@ pub(crate) struct Cpu {
     pub(crate) clock: Cell<u64>,
     /// The task on it.
     pub(crate) task: Cell<Option<TaskId>>,
+    /// Since when.
+    pub(crate) on_since: Cell<u64>,
     /// The task that was on it before: none to switch from when it comes back.
     pub(crate) last_task: Cell<Option<TaskId>>,
     /// Does a handler run in front of the task?
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
+    /// Times without interrupts that are at least as long are kept.
+    pub(crate) keep_off_from: Cell<u64>,
     /// Tasks that can run, last one first.
     pub(crate) queue: RefCell<Vec<Queued>>,
     /// Virtual runtimes on this CPU count from here.
@@ -156,9 +160,11 @@ impl Cpu {
         Self {
             clock: Cell::new(0),
             task: Cell::new(None),
+            on_since: Cell::new(0),
             last_task: Cell::new(None),
             in_handler: Cell::new(false),
             handler_began: Cell::new(0),
+            keep_off_from: Cell::new(u64::MAX),
             queue: RefCell::default(),
             runtime_floor: Cell::new(0),
             slice_end: Cell::new(0),

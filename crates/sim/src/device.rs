@@ -7,6 +7,7 @@ use crate::fingerprint::Mark;
 use crate::network::Turn;
 use crate::stamps::BlockStamps;
 use crate::task::State;
+use crate::trace::Way;
 use crate::wait::Sleeper;
 use crate::world::{EventKind, World};
 use machine::{Func, Operation, Request, Step};
@@ -73,6 +74,7 @@ impl World {
                 self.clock.get(),
                 request.block << 16 | (request.frames.len() as u64) << 1 | request.operation as u64,
             );
+            self.note_submitted(&request);
             let now = nanos(self.clock.get());
             let operation = request.operation;
             device.disk.borrow_mut().submit(now, request);
@@ -138,8 +140,10 @@ impl World {
         let device = &self.devices[index];
         device.armed.set(u64::MAX);
         let mut finished = device.finished.borrow_mut();
+        let before = finished.len();
         device.disk.borrow_mut().advance(nanos(self.clock.get()), &mut finished);
         let is_any = !finished.is_empty();
+        finished[before..].iter().for_each(|finished| self.note_done(&finished.request));
         drop(finished);
         self.note_congestion(device);
         for operation in OPERATIONS {
@@ -157,11 +161,13 @@ impl World {
         device.is_raised.set(false);
         let finished = device.finished.take();
         let cpu = &self.cpus[device.cpu];
-        for Finished { request, result, ends } in finished {
+        for Finished { request, result, is_last, ends } in finished {
             cpu.handled_pages.set(cpu.handled_pages.get() + request.frames.len() as u64);
+            let (way, has_failed) = (Way::of(&request), result.is_err());
             device.stamps.borrow_mut().complete(&self.stamps, &request, result.is_ok());
             let completions = self.completions.borrow().clone();
             completions.expect("a machine with requests has completions attached").complete(request, result);
+            self.note_ended(way, has_failed, is_last);
             if let Some(operation) = ends {
                 self.end_command(index, operation);
             }

@@ -8,6 +8,7 @@ use crate::cpu::{Lane, cpu_of, handler_lane, is_handler};
 use crate::fingerprint::Mark;
 use crate::lock::{CAUSES, HANDLER, cause_name};
 use crate::network::CARD;
+use crate::trace::Activity;
 use crate::world::World;
 use machine::{Func, Nanos, Step};
 use std::cell::Cell;
@@ -93,8 +94,8 @@ impl World {
             if to - from > lane.longest_off.get() {
                 lane.longest_off.set(to - from);
             }
-            if to - from >= lane.keep_off_from.get() {
-                self.keep_off_window(from, to);
+            if to - from >= lane.note_off_from.get() {
+                self.look_at_off(from, to, lane.masked_by.get());
             }
         }
     }
@@ -105,7 +106,8 @@ impl World {
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
         let from = if below.off[1].get() == began { below.off[0].get() } else { began };
         lane.longest_off.set(lane.longest_off.get().max(now - from));
-        if now - from >= below.keep_off_from.get() {
+        self.note(began, now, || Activity::InterruptsOff { cpu, cause: cause_name(HANDLER) });
+        if now - from >= self.cpus[cpu].keep_off_from.get() {
             let mut windows = self.off_windows.borrow_mut();
             // The time that it waited for was kept alone.
             if windows.last().is_some_and(|last| last.0 == from && last.1 == began) {
@@ -123,8 +125,11 @@ impl World {
     }
 
     #[cold]
-    fn keep_off_window(&self, from: u64, to: u64) {
-        self.off_windows.borrow_mut().push((from, to));
+    fn look_at_off(&self, from: u64, to: u64, cause: u8) {
+        if to - from >= self.cpus[cpu_of(self.lane.get())].keep_off_from.get() {
+            self.off_windows.borrow_mut().push((from, to));
+        }
+        self.note_off(from, to, cause);
     }
 
     /// Something was given up: lets what waited for that happen.
@@ -191,11 +196,13 @@ impl World {
     fn handle_pending(&self, cpu: usize) {
         loop {
             let Some(device) = self.next_pending(cpu) else { return };
+            let (from, before) = (self.clock.get(), self.cpus[cpu].handled_pages.get());
             self.spend(Step::InterruptEntry, 1);
             match device {
                 CARD => self.answer_packets(),
                 disk => self.complete_finished(usize::from(disk)),
             }
+            self.note_interrupt(from, cpu, device, self.cpus[cpu].handled_pages.get() - before);
         }
     }
 

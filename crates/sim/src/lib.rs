@@ -6,7 +6,7 @@
 //! The flow: `world` holds the loop that lets whichever CPU or event is the earliest go on; `clock` finds it; `fiber`
 //! is the stack of a task or of an interrupt handler; `scheduler` says which task is on which CPU; `lock`, `per_cpu`
 //! and `wait` are what tasks wait for; `interrupt` and `device` bring requests to disks and back, `network` packets
-//! from a card; `profile` and `fingerprint` watch. What a step costs stands in [`cost`], what a disk is in [`disk`].
+//! from a card; `profile`, `trace` and `fingerprint` watch. What a step costs stands in [`cost`], what a disk is in [`disk`].
 //!
 //! Next: `world`.
 
@@ -30,6 +30,7 @@ mod sim;
 pub mod sourced;
 mod stamps;
 mod task;
+pub mod trace;
 mod wait;
 mod world;
 

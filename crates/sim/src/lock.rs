@@ -143,6 +143,7 @@ impl World {
         });
         assert!(raw.is_held_by(id), "a waiter is resumed when the lock is its own");
         add(&counts.wait_total, &counts.wait_max, self.clock.get() - began);
+        self.note_lock(began, cause, true);
     }
 
     /// Gives a lock or a slot up. The caller then says what it holds no more.
@@ -156,6 +157,7 @@ impl World {
         if raw.first.get() == NO_LANE {
             raw.holder.set(NO_LANE);
         } else {
+            self.note_lock(raw.since.get(), cause, false);
             self.hand_over(raw, cause);
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::clock::{nanos, picos};
 use crate::fingerprint::Mark;
+use crate::trace::Activity;
 use crate::world::{EventKind, World};
 use machine::{Func, Nanos};
 use serde::{Deserialize, Serialize};
@@ -142,7 +143,10 @@ impl World {
                 self.spend_picos(picos(network.config.packet));
                 let wire = network.config.wire;
                 let returned = nanos(self.clock.get()) + Nanos(wire.0 - wire.0 / 2);
-                network.trips.borrow_mut()[number].returned = Some(returned);
+                let trip = &mut network.trips.borrow_mut()[number];
+                trip.returned = Some(returned);
+                let arrived = picos(trip.sent + Nanos(wire.0 / 2));
+                self.note(arrived, self.clock.get(), || Activity::Packet { number });
                 self.fingerprint.mix(Mark::Packet, self.clock.get(), number as u64);
             }
         });

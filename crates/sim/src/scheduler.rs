@@ -8,6 +8,7 @@ use crate::clock::picos;
 use crate::cpu::{Queued, cpu_of};
 use crate::fingerprint::Mark;
 use crate::task::{State, Task, TaskId};
+use crate::trace::Activity;
 use crate::world::{EventKind, World};
 use machine::{Func, Step};
 
@@ -152,6 +153,7 @@ impl World {
         task.runtime.set(task.runtime.get() + used);
         task.node.set(lane.node.get());
         lane.fiber.set(std::ptr::null());
+        self.note(state.on_since.get(), self.clock.get(), || Activity::Runs { cpu, task: id });
         state.last_task.set(Some(id));
         state.wants_switch.set(false);
     }
@@ -191,6 +193,7 @@ impl World {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[2 * cpu];
         let mut clock = state.clock.get();
+        state.on_since.set(clock);
         let off_cpu = clock.saturating_sub(task.slept_at.get());
         if task.slept_at.replace(u64::MAX) != u64::MAX {
             self.profile.charge_sleep(task.node.get(), off_cpu);

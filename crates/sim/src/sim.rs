@@ -13,6 +13,7 @@ use crate::per_cpu::CpuSlots;
 use crate::profile::NodeId;
 use crate::rng::Rng;
 use crate::task::{State, Task, TaskId};
+use crate::trace::{Trace, TraceConfig, is_recorded};
 use crate::wait::WaitQueue;
 use crate::world::World;
 use machine::{Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, Request, Step, Ticket};
@@ -63,7 +64,8 @@ impl Sim {
         let kept = config.network.map(|network| (network.cpu, crate::clock::picos(network.keep_from)));
         let world = World::new(config, devices);
         if let Some((cpu, from)) = kept {
-            world.lanes[2 * cpu].keep_off_from.set(from);
+            world.cpus[cpu].keep_off_from.set(from);
+            world.lanes[2 * cpu].note_off_from.set(from);
         }
         Self(world)
     }
@@ -186,6 +188,17 @@ impl Sim {
         self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
+    /// Has what happens from now on recorded. A run is the same with it and without.
+    pub fn start_trace(&self, config: TraceConfig) {
+        self.0.start_recording(config);
+    }
+
+    /// What was recorded, if [`Sim::start_trace`] was called; recording ends.
+    #[must_use]
+    pub fn take_trace(&self) -> Option<Trace> {
+        self.0.take_trace()
+    }
+
     /// CPU time by call path, as folded stacks: sorted lines `task;func;func ns`.
     #[must_use]
     pub fn profile(&self) -> Vec<String> {
@@ -281,16 +294,20 @@ impl Sim {
 pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
+    func: Func,
+    /// When it began, if it is one of those that are recorded.
+    from: u64,
 }
 
 impl<'a> Span<'a> {
     #[inline]
     pub(crate) fn enter(world: &'a World, func: Func) -> Self {
-        let Some(lane) = world.running() else { return Self { world, before: 0 } };
+        let Some(lane) = world.running() else { return Self { world, before: 0, func, from: 0 } };
         world.charge(lane);
         let before = lane.node.get();
         lane.node.set(world.profile.child(before, func));
-        Self { world, before }
+        let from = if is_recorded(func) { world.clock.get() } else { 0 };
+        Self { world, before, func, from }
     }
 }
 
@@ -304,6 +321,9 @@ impl Drop for Span<'_> {
         if let Some(lane) = self.world.running() {
             self.world.charge(lane);
             lane.node.set(self.before);
+            if is_recorded(self.func) {
+                self.world.note_function(self.from, self.func);
+            }
         }
     }
 }

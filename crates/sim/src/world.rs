@@ -21,6 +21,7 @@ use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::stamps::Stamps;
 use crate::task::{State, Task, TaskId};
+use crate::trace::Recorder;
 use crate::wait::{Sleeper, WaitQueue};
 use machine::{Completions, Func, Step};
 use std::any::Any;
@@ -121,6 +122,7 @@ pub(crate) struct World {
     pub(crate) mask_counts: Box<[MaskCounts]>,
     /// Times without interrupts that are kept: begin and end.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
+    pub(crate) recorder: Recorder,
     me: Weak<World>,
 }
 
@@ -172,6 +174,7 @@ impl World {
             lock_counts: LockCounts::table(),
             mask_counts: MaskCounts::table(),
             off_windows: RefCell::default(),
+            recorder: Recorder::default(),
             me: me.clone(),
             config,
         })

@@ -73,8 +73,10 @@ pub struct Finished {
     pub request: Request,
     /// Whether its blocks were read or written.
     pub result: Result<(), IoError>,
-    /// The direction of the command that is over with it, if it is the last of those that were served together and the
-    /// disk waits to be told ([`Disk::end`]).
+    /// Is it the last of those that were merged and served together?
+    pub is_last: bool,
+    /// The direction of the command that is over with it, if it is the last of those and the disk waits to be told
+    /// ([`Disk::end`]).
     pub ends: Option<Operation>,
 }
 
@@ -312,10 +314,11 @@ impl Disk {
             }
             for Part { request, fault } in entry.parts {
                 let result = fault.map_or_else(|| self.faults.result(&request), Err);
-                self.finished.push(Finished { request, result, ends: None });
+                self.finished.push(Finished { request, result, is_last: false, ends: None });
             }
-            if let (Some(_), Some(last)) = (self.command_depth, self.finished.last_mut()) {
-                last.ends = Some(operation);
+            if let Some(last) = self.finished.last_mut() {
+                last.is_last = true;
+                last.ends = self.command_depth.map(|_| operation);
             }
         }
     }

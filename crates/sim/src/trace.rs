@@ -1,0 +1,330 @@
+//! What happened when: slices of virtual time, recorded on request for a reader from outside.
+//!
+//! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore
+//! in it, too. Recording takes no virtual time and draws no random number: a run is the same with it and without. While
+//! nothing is recorded it costs a look at a flag in paths that are rare beside [`World::spend`].
+
+use crate::clock::{nanos, picos};
+use crate::lock::cause_name;
+use crate::network::CARD;
+use crate::task::TaskId;
+use crate::world::World;
+use machine::{DeviceId, Func, Nanos, Operation, Request};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceConfig {
+    /// Slices that end earlier are left out.
+    pub from: Nanos,
+    /// Slices that begin at this time or later are left out.
+    pub to: Nanos,
+    /// So many slices are kept; later ones are counted.
+    pub max_slices: usize,
+    /// Times without interrupts that are shorter are left out; not those of handlers.
+    pub shortest_off: Nanos,
+}
+
+/// What was recorded of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// In the order in which they ended.
+    pub slices: Vec<Slice>,
+    /// Names of tasks, by number.
+    pub tasks: Vec<String>,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Slices in the window that were left out, for there were too many.
+    pub left_out: u64,
+    /// When the first of those ended.
+    pub full_at: Option<Nanos>,
+}
+
+/// Something that took a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Its begin.
+    pub from: Nanos,
+    /// Its end.
+    pub to: Nanos,
+    /// What it was.
+    pub what: Activity,
+}
+
+/// What can take a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// A task was on a CPU, handlers that ran in front of it included.
+    Runs {
+        /// The CPU.
+        cpu: usize,
+        /// The task.
+        task: TaskId,
+    },
+    /// A CPU took no interrupts.
+    InterruptsOff {
+        /// The CPU.
+        cpu: usize,
+        /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for a handler.
+        cause: &'static str,
+    },
+    /// A handler dealt with one interrupt; a handler runs on while more of them wait.
+    Interrupt {
+        /// The CPU.
+        cpu: usize,
+        /// Who asked for it; the network card if no disk.
+        disk: Option<DeviceId>,
+        /// Pages whose I/O it ended.
+        pages: u64,
+    },
+    /// A CPU spun for a lock.
+    LockWait {
+        /// The CPU.
+        cpu: usize,
+        /// The class of the lock, or `per_cpu`.
+        class: &'static str,
+    },
+    /// A CPU held a lock, and at the end another spun for it.
+    LockHold {
+        /// The CPU.
+        cpu: usize,
+        /// The class of the lock, or `per_cpu`.
+        class: &'static str,
+    },
+    /// A task was in a function, on a CPU or asleep: reclaim, compaction, and what reclaim waits in.
+    Function {
+        /// The task.
+        task: TaskId,
+        /// The function.
+        func: Func,
+    },
+    /// A request, from its submission to its end in a handler; requests that were merged are one, and began with the first.
+    Request {
+        /// The disk.
+        disk: DeviceId,
+        /// Its direction.
+        operation: Operation,
+        /// Its first block.
+        block: u64,
+        /// Its pages.
+        pages: u64,
+        /// When the disk was done with it and asked for its CPU.
+        done: Nanos,
+        /// Did it fail?
+        has_failed: bool,
+    },
+    /// A packet, from its arrival in the card to the answer.
+    Packet {
+        /// Its number, from 0.
+        number: usize,
+    },
+}
+
+/// Is a function among those that are recorded? They begin and end seldom beside what they do.
+pub(crate) const fn is_recorded(func: Func) -> bool {
+    matches!(
+        func,
+        Func::BalancePgdat
+            | Func::DirectReclaim
+            | Func::DirectCompact
+            | Func::ThrottleDirectReclaim
+            | Func::CongestionWait
+            | Func::WaitIffCongested
+            | Func::ThrottleVmWriteout
+            | Func::OutOfMemory
+    )
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way {
+    disk: DeviceId,
+    operation: Operation,
+    block: u64,
+    pages: u64,
+}
+
+impl Way {
+    pub(crate) fn of(request: &Request) -> Self {
+        let Request { device: disk, operation, block, .. } = *request;
+        Self { disk, operation, block, pages: request.frames.len() as u64 }
+    }
+}
+
+/// A request on its way: when it was submitted, and when the disk was done with it.
+struct Pending {
+    submitted: u64,
+    done: Option<u64>,
+}
+
+/// Requests that were merged and served together.
+struct Command {
+    submitted: u64,
+    block: u64,
+    pages: u64,
+    done: u64,
+    has_failed: bool,
+}
+
+/// Takes slices down, once it has been told to.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    is_on: Cell<bool>,
+    shortest_off: Cell<u64>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    window: [u64; 2],
+    max_slices: usize,
+    slices: Vec<Slice>,
+    left_out: u64,
+    full_at: Option<u64>,
+    /// Those that go the same way, the first one first.
+    requests: BTreeMap<Way, VecDeque<Pending>>,
+    /// What is ended of the command that each disk's handler is at.
+    commands: BTreeMap<DeviceId, Command>,
+}
+
+impl Recorder {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.get()
+    }
+}
+
+impl World {
+    /// Records from now on.
+    pub(crate) fn start_recording(&self, config: TraceConfig) {
+        let mut state = self.recorder.state.borrow_mut();
+        state.window = [picos(config.from), picos(config.to)];
+        state.max_slices = config.max_slices;
+        self.recorder.is_on.set(true);
+        for lane in self.lanes.iter().step_by(2) {
+            lane.note_off_from.set(lane.note_off_from.get().min(picos(config.shortest_off)));
+        }
+        self.recorder.shortest_off.set(picos(config.shortest_off));
+    }
+
+    /// What was recorded, if anything was to be.
+    pub(crate) fn take_trace(&self) -> Option<Trace> {
+        if !self.recorder.is_on.replace(false) {
+            return None;
+        }
+        let state = self.recorder.state.take();
+        Some(Trace {
+            slices: state.slices,
+            tasks: self.tasks.borrow().iter().map(|task| task.name.to_string()).collect(),
+            cpus: self.cpus.len(),
+            left_out: state.left_out,
+            full_at: state.full_at.map(nanos),
+        })
+    }
+
+    /// Notes a slice that ends, if anything is recorded.
+    #[inline]
+    pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
+        if self.recorder.is_on() {
+            self.record(from, to, what());
+        }
+    }
+
+    #[cold]
+    fn record(&self, from: u64, to: u64, what: Activity) {
+        let mut state = self.recorder.state.borrow_mut();
+        let [begin, end] = state.window;
+        if to < begin || from >= end {
+            return;
+        }
+        if state.slices.len() < state.max_slices {
+            state.slices.push(Slice { from: nanos(from), to: nanos(to), what });
+        } else {
+            state.left_out += 1;
+            state.full_at.get_or_insert(to);
+        }
+    }
+
+    /// Notes that a task's CPU takes interrupts again.
+    pub(crate) fn note_off(&self, from: u64, to: u64, cause: u8) {
+        if to - from >= self.recorder.shortest_off.get() {
+            let cpu = crate::cpu::cpu_of(self.lane.get());
+            self.note(from, to, || Activity::InterruptsOff { cpu, cause: cause_name(cause) });
+        }
+    }
+
+    /// Notes that a spin for a lock ends, or a hold that another spun for.
+    pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
+        let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
+        self.note(from, self.clock.get(), || match is_wait {
+            true => Activity::LockWait { cpu, class },
+            false => Activity::LockHold { cpu, class },
+        });
+    }
+
+    /// Notes that the running task leaves a function in which it was for a time.
+    pub(crate) fn note_function(&self, from: u64, func: Func) {
+        if self.recorder.is_on()
+            && from < self.clock.get()
+            && let Some(task) = self.current_task()
+        {
+            self.record(from, self.clock.get(), Activity::Function { task: task.id, func });
+        }
+    }
+
+    /// Notes that a handler has dealt with an interrupt.
+    pub(crate) fn note_interrupt(&self, from: u64, cpu: usize, device: u8, pages: u64) {
+        let disk = (device != CARD).then_some(DeviceId(device.into()));
+        self.note(from, self.clock.get(), || Activity::Interrupt { cpu, disk, pages });
+    }
+
+    /// A request is on its way.
+    pub(crate) fn note_submitted(&self, request: &Request) {
+        if self.recorder.is_on() {
+            let pending = Pending { submitted: self.clock.get(), done: None };
+            let mut state = self.recorder.state.borrow_mut();
+            state.requests.entry(Way::of(request)).or_default().push_back(pending);
+        }
+    }
+
+    /// The disk is done with a request.
+    pub(crate) fn note_done(&self, request: &Request) {
+        if self.recorder.is_on() {
+            let mut state = self.recorder.state.borrow_mut();
+            let all = state.requests.get_mut(&Way::of(request));
+            if let Some(first) = all.and_then(|all| all.iter_mut().find(|pending| pending.done.is_none())) {
+                first.done = Some(self.clock.get());
+            }
+        }
+    }
+
+    /// A handler has ended a request; a command, if it is the last of those that were served together.
+    pub(crate) fn note_ended(&self, way: Way, has_failed: bool, is_last: bool) {
+        if !self.recorder.is_on() {
+            return;
+        }
+        let now = self.clock.get();
+        let mut state = self.recorder.state.borrow_mut();
+        let State { requests, commands, .. } = &mut *state;
+        let Some(all) = requests.get_mut(&way) else { return };
+        let Some(Pending { submitted, done }) = all.pop_front() else { return };
+        if all.is_empty() {
+            requests.remove(&way);
+        }
+        let Way { disk, operation, block, pages } = way;
+        let done = done.unwrap_or(now);
+        let none = Command { submitted, block, pages: 0, done, has_failed: false };
+        let command = commands.entry(disk).or_insert(none);
+        command.submitted = command.submitted.min(submitted);
+        command.pages += pages;
+        command.has_failed |= has_failed;
+        if !is_last {
+            return;
+        }
+        let Some(Command { submitted, block, pages, done, has_failed }) = commands.remove(&disk) else { return };
+        drop(state);
+        let done = nanos(done);
+        self.record(submitted, now, Activity::Request { disk, operation, block, pages, done, has_failed });
+    }
+}
