@@ -26,6 +26,7 @@ fn main() {
             scale,
             profile: false,
             series_every: None,
+            trace: None,
             locks: false,
             ground: lab::ground::Ground::Sim,
             makes_swap: false,

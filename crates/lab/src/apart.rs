@@ -297,6 +297,7 @@ fn work(Sent { order, inside }: &Sent, progress: &Progress) -> Result<Outcome, F
         scale: order.scale.parse()?,
         profile: false,
         series_every: order.series_every_ns.map(Nanos),
+        trace: None,
         locks: false,
         ground: order.ground,
         makes_swap: false,

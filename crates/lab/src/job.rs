@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use machine::Nanos;
+use sim::trace::{Trace, TraceConfig};
 
 use crate::{
     figure::Row, ground::Ground, hardware::Machine, scale::Scale, series::Series, system::linux::limit::Cgroup,
@@ -39,6 +40,8 @@ pub struct Job {
     pub profile: bool,
     /// How often its counters are recorded, if that is wanted; virtual time, or real.
     pub series_every: Option<Nanos>,
+    /// What is recorded for a trace, if one is wanted; on a simulated machine.
+    pub trace: Option<TraceConfig>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
     pub locks: bool,
     /// What it runs on.
@@ -88,6 +91,9 @@ pub struct Outcome {
     pub profile: Option<Vec<String>>,
     /// Counters over time, if wanted.
     pub series: Option<Series>,
+    /// What happened when, if a trace was wanted.
+    #[serde(skip)]
+    pub trace: Option<Trace>,
     /// What a reader must know of a ground of real time: what limited memory, what was not granted.
     pub notes: Vec<String>,
     /// What the workload says in words of its own.

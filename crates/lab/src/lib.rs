@@ -39,6 +39,7 @@ pub mod simulation;
 pub mod statistics;
 pub mod swarm;
 pub mod system;
+pub mod trace;
 pub mod variants;
 pub mod workload;
 pub mod workloads;

@@ -22,6 +22,7 @@ use crate::{
     series::RunSeries,
     simulation::locks,
     system::{linux::counters::release, page_bytes},
+    trace::{RunTrace, Window},
 };
 
 /// What is to be compared, as the user says it.
@@ -47,6 +48,8 @@ pub struct Request {
     pub profile: bool,
     /// How often counters are recorded, if that is wanted.
     pub series_every: Option<Nanos>,
+    /// The part of each run that a trace is wanted of.
+    pub trace: Option<Window>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
     pub locks: bool,
     /// What to run on; a simulated machine if nothing is given.
@@ -147,6 +150,8 @@ pub struct Results {
     pub profile: Vec<String>,
     /// Counters over time of every job; empty if none were wanted.
     pub series: Vec<RunSeries>,
+    /// What happened when in every job; empty if that was not wanted.
+    pub traces: Vec<RunTrace>,
 }
 
 /// Jobs that did not end well.
@@ -208,6 +213,7 @@ impl Plan {
             scale,
             profile: request.profile,
             series_every: request.series_every,
+            trace: None,
             locks: request.locks,
             ground,
             makes_swap: request.place.makes_swap,
@@ -261,6 +267,10 @@ impl Plan {
         }
         if plan.columns.is_empty() {
             return Err(Error { place: None, message: plan.skipped.join("; ") });
+        }
+        if let Some(window) = request.trace {
+            let config = window.of_each(plan.jobs.len());
+            plan.jobs.iter_mut().for_each(|job| job.trace = Some(config));
         }
         number(&mut plan.columns);
         Ok(plan)
@@ -393,9 +403,15 @@ impl Plan {
             Some(RunSeries { column, seed: self.jobs[index].seed, series: outcome.series.take()? })
         });
         let series = series.collect();
+        let traces = titles
+            .iter()
+            .zip(&mut outcomes)
+            .filter_map(|(title, outcome)| Some(RunTrace { title: title.clone(), trace: outcome.trace.take()? }));
+        let traces = traces.collect();
         let mut rows = outcomes.into_iter().map(|outcome| outcome.rows);
         let runs: Vec<Vec<_>> = self.columns.iter().map(|_| rows.by_ref().take(self.seeds.len()).collect()).collect();
-        Results { table: Table::of_runs(head, &runs, self.experiment.published.as_ref()), profile, series }
+        let table = Table::of_runs(head, &runs, self.experiment.published.as_ref());
+        Results { table, profile, series, traces }
     }
 }
 
@@ -513,6 +529,7 @@ mod tests {
                 page_events: 0,
                 profile,
                 series: None,
+                trace: None,
                 notes: vec![],
                 report: Vec::new(),
             })

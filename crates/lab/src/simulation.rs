@@ -151,6 +151,9 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
         .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
     watch(&sim, progress, system.disk_samples());
     let series = job.series_every.map(|every| record(&sim, &system, every));
+    if let Some(config) = job.trace {
+        sim.start_trace(config);
+    }
     let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
     let result = found.clone();
     let ended = Arc::new(Mutex::new(Nanos(0)));
@@ -187,6 +190,7 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
         page_events,
         profile,
         series: series.map(|series| series.take()),
+        trace: sim.take_trace(),
         notes: Vec::new(),
         report: found.report,
     })

@@ -1,6 +1,10 @@
-//! The experiment `ping`, small: its report as it was, and the tables of locks in every form.
+//! The experiment `ping`, small: its report as it was, the tables of locks in every form, and the cause of a stall by
+//! name, from a trace.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use lab::trace::proto::{self, Type};
+use prost::Message as _;
 
 /// 128 MiB, but the disk as fast beside the CPUs as at full size: two thirds of a second, in which 8 hogs begin to
 /// swap.
@@ -49,4 +53,148 @@ fn locks_are_told_in_every_form_and_change_nothing() {
     let csv = run(&["--format", "csv", "--locks", "--rows", "lock lru,lock zone"]);
     assert_eq!(csv.lines().count(), 1 + 2 * 6, "{csv}");
     assert!(csv.contains("locks,Lock lru wait max,us,lower,2.6.23-rc5,"), "{csv}");
+}
+
+/// The same memory, with a disk so fast that the handler of 2.6.23-rc5 falls behind: three commands and more in one
+/// interrupt.
+const STALLS: [&str; 11] = [
+    "run",
+    "ping+packets=40+hogs=8+apart_ms=5",
+    "--kernel",
+    "2.6.23-rc5",
+    "--scale",
+    "1/64",
+    "--machine",
+    "ping-8g+disk.device.bandwidth_bytes_per_s=15360000000+disk.device.queue.nr_requests=64\
+     +disk.device.queue.max_request_pages=32",
+    "--format",
+    "json",
+    "--locks",
+];
+
+fn stalled(more: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    let output = command.args(STALLS).args(more).output().expect("the binary was built for this test");
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+    assert!(output.status.success(), "{more:?}: {err}");
+    (out, err)
+}
+
+/// A slice as a reader of the file finds it: its track, its name, begin and end, the figures beside it.
+#[derive(Clone, Debug)]
+struct Slice {
+    track: String,
+    name: String,
+    from: u64,
+    to: u64,
+    figures: BTreeMap<String, u64>,
+}
+
+impl Slice {
+    fn length(&self) -> u64 {
+        self.to - self.from
+    }
+
+    fn is_in(&self, other: &Self) -> bool {
+        other.from <= self.from && self.to <= other.to
+    }
+}
+
+/// Reads a trace as the UI does: a stack of slices for each track.
+fn slices(file: &Path) -> Vec<Slice> {
+    let trace = proto::Trace::decode(&fs::read(file).expect("it was written")[..]).expect("a trace");
+    let (mut names, mut tracks) = (BTreeMap::new(), BTreeMap::new());
+    let (mut open, mut slices) = (BTreeMap::<u64, Vec<Slice>>::new(), Vec::new());
+    for packet in trace.packet {
+        for word in packet.interned_data.into_iter().flat_map(|data| data.event_names) {
+            names.insert(word.iid, word.name.expect("it has a name"));
+        }
+        if let Some(track) = packet.track_descriptor {
+            let process = track.process.and_then(|process| process.process_name);
+            let thread = track.thread.and_then(|thread| thread.thread_name);
+            tracks.insert(track.uuid.expect("a number"), track.name.or(process).or(thread).expect("a name"));
+        }
+        let Some(event) = packet.track_event else { continue };
+        let (track, time) = (event.track_uuid.expect("a track"), packet.timestamp.expect("a time"));
+        let stack = open.entry(track).or_default();
+        match event.r#type() {
+            Type::SliceBegin => {
+                let figures = event.debug_annotations.into_iter();
+                let figures = figures.map(|it| (it.name.expect("a name"), it.uint_value.expect("a number"))).collect();
+                let (track, name) = (tracks[&track].clone(), names[&event.name_iid].clone());
+                stack.push(Slice { track, name, from: time, to: 0, figures });
+            }
+            Type::SliceEnd => {
+                let begun = stack.pop().expect("it began");
+                assert!(begun.from <= time, "{begun:?} ends at {time}");
+                slices.push(Slice { to: time, ..begun });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "all of them end");
+    slices
+}
+
+fn longest<'a>(slices: &'a [Slice], track: &str) -> &'a Slice {
+    let of_track = slices.iter().filter(|slice| slice.track == track);
+    of_track.max_by_key(|slice| slice.length()).unwrap_or_else(|| panic!("nothing on `{track}`"))
+}
+
+#[test]
+fn a_trace_names_the_cause_of_the_longest_round_trip() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ping.pftrace");
+    let plain = stalled(&[]);
+    let traced = stalled(&["--trace", file.to_str().expect("UTF-8")]);
+    assert_eq!(plain, traced, "a run is the same with a trace, and this one is not full");
+    let all = slices(&file);
+
+    let off = longest(&all, "CPU 0 interrupts off");
+    assert_eq!(off.name, "interrupt", "{off:?}");
+    let packet = longest(&all, "packets");
+    assert!(packet.length() > 2_000_000, "{packet:?}");
+    assert!(off.from < packet.from && packet.from < off.to, "it came while they were off: {packet:?} {off:?}");
+    let within = |track: &str, name: &str| -> Vec<&Slice> {
+        let is = |slice: &&Slice| slice.track == track && slice.name == name && slice.is_in(off);
+        all.iter().filter(is).collect()
+    };
+    let commands = within("CPU 0 interrupts off", "sda");
+    let pages: u64 = commands.iter().map(|command| command.figures["pages"]).sum();
+    assert!(commands.len() >= 3 && pages >= 96, "one after the other: {commands:?}");
+    let waits = within("CPU 0 locks", "waits for lru");
+    let waited: u64 = waits.iter().map(|wait| wait.length()).sum();
+    assert!(
+        waited > off.length() / 2 && waits.len() as u64 > pages / 2,
+        "{waited} of {off:?} in {} waits",
+        waits.len()
+    );
+
+    let has = |track: &str, name: &str| all.iter().any(|slice| slice.track == track && slice.name == name);
+    assert!(has("CPU 7", "hog 3") && has("kswapd0", "balance_pgdat") && has("hog 2", "try_to_free_pages"));
+    assert!(has("sda", "write") && has("sda", "done, waits for its CPU"));
+}
+
+#[test]
+fn a_window_bounds_a_trace_and_must_make_sense() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ping.pftrace");
+    let name = file.to_str().expect("UTF-8");
+    stalled(&["--trace", name, "--trace-window", "0.1..0.11"]);
+    let all = slices(&file);
+    let (from, to) = (100_000_000, 110_000_000);
+    assert!(!all.is_empty() && all.iter().all(|slice| slice.to >= from && slice.from < to), "{all:?}");
+    let wrong = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        let output = command.args(STALLS).args(more).output().expect("the binary was built for this test");
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    for window in ["2..1", "1", "a..2", "1..1", "-1..2"] {
+        let message = wrong(&["--trace", name, "--trace-window", window]);
+        assert!(message.contains("2.1..2.9"), "{window}: {message}");
+    }
+    assert!(wrong(&["--trace-window", "1..2"]).contains("--trace <FILE>"));
+    assert!(wrong(&["--trace", name, "--output", name]).contains("same file"));
+    assert!(wrong(&["--trace", name, "--on", "host"]).contains("`sim` alone"));
 }

@@ -12,7 +12,9 @@ use crate::{
     report::{self, ReportFormat, Show, percent::PercentRule},
     runner,
     scale::Scale,
-    series, workloads,
+    series,
+    trace::{self, RunTrace, Window},
+    workloads,
 };
 
 /// Arguments of `highwater compare`.
@@ -83,6 +85,12 @@ struct Options {
     #[arg(long, value_name = "SECONDS", requires = "series", default_value = "1", value_parser = parse_every)]
     #[arg(allow_negative_numbers = true)]
     every: Nanos,
+    /// Write what happened when, for the Perfetto UI: tasks by CPU, interrupts, locks, disk requests (`sim`)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Only this part of each run, in seconds of its time, such as 2.1..2.9; a trace has a million slices at most
+    #[arg(long, value_name = "FROM..TO", requires = "trace", value_parser = parse_window, allow_hyphen_values = true)]
+    trace_window: Option<Window>,
     /// A machine in place of the experiment's own, a name or a file
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
@@ -128,6 +136,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         scale: options.scale,
         profile: options.profile.is_some(),
         series_every: options.series.is_some().then_some(options.every),
+        trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
         grounds: grounds(&options.on),
         place: Place {
@@ -138,10 +147,15 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         },
         ..request
     };
+    if let Some(ground) = request.grounds.iter().find(|ground| ground.is_timed_by_the_wall() && request.trace.is_some())
+    {
+        return Err(End::Usage(format!("--trace is of the ground `sim` alone, not of `{ground}`")));
+    }
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let series = options.series.as_deref().map(Output::open).transpose()?;
-    let files = [("--output", &output), ("--profile", &profile), ("--series", &series)];
+    let traced = options.trace.as_deref().map(Output::open).transpose()?;
+    let files = [("--output", &output), ("--profile", &profile), ("--series", &series), ("--trace", &traced)];
     for (n, (name, file)) in files.iter().enumerate() {
         for (other, earlier) in &files[..n] {
             if let (Some(file), Some(earlier)) = (file, earlier)
@@ -170,6 +184,12 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     if let Some(file) = series {
         file.write(|out| series::write(&results.series, out))?;
     }
+    if let Some(file) = traced {
+        file.write(|out| trace::write(&results.traces, out))?;
+        for warning in results.traces.iter().filter_map(RunTrace::warning) {
+            eprintln!("warning: {warning}");
+        }
+    }
     match rows::keep(&mut results.table, &options.rows) {
         // A row that a run may have, and this one has not.
         Err(message) if row_names.is_some() && !results.table.rows.is_empty() => eprintln!("warning: {message}"),
@@ -194,6 +214,21 @@ fn parse_every(text: &str) -> Result<Nanos, String> {
         Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
         _ => Err("expected seconds, from 0.001 to 1000000".into()),
     }
+}
+
+/// Two times in seconds; the begin or the end of a run where one is left out.
+fn parse_window(text: &str) -> Result<Window, String> {
+    let time = |word: &str, open: Nanos| match word.parse::<f64>() {
+        Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),
+        _ if word.is_empty() => Some(open),
+        _ => None,
+    };
+    let Window { from, to } = Window::default();
+    let window = text.split_once("..").and_then(|(begin, end)| {
+        let window = Window { from: time(begin, from)?, to: time(end, to)? };
+        (window.from < window.to).then_some(window)
+    });
+    window.ok_or_else(|| "expected seconds, from 0 to 1000000 and the later one last, such as 2.1..2.9".into())
 }
 
 /// A key, and values for it between commas.

@@ -19,6 +19,7 @@ fn job(params: &str) -> Job {
         scale: "1/64".parse().expect("a fraction"),
         profile: false,
         series_every: None,
+        trace: None,
         locks: false,
         ground: lab::ground::Ground::Sim,
         makes_swap: false,

@@ -1,0 +1,146 @@
+//! The messages of a Perfetto trace, as far as they are written here: numbers and meaning are those of
+//! `protos/perfetto/trace/perfetto_trace.proto`, which keeps them for good.
+
+use prost::{Enumeration, Message};
+
+/// A file: messages of this type one behind the other are one message.
+#[derive(Clone, PartialEq, Message)]
+pub struct Trace {
+    /// Its packets, in any order of time.
+    #[prost(message, repeated, tag = "1")]
+    pub packet: Vec<TracePacket>,
+}
+
+/// What a sequence of packets tells at once: of a track, or of an event on one.
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacket {
+    /// When, ns.
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    /// The sequence that it belongs to.
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    /// An event.
+    #[prost(message, optional, tag = "11")]
+    pub track_event: Option<TrackEvent>,
+    /// Words that this packet and later ones of the sequence name by number.
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    /// [`STATE_CLEARED`] or [`NEEDS_STATE`].
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    /// A track.
+    #[prost(message, optional, tag = "60")]
+    pub track_descriptor: Option<TrackDescriptor>,
+}
+
+/// Words by number begin with this packet.
+pub const STATE_CLEARED: u32 = 1;
+/// It names words by number.
+pub const NEEDS_STATE: u32 = 2;
+
+/// A row of the UI.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackDescriptor {
+    /// What events call it.
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    /// Its name, unless it is a process or a thread.
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    /// The process that it stands for.
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    /// The thread that it stands for.
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
+    /// The track that it stands under.
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
+}
+
+/// A process; a run here.
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessDescriptor {
+    /// Its number.
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    /// Its name.
+    #[prost(string, optional, tag = "6")]
+    pub process_name: Option<String>,
+}
+
+/// A thread; a simulated task here.
+#[derive(Clone, PartialEq, Message)]
+pub struct ThreadDescriptor {
+    /// Its process.
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    /// Its number, unlike that of any other thread or process.
+    #[prost(int32, optional, tag = "2")]
+    pub tid: Option<i32>,
+    /// Its name.
+    #[prost(string, optional, tag = "5")]
+    pub thread_name: Option<String>,
+}
+
+/// The begin or the end of a slice.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackEvent {
+    /// Figures that the UI shows with it.
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    /// Which of both.
+    #[prost(enumeration = "Type", optional, tag = "9")]
+    pub r#type: Option<i32>,
+    /// The number of its name.
+    #[prost(uint64, optional, tag = "10")]
+    pub name_iid: Option<u64>,
+    /// Its track.
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+}
+
+/// Kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub enum Type {
+    /// None.
+    Unspecified = 0,
+    /// A slice begins.
+    SliceBegin = 1,
+    /// The slice of the track that began last ends.
+    SliceEnd = 2,
+    /// Something happens.
+    Instant = 3,
+}
+
+/// A figure with a name.
+#[derive(Clone, PartialEq, Message)]
+pub struct DebugAnnotation {
+    /// Its value.
+    #[prost(uint64, optional, tag = "3")]
+    pub uint_value: Option<u64>,
+    /// Its name.
+    #[prost(string, optional, tag = "10")]
+    pub name: Option<String>,
+}
+
+/// Words by number.
+#[derive(Clone, PartialEq, Message)]
+pub struct InternedData {
+    /// Names of events.
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<EventName>,
+}
+
+/// A name of events.
+#[derive(Clone, PartialEq, Message)]
+pub struct EventName {
+    /// Its number, from 1.
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    /// The name.
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+}
