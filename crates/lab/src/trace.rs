@@ -17,7 +17,7 @@ use proto::{
 };
 use sim::trace::{Activity, Slice, Trace, TraceConfig};
 
-/// Slices of a file, over all its runs: a hundred megabytes at most, which the UI still opens.
+/// Slices of a file, over all its runs: some 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
 /// Shorter times without interrupts of a task are left out: every lock that is taken makes one.
@@ -236,7 +236,7 @@ impl<'a> Writer<'a> {
             if let Activity::Request { done, .. } = slice.what
                 && done < slice.to
             {
-                self.event(Type::SliceBegin, track, done, Some("done, waits for its CPU"), &[])?;
+                self.event(Type::SliceBegin, track, done.max(slice.from), Some("done, waits for its CPU"), &[])?;
                 open.push(slice.to);
             }
         }

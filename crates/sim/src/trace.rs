@@ -1,7 +1,7 @@
 //! What happened when: slices of virtual time, recorded on request for a reader from outside.
 //!
 //! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore
-//! in it, too. Recording takes no virtual time and draws no random number: a run is the same with it and without. While
+//! in it, too, up to there. Recording takes no virtual time and draws no random number: a run is the same with it and without. While
 //! nothing is recorded it costs a look at a flag in paths that are rare beside [`World::spend`].
 
 use crate::clock::{nanos, picos};
@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// What is to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Slices that end earlier are left out.
+    /// Slices that end earlier are left out; those that began earlier begin here.
     pub from: Nanos,
-    /// Slices that begin at this time or later are left out.
+    /// Slices that begin at this time or later are left out; those that end later end here.
     pub to: Nanos,
     /// So many slices are kept; later ones are counted.
     pub max_slices: usize,
@@ -109,7 +109,7 @@ pub enum Activity {
         block: u64,
         /// Its pages.
         pages: u64,
-        /// When the disk was done with it and asked for its CPU.
+        /// When the disk was done with it and asked for its CPU; perhaps outside of the window.
         done: Nanos,
         /// Did it fail?
         has_failed: bool,
@@ -239,7 +239,7 @@ impl World {
             return;
         }
         if state.slices.len() < state.max_slices {
-            state.slices.push(Slice { from: nanos(from), to: nanos(to), what });
+            state.slices.push(Slice { from: nanos(from.max(begin)), to: nanos(to.min(end)), what });
         } else {
             state.left_out += 1;
             state.full_at.get_or_insert(to);

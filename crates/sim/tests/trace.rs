@@ -115,7 +115,8 @@ fn a_window_and_a_limit_bound_it() {
     let window = TraceConfig { from: Nanos(600_000), to: Nanos(900_000), ..EVERYTHING };
     let part = run(Some(window)).0.unwrap();
     let overlaps = |slice: &&Slice| slice.to >= window.from && slice.from < window.to;
-    assert_eq!(part.slices, whole.slices.iter().filter(overlaps).copied().collect::<Vec<_>>());
+    let cut = |slice: &Slice| Slice { from: slice.from.max(window.from), to: slice.to.min(window.to), ..*slice };
+    assert_eq!(part.slices, whole.slices.iter().filter(overlaps).map(cut).collect::<Vec<_>>());
     assert!(!part.slices.is_empty() && part.slices.len() < whole.slices.len());
     let few = run(Some(TraceConfig { max_slices: 5, ..EVERYTHING })).0.unwrap();
     assert_eq!(few.slices, whole.slices[..5]);
