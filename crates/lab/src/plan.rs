@@ -547,7 +547,8 @@ mod tests {
         let kernels = words.iter().enumerate().map(kernel).collect();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let experiment = library::experiment("parallelio").unwrap();
-        let setup = setup(machine, &experiment);
+        let mut setup = setup(machine, &experiment);
+        setup.machine_word = request.machine.clone().unwrap_or(setup.machine_word);
         Plan::of(request, experiment, &words, kernels, vec![setup], &Echo)
     }
 

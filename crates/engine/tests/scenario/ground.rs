@@ -5,7 +5,7 @@ use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Flags, Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
 use engine::{Engine, Error, KernelTask, ReadState, Task};
-use machine::{DeviceId, FrameNumber, Machine, Nanos, PAGE_BYTES};
+use machine::{DeviceId, FrameNumber, Machine, Nanos, PAGE_BYTES, Step};
 use sim::disk::config::{ElevatorConfig, FlashConfig, QueueConfig};
 use sim::disk::{DiskConfig, Fault};
 use sim::{Origin, Sim, Sourced, TaskId};
@@ -110,6 +110,8 @@ impl Plan {
             stamps: true,
             disks: vec![disk(self.write_ns, self.nr_requests)],
             time_limit: Some(Nanos::from_secs(100_000)),
+            // As in the machine files: part of ending a page.
+            cost: sim::CostModel::uniform(100).with(Step::BatchPage, 0).with(Step::PageReference, 0),
             ..sim::Config::uniform(self.cpus, 100)
         });
         let devices = [DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }];
