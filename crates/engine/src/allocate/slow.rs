@@ -17,15 +17,19 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// Reclaims in a row that found no page to look at before memory counts as exhausted.
 ///
 /// Spec reclaim, 17.1 would have the request try for ever: a zone that is never scanned is never hopeless.
-/// With a millisecond in between, what others hold for a moment is back by then.
+/// Waits between them grow to a quarter of a second in all: what others hold for a moment is back by then, even where a
+/// thread that holds pages is not given a CPU for a while.
 const BLIND_ROUNDS_MAX: u32 = 16;
 
 /// Reclaims in a row that only waited for writes before memory counts as exhausted: with 10 ms each, a disk that
 /// writes nothing for five seconds does not work, or everything that it is given fails.
 const WAITED_ROUNDS_MAX: u32 = 500;
 
-/// How long a request waits after a reclaim that found no page to look at.
+/// How long a request waits after a reclaim that found no page to look at: that long twice, then twice as long, and so on.
 const BLIND_WAIT: Nanos = Nanos::from_millis(1);
+
+/// The longest of these waits.
+const BLIND_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
 /// What direct compaction left behind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,7 +91,7 @@ impl<M: Machine> Allocate<M> {
                 if blind_rounds > BLIND_ROUNDS_MAX {
                     progress = Progress::Nothing;
                 } else {
-                    self.machine.pause(BLIND_WAIT);
+                    self.machine.pause(Nanos(BLIND_WAIT.0 << ((blind_rounds - 1) / 2)).min(BLIND_WAIT_MAX));
                 }
             } else {
                 blind_rounds = 0;
