@@ -8,12 +8,14 @@
 
 #![allow(missing_docs)]
 
+use hdrhistogram::Histogram;
 use highwater::{Advice, File, Memory};
 use io_uring::{IoUring, opcode, types::Fd};
 use std::fs::{File as StdFile, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
@@ -206,6 +208,36 @@ impl Drop for Map {
     }
 }
 
+/// How long each of some operations took, of all threads, ns.
+struct Times(Mutex<Histogram<u64>>);
+
+impl Times {
+    fn new() -> Self {
+        Self(Mutex::new(Histogram::new(3).expect("three digits can be had")))
+    }
+
+    /// `n` operations of one thread.
+    fn each(&self, n: u64, mut operation: impl FnMut() -> u64) -> u64 {
+        let mut times = Histogram::<u64>::new(3).expect("three digits can be had");
+        let hash = (0..n).fold(0, |hash, _| {
+            let started = Instant::now();
+            let found = operation();
+            times.record(started.elapsed().as_nanos() as u64).expect("it grows");
+            hash ^ found
+        });
+        self.0.lock().expect("no thread failed").add(times).expect("both grow");
+        hash
+    }
+
+    /// The time that one in a hundred took longer, ns; the next is counted anew.
+    fn take_p99(&self) -> f64 {
+        let mut times = self.0.lock().expect("no thread failed");
+        let p99 = times.value_at_quantile(0.99) as f64;
+        times.reset();
+        p99
+    }
+}
+
 /// CPU time of this process so far, s: of all its threads, in user space and in the kernel.
 fn cpu_time() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
@@ -255,12 +287,13 @@ const HITS: [&str; 5] = [
 /// Reads of a batch.
 const BATCH: usize = 32;
 
-const MISSES: [&str; 7] = [
+const MISSES: [&str; 8] = [
     "just after memory is full / just before",
     "miss, memory empty / O_DIRECT pread",
     "memory full, 1 thread / O_DIRECT pread",
     "memory full, 2 threads / O_DIRECT pread, 2 threads",
     "memory full, 16 threads / O_DIRECT, 16 threads",
+    "the same, 1 / p99 of a read",
     "memory full, by guard, 1 thread / O_DIRECT pread",
     "memory full, 32 at once / io_uring, 32 at once",
 ];
@@ -329,7 +362,7 @@ impl Bench {
     }
 
     fn misses(&self) {
-        let [full, empty, one, two, sixteen, guard, batch] = MISSES;
+        let [full, empty, one, two, sixteen, times, guard, batch] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
         let data = Data::new("cold", pages);
         let (memory, file) = data.open(memory_pages);
@@ -381,6 +414,28 @@ impl Bench {
             println!("{batch}: skipped: io_uring is not permitted");
         }
         self.line(sixteen, (16, misses / 8, &copy), (16, misses / 8, &direct), true);
+        let (ours, theirs) = (Times::new(), Times::new());
+        let timed_copy = |seed, n| {
+            let (mut chance, mut buffer) = (Chance(seed), vec![0; PAGE as usize]);
+            ours.each(n, || {
+                file.read_exact_at(&mut buffer, chance.below(pages) * PAGE).expect("the disk works");
+                word(&buffer)
+            })
+        };
+        let timed_direct = |seed, n| {
+            let (mut chance, mut buffer) = (Chance(seed), Box::new(Aligned([0; PAGE as usize])));
+            theirs.each(n, || {
+                data.direct.read_exact_at(&mut buffer.0, chance.below(pages) * PAGE).expect("the disk works");
+                word(&buffer.0)
+            })
+        };
+        self.pairs(times, true, |round| {
+            let measured = |run, times: &Times| {
+                let measured = measure(16, misses / 8, round, run);
+                Measured { rate: 1e9 / times.take_p99(), ..measured }
+            };
+            (measured(&timed_copy, &ours), measured(&timed_direct, &theirs))
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::file::PAGES_MAX;
 use crate::machine::SwapFileError;
+use engine::memory::READERS_MAX;
 use machine::IoError;
 use std::fmt;
 use std::io;
@@ -73,7 +74,7 @@ pub enum Error {
         /// Why.
         source: IoError,
     },
-    /// A page has 16383 guards for reading already, which is as many as can be.
+    /// A page has [`engine::memory::READERS_MAX`] (16383) guards for reading already, which is as many as can be.
     TooManyReaders {
         /// Which page, of its file or region.
         page: u64,
@@ -114,7 +115,7 @@ impl fmt::Display for Error {
             }
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
             Self::TooManyReaders { page } => {
-                write!(f, "page {page} has 16383 guards for reading, which is as many as can be")
+                write!(f, "page {page} has {READERS_MAX} guards for reading, which is as many as can be")
             }
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),

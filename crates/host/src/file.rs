@@ -1,8 +1,7 @@
 //! Files: opened here, cached here, read and written past the system's own cache.
 
 use crate::error::Error;
-use crate::machine::Device;
-use crate::machine::swap_file::is_in_use;
+use crate::machine::{Device, InUse};
 use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
@@ -39,6 +38,8 @@ pub(crate) struct OpenFile {
     /// Held for writing by whoever changes the length in the system, and shared by writes that make the file longer: what
     /// they write must not be cut off before the file is as long here.
     length: RwLock<()>,
+    /// Nobody may take it for a swap file meanwhile.
+    _in_use: InUse,
 }
 
 impl OpenFile {
@@ -171,9 +172,8 @@ impl OpenOptions {
             let file = options.open(path).map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
             check_kind(&metadata).map_err(failed)?;
-            if is_in_use(&metadata) {
-                return Err(failed(io::Error::other("it is a swap file of this process")));
-            }
+            let in_use = InUse::as_data(&metadata);
+            let in_use = in_use.ok_or_else(|| failed(io::Error::other("it is a swap file of this process")))?;
             let bytes = length(&file, &metadata).map_err(failed)?;
             if bytes > PAGES_MAX * PAGE_BYTES as u64 {
                 return Err(failed(io::Error::other("it is larger than 16 TiB")));
@@ -193,9 +193,18 @@ impl OpenOptions {
                     let (is_writable, is_regular) = (self.write, metadata.is_file());
                     let (path, told, length) = (path.into(), AtomicU32::new(0), RwLock::new(()));
                     let has_changed = AtomicBool::new(false);
-                    let open =
-                        OpenFile { path, cached, device, key, is_writable, told, is_regular, has_changed, length };
-                    let open = Arc::new(open);
+                    let open = Arc::new(OpenFile {
+                        path,
+                        cached,
+                        device,
+                        key,
+                        is_writable,
+                        told,
+                        is_regular,
+                        has_changed,
+                        length,
+                        _in_use: in_use,
+                    });
                     files.insert(key, Arc::downgrade(&open));
                     open
                 }

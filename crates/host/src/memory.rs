@@ -4,8 +4,7 @@ use crate::error::Error;
 use crate::file::{File, OpenFile, OpenOptions, PAGES_MAX};
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
-use crate::machine::swap_file;
-use crate::machine::{Config, Host, Io, Notice, Panic, SwapFile, TaskId, use_huge_pages};
+use crate::machine::{Config, Host, InUse, Io, Notice, Panic, SwapFile, TaskId, use_huge_pages};
 use crate::region::Region;
 use engine::kernel::{Choices, Kernel};
 use engine::mapping::{DeviceLayout, SwapLayout};
@@ -54,8 +53,8 @@ pub(crate) struct Shared {
     kernel_tasks: Mutex<Vec<TaskId>>,
     /// Pages that were given back to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
-    /// Nobody may open the swap file meanwhile.
-    _swap: Option<swap_file::InUse>,
+    /// Nobody may take the swap file for data meanwhile.
+    _swap: Option<InUse>,
     pub wrap: Wrap,
     is_shut_down: AtomicBool,
     /// Errors that nobody was there to be told of.
@@ -554,16 +553,16 @@ impl Builder {
         }
     }
 
-    fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<swap_file::InUse>), Error> {
+    fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<InUse>), Error> {
         let Some((path, bytes)) = &self.swap else {
             return Ok((SwapLayout { device: FILES, first_block: 0, slots: 0 }, None));
         };
         let file = SwapFile::open(path, *bytes).map_err(Error::Swap)?;
         // Slot 0 is never used: the header of the file lies in its block.
         let slots = file.slots() + 1;
-        let in_use = file.begin_use().map_err(Error::System)?;
         let name = path.display().to_string();
-        let device = self.wrap.add_device(host, file.into_file(), name).map_err(Error::System)?;
+        let (file, in_use) = file.into_parts();
+        let device = self.wrap.add_device(host, file, name).map_err(Error::System)?;
         Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, Some(in_use)))
     }
 }

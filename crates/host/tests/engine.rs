@@ -132,7 +132,7 @@ fn nothing_is_lost(io: Io, fault: Option<Fault>) {
     let files = host.add_device_behind(common::temporary_file(), "files", wrap).expect("threads are there");
     let swap_file = SwapFile::open(directory.path().join("swap"), 64 << 20).expect("64 MiB are there");
     let slots = swap_file.slots();
-    let swap = host.add_device_behind(swap_file.into_file(), "swap", wrap).expect("threads are there");
+    let swap = host.add_device_behind(swap_file.into_parts().0, "swap", wrap).expect("threads are there");
 
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
     let swap = SwapLayout { device: swap, first_block: SwapFile::FIRST_BLOCK, slots };

@@ -263,9 +263,11 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert!(message.contains("mine.toml:3") && message.contains("activation"), "{message}");
     let many = "size: 17592186044416 bytes of memory are too many: 17592181850112 are the most";
     assert_eq!(error(Memory::builder().size(1 << 44)), many);
-    let foreign = error(builder().swap(&path, 1 << 20));
+    let other = folder.path().join("other");
+    fs::write(&other, [7; 5000]).unwrap();
+    let foreign = error(builder().swap(&other, 1 << 20));
     assert!(foreign.contains("not a swap file but a file that begins with"), "{foreign}");
-    assert_eq!(fs::read(&path).unwrap(), [7; 5000]);
+    assert_eq!(fs::read(&other).unwrap(), [7; 5000]);
 }
 
 /// Nobody may take swap for data: not by whatever name, nor another memory of the process.
@@ -286,10 +288,32 @@ fn a_swap_file_that_is_used_cannot_be_opened() {
     assert!(other.open(&path).is_ok());
 }
 
+/// An empty file would do for swap, but not while it is somebody's data, in whichever memory of the process.
+#[test]
+fn an_open_file_is_nobodys_swap() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    let (memory, other) = (memory(), memory());
+    let (file, again) = (memory.create(&path).unwrap(), other.open(&path).unwrap());
+    for _ in 0..2 {
+        let error = builder().swap(&path, 8 << 20).start().unwrap_err().to_string();
+        assert!(
+            error.ends_with("not a swap file but a file that this process has open; it was not touched"),
+            "{error}"
+        );
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        assert!(memory.open(&path).is_ok(), "a handle that goes while another stays changes nothing");
+    }
+    drop(file);
+    assert!(builder().swap(&path, 8 << 20).start().is_err());
+    drop(again);
+    builder().swap(&path, 8 << 20).start().unwrap().shutdown().unwrap();
+}
+
 /// As many guards as can be counted; one more is refused, and no more wait for ever.
 #[test]
 fn a_page_has_so_many_readers_and_no_more() {
-    const MOST: usize = 16383;
+    const MOST: usize = engine::memory::READERS_MAX as usize;
     let folder = folder();
     let memory = memory();
     let file = memory.create(folder.path().join("file")).unwrap();

@@ -19,7 +19,7 @@ fn a_swap_file_is_made_taken_over_and_resized() {
 
     let error = SwapFile::open(&path, PAGE).expect_err("it is in use");
     assert!(matches!(error, SwapFileError::InUse { .. }), "{error}");
-    drop(made.into_file());
+    drop(made.into_parts());
 
     for pages in [300, 50] {
         let again = SwapFile::open(&path, pages * PAGE).expect("nobody uses it");

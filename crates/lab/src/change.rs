@@ -9,11 +9,10 @@ const VALUES: [&str; 2] = ["value", "ns"];
 /// A constant with its origin keeps no origin: it is said to be set.
 ///
 /// # Errors
-/// When there is no such key (with the nearest one) or `value` is not a value.
+/// When there is no such key (with the nearest one).
 pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let place = Place { file: format!("{path}={value}").into(), line: 0 };
-    let parsed = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
-    let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
+    let value = parsed(value);
     let mut node = root;
     for key in path.split('.') {
         let entries = entries(node).ok_or_else(|| Error::at(&place, format!("`{key}` is not in a table")))?;
@@ -36,6 +35,30 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     }
     *node = new(value);
     Ok(())
+}
+
+/// Replaces the value of a key of `table`, or adds the key: for tables whose reader refuses keys that it does not know, and
+/// has a value for those that are not there.
+///
+/// # Errors
+/// As [`change`], where the path has more than one key.
+pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
+    if !path.contains('.')
+        && let Value::Table(entries) = &mut table.value
+        && entries.iter().all(|entry| entry.key != path)
+    {
+        let place = Place { file: format!("{path}={value}").into(), line: 0 };
+        let node = Node { place: place.clone(), comment: None, value: parsed(value) };
+        entries.push(Entry { key: path.into(), place, node });
+        return Ok(());
+    }
+    change(table, path, value)
+}
+
+/// What a file would have it mean; a text without quotes is a text.
+fn parsed(value: &str) -> Value {
+    let node = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
+    node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)
 }
 
 /// The keys of a table, or of the first table of a list.
@@ -68,6 +91,18 @@ mod tests {
         assert_eq!(changed("a", "text").unwrap().get("a").unwrap().as_text(), Some("text"));
         let Value::List(disks) = changed("disk.n", "3").unwrap().get("disk").unwrap().value.clone() else { panic!() };
         assert_eq!(disks[0].get("n").unwrap().value, Value::Integer(3));
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_added_where_that_is_for_its_reader_to_judge() {
+        let mut node = Node::parse("e.toml", TEXT).unwrap();
+        set(&mut node, "b", "zipf").unwrap();
+        set(&mut node, "a", "2").unwrap();
+        assert_eq!(
+            (node.get("b").unwrap().as_text(), &node.get("a").unwrap().value),
+            (Some("zipf"), &Value::Integer(2))
+        );
+        assert!(set(&mut node, "cpu.cont", "4").unwrap_err().to_string().contains("did you mean `count`?"));
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub fn experiment(word: &str) -> Result<Experiment, Error> {
     let (name, changes) = split(word)?;
     let mut experiment = unchanged_experiment(name)?;
     for (key, value) in changes {
-        crate::change::change(&mut experiment.params, key, value)?;
+        crate::change::set(&mut experiment.params, key, value)?;
     }
     Ok(experiment)
 }

@@ -169,7 +169,7 @@ fn an_interrupt_ends_a_run_and_everything_is_undone() {
     let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("there is a `kill`");
     assert!(told.success());
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
     assert!(is_empty(files.path()), "files stay behind");
 }

@@ -96,7 +96,7 @@ impl fmt::Display for Error {
                 write!(f, "file {file}, offset {offset}: there is no memory for the index of the file so far into it")
             }
             Self::TooManyReaders { page } => {
-                write!(f, "page {page} has {} readers, which is as many as can be", crate::memory::frame::READERS_MAX)
+                write!(f, "page {page} has {} readers, which is as many as can be", crate::memory::READERS_MAX)
             }
             Self::BeyondEnd { file, offset } => {
                 write!(f, "file {file}, offset {offset}: a page after the end of its file was touched")

@@ -131,11 +131,14 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// When memory is exhausted, or the ground has none for the index so far into the file.
     pub(super) fn prepare_node(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
+        let no_index = || Error::NoIndex { file: file.id, offset: u64::from(page) * PAGE_BYTES as u64 };
         if !file.index.prepare(page) {
-            let offset = u64::from(page) * PAGE_BYTES as u64;
-            return Err(Error::NoIndex { file: file.id, offset });
+            return Err(no_index());
         }
         let Some(order) = self.index_nodes.order() else { return Ok(()) };
+        if !file.index.prepare_node(page) {
+            return Err(no_index());
+        }
         if file.index.lacks_node(page) && self.index_nodes.needs_slab() {
             let (head, order) = self
                 .allocate_slab(task, Gfp::RECLAIMABLE, order, Gauge::NrSlabReclaimable)

@@ -137,6 +137,12 @@ impl FileIndex {
         self.clear_tag(index, Tag::Writeback);
     }
 
+    /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.
+    pub(crate) fn prepare_node(&self, index: u32) -> bool {
+        let node = (index / NODE_PAGES) as usize;
+        self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
+    }
+
     /// Does the node of a page hold no page, as far as is known?
     pub(crate) fn lacks_node(&self, index: u32) -> bool {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)

@@ -19,7 +19,7 @@ pub mod zeroes;
 pub mod zone;
 
 pub use choices::Choices;
-pub use frame::{Flags, Frame, FrameTable, Latched, NO_FRAME, OWNERS_MAX, Owner};
+pub use frame::{Flags, Frame, FrameTable, Latched, NO_FRAME, OWNERS_MAX, Owner, READERS_MAX};
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub use per_cpu::Warmth;

@@ -14,6 +14,7 @@
 pub mod arena;
 pub mod config;
 pub mod disk;
+mod in_use;
 mod lock;
 mod notice;
 mod per_cpu;
@@ -25,6 +26,7 @@ mod wait;
 pub use arena::{Arena, use_huge_pages};
 pub use config::{Config, Io};
 pub use disk::{Cause, Device, Plug, Receiver, RequestError};
+pub use in_use::InUse;
 pub use lock::{AdaptiveGuard, AdaptiveLock};
 pub use notice::Notice;
 pub use per_cpu::{ShardGuard, Shards};

@@ -3,12 +3,11 @@
 //! Its first block says what it is; slots follow. A file that says anything else is never touched, and a file that another
 //! process has is not used twice. What is in the slots of a file that is found means nothing: its process is gone.
 
+use super::in_use::{InUse, Use};
 use super::sys;
 use machine::{BLOCK_BYTES, PAGE_BYTES};
-use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -19,31 +18,15 @@ const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
 /// Bytes of the header: the magic, the identity, the check.
 const HEADER_BYTES: usize = 40;
 
-/// Swap files of this process, by device and inode number: nobody may take one for data.
-static IN_USE: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
-
-/// Keeps [`is_in_use`] saying that a file is a swap file, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct InUse((u64, u64));
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        IN_USE.lock().remove(&self.0);
-    }
-}
-
-/// Is this a swap file that this process uses?
-pub(crate) fn is_in_use(metadata: &Metadata) -> bool {
-    IN_USE.lock().contains(&(metadata.dev(), metadata.ino()))
-}
-
-/// An open, locked swap file. It stays locked until its file is closed.
+/// An open, locked swap file. It stays locked until its file is closed, and this process has no other use for it until its
+/// [`InUse`] is dropped.
 #[derive(Debug)]
 pub struct SwapFile {
     file: File,
     path: PathBuf,
     slots: u32,
     identity: u128,
+    in_use: InUse,
 }
 
 impl SwapFile {
@@ -54,7 +37,7 @@ impl SwapFile {
     /// and that nobody uses. All its blocks are allocated, and only its owner may read it.
     ///
     /// # Errors
-    /// When the file has other contents, is in use, finds no room, or cannot be opened, read or written; and when `bytes` is
+    /// When the file has other contents, is in use (as swap, or as data of this process), finds no room, or cannot be opened, read or written; and when `bytes` is
     /// less than a page or more than 2^32 - 1 of them.
     pub fn open(path: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let path = path.as_ref();
@@ -77,6 +60,11 @@ impl SwapFile {
         if !status.is_file() {
             return Err(foreign("no regular file".to_owned()));
         }
+        // Before anything is written: it may be empty, and yet somebody's data.
+        let in_use = InUse::as_swap(&status).map_err(|used| match used {
+            Use::Swap => SwapFileError::InUse { path: path.to_owned() },
+            Use::Data(_) => foreign("a file that this process has open".to_owned()),
+        })?;
         let is_new = status.len() == 0;
         let identity = if is_new {
             let identity = new_identity();
@@ -104,7 +92,7 @@ impl SwapFile {
             }
             return Err(SwapFileError::Allocate { path: path.to_owned(), bytes, source });
         }
-        Ok(Self { file, path: path.to_owned(), slots, identity })
+        Ok(Self { file, path: path.to_owned(), slots, identity, in_use })
     }
 
     /// Returns the number of pages that fit.
@@ -125,18 +113,11 @@ impl SwapFile {
         self.identity
     }
 
-    /// Notes that this process uses it.
-    pub(crate) fn begin_use(&self) -> io::Result<InUse> {
-        let metadata = self.file.metadata()?;
-        let key = (metadata.dev(), metadata.ino());
-        IN_USE.lock().insert(key);
-        Ok(InUse(key))
-    }
-
-    /// Returns the file, for [`super::Host::add_device`]. It keeps the lock.
+    /// Returns the file, for [`super::Host::add_device`], which keeps the lock; and what keeps others of this process from
+    /// taking it for something else, to be dropped after it.
     #[must_use]
-    pub fn into_file(self) -> File {
-        self.file
+    pub fn into_parts(self) -> (File, InUse) {
+        (self.file, self.in_use)
     }
 }
 

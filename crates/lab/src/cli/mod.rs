@@ -123,6 +123,8 @@ pub fn main() -> ExitCode {
     let (message, status) = match end.or_else(End::told_by_clap) {
         Ok(()) | Err(End::ClosedPipe) => return ExitCode::SUCCESS,
         Err(End::Usage(message)) => (message, 2),
+        // As a shell says of what SIGINT ended.
+        Err(End::Failed(message)) if crate::interrupt::is_set() => (message, 130),
         Err(End::Failed(message)) => (message, 1),
         Err(End::Arguments(_)) => return ExitCode::from(2),
     };

@@ -7,7 +7,7 @@ use super::big_file;
 use super::meter::{Course, Length, Measured, Tally, measure, names};
 use crate::choose::{Chooser, Distribution};
 use crate::scale::Scale;
-use crate::system::contents::Pattern;
+use crate::system::contents::{Kept, Pattern};
 use crate::system::{System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use machine::{Nanos, PAGE_BYTES};
@@ -28,6 +28,27 @@ pub enum Access {
     Copy,
     /// In place, where it lies in memory: pinned by the engine; on `linux`, in a shared mapping of the file.
     InPlace,
+}
+
+/// How much of a page that was read is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    /// All that the system keeps of it.
+    #[default]
+    All,
+    /// Its first eight bytes: which page it is. For rates, to which verifying 4096 bytes adds as much as a hit.
+    Stamps,
+}
+
+impl Verify {
+    /// What is verified, of what is kept.
+    fn of(self, kept: Kept) -> Kept {
+        match (self, kept) {
+            (Self::Stamps, Kept::Bytes) => Kept::Stamps,
+            (Self::All | Self::Stamps, kept) => kept,
+        }
+    }
 }
 
 /// Sizes that many workloads share: a file, or memory, as a part of what the system manages.
@@ -76,6 +97,8 @@ pub struct Params {
     pub tasks: u64,
     /// How a page is read. Default: copied.
     pub access: Access,
+    /// What is verified of it. Default: all.
+    pub verify: Verify,
     /// Operations of each task, if they are what ends the run.
     pub operations: Option<u64>,
     /// Otherwise seconds after memory is full. Default 10.
@@ -93,6 +116,7 @@ impl Default for Params {
             theta: 1.2,
             tasks: 16,
             access: Access::Copy,
+            verify: Verify::All,
             operations: None,
             full_s: 10,
             filling_s: 60,
@@ -140,12 +164,12 @@ impl Workload for Randread {
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
         big_file::make(system, FILE, pages)?;
         let chooser = Chooser::new(params.distribution, params.theta, pages);
-        let access = params.access;
+        let (access, verify) = (params.access, params.verify);
         let length = length(params.operations, params.full_s, params.filling_s);
         let measured =
             Measured { name: "randread", tasks: params.tasks, length, fills_memory: true, keeps_step: false };
         let course = measure(system, &measured, move |system, n, tally| {
-            read_at_random(system, FILE, &chooser, access, n, tally)
+            read_at_random(system, FILE, &chooser, (access, verify), n, tally)
         })?;
         system.remove(FILE)?;
         Ok(Found { rows: rows(&course), ..Found::default() })
@@ -162,11 +186,11 @@ pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,
     chooser: &Chooser,
-    access: Access,
+    (access, verify): (Access, Verify),
     task: u64,
     tally: &mut Tally,
 ) -> Result<(), SystemError> {
-    let kept = system.kept();
+    let kept = verify.of(system.kept());
     let pattern = Pattern::new(name, 1);
     let mut rng = system.rng(STREAM + task);
     let mut file = system.open(name)?;

@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::meter::{Course, Length, Measured, measure, names};
-use super::randread::{Access, Size, check_sizes, read_at_random};
+use super::randread::{Access, Size, Verify, check_sizes, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::figure::{Better, Format, Row};
 use crate::scale::Scale;
@@ -109,7 +109,7 @@ impl Workload for Scan {
         let chooser = Chooser::new(params.distribution, params.theta, hot);
         let access = params.access;
         let read_hot = move |system: &S, n: u64, tally: &mut super::meter::Tally| {
-            read_at_random(system, HOT, &chooser, access, n, tally)
+            read_at_random(system, HOT, &chooser, (access, Verify::All), n, tally)
         };
         let measured = Measured {
             name: "hot",
