@@ -50,7 +50,7 @@ pub enum SwappedIn {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
-    /// Largest readahead window, KiB (`read_ahead_kb`).
+    /// Largest readahead window, KiB (`read_ahead_kb`); of memory, a sixteenth at most.
     pub read_ahead_kb: u32,
     /// What a fault on a mapped file reads ahead.
     pub map_readahead: MapReadahead,

@@ -15,6 +15,9 @@ use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
 /// Faults that find no page, beyond those that do, after which a mapping is read page by page (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
+/// Largest windows that fill memory: a window that is larger is cut, so that a few readers cannot read ahead of all else.
+const WINDOWS_IN_MEMORY: u64 = 16;
+
 impl<M: Machine> Access<M> {
     fn window_max(&self, pattern: ReadPattern) -> u32 {
         let kib = match pattern {
@@ -23,7 +26,8 @@ impl<M: Machine> Access<M> {
             // Only what is wanted now is read.
             ReadPattern::Random => 0,
         };
-        (kib * 1024 / PAGE_BYTES as u32).max(1)
+        let most = self.managed_pages() / WINDOWS_IN_MEMORY;
+        (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
     /// Starts to read those pages of a range that are not in memory, and does not wait for them. Stops early when
