@@ -6,6 +6,7 @@
 //! kernels and seeds stand below each other on one axis, virtual time.
 
 pub mod proto;
+pub mod read;
 
 use std::{cmp::Reverse, collections::BTreeMap, io};
 

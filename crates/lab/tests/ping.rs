@@ -1,10 +1,9 @@
 //! The experiment `ping`, small: its report as it was, the tables of locks in every form, and the cause of a stall by
 //! name, from a trace.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
-use lab::trace::proto::{self, Type};
-use prost::Message as _;
+use lab::trace::read::{Row, Shown, rows};
 
 /// 128 MiB, but the disk as fast beside the CPUs as at full size: two thirds of a second, in which 8 hogs begin to
 /// swap.
@@ -80,64 +79,15 @@ fn stalled(more: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// A slice as a reader of the file finds it: its track, its name, begin and end, the figures beside it.
-#[derive(Clone, Debug)]
-struct Slice {
-    track: String,
-    name: String,
-    from: u64,
-    to: u64,
-    figures: BTreeMap<String, u64>,
+/// All slices of a trace, behind the names of their tracks.
+fn slices(file: &Path) -> Vec<(String, Shown)> {
+    let rows = rows(&fs::read(file).expect("it was written")).expect("a trace");
+    let of_row = |row: Row| row.slices.into_iter().map(move |slice| (row.track.clone(), slice));
+    rows.into_iter().flat_map(of_row).collect()
 }
 
-impl Slice {
-    fn length(&self) -> u64 {
-        self.to - self.from
-    }
-
-    fn is_in(&self, other: &Self) -> bool {
-        other.from <= self.from && self.to <= other.to
-    }
-}
-
-/// Reads a trace as the UI does: a stack of slices for each track.
-fn slices(file: &Path) -> Vec<Slice> {
-    let trace = proto::Trace::decode(&fs::read(file).expect("it was written")[..]).expect("a trace");
-    let (mut names, mut tracks) = (BTreeMap::new(), BTreeMap::new());
-    let (mut open, mut slices) = (BTreeMap::<u64, Vec<Slice>>::new(), Vec::new());
-    for packet in trace.packet {
-        for word in packet.interned_data.into_iter().flat_map(|data| data.event_names) {
-            names.insert(word.iid, word.name.expect("it has a name"));
-        }
-        if let Some(track) = packet.track_descriptor {
-            let process = track.process.and_then(|process| process.process_name);
-            let thread = track.thread.and_then(|thread| thread.thread_name);
-            tracks.insert(track.uuid.expect("a number"), track.name.or(process).or(thread).expect("a name"));
-        }
-        let Some(event) = packet.track_event else { continue };
-        let (track, time) = (event.track_uuid.expect("a track"), packet.timestamp.expect("a time"));
-        let stack = open.entry(track).or_default();
-        match event.r#type() {
-            Type::SliceBegin => {
-                let figures = event.debug_annotations.into_iter();
-                let figures = figures.map(|it| (it.name.expect("a name"), it.uint_value.expect("a number"))).collect();
-                let (track, name) = (tracks[&track].clone(), names[&event.name_iid].clone());
-                stack.push(Slice { track, name, from: time, to: 0, figures });
-            }
-            Type::SliceEnd => {
-                let begun = stack.pop().expect("it began");
-                assert!(begun.from <= time, "{begun:?} ends at {time}");
-                slices.push(Slice { to: time, ..begun });
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(open.values().all(Vec::is_empty), "all of them end");
-    slices
-}
-
-fn longest<'a>(slices: &'a [Slice], track: &str) -> &'a Slice {
-    let of_track = slices.iter().filter(|slice| slice.track == track);
+fn longest<'a>(slices: &'a [(String, Shown)], track: &str) -> &'a Shown {
+    let of_track = slices.iter().filter(|(its, _)| its == track).map(|(_, slice)| slice);
     of_track.max_by_key(|slice| slice.length()).unwrap_or_else(|| panic!("nothing on `{track}`"))
 }
 
@@ -155,9 +105,9 @@ fn a_trace_names_the_cause_of_the_longest_round_trip() {
     let packet = longest(&all, "packets");
     assert!(packet.length() > 2_000_000, "{packet:?}");
     assert!(off.from < packet.from && packet.from < off.to, "it came while they were off: {packet:?} {off:?}");
-    let within = |track: &str, name: &str| -> Vec<&Slice> {
-        let is = |slice: &&Slice| slice.track == track && slice.name == name && slice.is_in(off);
-        all.iter().filter(is).collect()
+    let within = |track: &str, name: &str| -> Vec<&Shown> {
+        let is = |(its, slice): &&(String, Shown)| its == track && slice.name == name && slice.is_in(off);
+        all.iter().filter(is).map(|(_, slice)| slice).collect()
     };
     let commands = within("CPU 0 interrupts off", "sda");
     let pages: u64 = commands.iter().map(|command| command.figures["pages"]).sum();
@@ -170,7 +120,7 @@ fn a_trace_names_the_cause_of_the_longest_round_trip() {
         waits.len()
     );
 
-    let has = |track: &str, name: &str| all.iter().any(|slice| slice.track == track && slice.name == name);
+    let has = |track: &str, name: &str| all.iter().any(|(its, slice)| its == track && slice.name == name);
     assert!(has("CPU 7", "hog 3") && has("kswapd0", "balance_pgdat") && has("hog 2", "try_to_free_pages"));
     assert!(has("sda", "write") && has("sda", "done, waits for its CPU"));
 }
@@ -183,7 +133,7 @@ fn a_window_bounds_a_trace_and_must_make_sense() {
     stalled(&["--trace", name, "--trace-window", "0.1..0.11"]);
     let all = slices(&file);
     let (from, to) = (100_000_000, 110_000_000);
-    assert!(!all.is_empty() && all.iter().all(|slice| slice.from >= from && slice.to <= to), "{all:?}");
+    assert!(!all.is_empty() && all.iter().all(|(_, slice)| slice.from >= from && slice.to <= to), "{all:?}");
     let wrong = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
         let output = command.args(STALLS).args(more).output().expect("the binary was built for this test");
