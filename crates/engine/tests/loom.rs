@@ -2,13 +2,13 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --package highwater-engine --test loom`
 //!
-//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Three
-//! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; readers
-//! beside a writer of the page's bytes.
+//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Four
+//! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
+//! page of the slot beside an eviction; readers beside a writer of the page's bytes.
 
 #![cfg(loom)]
 
-use engine::mapping::file_index::{FileIndex, Miss};
+use engine::mapping::file_index::{FileIndex, Miss, Tag};
 use engine::memory::{Flags, FrameTable, Owner};
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex, Notify};
@@ -19,7 +19,7 @@ const FRAME: FrameNumber = FrameNumber(0);
 const FILE: Owner = Owner::File(1);
 const OTHER: Owner = Owner::File(2);
 
-/// One frame, in slot 0 of one file; the index holds the only reference.
+/// A frame in slot 0 of one file, to which the index has the only reference; and one more.
 struct World {
     frames: FrameTable,
     index: FileIndex,
@@ -33,7 +33,7 @@ unsafe impl Sync for World {}
 unsafe impl Send for World {}
 
 fn world() -> Arc<World> {
-    let world = World { frames: FrameTable::new(1).unwrap(), index: FileIndex::default(), bytes: UnsafeCell::new(0) };
+    let world = World { frames: FrameTable::new(2).unwrap(), index: FileIndex::default(), bytes: UnsafeCell::new(0) };
     let frame = &world.frames[FRAME];
     frame.set_references(1);
     frame.set_owner(FILE, 0);
@@ -122,6 +122,25 @@ fn what_was_written_is_never_evicted_as_clean() {
         let is_evicted = evict(&world);
         let has_written = writer.join().unwrap();
         assert!(!(is_evicted && has_written), "a page was written and evicted");
+    });
+}
+
+#[test]
+fn a_page_keeps_its_tag_though_the_one_before_it_is_still_on_its_way_out() {
+    loom::model(|| {
+        let world = world();
+        let evictor = {
+            let world = world.clone();
+            thread::spawn(move || evict(&world))
+        };
+        const NEXT: FrameNumber = FrameNumber(1);
+        world.frames[NEXT].set_references(1);
+        let is_there = world.index.insert(0, NEXT).is_ok();
+        if is_there {
+            world.index.set_tag(0, Tag::Dirty);
+        }
+        evictor.join().unwrap();
+        assert_eq!(world.index.has_tag(0, Tag::Dirty), is_there);
     });
 }
 

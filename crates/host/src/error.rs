@@ -10,6 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Why something failed. Each names what the caller can act on: which file, which byte, why.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let error = memory.open(path.join("nowhere")).unwrap_err();
+/// assert!(matches!(&error, highwater::Error::File { doing: "open the file", .. }));
+/// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,7 +1,7 @@
 //! Files: opened here, cached here, read and written past the system's own cache.
 
 use crate::error::Error;
-use crate::machine::{Device, InUse};
+use crate::machine::{Device, InUse, Use};
 use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
@@ -38,19 +38,22 @@ pub(crate) struct OpenFile {
     /// Held for writing by whoever changes the length in the system, and shared by writes that make the file longer: what
     /// they write must not be cut off before the file is as long here.
     length: RwLock<()>,
-    /// Nobody may take it for a swap file meanwhile.
+    /// Held while the system makes the file durable.
+    syncs: Mutex<()>,
+    /// Nobody may take it for a swap file meanwhile, or write it from another memory.
     _in_use: InUse,
 }
 
 impl OpenFile {
-    /// Writes all dirty pages and gives the file its length in the system; not yet durable.
-    pub fn write_back(&self, shared: &Shared) -> Result<(), Error> {
+    /// Writes all dirty pages and gives the file its length in the system; not yet durable. Returns what failed.
+    pub fn write_back(&self, shared: &Shared) -> Vec<Error> {
         if !self.is_writable {
-            return Ok(());
+            return Vec::new();
         }
         let written = shared.with_task(|engine, task| engine.fsync_since(task, &self.cached, &self.told));
-        self.settle_len(&self.length.write())?;
-        written.map_err(|error| Error::of_file(&self.path, error))
+        let settled = self.settle_len(&self.length.write());
+        let written = written.map_err(|error| Error::of_file(&self.path, error));
+        [written, settled].into_iter().filter_map(Result::err).collect()
     }
 
     /// The system's length of the file is whole pages after a write: cuts it to what it is here.
@@ -61,14 +64,15 @@ impl OpenFile {
         let bytes = self.cached.length();
         let failed = |source| self.cannot_set_length(source);
         let stored = self.device.file().metadata().map_err(failed)?.len();
-        if stored > bytes {
+        // Where there is less, pages after that are still to be written, or somebody else has cut the file: then who reads
+        // what is gone is told.
+        if stored >= bytes {
             // Before there is less: nobody may take that for the work of others.
             self.device.expect_len(bytes);
         }
-        if stored != bytes {
+        if stored > bytes {
             self.device.file().set_len(bytes).map_err(failed)?;
         }
-        self.device.expect_len(bytes);
         Ok(())
     }
 
@@ -89,9 +93,8 @@ impl OpenFile {
 
     /// The last handle goes: nothing of the file stays in memory.
     fn close(&self, shared: &Shared) {
-        if let Err(error) = self.write_back(shared) {
-            shared.late_errors.lock().push(error);
-        }
+        let mut failed = self.write_back(shared);
+        shared.late_errors.lock().append(&mut failed);
         shared.engine.unlink(&self.cached);
         shared.engine.machine.remove_device(self.device.id());
     }
@@ -117,6 +120,16 @@ pub struct OpenOptions {
 
 impl OpenOptions {
     /// Returns options for reading a file that exists.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "read")?;
+    /// let file = highwater::OpenOptions::new().open(&memory, &path)?;
+    /// assert!(file.write_at(b"not written", 0).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -137,6 +150,15 @@ impl OpenOptions {
     }
 
     /// Says whether the file must not exist yet. Default: no.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let new = highwater::OpenOptions::new().write(true).create_new(true);
+    /// assert!(new.open(&memory, &path).is_ok() && new.open(&memory, &path).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn create_new(mut self, create_new: bool) -> Self {
         self.create_new = create_new;
@@ -144,6 +166,16 @@ impl OpenOptions {
     }
 
     /// Says whether the file is emptied. Default: no.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "before")?;
+    /// let file = highwater::OpenOptions::new().write(true).truncate(true).open(&memory, &path)?;
+    /// assert_eq!(std::fs::metadata(&path)?.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn truncate(mut self, truncate: bool) -> Self {
         self.truncate = truncate;
@@ -172,8 +204,6 @@ impl OpenOptions {
             let file = options.open(path).map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
             check_kind(&metadata).map_err(failed)?;
-            let in_use = InUse::as_data(&metadata);
-            let in_use = in_use.ok_or_else(|| failed(io::Error::other("it is a swap file of this process")))?;
             let bytes = length(&file, &metadata).map_err(failed)?;
             if bytes > PAGES_MAX * PAGE_BYTES as u64 {
                 return Err(failed(io::Error::other("it is larger than 16 TiB")));
@@ -185,6 +215,12 @@ impl OpenOptions {
                 }
                 Some(open) => open,
                 None => {
+                    let in_use = InUse::as_data(&metadata, self.write).map_err(|used| {
+                        failed(io::Error::other(match used {
+                            Use::Swap => "it is a swap file of this process",
+                            Use::Data(_) => "another memory of this process has it, and one of both would write it",
+                        }))
+                    })?;
                     let host = &shared.engine.machine;
                     let id = shared.wrap.add_device(host, file, path.display().to_string()).map_err(failed)?;
                     let device = host.device(id).expect("added just now");
@@ -203,6 +239,7 @@ impl OpenOptions {
                         is_regular,
                         has_changed,
                         length,
+                        syncs: Mutex::new(()),
                         _in_use: in_use,
                     });
                     files.insert(key, Arc::downgrade(&open));
@@ -329,6 +366,16 @@ impl File {
     }
 
     /// Returns the length, bytes.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// file.write_all_at(b"five.", 100)?;
+    /// assert_eq!(file.len(), 105);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> u64 {
         self.cached().length()
@@ -356,13 +403,12 @@ impl File {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, Error> {
-        let end = self.len().min(offset.saturating_add(bytes.len() as u64));
-        let last_page = (end.saturating_sub(1) / PAGE_BYTES as u64) as u32;
+        let mut end = self.len().min(offset.saturating_add(bytes.len() as u64));
         let mut at = offset;
         while at < end {
             let page = (at / PAGE_BYTES as u64) as u32;
+            let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
-            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let guard = match self.pin_cached(page) {
                 Some(guard) => guard,
                 None => match self.pin_slowly(page, last_page - page + 1) {
@@ -370,11 +416,17 @@ impl File {
                     Err(error) => return Err(*error),
                 },
             };
+            // With the page in hand: what was cut off before is not read as zeroes that the file never had.
+            end = end.min(self.len());
+            if end <= at {
+                break;
+            }
+            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let from = (at - offset) as usize;
             bytes[from..from + n].copy_from_slice(&guard[in_page..in_page + n]);
             at += n as u64;
         }
-        Ok(end.saturating_sub(offset) as usize)
+        Ok((at - offset) as usize)
     }
 
     /// Does many reads: into each slice from its offset on. Pages that are missing are read from the device side by side, not
@@ -421,6 +473,19 @@ impl File {
     ///
     /// # Errors
     /// As [`File::read_at`]; and when the file ends before.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "short")?;
+    /// let file = memory.open(&path)?;
+    /// let mut bytes = [0; 3];
+    /// file.read_exact_at(&mut bytes, 2)?;
+    /// assert_eq!(&bytes, b"ort");
+    /// assert!(file.read_exact_at(&mut bytes, 3).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         let n = self.read_at(bytes, offset)?;
         if n == bytes.len() {
@@ -436,6 +501,19 @@ impl File {
     /// # Errors
     /// When memory is exhausted, a page that is written in part cannot be read, the handle is read-only, or the file would
     /// be larger than 16 TiB. Bytes before that were written.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// assert_eq!(file.write_at(b"after a hole", 10_000)?, 12);
+    /// assert_eq!(file.len(), 10_012);
+    /// let mut hole = [1; 100];
+    /// file.read_exact_at(&mut hole, 5000)?;
+    /// assert_eq!(hole, [0; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Error> {
         self.begin_change()?;
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= PAGES_MAX * PAGE_BYTES as u64);
@@ -449,7 +527,13 @@ impl File {
             None => 0,
         };
         if done < bytes.len() {
-            let _longer = self.opened().length.read();
+            if !self.opened().is_regular {
+                let source = io::Error::other("a block device is as long as it is");
+                let path = self.opened().path.to_path_buf();
+                return Err(Error::File { path, doing: "write after the end of the file", source });
+            }
+            // Past a `set_len` that waits: whom that one waits for may in turn wait for a page of this thread.
+            let _longer = self.opened().length.read_recursive();
             self.shared
                 .with_task(|engine, task| engine.write(task, cached, offset + done as u64, &bytes[done..]))
                 .map_err(|error| self.error(error))?;
@@ -469,6 +553,21 @@ impl File {
     ///
     /// # Errors
     /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// file.write_all_at(b"cut here", 0)?;
+    /// file.set_len(3)?;
+    /// file.set_len(5)?;
+    /// assert_eq!(std::fs::read(&path)?.len(), 5);
+    /// let mut bytes = [1; 5];
+    /// file.read_exact_at(&mut bytes, 0)?;
+    /// assert_eq!(&bytes, b"cut\0\0");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_len(&self, bytes: u64) -> Result<(), Error> {
         self.begin_change()?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
@@ -500,6 +599,18 @@ impl File {
     /// # Errors
     /// When a page could not be written since this handle was last told: the pages are still in memory and will be
     /// written again.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let log = memory.create(&path)?;
+    /// log.write_all_at(b"begin; ", 0)?;
+    /// log.write_all_at(b"commit", 7)?;
+    /// log.sync_data()?;
+    /// assert_eq!(std::fs::read(&path)?, b"begin; commit");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sync_data(&self) -> Result<(), Error> {
         self.sync("sync the data of the file", std::fs::File::sync_data)
     }
@@ -515,21 +626,35 @@ impl File {
     fn sync(&self, doing: &'static str, sync: impl Fn(&std::fs::File) -> io::Result<()>) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let (open, cached) = (self.opened(), self.cached());
+        let failed_before = cached.failed_writes();
         let written = self.shared.with_task(|engine, task| engine.fsync_since(task, cached, &self.seen_failures));
-        open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
+        let note_told = || open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
+        note_told();
         // While somebody makes the file longer there is nothing to be cut yet, and no use in waiting for it.
-        if let Some(held) = open.length.try_write().filter(|_| self.is_writable) {
-            open.settle_len(&held)?;
+        let held = open.length.try_write().filter(|_| open.is_writable);
+        let settled = held.map_or(Ok(()), |held| open.settle_len(&held));
+        // One after the other: the system tells only one, and takes what it could not write for written. All must hear of it.
+        let synced = {
+            let _alone = open.syncs.lock();
+            let synced = sync(open.device.file());
+            if let Err(source) = &synced {
+                let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
+                cached.note_write_error((cached.length() / PAGE_BYTES as u64) as u32, cause);
+            }
+            synced
+        };
+        let failed_meanwhile = cached.write_error_since(&self.seen_failures, failed_before);
+        note_told();
+        written.map_err(|error| self.error(error))?;
+        synced.map_err(|source| Error::File { path: open.path.to_path_buf(), doing, source })?;
+        settled?;
+        match failed_meanwhile {
+            Some(failure) => {
+                let offset = u64::from(failure.page) * PAGE_BYTES as u64;
+                Err(Error::Write { path: open.path.clone(), offset, source: failure.source })
+            }
+            None => Ok(()),
         }
-        if let Err(source) = sync(open.device.file()) {
-            // The system tells only one, and takes what it could not write for written: all must hear of it.
-            let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
-            cached.note_write_error((cached.length() / PAGE_BYTES as u64) as u32, cause);
-            open.told.fetch_max(cached.failed_writes(), Ordering::AcqRel);
-            self.seen_failures.store(cached.failed_writes(), Ordering::Release);
-            return Err(Error::File { path: open.path.to_path_buf(), doing, source });
-        }
-        written.map_err(|error| self.error(error))
     }
 
     /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Others may read it meanwhile; who wants to
@@ -550,16 +675,18 @@ impl File {
     /// ```
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        // A page that is in memory is one of the file.
-        if let Ok(page) = u32::try_from(page)
-            && let Some(guard) = self.pin_cached(page)
+        // A page that is in memory is one of the file, unless it was cut off just now.
+        if page < self.pages()
+            && let Some(guard) = self.pin_cached(page as u32)
         {
             return Ok(guard);
         }
-        match self.page_slowly(page) {
-            Ok(frame) => Ok(self.guard(frame)),
-            Err(error) => Err(*error),
-        }
+        let guard = match self.page_slowly(page) {
+            Ok(frame) => self.guard(frame),
+            Err(error) => return Err(*error),
+        };
+        let pages = self.pages();
+        if page < pages { Ok(guard) } else { Err(Error::OutOfRange { page, pages }) }
     }
 
     #[cold]
@@ -626,6 +753,19 @@ impl File {
     }
 
     /// Says how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the handle.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, vec![1; 1 << 20])?;
+    /// let file = memory.open(&path)?;
+    /// file.advise(0..0, highwater::Advice::Sequential);
+    /// file.advise(0..65536, highwater::Advice::WillNeed);
+    /// file.read_exact_at(&mut [0; 65536], 0)?;
+    /// file.advise(0..65536, highwater::Advice::DontNeed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         let end = range.end.min(self.len());
         let pages = (range.start.min(end) / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;

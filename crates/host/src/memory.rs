@@ -126,10 +126,11 @@ impl Shared {
             return Vec::new();
         }
         let files: Vec<_> = self.files.lock().values().filter_map(Weak::upgrade).collect();
-        let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self).err()).collect();
+        let mut errors: Vec<Error> = files.iter().flat_map(|file| file.write_back(self)).collect();
         // A handle may have been dropped meanwhile: then the share here is the last one.
         files.into_iter().for_each(|file| file.release(self));
         errors.append(&mut self.end_tasks(&mut self.kernel_tasks.lock()));
+        self.engine.release_writers();
         errors.append(&mut self.late_errors.lock());
         errors
     }
@@ -180,6 +181,17 @@ impl Drop for Shared {
 }
 
 /// Errors that [`Memory::shutdown`] met; never empty.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// match memory.shutdown() {
+///     Ok(()) => {}
+///     Err(highwater::ShutdownError(errors)) => errors.iter().for_each(|error| eprintln!("{error}")),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct ShutdownError(pub Vec<Error>);
 
@@ -193,6 +205,16 @@ impl fmt::Display for ShutdownError {
 impl std::error::Error for ShutdownError {}
 
 /// Counters and gauges under the names of `/proc/vmstat`; prints like that file.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let vmstat = memory.vmstat();
+/// assert_eq!(vmstat.get("pgfault"), 0);
+/// assert!(vmstat.to_string().lines().any(|line| line.starts_with("nr_free_pages ")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vmstat(pub BTreeMap<String, u64>);
 
@@ -218,6 +240,14 @@ impl fmt::Display for Vmstat {
 
 impl Memory {
     /// Begins to describe a memory.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert_eq!(memory.size(), 16 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
@@ -230,6 +260,17 @@ impl Memory {
     ///
     /// # Errors
     /// When the system does not open it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "in the file")?;
+    /// let file = memory.open(&path)?;
+    /// assert_eq!(file.len(), 11);
+    /// assert!(memory.open(path.with_extension("gone")).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
         OpenOptions::new().write(true).open(self, path)
     }
@@ -238,6 +279,15 @@ impl Memory {
     ///
     /// # Errors
     /// When the system does not create it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "before")?;
+    /// assert!(memory.create(&path)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create(&self, path: impl AsRef<Path>) -> Result<File, Error> {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
@@ -262,6 +312,16 @@ impl Memory {
     }
 
     /// Returns all counters now.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// file.write_all_at(&[1; 8192], 0)?;
+    /// assert_eq!(memory.vmstat().get("nr_dirtied"), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         Vmstat(self.shared.engine.vmstat())
@@ -284,6 +344,14 @@ impl Memory {
     }
 
     /// Returns how much memory there is, bytes: while [`Memory::resize`] makes it smaller, how far that has come.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert_eq!(memory.size(), 16 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn size(&self) -> u64 {
         self.shared.engine.managed_pages() * PAGE_BYTES as u64
@@ -317,12 +385,31 @@ impl Memory {
     }
 
     /// Returns what the system did not grant: huge pages, io_uring, reading past its own cache.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// memory.notices().iter().for_each(|notice| eprintln!("note: {notice}"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.engine.machine.notices()
     }
 
     /// Drops the clean pages of all files; returns how many.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, [1; 8192])?;
+    /// let file = memory.open(&path)?;
+    /// file.read_exact_at(&mut [0; 8192], 0)?;
+    /// assert_eq!(memory.drop_caches(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drop_caches(&self) -> u64 {
         self.shared.engine.drop_caches()
     }
@@ -333,6 +420,14 @@ impl Memory {
     ///
     /// # Errors
     /// The first thing found.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert_eq!(memory.check(), Ok(()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check(&self) -> Result<(), String> {
         let found = self.shared.quiesced(|engine| engine.check().map_err(|broken| broken.to_string()));
         found.unwrap_or_else(|error| Err(error.to_string()))
@@ -343,6 +438,18 @@ impl Memory {
     ///
     /// # Errors
     /// Everything that could not be written, and everything that failed with nobody there to be told.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// file.write_all_at(b"written back", 0)?;
+    /// memory.shutdown()?;
+    /// assert_eq!(std::fs::read(&path)?, b"written back");
+    /// assert!(matches!(file.sync_data(), Err(highwater::Error::ShutDown)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shutdown(self) -> Result<(), ShutdownError> {
         let errors = self.shared.shut_down();
         if errors.is_empty() { Ok(()) } else { Err(ShutdownError(errors)) }
@@ -364,6 +471,24 @@ enum WantedKernel {
 }
 
 /// Describes a [`Memory`]; [`Builder::start`] makes it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder()
+///     .size(16 << 20)
+///     .size_max(32 << 20)
+///     .swap(&path, 64 << 20)
+///     .kernel("highwater")
+///     .shards(2)
+///     .io_threads(2)
+///     .io_uring(false)
+///     .checksums(true)
+///     .start()?;
+/// memory.resize(32 << 20)?;
+/// assert_eq!(std::fs::metadata(&path)?.len(), (64 << 20) + 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
     bytes: u64,
@@ -422,6 +547,14 @@ impl Builder {
     /// Sets how large [`Memory::resize`] can make it, in bytes. Default: as large as it is at the start. Each page that it
     /// might have costs 32 bytes of address space from the start, and of memory once it was there. Address space for
     /// these, a hundredth of the size, must not be more than the computer has memory, or the system refuses it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert!(memory.resize(32 << 20).is_err(), "its largest size is that at the start");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn size_max(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes;
@@ -431,6 +564,16 @@ impl Builder {
     /// Gives anonymous memory a swap file of `bytes` bytes, which is created and allocated in full. Default: no swap.
     ///
     /// A file that is there already is used only if it is a swap file of Highwater that nobody uses.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(4 << 20).swap(&path, 16 << 20).start()?;
+    /// let heap = memory.anonymous(12 << 20)?;
+    /// (0..12 << 20).step_by(4096).try_for_each(|at| heap.write_at(b"three times the memory", at).map(drop))?;
+    /// assert!(memory.vmstat().get("pswpout") > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn swap(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
         self.swap = Some((path.into(), bytes));
@@ -439,6 +582,17 @@ impl Builder {
 
     /// Sets the kernel: the name of one that comes with the library, or the path of a kernel file (with a `/`, or ending
     /// in `.toml`). Default: `highwater`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let path = path.with_extension("toml");
+    /// std::fs::write(&path, "base = \"highwater\"\n[access]\nread_ahead_kb = 512\n")?;
+    /// let path = path.to_str().expect("UTF-8");
+    /// let memory = highwater::Memory::builder().size(16 << 20).kernel(path).start()?;
+    /// assert!(highwater::Memory::builder().kernel("nonesuch").start().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn kernel(mut self, name_or_path: impl Into<String>) -> Self {
         self.kernel = WantedKernel::Named(name_or_path.into());
@@ -510,6 +664,15 @@ impl Builder {
     /// # Errors
     /// When the size is too small or too large, the kernel is unknown or its file has a mistake, the swap file cannot be
     /// used, or the system does not grant memory or threads.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let error = highwater::Memory::builder().size(1).start().unwrap_err();
+    /// assert_eq!(error.to_string(), "size: 1 bytes of memory are too few: at least 4194304 are needed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn start(self) -> Result<Memory, Error> {
         let choices = self.choices()?;
         check_size("size", self.bytes, PAGES_MAX)?;

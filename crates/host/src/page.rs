@@ -25,6 +25,17 @@ enum ReadOf<'a> {
 /// A page pinned for reading: 4096 bytes. The page stays in memory, and nobody writes it, until this is dropped.
 ///
 /// Do not hold one while writing to the same page by other means: that would wait for itself.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// std::fs::write(&path, "a short page")?;
+/// let file = memory.open(&path)?;
+/// let page = file.page(0)?;
+/// assert_eq!((&page[..7], page.len(), page[100]), (&b"a short"[..], 4096, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the page is let go at once"]
 pub struct PageRead<'a> {
     shared: &'a Shared,
@@ -88,6 +99,20 @@ impl fmt::Debug for PageRead<'_> {
 /// A page pinned for writing: 4096 bytes. Nobody else reads or writes it until this is dropped.
 ///
 /// Do not hold one while reading or writing the same page by other means: that would wait for itself.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let file = memory.create(&path)?;
+/// file.set_len(4096)?;
+/// let mut page = file.page_mut(0)?;
+/// page[10] = b'x';
+/// drop(page);
+/// file.sync_data()?;
+/// assert_eq!(std::fs::read(&path)?[10], b'x');
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the page is let go at once"]
 pub struct PageWrite<'a> {
     shared: &'a Shared,

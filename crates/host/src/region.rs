@@ -11,6 +11,16 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Anonymous memory, zeroes at first. What is used seldom goes to swap; nothing of it outlives the process.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let heap = memory.anonymous(1 << 30)?;
+/// heap.write_at(b"far out", 1 << 29)?;
+/// assert_eq!(&heap.page((1 << 29) / 4096)?[..7], b"far out");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Region {
     shared: Arc<Shared>,
     mapped: Arc<Mapped<Host>>,
@@ -58,6 +68,18 @@ impl Region {
     ///
     /// # Errors
     /// When the range lies after the end, a page cannot be read back from swap, or memory is exhausted.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous(1 << 20)?;
+    /// let mut bytes = [1; 3];
+    /// heap.read_at(&mut bytes, 4095)?;
+    /// assert_eq!(bytes, [0; 3]);
+    /// assert!(heap.read_at(&mut bytes, (1 << 20) - 2).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
@@ -69,6 +91,16 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::read_at`]; memory is exhausted when swap is full, too.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous(1 << 20)?;
+    /// heap.write_at(b"over the edge of a page", 4090)?;
+    /// assert_eq!(&heap.page(1)?[..3], b"he ");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
@@ -76,10 +108,21 @@ impl Region {
             .map_err(Error::of_memory)
     }
 
-    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy.
+    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Of a page that was never written it shows zeroes,
+    /// and keeps nobody from writing it.
     ///
     /// # Errors
     /// As [`Region::read_at`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous(1 << 20)?;
+    /// heap.write_at(b"in place", 5 * 4096)?;
+    /// assert_eq!(&heap.page(5)?[..8], b"in place");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
         let page = self.check_page(page)?;
         self.shared

@@ -293,8 +293,10 @@ fn a_swap_file_that_is_used_cannot_be_opened() {
 fn an_open_file_is_nobodys_swap() {
     let folder = folder();
     let path = folder.path().join("data");
+    fs::write(&path, []).unwrap();
     let (memory, other) = (memory(), memory());
-    let (file, again) = (memory.create(&path).unwrap(), other.open(&path).unwrap());
+    let reading = OpenOptions::new();
+    let (file, again) = (reading.open(&memory, &path).unwrap(), reading.open(&other, &path).unwrap());
     for _ in 0..2 {
         let error = builder().swap(&path, 8 << 20).start().unwrap_err().to_string();
         assert!(
@@ -302,7 +304,7 @@ fn an_open_file_is_nobodys_swap() {
             "{error}"
         );
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-        assert!(memory.open(&path).is_ok(), "a handle that goes while another stays changes nothing");
+        assert!(reading.open(&memory, &path).is_ok(), "a handle that goes while another stays changes nothing");
     }
     drop(file);
     assert!(builder().swap(&path, 8 << 20).start().is_err());

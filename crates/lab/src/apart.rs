@@ -122,6 +122,8 @@ pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), Str
     if !ground.is_timed_by_the_wall() {
         return Ok(());
     }
+    // What is tried out is undone, too.
+    let _guard = interrupt::guard();
     let folder = place.folder.display();
     let opened = Folder::new(&place.folder).and_then(|made| sys::is_in_memory(&File::open(&made.0)?));
     match opened {
@@ -139,7 +141,7 @@ pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), Str
         // Taken back before its folder goes.
         drop(SwapFile::new(made.0.join("swap"), TRIAL_PAGES).map_err(unusable)?);
     }
-    Ok(())
+    if interrupt::is_set() { Err("interrupted".into()) } else { Ok(()) }
 }
 
 /// Runs a job in a process of its own and waits for it.

@@ -5,7 +5,7 @@ use super::Access;
 use super::choices::DirtyThrottle;
 use crate::mapping::Backing;
 use crate::task::Task;
-use machine::atomic::Ordering::Relaxed;
+use machine::atomic::Ordering::{Relaxed, Release};
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
 
 /// Pages between two looks while over the limit, and the fewest worth a pause.
@@ -53,6 +53,11 @@ impl<M: Machine> Access<M> {
     fn dirty_limits_fast(&self) -> u64 {
         // A writer looks at least every few hundred pages; the tracked limit moves far less than that.
         self.backings.iter().map(|backing| backing.tracked_limit.load(Relaxed)).max().unwrap_or(0).max(1)
+    }
+
+    /// Nobody writes back any more: who is held back until there are fewer dirty pages goes on.
+    pub fn release_writers(&self) {
+        self.backings.iter().for_each(|backing| backing.has_failed.store(true, Release));
     }
 
     fn balance_dirty_pages(&self, task: &mut Task, device: DeviceId) {

@@ -22,14 +22,20 @@ impl<M: Machine> Access<M> {
     ) -> Result<usize, Error> {
         let _span = self.machine.span(Func::FileRead);
         self.machine.spend(Step::SyscallEntry, 1);
-        let end = file.length().min(offset + bytes.len() as u64);
+        let mut end = file.length().min(offset + bytes.len() as u64);
         let mut at = offset;
         while at < end {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
-            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
             let frame = self.read_page(task, file, state, page, last_page - page + 1)?;
+            // With the page in hand: what was cut off before is not read as zeroes that the file never had.
+            end = end.min(file.length());
+            if end <= at {
+                self.put_shared(frame);
+                break;
+            }
+            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let from = (at - offset) as usize;
             self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
             self.machine.spend(Step::CopyPage, 1);
@@ -42,7 +48,7 @@ impl<M: Machine> Access<M> {
             at += n as u64;
         }
         self.release_orphans();
-        Ok(end.saturating_sub(offset) as usize)
+        Ok((at - offset) as usize)
     }
 
     /// The valid page of a file, with a reference and the shared latch for the caller.

@@ -178,9 +178,10 @@ impl<M: Machine> Access<M> {
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);
+        let failed_before = file.failed_writes();
         self.sync_file(file);
         self.release_orphans();
-        if let Some(failure) = file.write_error_since(seen) {
+        if let Some(failure) = file.write_error_since(seen, failed_before) {
             let offset = u64::from(failure.page) * PAGE_BYTES as u64;
             return Err(Error::Write { file: file.id, offset, source: failure.source });
         }

@@ -220,10 +220,12 @@ impl<M: Machine> File<M> {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// The last failure after `seen` of them were reported; those are reported then, too.
-    pub fn write_error_since(&self, seen: &AtomicU32) -> Option<WriteFailure> {
+    /// The last failure, if there is one after the first `seen`, which were reported, or after the first `before`: whoever
+    /// waits for writes is told of those that failed meanwhile, also where somebody else was told already. All of them
+    /// are reported then.
+    pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
-        (seen.swap(failed, Ordering::AcqRel) != failed).then(|| {
+        (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| {
             let last = self.last_failure.load(Ordering::Acquire);
             WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
         })

@@ -130,11 +130,12 @@ impl FileIndex {
     /// When the slot does not hold `frame`.
     pub fn remove(&self, index: u32, frame: FrameNumber) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
+        // Before the slot is empty: the next page there may be dirty at once, and the tags are its own.
+        self.clear_tag(index, Tag::Dirty);
+        self.clear_tag(index, Tag::Writeback);
         let stored = slot.swap(0, Ordering::AcqRel);
         assert!(stored == frame.0 + 1, "slot {index} holds {stored:#x} - 1, not {frame}");
         self.pages.fetch_sub(1, Ordering::Relaxed);
-        self.clear_tag(index, Tag::Dirty);
-        self.clear_tag(index, Tag::Writeback);
     }
 
     /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.
@@ -184,7 +185,8 @@ impl FileIndex {
     /// Removes a tag. The caller has the page's lock, or ends its writeback.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         if let Some(word) = self.tags[tag as usize].get(index as usize / 64) {
-            word.fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
+            // Who no longer finds the tag must see what became of the page.
+            word.fetch_and(!(1 << (index % 64)), Ordering::Release);
         }
     }
 

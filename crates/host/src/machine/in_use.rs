@@ -12,8 +12,14 @@ use std::os::unix::fs::MetadataExt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Swap,
-    /// By so many memories at once.
-    Data(u32),
+    Data(Users),
+}
+
+/// Memories that have a file with data: one that may write it, or any number of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Users {
+    Writer,
+    Readers(u32),
 }
 
 /// Files by device and inode number: by what they are, not by what they are called.
@@ -39,14 +45,22 @@ impl InUse {
         }
     }
 
-    /// Uses a file for data, beside others who do; none if it is a swap file.
-    pub(crate) fn as_data(metadata: &Metadata) -> Option<Self> {
+    /// Uses a file for data in one memory, beside others only if none of them may write it: each has a cache of its own.
+    ///
+    /// # Errors
+    /// What it is used as.
+    pub(crate) fn as_data(metadata: &Metadata, is_writable: bool) -> Result<Self, Use> {
         let key = (metadata.dev(), metadata.ino());
-        match IN_USE.lock().entry(key).or_insert(Use::Data(0)) {
-            Use::Swap => return None,
-            Use::Data(users) => *users += 1,
+        match IN_USE.lock().entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Use::Data(if is_writable { Users::Writer } else { Users::Readers(1) }));
+            }
+            Entry::Occupied(mut found) => match found.get_mut() {
+                Use::Data(Users::Readers(readers)) if !is_writable => *readers += 1,
+                _ => return Err(*found.get()),
+            },
         }
-        Some(Self(key))
+        Ok(Self(key))
     }
 }
 
@@ -54,7 +68,7 @@ impl Drop for InUse {
     fn drop(&mut self) {
         let mut in_use = IN_USE.lock();
         match in_use.get_mut(&self.0) {
-            Some(Use::Data(users)) if *users > 1 => *users -= 1,
+            Some(Use::Data(Users::Readers(readers))) if *readers > 1 => *readers -= 1,
             _ => drop(in_use.remove(&self.0)),
         }
     }

@@ -27,6 +27,7 @@ pub use arena::{Arena, use_huge_pages};
 pub use config::{Config, Io};
 pub use disk::{Cause, Device, Plug, Receiver, RequestError};
 pub use in_use::InUse;
+pub(crate) use in_use::Use;
 pub use lock::{AdaptiveGuard, AdaptiveLock};
 pub use notice::Notice;
 pub use per_cpu::{ShardGuard, Shards};

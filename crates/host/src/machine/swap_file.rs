@@ -47,9 +47,9 @@ impl SwapFile {
 
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = match options.clone().create_new(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
-            created => created,
+        let (file, is_made) = match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (options.open(path), false),
+            created => (created, true),
         };
         let file = file.map_err(failed("open"))?;
         if !sys::try_lock_file(&file).map_err(failed("lock"))? {
@@ -86,9 +86,11 @@ impl SwapFile {
             file.sync_all()
         };
         if let Err(source) = sized() {
-            if is_new {
-                // Made, or found empty, just now, and locked: nobody else has seen it. An error changes nothing any more.
+            // Nobody else has seen what is in it. An error changes nothing any more.
+            if is_made {
                 let _ = std::fs::remove_file(path);
+            } else if is_new {
+                let _ = file.set_len(0);
             }
             return Err(SwapFileError::Allocate { path: path.to_owned(), bytes, source });
         }
@@ -251,7 +253,11 @@ impl fmt::Display for SwapFileError {
                 write!(f, "{}: cannot allocate {bytes} bytes of swap: {source}", path.display())
             }
             Self::Size { path, bytes } => {
-                write!(f, "{}: {bytes} bytes of swap: less than one page, or more than 2^32 - 1", path.display())
+                write!(
+                    f,
+                    "{}: {bytes} bytes of swap are less than one page, or more than 2^32 - 1 pages",
+                    path.display()
+                )
             }
             Self::Io { path, doing, source } => write!(f, "{}: cannot {doing} the swap file: {source}", path.display()),
         }

@@ -28,7 +28,8 @@ thread_local! {
 /// Has the calling thread's task been told to end?
 #[inline]
 pub(super) fn is_killed() -> bool {
-    KILL.with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst)))
+    // Gone already where another thread-local value is dropped at the thread's end: that is no task of a machine.
+    KILL.try_with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst))).unwrap_or(false)
 }
 
 /// Calls of [`relax`] for each that lets others run.

@@ -22,9 +22,14 @@ struct Plugged {
     transfers: Vec<Transfer>,
 }
 
+/// What the thread holds back, unless it ends and that is gone already: then nothing is held back.
+fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
+    PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
+}
+
 /// Begins to hold requests of `owner` back; false when the thread has a plug of another machine.
 pub(super) fn begin(owner: usize) -> bool {
-    PLUGGED.with_borrow_mut(|plugged| {
+    with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
         if is_free {
             plugged.owner = owner;
@@ -32,20 +37,22 @@ pub(super) fn begin(owner: usize) -> bool {
         }
         is_free
     })
+    .unwrap_or(false)
 }
 
 /// Ends a plug; returns what must go now.
 pub(super) fn end() -> Vec<Transfer> {
-    PLUGGED.with_borrow_mut(|plugged| {
+    with_plugged(|plugged| {
         plugged.depth -= 1;
         if plugged.depth == 0 { std::mem::take(&mut plugged.transfers) } else { Vec::new() }
     })
+    .unwrap_or_default()
 }
 
 /// Does `owner` hold requests of this thread back?
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
-    PLUGGED.with_borrow(|plugged| plugged.depth > 0 && plugged.owner == owner)
+    with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
 }
 
 /// Holds a transfer back; returns what must go now, because the plug is full.
@@ -59,7 +66,7 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
 /// What `owner` holds back on this thread, which is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
-    PLUGGED.with_borrow_mut(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() })
+    with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()
 }
 
 fn take(plugged: &mut Plugged) -> Vec<Transfer> {

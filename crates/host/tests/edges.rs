@@ -1,0 +1,182 @@
+//! Calls that meet: a read and a cut, two syncs, a writer and the end, a handle and the end of its thread, a file and what
+//! others do to it.
+
+use highwater::{Builder, Error, File, IoError, Memory, OpenOptions};
+use std::cell::RefCell;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const PAGE: u64 = 4096;
+
+/// With `HIGHWATER_TEST_IO=threads`, no io_uring: not every tool that watches a program knows it.
+fn builder() -> Builder {
+    Memory::builder().size(8 << 20).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
+}
+
+fn memory() -> Memory {
+    builder().start().unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// What is cut off is gone, and never zeroes to who reads it at that moment.
+#[test]
+fn a_read_beside_a_cut_gets_what_the_file_had() {
+    const LONG: u64 = 3 * PAGE + 100;
+    let folder = folder();
+    let memory = memory();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.write_all_at(&vec![0xaa; LONG as usize], 0).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..2000_u64 {
+                file.set_len(PAGE + round % 2000).unwrap();
+                file.write_all_at(&vec![0xaa; LONG as usize], 0).unwrap();
+            }
+            is_over.store(true, Ordering::Release);
+        });
+        scope.spawn(|| {
+            let mut bytes = vec![0; LONG as usize];
+            while !is_over.load(Ordering::Acquire) {
+                bytes.fill(1);
+                let n = file.read_at(&mut bytes, 0).unwrap();
+                assert!(n as u64 >= PAGE && n as u64 <= LONG, "{n} bytes");
+                let wrong = bytes[..n].iter().position(|byte| *byte != 0xaa);
+                assert_eq!(wrong, None, "byte {wrong:?} of {n} that were read");
+            }
+        });
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                match file.page(3) {
+                    Ok(guard) => drop(guard),
+                    Err(error) => assert!(matches!(error, Error::OutOfRange { page: 3, .. }), "{error}"),
+                }
+            }
+        });
+    });
+    memory.check().unwrap();
+}
+
+/// Each memory has a cache of its own: nobody writes a file beside another.
+#[test]
+fn a_file_is_written_by_one_memory_alone() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, [7; 5000]).unwrap();
+    let (memory, other) = (memory(), memory());
+    let reading = OpenOptions::new();
+    let refused = |file: Result<File, Error>| {
+        let error = file.unwrap_err().to_string();
+        assert!(error.ends_with("another memory of this process has it, and one of both would write it"), "{error}");
+    };
+    let first = reading.open(&memory, &path).unwrap();
+    let second = reading.open(&other, &path).unwrap();
+    drop(first);
+    refused(memory.open(&path));
+    drop(second);
+    let first = memory.open(&path).unwrap();
+    let again = memory.open(&path).unwrap();
+    refused(reading.open(&other, &path));
+    drop(first);
+    refused(other.open(&path));
+    drop(again);
+    assert!(other.open(&path).is_ok());
+}
+
+/// Who writes much is not left waiting for threads that have ended.
+#[test]
+fn a_shutdown_lets_a_writer_go_on() {
+    let folder = folder();
+    let memory = memory();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let block = vec![3; 1 << 20];
+            (0..64).map(|n| file.write_at(&block, n << 20)).find_map(Result::err)
+        });
+        while memory.vmstat().get("nr_dirtied") < 500 {
+            thread::yield_now();
+        }
+        memory.shutdown().unwrap();
+        let failed = writer.join().unwrap();
+        assert!(matches!(failed, None | Some(Error::ShutDown | Error::OutOfMemory { .. })), "{failed:?}");
+    });
+}
+
+/// Handles may lie in a thread's own memory and go with it, when the library's own part of that is gone already.
+#[test]
+fn a_handle_may_end_with_its_thread() {
+    thread_local! {
+        static FILE: RefCell<Option<File>> = const { RefCell::new(None) };
+        static REGION: RefCell<Option<highwater::Region>> = const { RefCell::new(None) };
+    }
+    let folder = folder();
+    let path = folder.path().join("file");
+    let memory = memory();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            FILE.set(None);
+            REGION.set(None);
+            let (file, region) = (memory.create(&path).unwrap(), memory.anonymous(64 * PAGE).unwrap());
+            file.write_all_at(&[9; 100 * PAGE as usize], 0).unwrap();
+            file.sync_data().unwrap();
+            file.write_all_at(&[5; 10], 0).unwrap();
+            region.write_at(&[1; PAGE as usize], 5 * PAGE).unwrap();
+            FILE.set(Some(file));
+            REGION.set(Some(region));
+        });
+    });
+    memory.check().unwrap();
+    assert_eq!(fs::read(&path).unwrap()[..12], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9]);
+}
+
+/// A sync is for the file: what other handles wrote, and its length to the byte.
+#[test]
+fn a_reader_may_sync_what_a_writer_wrote() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let memory = memory();
+    let writer = memory.create(&path).unwrap();
+    let reader = OpenOptions::new().open(&memory, &path).unwrap();
+    writer.write_all_at(b"hello", 0).unwrap();
+    reader.sync_data().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"hello");
+}
+
+/// What somebody else cut off is not there again after a sync, and who reads it is told.
+#[test]
+fn a_sync_does_not_bring_back_what_others_cut_off() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, [7; 10 * PAGE as usize]).unwrap();
+    let memory = memory();
+    let file = memory.open(&path).unwrap();
+    file.write_all_at(&[1], 0).unwrap();
+    OpenOptions::new().open(&memory, &path).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
+    for _ in 0..2 {
+        let error = file.read_at(&mut [0; 10], 5 * PAGE).unwrap_err();
+        assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
+        file.sync_data().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 10_000);
+    }
+}
+
+/// An empty file that was there stays where swap finds no room; one that was made goes.
+#[test]
+fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
+    let folder = folder();
+    let (there, new) = (folder.path().join("there"), folder.path().join("new"));
+    fs::write(&there, []).unwrap();
+    for path in [&there, &new] {
+        let error = builder().swap(path, 1 << 43).start().unwrap_err().to_string();
+        assert!(error.contains("cannot allocate"), "{error}");
+    }
+    assert_eq!(fs::metadata(&there).unwrap().len(), 0);
+    assert!(!new.exists());
+}
