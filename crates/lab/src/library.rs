@@ -146,6 +146,8 @@ pub fn experiment(word: &str) -> Result<Experiment, Error> {
     let mut experiment = unchanged_experiment(name)?;
     for (key, value) in changes {
         crate::change::set(&mut experiment.params, key, value)?;
+        // A report says what it is of.
+        experiment.name.push_str(&format!("+{key}={value}"));
     }
     Ok(experiment)
 }

@@ -603,7 +603,7 @@ mod tests {
         assert_eq!(setups[1].machine_word, "parallelio-8g+cpu.count=4");
         assert_eq!(setups[1].set["machine.cpu.count"], "4");
         let wrong = Request { set: sets.to_vec(), ..request };
-        let error = Setup::all(&wrong, &experiment).unwrap_err().to_string();
+        let error = Plan::new(&wrong, crate::workloads::find).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("sweeps=3: unknown key `sweeps`"), "{error}");
     }
 

@@ -117,7 +117,7 @@ struct Options {
 /// Runs an experiment's kernels and shows their table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     let CompareArguments { experiment, kernels, kernel, set, options } = arguments;
-    let (kernels, more_kernels, set) = (kernels.clone(), kernel.clone(), set.clone());
+    let (kernels, more_kernels, set) = (kernels.clone(), kernel.clone(), merged(set));
     let request = Request { experiment: experiment.clone(), kernels, more_kernels, set, ..Request::default() };
     carry_out(request, options)
 }
@@ -150,6 +150,14 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     if let Some(ground) = request.grounds.iter().find(|ground| ground.is_timed_by_the_wall() && request.trace.is_some())
     {
         return Err(End::Usage(format!("--trace is of the ground `sim` alone, not of `{ground}`")));
+    }
+    let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
+    if !request.grounds.is_empty() && request.grounds.iter().all(is_real) {
+        for (option, is_wanted) in [("--locks", request.locks), ("--profile", request.profile)] {
+            if is_wanted {
+                return Err(End::Usage(format!("{option} is of the ground `sim`, which is not among those of `--on`")));
+            }
+        }
     }
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
@@ -235,11 +243,38 @@ fn parse_window(text: &str) -> Result<Window, String> {
 fn parse_set(text: &str) -> Result<Set, String> {
     let wrong = || format!("expected KEY=VALUE or KEY=VALUE,VALUE,… such as lru.batch=1,14, found `{text}`");
     let (key, values) = text.split_once('=').ok_or_else(wrong)?;
-    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    let values: Vec<String> = values_of(values).into_iter().map(|value| value.trim().to_owned()).collect();
     if key.trim().is_empty() || values.iter().any(String::is_empty) {
         return Err(wrong());
     }
     Ok(Set { key: key.trim().to_owned(), values })
+}
+
+/// Values between commas; those in brackets and between quotes are of one value.
+fn values_of(text: &str) -> Vec<&str> {
+    let (mut depth, mut is_quoted) = (0_i32, false);
+    text.split(|c: char| {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '[' if !is_quoted => depth += 1,
+            ']' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0 && !is_quoted
+    })
+    .collect()
+}
+
+/// A key that is given again has more values.
+fn merged(sets: &[Set]) -> Vec<Set> {
+    let mut merged: Vec<Set> = Vec::new();
+    for set in sets {
+        match merged.iter_mut().find(|earlier| earlier.key == set.key) {
+            Some(earlier) => earlier.values.extend(set.values.iter().cloned()),
+            None => merged.push(set.clone()),
+        }
+    }
+    merged
 }
 
 /// The grounds asked for, each once.
@@ -258,4 +293,25 @@ pub(super) fn failed(failures: &[JobFailure]) -> End {
         format!("{column}, seed {seed}: {failure}\n  replay: {replay}")
     };
     End::Failed(failures.iter().map(one).collect::<Vec<_>>().join("\nerror: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_lie_between_commas_that_are_not_within_one() {
+        let of = |text: &str| parse_set(text).map(|set| set.values);
+        assert_eq!(of("lru.batch=1, 14"), Ok(vec!["1".into(), "14".into()]));
+        assert_eq!(of("params.mib=[20, 40],\"a,b\""), Ok(vec!["[20, 40]".into(), "\"a,b\"".into()]));
+        assert!(of("lru.batch=1,,2").is_err() && of("lru.batch").is_err());
+    }
+
+    #[test]
+    fn a_key_that_comes_again_has_the_values_of_both() {
+        let sets = ["lru.batch=1", "params.hogs=2", "lru.batch=14,31"].map(|text| parse_set(text).unwrap());
+        let merged = merged(&sets);
+        assert_eq!(merged[0].values, ["1", "14", "31"]);
+        assert_eq!((merged.len(), merged[1].key.as_str()), (2, "params.hogs"));
+    }
 }
