@@ -85,7 +85,9 @@ impl<M: Machine> Reclaim<M> {
         }
         let used = self.page_referenced(frame, owners);
         if rule == MappedRule::UnlessUsed {
-            return used.touched == 0 && !descriptor.test_clear(Flags::REFERENCED);
+            // Both are asked and cleared: one use keeps a page for one round.
+            let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+            return used.touched == 0 && !was_referenced;
         }
         *rotated += u64::from(used.touched > 0);
         !self.stays_active(frame, used)

@@ -10,6 +10,7 @@ mod file;
 mod ground;
 mod high_order;
 mod huge;
+mod kernels_of_2_6_23;
 mod kswapd;
 mod map;
 mod rotation;

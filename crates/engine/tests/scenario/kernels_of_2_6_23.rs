@@ -1,0 +1,42 @@
+//! What reclaim of 2.6.23 does otherwise than that of later kernels (spec reclaim, rows 23).
+
+use crate::ground::{PAGES, Plan, choices_of};
+use engine::memory::Flags;
+use machine::{Machine, Nanos};
+
+/// The choices of 2.6.23-rc5, and marks of 256, 320 and 384 pages.
+fn plan() -> Plan {
+    let mut choices = choices_of("2.6.23-rc5");
+    choices.memory.min_free_kbytes = 1024;
+    Plan { choices, ..Plan::default() }
+}
+
+/// Spec reclaim, 9: a use through a page table and a mark are asked for at once, and both are gone then. All pages of a
+/// region have both; those that the sweep of the active list has seen have neither.
+#[test]
+fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
+    plan().run(|ground| {
+        let pages = PAGES as u32 * 3 / 4;
+        let region = ground.region(pages);
+        ground.touch(&region, 0..pages, true).unwrap();
+        ground.engine.drain_all();
+        let frame = |page: u32| region.entry(page).frame();
+        (0..pages).filter_map(frame).for_each(|frame| ground.engine.mark_accessed(frame));
+        let kernel = ground.take_until_free(300);
+        ground.touch(&ground.region(1), 0..1, true).unwrap();
+        let is_seen = |page: &u32| frame(*page).is_some() && !region.entry(*page).is_accessed();
+        let mut seen = Vec::new();
+        // The first sweep has just begun.
+        for _ in 0..1000 {
+            ground.sim.pause(Nanos(20_000));
+            seen = (0..pages).filter(is_seen).collect();
+            if !seen.is_empty() {
+                break;
+            }
+        }
+        let is_marked = |page: &&u32| ground.engine.frames[frame(**page).unwrap()].is(Flags::REFERENCED);
+        assert!(!seen.is_empty());
+        assert_eq!(seen.iter().filter(is_marked).count(), 0, "of {} pages", seen.len());
+        ground.give_back(kernel);
+    });
+}
