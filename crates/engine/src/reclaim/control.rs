@@ -23,7 +23,7 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Is it kswapd's?
     pub is_kswapd: bool,
-    /// Whole blocks are wanted, used or not (`LumpyReclaim::AlignedBlocks`); until a page of the list must be kept.
+    /// Whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must be kept.
     pub takes_blocks: bool,
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,

@@ -43,12 +43,11 @@ impl<M: Machine> Reclaim<M> {
         let mut survivors = self.shrink_clusters(task, zone, &taken, control, &mut counts);
         let waits_from = if is_costly { Some(DEF_PRIORITY) } else { (!by_order).then_some(4) };
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
-        if (control.takes_blocks || by_order) && waits && !survivors.is_empty() {
+        if control.takes_blocks && waits && !survivors.is_empty() {
             if by_order {
                 self.congestion_wait(STALL);
                 let active = survivors.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
                 self.stat.count(Event::Pgdeactivate, active as u64);
-                control.takes_blocks = true;
             }
             control.waits_for_writeback = true;
             survivors = self.shrink_clusters(task, zone, &survivors, control, &mut counts);

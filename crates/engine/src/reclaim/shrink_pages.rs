@@ -156,7 +156,7 @@ impl<M: Machine> Reclaim<M> {
             self.machine.spend(Step::ScanPage, 1);
             if !descriptor.try_lock() {
                 survivors.push(frame);
-                control.takes_blocks = false;
+                self.note_kept(control, false);
                 continue;
             }
             control.scanned += 1;
@@ -178,8 +178,7 @@ impl<M: Machine> Reclaim<M> {
                 }
             }
             survivors.push(frame);
-            // A page that stays spoils its block; one that is being written will be free soon.
-            control.takes_blocks &= descriptor.is(Flags::WRITEBACK);
+            self.note_kept(control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
         let _span = self.machine.span(Func::FreePageList);
@@ -188,6 +187,12 @@ impl<M: Machine> Reclaim<M> {
             self.free(frame, Order::ZERO, Warmth::Cold);
         }
         survivors
+    }
+
+    /// A page that stays spoils its block; one that is being written will be free soon. With `LumpyReclaim::ByOrder`
+    /// blocks are taken for what was asked for, whatever becomes of them.
+    fn note_kept(&self, control: &mut ScanControl, is_written: bool) {
+        control.takes_blocks &= is_written || self.choices.lumpy_reclaim == LumpyReclaim::ByOrder;
     }
 
     fn shrink_page(

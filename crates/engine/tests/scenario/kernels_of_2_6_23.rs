@@ -1,8 +1,10 @@
 //! What reclaim of 2.6.23 does otherwise than that of later kernels (spec reclaim, rows 23).
 
 use crate::ground::{PAGES, Plan, choices_of};
-use engine::memory::Flags;
-use machine::{Machine, Nanos};
+use crate::map::SHARED;
+use engine::Task;
+use engine::memory::{Flags, Gfp};
+use machine::{Machine, Nanos, Order};
 
 /// The choices of 2.6.23-rc5, and marks of 256, 320 and 384 pages.
 fn plan() -> Plan {
@@ -37,6 +39,30 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
         let is_marked = |page: &&u32| ground.engine.frames[frame(**page).unwrap()].is(Flags::REFERENCED);
         assert!(!seen.is_empty());
         assert_eq!(seen.iter().filter(is_marked).count(), 0, "of {} pages", seen.len());
+        ground.give_back(kernel);
+    });
+}
+
+/// Spec reclaim, 12.2 and 13.4: for a costly order recent use saves nothing, and that does not end with the first page
+/// that must be kept. The oldest page of a file that is in use is locked; all others have been used.
+#[test]
+fn a_costly_order_takes_used_pages_past_one_that_stays() {
+    let plan = Plan { with_kswapd: false, ..plan() };
+    plan.run(|ground| {
+        let file = ground.import(3000);
+        let _region = ground.map(&file, SHARED);
+        ground.read(&file, 0..3000).unwrap();
+        ground.engine.drain_all();
+        let kernel = ground.take_until_free(256);
+        let first = &ground.engine.frames[file.index.get(0).unwrap()];
+        assert!(first.try_lock());
+        let (active, freed) = (ground.count("pgactivate"), ground.count("pgsteal_direct_normal"));
+        let gfp = Gfp { no_retry: true, ..Gfp::USER_MOVABLE };
+        let block = ground.engine.allocate(&mut Task::user(), gfp, Order(4));
+        first.clear(Flags::LOCKED);
+        assert!(ground.count("pgsteal_direct_normal") >= freed + 31);
+        assert_eq!(ground.count("pgactivate"), active, "none is saved by its use");
+        block.into_iter().for_each(|head| ground.engine.free_block(head, Order(4)));
         ground.give_back(kernel);
     });
 }

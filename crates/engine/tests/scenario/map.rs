@@ -9,11 +9,11 @@ use machine::PAGE_BYTES;
 use sim::{Rng, Sim};
 use std::sync::Arc;
 
-const PRIVATE: MapMode = MapMode { sharing: Sharing::Private, is_executable: false, pattern: ReadPattern::Normal };
-const SHARED: MapMode = MapMode { sharing: Sharing::Shared, ..PRIVATE };
+pub const PRIVATE: MapMode = MapMode { sharing: Sharing::Private, is_executable: false, pattern: ReadPattern::Normal };
+pub const SHARED: MapMode = MapMode { sharing: Sharing::Shared, ..PRIVATE };
 
 impl Ground {
-    fn map(&self, file: &Arc<File<Sim>>, mode: MapMode) -> Arc<Region<Sim>> {
+    pub fn map(&self, file: &Arc<File<Sim>>, mode: MapMode) -> Arc<Region<Sim>> {
         self.engine.map_file(&mut self.task.borrow_mut(), file, 0, file.length_pages(), mode).unwrap()
     }
 
