@@ -96,8 +96,8 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Reads the aligned block of 2^`cluster` slots around one, as far as they are in use; returns the
-    /// wanted page with a reference, or nothing when its entry changed meanwhile.
+    /// Reads of the aligned block of 2^`cluster` slots around one those that `swap_readahead` names, and the one itself;
+    /// returns the wanted page with a reference, or nothing when its entry changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,
@@ -114,8 +114,7 @@ impl<M: Machine> Access<M> {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
-                let stop = (start..end).find(|near| slots.uses(*near) == 0).unwrap_or(end);
-                if stop > slot { (start, stop) } else { (slot, slot + 1) }
+                (start, (start..end).find(|near| slots.uses(*near) == 0).unwrap_or(end))
             }
             SwapReadahead::UsedRun => {
                 let slots = self.swap.slots.lock();
@@ -137,7 +136,8 @@ impl<M: Machine> Access<M> {
             if region.entry(page).slot() != Some(slot) || self.machine.is_killed() {
                 return Ok(None);
             }
-            // Read and reclaimed again before we could look, or somebody else is about to add it.
+            // Behind what was read ahead; or read and reclaimed again before we could look, or about to be added by
+            // somebody else.
             self.read_slot(task, &mut bio, slot, true)?;
             bio.submit(self);
             self.machine.relax();

@@ -51,8 +51,8 @@ pub enum Dirtyable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwapReadahead {
-    /// Those in use from the start of its aligned block up to the first that is not; it is read alone if that comes
-    /// before it.
+    /// Those in use from the start of its aligned block up to the first that is not; then it alone, if that came before
+    /// it.
     FromBlockStart,
     /// Those in use around it without a gap, in its aligned block.
     UsedRun,

@@ -1,10 +1,10 @@
 //! What reclaim of 2.6.23 does otherwise than that of later kernels (spec reclaim, rows 23).
 
-use crate::ground::{PAGES, Plan, choices_of};
+use crate::ground::{PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
 use engine::Task;
 use engine::memory::{Flags, Gfp};
-use machine::{Machine, Nanos, Order};
+use machine::{Lock, Machine, Nanos, Order};
 
 /// The choices of 2.6.23-rc5, and marks of 256, 320 and 384 pages.
 fn plan() -> Plan {
@@ -64,5 +64,38 @@ fn a_costly_order_takes_used_pages_past_one_that_stays() {
         assert_eq!(ground.count("pgactivate"), active, "none is saved by its use");
         block.into_iter().for_each(|head| ground.engine.free_block(head, Order(4)));
         ground.give_back(kernel);
+    });
+}
+
+/// Spec reclaim, 20.4: slots are read from the start of the aligned block up to the first free one, and the wanted one
+/// by itself where it lies behind that.
+#[test]
+fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
+    plan().run(|ground| {
+        let pages = 2 * PAGES as u32;
+        let (region, others) = (ground.region(pages), ground.region(pages / 8));
+        for n in 0..pages / 8 {
+            ground.write_stamps(&region, 7 * n..7 * n + 7).unwrap();
+            ground.touch(&others, n..n + 1, true).unwrap();
+        }
+        ground.wait_for_devices();
+        ground.engine.drop_region(&others);
+        let swap = &ground.engine.swap;
+        let is_in_use = |slot: u32| swap.slots.lock().uses(slot) > 0;
+        let is_out = |slot: u32| is_in_use(slot) && swap.cached(slot).is_none();
+        // In use at its start, then free, and in use again.
+        let hole = |start: u32| {
+            let hole = (start + 2..start + 6).find(|slot| !is_in_use(*slot))?;
+            (start..start + 8).all(|slot| slot == hole || is_out(slot)).then_some(hole)
+        };
+        let (start, hole) =
+            (8..9000).step_by(8).find_map(|start| Some((start, hole(start)?))).expect("a block with a hole");
+        let page = (0..pages).find(|page| region.entry(*page).slot() == Some(hole + 1)).unwrap();
+        let (major, read) = (ground.faults().1, ground.count("pswpin"));
+        assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+        assert_eq!(ground.faults().1, major + 1);
+        assert_eq!(ground.count("pswpin"), read + u64::from(hole - start) + 1);
+        let read: Vec<u32> = (start..start + 8).filter(|slot| swap.cached(*slot).is_some()).collect();
+        assert_eq!(read, (start..hole).chain([hole + 1]).collect::<Vec<_>>());
     });
 }
