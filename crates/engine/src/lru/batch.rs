@@ -2,11 +2,12 @@
 //!
 //! Insertions, activations and rotations are parked in small per-CPU arrays and applied under one
 //! hold of the lock for each run of pages in one zone. A parked page has one more reference, so that
-//! it cannot be freed, nor reclaimed, until its CPU flushes. Description: spec reclaim, 8 and 9.
+//! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
+//! flush passes over what is in its frame then. Description: spec reclaim, 8 and 9.
 
 use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{ListKind, Lru};
-use crate::memory::Flags;
+use crate::memory::{Flags, Frame, Owner};
 use crate::stat::Event;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Func, Lock, Machine, PerCpu, Step};
@@ -23,6 +24,15 @@ pub struct Batches {
     add: [Batch; ListKind::ALL.len()],
     activate: Batch,
     rotate: Batch,
+    /// Whose pages those are, where no reference keeps them.
+    rotate_places: Vec<Place>,
+}
+
+/// Whose page it is, and its number there.
+type Place = (Owner, u32);
+
+fn place_of(descriptor: &Frame) -> Place {
+    (descriptor.owner(), descriptor.index())
 }
 
 /// What a flush does with each page.
@@ -135,7 +145,7 @@ impl<M: Machine> Lru<M> {
             }
             Rotation::BatchedWithoutReference => {
                 self.machine.spend(Step::BatchPage, 1);
-                self.park(frame, |batches| &mut batches.rotate, Apply::Rotate);
+                self.park_unheld(frame);
             }
             // Under writeback, it cannot be freed before this has returned.
             Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
@@ -151,6 +161,20 @@ impl<M: Machine> Lru<M> {
         };
         if let Some(full) = full {
             self.flush(&full, apply);
+        }
+    }
+
+    /// Parks a page that is to be rotated without a reference to it.
+    fn park_unheld(&self, frame: FrameNumber) {
+        let full = {
+            let mut batches = self.batches.local();
+            batches.rotate.push(frame);
+            batches.rotate_places.push(place_of(&self.frames[frame]));
+            let is_full = batches.rotate.len() >= self.batch_pages();
+            is_full.then(|| (std::mem::take(&mut batches.rotate), std::mem::take(&mut batches.rotate_places)))
+        };
+        if let Some((pages, places)) = full {
+            self.flush_parked(&pages, &places, Apply::Rotate);
         }
     }
 
@@ -174,11 +198,16 @@ impl<M: Machine> Lru<M> {
             let chosen = (self.choices.list_choice == ListChoice::AtAdd).then_some(kind);
             self.flush(batch, Apply::Add(chosen));
         }
-        self.flush(&batches.rotate, Apply::Rotate);
+        self.flush_parked(&batches.rotate, &batches.rotate_places, Apply::Rotate);
         self.flush(&batches.activate, Apply::Activate);
     }
 
     fn flush(&self, pages: &[FrameNumber], apply: Apply) {
+        self.flush_parked(pages, &[], apply);
+    }
+
+    /// The same; pages without a reference of the batch's own have their `places`, by which strangers are told.
+    fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;
         }
@@ -191,6 +220,7 @@ impl<M: Machine> Lru<M> {
         while let Some(first) = rest.first() {
             let zone = self.zone_of(*first);
             let run = rest.iter().take_while(|frame| zone.holds(**frame)).count();
+            let places = places.get(pages.len() - rest.len()..).unwrap_or_default();
             let (pages, others) = rest.split_at(run);
             rest = others;
             let mut lruvec = self.lruvec(zone).lock();
@@ -201,9 +231,10 @@ impl<M: Machine> Lru<M> {
                 Step::LruMove
             };
             self.machine.spend(step, run as u32);
-            for &frame in pages {
+            for (n, &frame) in pages.iter().enumerate() {
                 let descriptor = &self.frames[frame];
                 let flags = descriptor.flags();
+                let is_same = || places.get(n).is_none_or(|place| *place == place_of(descriptor));
                 let family = self.kind_of(flags).family() as usize;
                 match apply {
                     Apply::Add(chosen) => {
@@ -230,13 +261,13 @@ impl<M: Machine> Lru<M> {
                         lruvec.recent_rotated[family] += 1;
                         self.stat.count(Event::Pgactivate, 1);
                     }
-                    Apply::Rotate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) => {
+                    Apply::Rotate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) && is_same() => {
                         let kind = self.kind_of(flags);
                         lruvec.list_mut(kind).remove(&self.frames, frame);
                         lruvec.list_mut(kind).push_back(&self.frames, frame);
                         self.stat.count(Event::Pgrotated, 1);
                     }
-                    // Isolated, activated or freed since it was parked.
+                    // Isolated, activated or freed since it was parked, or another page by now.
                     Apply::Activate | Apply::Rotate => {}
                 }
             }

@@ -64,8 +64,8 @@ pub enum AddFlush {
 pub enum Rotation {
     /// One by one under the LRU lock, in the completion.
     OneByOne,
-    /// Through a batch of the completing CPU that has no reference of its own: what was freed meanwhile is on no list
-    /// and passed over. A frame that holds another inactive page by then has that one moved.
+    /// Through a batch of the completing CPU that has no reference of its own: what was freed meanwhile is on no list, or
+    /// another's page, and passed over.
     BatchedWithoutReference,
     /// Through a batch of the completing CPU, which refers to the page: nobody can free it before the batch is flushed.
     #[default]

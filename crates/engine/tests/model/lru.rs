@@ -4,7 +4,8 @@ use crate::memory;
 use engine::lru::choices::{AddFlush, ListChoice, Rotation};
 use engine::lru::{Choices, Family, ListKind, Lru, Recent};
 use engine::mapping::{DeviceLayout, Mapping, SwapLayout};
-use engine::memory::{Flags, Layout, MigrateType, Warmth};
+use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
+use engine::stat::Event;
 use machine::{DeviceId, FrameNumber, Order};
 use proptest::prelude::*;
 use sim::Sim;
@@ -150,4 +151,29 @@ proptest! {
             }
         }
     }
+}
+
+/// A page is freed while it waits to be rotated, and its frame holds another when the batch is flushed: without a
+/// reference the batch must pass over it (spec reclaim, 8.2). The same page put back meanwhile is rotated.
+#[test]
+fn a_batch_without_references_moves_no_stranger() {
+    let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..Choices::default() });
+    let zone = &lru.zones[0];
+    let add = |owner| {
+        let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+        lru.frames[frame].set_owner(owner, 5);
+        lru.add(frame, false);
+        frame
+    };
+    let [last, kept, freed] = [0; 3].map(|_| add(Owner::File(1)));
+    lru.drain_local();
+    lru.rotate(kept);
+    lru.rotate(freed);
+    lru.put(freed);
+    assert_eq!(add(Owner::File(2)), freed, "the frame that was freed last is taken first");
+    lru.drain_local();
+    let mut found = Vec::new();
+    lru.for_each_listed(zone, |_, frame| found.push(frame));
+    assert_eq!(found, [freed, last, kept]);
+    assert_eq!(lru.stat.get(Event::Pgrotated), 1);
 }
