@@ -23,7 +23,7 @@ struct ZonePass {
     attempted: u64,
     /// Pages looked at.
     scanned: u64,
-    /// Is the zone at its high mark?
+    /// Is the zone at its high mark; with `KswapdGap::NeverLeft`, was it before?
     is_balanced: bool,
 }
 
@@ -92,7 +92,8 @@ impl<M: Machine> Reclaim<M> {
 
     /// Notes in a pass how a zone of it was left.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, is_balanced: bool) {
-        if Self::is_marked_hopeless(zone) {
+        // Judged before it was shrunk, it was judged before it was found hopeless.
+        if Self::is_marked_hopeless(zone) && self.choices.kswapd_gap != KswapdGap::NeverLeft {
             return;
         }
         if is_balanced {
@@ -199,7 +200,11 @@ impl<M: Machine> Reclaim<M> {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
         zone.clear(ZoneFlag::WRITEBACK);
-        let is_balanced = !Self::is_marked_hopeless(zone) && self.is_zone_balanced(zone, order, 0, classzone);
+        // Where every zone is shrunk in any case, what it had before counts.
+        let is_balanced = match self.choices.kswapd_gap {
+            KswapdGap::NeverLeft => needs_none,
+            _ => !Self::is_marked_hopeless(zone) && self.is_zone_balanced(zone, order, 0, classzone),
+        };
         if is_balanced {
             zone.clear(ZoneFlag::CONGESTED);
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);

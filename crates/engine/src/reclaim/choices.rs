@@ -201,7 +201,8 @@ choice! {
 choice! {
     /// How far above its high mark a zone must be for kswapd to leave it alone while it works for others.
     KswapdGap {
-        /// Never: it shrinks every zone up to the highest that lacks pages.
+        /// Never: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone lacked any when
+        /// it came by.
         NeverLeft,
         /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond what is asked.
         EightTimesHigh,

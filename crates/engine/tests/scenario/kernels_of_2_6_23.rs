@@ -1,9 +1,10 @@
 //! What reclaim of 2.6.23 does otherwise than that of later kernels (spec reclaim, rows 23).
 
-use crate::ground::{PAGES, Plan, choices_of, stamp};
+use crate::ground::{Found, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
-use engine::Task;
-use engine::memory::{Flags, Gfp};
+use engine::memory::{Flags, Gfp, NodeId};
+use engine::reclaim::choices::KswapdGap;
+use engine::{Layout, Task};
 use machine::{Lock, Machine, Nanos, Order};
 
 /// The choices of 2.6.23-rc5, and marks of 256, 320 and 384 pages.
@@ -98,4 +99,33 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
         let read: Vec<u32> = (start..start + 8).filter(|slot| swap.cached(*slot).is_some()).collect();
         assert_eq!(read, (start..hole).chain([hole + 1]).collect::<Vec<_>>());
     });
+}
+
+/// Spec reclaim, 18.4: a zone is judged before it is shrunk. So the pass that brings it to its high mark is not enough:
+/// below priority 10, kswapd waits 100 ms after it, and looks once more. Marks are 128, 160 and 192 pages.
+#[test]
+fn kswapd_waits_after_the_pass_that_suffices() {
+    let story = |kswapd_gap| {
+        let found = Found::default();
+        let result = found.clone();
+        let mut plan = Plan { layout: Layout::flat(16384), ..plan() };
+        plan.choices.memory.min_free_kbytes = 512;
+        plan.choices.reclaim.kswapd_gap = kswapd_gap;
+        plan.run(move |ground| {
+            let file = ground.import(15000);
+            ground.read(&file, 0..15000).unwrap();
+            let kernel = ground.take_until_free(160);
+            ground.touch(&ground.region(1), 0..1, true).unwrap();
+            ground.pause_ms(1000);
+            assert!(ground.free() > 192 && ground.count("allocstall") == 0);
+            let calls = ground.engine.take_kswapd_calls(NodeId(0));
+            result.set((calls.calls, calls.longest.0 / 1_000_000));
+            ground.give_back(kernel);
+        });
+        found.get()
+    };
+    let (calls, longest_ms) = story(KswapdGap::NeverLeft);
+    assert!(calls == 1 && longest_ms >= 100, "{calls} calls, {longest_ms} ms");
+    let (calls, longest_ms) = story(KswapdGap::Balance);
+    assert!(calls == 1 && longest_ms < 100, "{calls} calls, {longest_ms} ms");
 }
