@@ -260,9 +260,7 @@ impl<M: Machine> Reclaim<M> {
                     break;
                 }
             }
-            for (_, zone) in self.zones_up_to(node, end) {
-                self.end_at_priority(zone, control.priority);
-            }
+            self.end_node_at_priority(node, control.priority);
             if is_balanced && !self.machine.is_killed() && self.lacks_single_pages(node, request.order, end) {
                 request.order = Order::ZERO;
                 self.machine.relax();
@@ -280,6 +278,11 @@ impl<M: Machine> Reclaim<M> {
                 request.order = Order::ZERO;
             }
         }
+    }
+
+    /// A pass has ended for all of a node, zones that had nothing to do included.
+    fn end_node_at_priority(&self, node: NodeId, priority: u32) {
+        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| self.end_at_priority(zone, priority));
     }
 
     /// Waits between passes, as `kswapd_nap` has it.
@@ -314,12 +317,13 @@ impl<M: Machine> Reclaim<M> {
         let mut request = request;
         let mut control = ScanControl::kswapd(request.order);
         let mut end = 0;
-        loop {
+        let ended_at = loop {
+            let priority = control.priority;
             let mut attempted = 0;
             let mut raise = true;
             let mut needs_compaction = request.order > Order::ZERO;
             control.reclaimed = 0;
-            let Some(highest) = self.highest_unbalanced(node, &control) else { break };
+            let Some(highest) = self.highest_unbalanced(node, &control) else { break priority };
             end = highest;
             request.classzone = end;
             let lru_pages = self.reclaimable_up_to(node, end);
@@ -340,7 +344,7 @@ impl<M: Machine> Reclaim<M> {
                 control.order = Order::ZERO;
             }
             if self.machine.is_killed() {
-                break;
+                break priority;
             }
             if needs_compaction && control.reclaimed > attempted {
                 self.compact_node_if_needed(node, control.order, end);
@@ -348,14 +352,15 @@ impl<M: Machine> Reclaim<M> {
             self.machine.relax();
             if raise || control.reclaimed == 0 {
                 if control.priority <= self.floor() {
-                    break;
+                    break priority;
                 }
                 control.priority -= 1;
             }
             if self.is_pass_enough(node, request, &node_pass) {
-                break;
+                break priority;
             }
-        }
+        };
+        self.end_node_at_priority(node, ended_at);
         Request { order: request.order, classzone: end }
     }
 

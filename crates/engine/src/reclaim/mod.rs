@@ -114,7 +114,9 @@ impl<M: Machine> Reclaim<M> {
         });
     }
 
-    fn previous_priority(&self, zone: &Zone<M>) -> u32 {
+    /// The priority at which the last reclaim ended with a zone; a lower one, if a scan under way has come to that
+    /// (`prev_priority` of `/proc/zoneinfo`).
+    pub fn previous_priority(&self, zone: &Zone<M>) -> u32 {
         self.priorities[usize::from(zone.id.0)].load(Relaxed)
     }
 
