@@ -55,7 +55,7 @@ impl<M: Machine> Reclaim<M> {
         if self.choices.mapped_pages == MappedPages::LikeOthers {
             return MappedRule::LikeOthers;
         }
-        let listed = self.list_pages(zone, ListKind::ActiveFile) + self.list_pages(zone, ListKind::InactiveFile);
+        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
         let is_near_end = zone.pages_scanned.load(machine::atomic::Ordering::Relaxed) >= 3 * listed;
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
         let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed()).sum::<u64>().max(1);

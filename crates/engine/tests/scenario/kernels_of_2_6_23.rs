@@ -3,7 +3,7 @@
 use crate::ground::{Found, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
 use engine::memory::{Flags, Gfp, NodeId};
-use engine::reclaim::choices::KswapdGap;
+use engine::reclaim::choices::{KswapdGap, MappedPages};
 use engine::{Layout, Task};
 use machine::{Lock, Machine, Nanos, Order};
 
@@ -130,4 +130,28 @@ fn kswapd_waits_after_the_pass_that_suffices() {
     assert!(calls == 1 && longest_ms >= 100 && priority == 12, "{calls} calls, {longest_ms} ms, {priority}");
     let (calls, longest_ms, priority) = story(KswapdGap::Balance);
     assert!(calls == 1 && longest_ms < 100 && priority < 10, "{calls} calls, {longest_ms} ms, {priority}");
+}
+
+/// Spec reclaim, 11.1: mapped pages stay active until all that the zone has on lists was looked at three times, be it on
+/// two lists or on four, or files' or not.
+#[test]
+fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
+    let mut plan = Plan::default();
+    plan.choices.reclaim.mapped_pages = MappedPages::ByDistress;
+    plan.choices.reclaim.swappiness = 0;
+    plan.run(|ground| {
+        let pages = PAGES as u32 * 3 / 4;
+        let region = ground.region(pages);
+        ground.touch(&region, 0..pages, true).unwrap();
+        ground.engine.drain_all();
+        let kernel = ground.take_until_free(300);
+        ground.touch(&ground.region(1), 0..1, true).unwrap();
+        let until = ground.sim.now() + Nanos::from_secs(10);
+        while ground.count("pgdeactivate") == 0 && ground.sim.now() < until {
+            ground.sim.pause(Nanos(20_000));
+        }
+        let (deactivated, looked_at) = (ground.count("pgdeactivate"), ground.count("pgrefill_normal"));
+        assert!(deactivated > 0 && looked_at >= 3 * u64::from(pages), "{deactivated} of {looked_at}");
+        ground.give_back(kernel);
+    });
 }
