@@ -119,12 +119,16 @@ impl<M: Machine> Lru<M> {
         let n = taken.len() as i64;
         zone.gauges.add(kind.gauge(), -n);
         zone.gauges.add(kind.family().isolated(), n);
+        self.note_isolated(zone, &mut lruvec, kind, taken.len() as u64, scanned);
+        (taken, scanned)
+    }
+
+    fn note_isolated(&self, zone: &Zone<M>, lruvec: &mut Lruvec, kind: ListKind, taken: u64, scanned: u64) {
         zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
         if kind.is_active() {
-            lruvec.recent_scanned[kind.family() as usize] += taken.len() as u64;
+            lruvec.recent_scanned[kind.family() as usize] += taken;
             self.stat.count_zone(ZoneEvent::Pgrefill, zone.kind as usize, scanned);
         }
-        (taken, scanned)
     }
 
     /// The same with the pages that lie in the same aligned block of 2^`order` pages: those of the same list or, with
@@ -172,7 +176,7 @@ impl<M: Machine> Lru<M> {
             }
         }
         self.machine.spend(Step::IsolatePage, scanned as u32);
-        zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
+        self.note_isolated(zone, &mut lruvec, kind, taken.len() as u64, scanned);
         (taken, scanned)
     }
 

@@ -274,7 +274,7 @@ choice! {
     /// What is taken off the lists for a request of an order above 0.
     LumpyReclaim {
         /// The same, but from all lists for costly orders alone, at every priority, and past pages of a block that
-        /// cannot be had.
+        /// cannot be had; and active pages become inactive by blocks, too.
         ByOrder,
         /// Also the other pages of each page's aligned block of that order, as far as they can be had; below priority
         /// 10 from all lists and whether they were used or not. Makes blocks, and takes pages that are in use.

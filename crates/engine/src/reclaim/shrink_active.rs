@@ -1,14 +1,14 @@
 //! Ageing: pages from the tail of an active list to the head of the inactive one
 //! (`shrink_active_list`; spec reclaim, 11.2).
 
-use super::choices::MappedPages;
+use super::choices::{LumpyReclaim, MappedPages};
 use super::{Reclaim, ScanControl};
 use crate::lru::choices::Activation;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
 use crate::mapping::{MappedUse, Owners};
 use crate::memory::{Flags, Zone};
 use crate::stat::{Event, Gauge};
-use machine::{FrameNumber, Func, Machine};
+use machine::{FrameNumber, Func, Machine, Order};
 
 /// What becomes of a mapped page of an active list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +23,24 @@ enum MappedRule {
 
 impl<M: Machine> Reclaim<M> {
     /// Looks at up to `pages` of an active list; all go to the inactive list (with `Activation::AtScan`, file
-    /// pages that were not used since, and program text that was), but those that were referenced count as rotated.
+    /// pages that were not used since, and program text that was), but those that were referenced count as rotated. With
+    /// `LumpyReclaim::ByOrder` the active pages of their blocks go with them.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, control: &ScanControl) {
         let _span = self.machine.span(Func::ShrinkActiveList);
         let rule = self.mapped_rule(zone, control);
         self.drain_local();
-        let (taken, _) = self.isolate(zone, kind, pages);
+        if control.order > Order::ZERO && self.choices.lumpy_reclaim == LumpyReclaim::ByOrder {
+            let (taken, _) = self.isolate_blocks(zone, kind, pages, control.order, false, false);
+            self.age(zone, kind, &taken, rule);
+        } else {
+            let (taken, _) = self.isolate(zone, kind, pages);
+            self.age(zone, kind, &taken, rule);
+        }
+    }
+
+    /// Puts isolated active pages on the lists where they belong now.
+    fn age(&self, zone: &Zone<M>, kind: ListKind, taken: &[FrameNumber], rule: MappedRule) {
         if taken.is_empty() {
             return;
         }
@@ -37,7 +48,7 @@ impl<M: Machine> Reclaim<M> {
         let (mut rotated, mut deactivated) = (0, 0);
         {
             let _span = self.machine.span(Func::PageReferenced);
-            for &frame in &taken {
+            for &frame in taken {
                 if self.may_become_inactive(frame, rule, &mut owners, &mut rotated) {
                     self.frames[frame].clear(Flags::ACTIVE);
                     deactivated += 1;
@@ -46,7 +57,7 @@ impl<M: Machine> Reclaim<M> {
         }
         self.stat.count(Event::Pgdeactivate, deactivated);
         let recent = Recent { rotated, counts_active: true, ..Recent::default() };
-        self.putback(zone, kind.family(), &taken, recent);
+        self.putback(zone, kind.family(), taken, recent);
         self.end_isolation(zone, kind.family(), taken.len() as u64);
     }
 

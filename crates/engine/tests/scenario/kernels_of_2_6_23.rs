@@ -3,7 +3,7 @@
 use crate::ground::{Found, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
 use engine::memory::{Flags, Gfp, NodeId};
-use engine::reclaim::choices::{KswapdGap, MappedPages};
+use engine::reclaim::choices::{KswapdGap, LumpyReclaim, MappedPages};
 use engine::{Layout, Task};
 use machine::{Lock, Machine, Nanos, Order};
 
@@ -154,4 +154,33 @@ fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
         assert!(deactivated > 0 && looked_at >= 3 * u64::from(pages), "{deactivated} of {looked_at}");
         ground.give_back(kernel);
     });
+}
+
+/// Spec reclaim, 11.1: for an order above 0 the active pages that lie in the same blocks are looked at with those of the
+/// tail: 256 for an order of 8, however few are to be looked at. All of a file was used twice.
+#[test]
+fn active_pages_are_looked_at_in_blocks() {
+    let looked_at = |lumpy_reclaim| {
+        let mut plan = Plan { with_kswapd: false, ..plan() };
+        plan.choices.reclaim.lumpy_reclaim = lumpy_reclaim;
+        let before = Found::default();
+        let result = before.clone();
+        let vmstat = plan.run(move |ground| {
+            let file = ground.import(3000);
+            for _ in 0..2 {
+                ground.read(&file, 0..3000).unwrap();
+                ground.engine.drain_all();
+            }
+            assert!(ground.count("nr_active_file") >= 3000);
+            let kernel = ground.take_until_free(256);
+            result.set(ground.count("pgrefill_normal"));
+            let gfp = Gfp { no_retry: true, ..Gfp::USER_MOVABLE };
+            let block = ground.engine.allocate(&mut Task::user(), gfp, Order(8));
+            block.into_iter().for_each(|head| ground.engine.free_block(head, Order(8)));
+            ground.give_back(kernel);
+        });
+        vmstat["pgrefill_normal"] - before.get()
+    };
+    let [blocks, tail] = [LumpyReclaim::ByOrder, LumpyReclaim::Never].map(looked_at);
+    assert!(blocks >= 2 * tail && blocks.is_multiple_of(256), "{blocks} by blocks, {tail} from the tail");
 }
