@@ -49,6 +49,10 @@ impl MaskCounts {
         vec![empty; CAUSES].into()
     }
 
+    fn clear(&self) {
+        [&self.count, &self.total, &self.max].into_iter().chain(&self.buckets).for_each(|cell| cell.set(0));
+    }
+
     fn add(&self, time: u64) {
         self.count.set(self.count.get() + 1);
         self.total.set(self.total.get() + time);
@@ -70,6 +74,16 @@ impl MaskCounts {
 }
 
 impl World {
+    /// Counts anew how long interrupts are off and what handlers do.
+    pub(crate) fn restart_interrupt_counts(&self) {
+        self.mask_counts.iter().for_each(MaskCounts::clear);
+        self.lanes.iter().for_each(|lane| lane.longest_off.set(0));
+        for cpu in &self.cpus {
+            [&cpu.handlers, &cpu.pages_total, &cpu.pages_max].into_iter().for_each(|cell| cell.set(0));
+        }
+        self.off_windows.borrow_mut().clear();
+    }
+
     /// One more reason for interrupts to be off on the running lane's CPU.
     #[inline]
     pub(crate) fn mask(&self, lane: &Lane, cause: u8) {

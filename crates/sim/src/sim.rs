@@ -244,6 +244,13 @@ impl Sim {
         self.0.cpus.iter().enumerate().map(statistics).collect()
     }
 
+    /// Has everything of interrupts counted from now on: how long they are off ([`Sim::mask_statistics`],
+    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]) and what their handlers end. A time that has begun counts
+    /// as a whole when it ends; the time that handlers take is not forgotten.
+    pub fn restart_interrupt_statistics(&self) {
+        self.0.restart_interrupt_counts();
+    }
+
     /// Has `count` packets sent to the machine from `first` on, one `every` so often, whatever becomes of their
     /// answers.
     ///

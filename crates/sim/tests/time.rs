@@ -433,3 +433,26 @@ fn who_observes_changes_nothing() {
     let beats: Vec<u64> = seen.iter().map(|now| now / 2500).collect();
     assert!(beats.windows(2).all(|pair| pair[0] < pair[1]), "at most one look each time: {seen:?}");
 }
+
+/// What was before a measurement is no part of it.
+#[test]
+fn statistics_of_interrupts_begin_anew() {
+    let (_, _, sim) = read_while(1, |sim| {
+        let lock = sim.lock(LockClass::Lru, ());
+        let hold = |time| {
+            let guard = lock.lock();
+            sim.compute(time);
+            drop(guard);
+        };
+        hold(Nanos::from_secs(1));
+        assert_eq!(sim.cpu_statistics()[0].longest_off, Nanos(1_000_007_000));
+        sim.restart_interrupt_statistics();
+        hold(Nanos::from_millis(2));
+    });
+    let lru = &sim.mask_statistics()[LockClass::Lru as usize];
+    assert_eq!((lru.count, lru.total, lru.max), (1, Nanos::from_millis(2), Nanos::from_millis(2)));
+    assert_eq!(lru.by_log2_ns.iter().sum::<u64>(), 1);
+    let cpu = sim.cpu_statistics()[0];
+    assert_eq!((cpu.longest_off, cpu.handlers, cpu.handled_pages), (Nanos::from_millis(2), 0, 0));
+    assert_eq!(cpu.interrupt, Nanos(7000), "time is not forgotten");
+}

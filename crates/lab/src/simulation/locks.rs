@@ -1,6 +1,7 @@
 //! Rows of how often locks were taken, waited for and held, and of how long interrupts were off: `--locks`.
 //!
-//! They are of the whole run, what comes before the workload included, and of all CPUs together.
+//! They are of all CPUs together, and of the whole run, what comes before the workload included; those of interrupts only
+//! where the workload does not count them itself, from its beginning on.
 
 use crate::figure::{Better, Format, Row};
 use machine::Nanos;

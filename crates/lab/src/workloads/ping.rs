@@ -152,6 +152,7 @@ fn watch<S: System>(system: &S, sim: &Sim, cpu: usize, params: &Params) -> Resul
     let pages = (system.memory_pages() * params.percent.value / 100 / params.hogs.value) as u32;
     let (counters, times, began) = (system.vmstat(), system.cpu_times(), system.now());
     let interval = Nanos(params.interval_ns.value);
+    sim.restart_interrupt_statistics();
     let last = began + Nanos(interval.0 * u64::from(params.packets - 1));
     system.expect_end(last);
     sim.send_packets(began, interval, params.packets);
@@ -187,7 +188,7 @@ fn watch<S: System>(system: &S, sim: &Sim, cpu: usize, params: &Params) -> Resul
     let times = system.cpu_times().since(times);
     let seen = Seen {
         trips: sim.round_trips(),
-        windows: sim.off_windows().into_iter().filter(|window| window.from >= began).collect(),
+        windows: sim.off_windows(),
         cpu: sim.cpu_statistics()[cpu],
         masks: sim.mask_statistics(),
         counters: difference(&counters, &system.vmstat()),
