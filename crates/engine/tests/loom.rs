@@ -4,16 +4,18 @@
 //!
 //! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Four
 //! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
-//! page of the slot beside an eviction; readers beside a writer of the page's bytes.
+//! page of the slot beside an eviction; readers beside a writer of the page's bytes. And one of kswapd, which falls
+//! asleep while it is asked for more.
 
 #![cfg(loom)]
 
 use engine::mapping::file_index::{FileIndex, Miss, Tag};
 use engine::memory::{Flags, FrameTable, Owner};
+use engine::reclaim::kswapd::Requests;
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex, Notify};
 use loom::thread;
-use machine::FrameNumber;
+use machine::{FrameNumber, Order};
 
 const FRAME: FrameNumber = FrameNumber(0);
 const FILE: Owner = Owner::File(1);
@@ -212,5 +214,20 @@ fn who_waits_for_a_latch_is_woken() {
             bell.notify();
         }
         waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn kswapd_never_sleeps_over_a_request_that_did_not_wake_it() {
+    loom::model(|| {
+        let requests = Arc::new(Requests::default());
+        let task = {
+            let requests = requests.clone();
+            thread::spawn(move || requests.note(Order(3), 0))
+        };
+        requests.begin_sleep();
+        let sleeps = !requests.is_above(Order::ZERO);
+        let is_woken = task.join().unwrap();
+        assert!(!sleeps || is_woken);
     });
 }

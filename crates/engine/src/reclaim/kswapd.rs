@@ -23,18 +23,69 @@ const MARKS_REST: Nanos = Nanos::from_millis(5);
 /// The class zone that every request can use: kswapd's when nobody said otherwise.
 const ANY_CLASSZONE: u32 = 2;
 
-/// What a node's kswapd and its callers share.
-pub(super) struct NodeState<M: Machine> {
-    /// Kswapd sleeps here.
-    pub kswapd_wait: M::WaitQueue,
-    /// Is it asleep there? Only then is waking worth a look at the marks. Kswapd says that it sleeps and then
-    /// looks at the marks; who takes pages does so and then asks whether it sleeps. One of them must see the
-    /// other, hence the fences.
+/// What a node's kswapd is asked for, and whether it sleeps.
+///
+/// Kswapd says that it sleeps and then looks at the marks and at what was asked for; who takes pages does so, notes what
+/// for, and then asks whether it sleeps. One of them must see the other, hence the fences.
+#[derive(Debug)]
+pub struct Requests {
+    /// Does kswapd sleep? Only then is waking worth a look at the marks.
     is_sleeping: AtomicBool,
     /// The highest order asked for since kswapd last looked.
     max_order: AtomicU32,
     /// The lowest class zone that came with it.
     classzone: AtomicU32,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            is_sleeping: AtomicBool::new(false),
+            max_order: AtomicU32::new(0),
+            classzone: AtomicU32::new(ANY_CLASSZONE),
+        }
+    }
+}
+
+impl Requests {
+    /// Notes a request; does kswapd sleep, so that it must be woken?
+    pub fn note(&self, order: Order, classzone: u32) -> bool {
+        if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
+            self.classzone.fetch_min(classzone, Relaxed);
+        }
+        fence(SeqCst);
+        self.is_sleeping.load(Relaxed)
+    }
+
+    /// Kswapd is about to sleep: a request that is not seen from here on wakes it.
+    pub fn begin_sleep(&self) {
+        self.is_sleeping.store(true, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// Kswapd is awake.
+    pub fn end_sleep(&self) {
+        self.is_sleeping.store(false, Relaxed);
+    }
+
+    /// Was more asked for than `order` since kswapd last looked?
+    pub fn is_above(&self, order: Order) -> bool {
+        self.max_order.load(Relaxed) > u32::from(order.0)
+    }
+
+    fn take(&self) -> Request {
+        Request {
+            order: Order(self.max_order.swap(0, Relaxed) as u8),
+            classzone: self.classzone.swap(ANY_CLASSZONE, Relaxed) as usize,
+        }
+    }
+}
+
+/// What a node's kswapd and its callers share.
+pub(super) struct NodeState<M: Machine> {
+    /// Kswapd sleeps here.
+    pub kswapd_wait: M::WaitQueue,
+    requests: Requests,
     /// Direct reclaimers wait here for the reserve to be filled.
     pub reserve_wait: M::WaitQueue,
     /// How many do.
@@ -102,20 +153,11 @@ impl<M: Machine> NodeState<M> {
     pub fn new(machine: &M) -> Self {
         Self {
             kswapd_wait: machine.wait_queue(),
-            is_sleeping: AtomicBool::new(false),
-            max_order: AtomicU32::new(0),
-            classzone: AtomicU32::new(ANY_CLASSZONE),
+            requests: Requests::default(),
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
             marks_moved: machine.lock(LockClass::Other, (Nanos(0), [0; 3])),
             calls: CallTimes::default(),
-        }
-    }
-
-    fn take_request(&self) -> Request {
-        Request {
-            order: Order(self.max_order.swap(0, Relaxed) as u8),
-            classzone: self.classzone.swap(ANY_CLASSZONE, Relaxed) as usize,
         }
     }
 }
@@ -161,29 +203,29 @@ impl<M: Machine> Reclaim<M> {
     /// A request that asks for more than `wanted`, at once; otherwise whatever there is after a sleep, for which
     /// `achieved` counts. Without `looks`, only the latter.
     fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
-        let state = self.node_state(node);
+        let requests = &self.node_state(node).requests;
         let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
         if looks {
-            new = state.take_request();
+            new = requests.take();
         }
         if wanted.order < new.order || wanted.classzone > new.classzone {
             return new;
         }
         self.kswapd_try_to_sleep(node, achieved);
-        state.take_request()
+        requests.take()
     }
 
     /// The same by the order alone, which stays noted during the call: requests that do not exceed it are forgotten
     /// after the call.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
-        let state = self.node_state(node);
+        let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;
-        let new = Order(state.max_order.swap(0, Relaxed) as u8);
+        let new = Order(requests.max_order.swap(0, Relaxed) as u8);
         if wanted.order < new {
             return Request { order: new, classzone: any };
         }
         self.kswapd_try_to_sleep(node, wanted);
-        Request { order: Order(state.max_order.load(Relaxed) as u8), classzone: any }
+        Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
     /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked.
@@ -213,14 +255,14 @@ impl<M: Machine> Reclaim<M> {
     fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);
-        state.is_sleeping.store(true, Relaxed);
-        fence(SeqCst);
+        state.requests.begin_sleep();
         let mut time_left = Nanos(0);
         if self.choices.kswapd_sleep == KswapdSleep::AtOnce {
-            if !self.machine.is_killed() {
+            // Who asked for more before kswapd was seen to sleep has not woken it.
+            if !state.requests.is_above(balanced.order) && !self.machine.is_killed() {
                 self.machine.sleep(&state.kswapd_wait, ticket, None);
             }
-            return state.is_sleeping.store(false, Relaxed);
+            return state.requests.end_sleep();
         }
         if self.may_sleep(node, time_left, balanced) {
             let deadline = self.machine.now() + TRIAL_SLEEP;
@@ -234,7 +276,7 @@ impl<M: Machine> Reclaim<M> {
         } else {
             self.stat.count(Event::KswapdHighWmarkHitQuickly, 1);
         }
-        state.is_sleeping.store(false, Relaxed);
+        state.requests.end_sleep();
     }
 
     fn may_sleep(&self, node: NodeId, time_left: Nanos, balanced: Request) -> bool {
@@ -257,11 +299,7 @@ impl<M: Machine> Reclaim<M> {
         if self.choices.wake_record == WakeRecord::BelowLow && is_above_low() {
             return;
         }
-        if state.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
-            state.classzone.fetch_min(classzone as u32, Relaxed);
-        }
-        fence(SeqCst);
-        if !state.is_sleeping.load(Relaxed) || is_above_low() {
+        if !state.requests.note(order, classzone as u32) || is_above_low() {
             return;
         }
         self.machine.wake(&state.kswapd_wait);
