@@ -128,7 +128,7 @@ impl<M: Machine> Access<M> {
         // Those that were added are locked until they are read, whatever became of the others.
         bio.submit(self);
         started?;
-        self.drain_local();
+        self.drain_before_use();
         loop {
             if let Some(frame) = self.find_page(&self.swap.cache, slot) {
                 return Ok(Some(frame));

@@ -12,7 +12,7 @@ impl<M: Machine> Access<M> {
     /// Drops a region that nobody touches any more. *May sleep.*
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
-        self.drain_local();
+        self.drain_before_use();
         for start in (0..region.pages).step_by(ENTRIES as usize) {
             if region.has_table(start) {
                 self.zap_pages(region, start..(start + ENTRIES).min(region.pages));

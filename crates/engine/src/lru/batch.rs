@@ -5,7 +5,7 @@
 //! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
 //! flush passes over what is in its frame then. Description: spec reclaim, 8 and 9.
 
-use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, ListChoice, Rotation};
+use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Drain, ListChoice, Rotation};
 use super::{ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
 use crate::stat::Event;
@@ -178,9 +178,23 @@ impl<M: Machine> Lru<M> {
         }
     }
 
+    /// A scan of reclaim begins: pages that wait in the local CPU's batches are on no list that it could find them on.
+    pub fn drain_before_scan(&self) {
+        if self.choices.drain != Drain::Nothing {
+            self.drain_local();
+        }
+    }
+
+    /// Pages are about to be unmapped, dropped or looked for: a reference of a batch would be in the way.
+    pub fn drain_before_use(&self) {
+        if self.choices.drain == Drain::EveryUse {
+            self.drain_local();
+        }
+    }
+
     /// Applies what waits in the local CPU's batches (`lru_add_drain`).
     #[doc(alias = "lru_add_drain")]
-    pub fn drain_local(&self) {
+    fn drain_local(&self) {
         let _span = self.machine.span(Func::LruAddDrain);
         let taken = std::mem::take(&mut *self.batches.local());
         self.flush_all(taken);

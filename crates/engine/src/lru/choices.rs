@@ -96,6 +96,19 @@ pub enum ActivationBatch {
     Batched,
 }
 
+/// Before what a CPU applies what waits in its own batches, however few pages they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drain {
+    /// Scans of reclaim, swap-ins, and whatever unmaps or drops pages (`lru_add_drain`).
+    #[default]
+    EveryUse,
+    /// Scans of reclaim alone.
+    Scans,
+    /// Nothing: a batch is applied when it is full, and with those of all CPUs.
+    Nothing,
+}
+
 /// The section `[lru]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -110,6 +123,8 @@ pub struct Choices {
     pub accessed_in_batch: AccessedInBatch,
     /// When an add batch is flushed.
     pub add_flush: AddFlush,
+    /// Before what all batches of a CPU are flushed.
+    pub drain: Drain,
     /// How written pages are rotated.
     pub rotation: Rotation,
     /// When a file page that is used again becomes active.
@@ -128,6 +143,7 @@ impl Default for Choices {
             list_choice: ListChoice::default(),
             accessed_in_batch: AccessedInBatch::default(),
             add_flush: AddFlush::default(),
+            drain: Drain::default(),
             rotation: Rotation::default(),
             activation: Activation::default(),
             activation_batch: ActivationBatch::default(),

@@ -17,7 +17,7 @@ impl<M: Machine> Lru<M> {
 
     /// The same for a range of pages.
     pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
-        self.drain_local();
+        self.drain_before_use();
         let mut dropped = 0;
         let mut next = range.start;
         while let Some((page, _)) = file.index.next_present(next).filter(|(page, _)| *page < range.end) {
@@ -47,7 +47,7 @@ impl<M: Machine> Lru<M> {
     /// sleep.*
     pub fn truncate_pages(&self, file: &File<M>, from: u32) {
         let _span = self.machine.span(Func::Truncate);
-        self.drain_local();
+        self.drain_before_use();
         let mut gone: Vec<FrameNumber> = Vec::with_capacity(2 * BATCH);
         let mut next = from;
         while let Some((page, _)) = file.index.next_present(next) {

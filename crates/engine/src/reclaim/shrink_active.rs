@@ -29,7 +29,7 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, control: &ScanControl) {
         let _span = self.machine.span(Func::ShrinkActiveList);
         let rule = self.mapped_rule(zone, control);
-        self.drain_local();
+        self.drain_before_scan();
         if control.order > Order::ZERO && self.choices.lumpy_reclaim == LumpyReclaim::ByOrder {
             let (taken, _) = self.isolate_blocks(zone, kind, pages, control.order, false, false);
             self.age(zone, kind, &taken, rule);

@@ -112,7 +112,7 @@ impl<M: Machine> Reclaim<M> {
                 return CLUSTER;
             }
         }
-        self.drain_local();
+        self.drain_before_scan();
         if control.order > Order::ZERO && self.choices.lumpy_reclaim != LumpyReclaim::Never {
             return self.shrink_blocks(task, zone, family, pages, control);
         }

@@ -1,7 +1,7 @@
 //! The lists of a zone against plain vectors.
 
 use crate::memory;
-use engine::lru::choices::{AddFlush, ListChoice, Rotation};
+use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
 use engine::lru::{Choices, Family, ListKind, Lru, Recent};
 use engine::mapping::{DeviceLayout, Mapping, SwapLayout};
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
@@ -142,7 +142,7 @@ proptest! {
                     lru.put(frame);
                 }
             }
-            lru.drain_local();
+            lru.drain_before_use();
             let mut found: [Vec<FrameNumber>; 4] = Default::default();
             lru.for_each_listed(zone, |kind, frame| found[kind as usize].push(frame));
             prop_assert_eq!(&found, &naive.lists);
@@ -166,14 +166,33 @@ fn a_batch_without_references_moves_no_stranger() {
         frame
     };
     let [last, kept, freed] = [0; 3].map(|_| add(Owner::File(1)));
-    lru.drain_local();
+    lru.drain_before_use();
     lru.rotate(kept);
     lru.rotate(freed);
     lru.put(freed);
     assert_eq!(add(Owner::File(2)), freed, "the frame that was freed last is taken first");
-    lru.drain_local();
+    lru.drain_before_use();
     let mut found = Vec::new();
     lru.for_each_listed(zone, |_, frame| found.push(frame));
     assert_eq!(found, [freed, last, kept]);
     assert_eq!(lru.stat.get(Event::Pgrotated), 1);
+}
+
+/// Where a drain is not asked for, pages of a batch that is not full are on no list, until all CPUs' batches are applied.
+#[test]
+fn a_batch_waits_for_the_uses_that_drain_it() {
+    for (drain, listed) in [(Drain::EveryUse, [1, 2]), (Drain::Scans, [0, 2]), (Drain::Nothing, [0, 0])] {
+        let lru = lru(Choices { drain, ..Choices::default() });
+        let zone = &lru.zones[0];
+        let add = || lru.add(lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap(), false);
+        let listed_now = || ListKind::ALL.map(|kind| lru.list_pages(zone, kind)).iter().sum::<u64>();
+        add();
+        lru.drain_before_use();
+        let after_use = listed_now();
+        add();
+        lru.drain_before_scan();
+        assert_eq!([after_use, listed_now()], listed, "{drain:?}");
+        lru.drain_all();
+        assert_eq!(listed_now(), 2, "{drain:?}");
+    }
 }

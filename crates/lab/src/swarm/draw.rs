@@ -287,6 +287,7 @@ const CHOICES: [(&str, &str, &[&str]); 74] = [
     ("memory", "mark_distance", &["quarter-of-min", "by-rate"]),
     ("lru", "lists", &["two", "four"]),
     ("lru", "putback", &["in-batches", "at-once"]),
+    ("lru", "drain", &["every-use", "scans", "nothing"]),
     ("lru", "batch", &["1", "2", "14", "31", "64"]),
     ("lru", "list_choice", &["at-add", "at-flush"]),
     ("lru", "accessed_in_batch", &["ignored", "obeyed"]),
