@@ -343,6 +343,42 @@ fn a_page_has_so_many_readers_and_no_more() {
     memory.check().unwrap();
 }
 
+/// All that can be pinned is pinned, and let go of: no page was freed meanwhile, and yet all are there for whoever reads.
+#[test]
+fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
+    let folder = folder();
+    let memory = builder().size(4 << 20).start().unwrap();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    let pages = 4096;
+    (0..pages).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
+    file.sync_data().unwrap();
+    let mut chance = Chance(1);
+    let mut found = vec![0; PAGE as usize];
+    for _ in 0..3 {
+        let mut guards = Vec::new();
+        let error = loop {
+            match file.page(chance.below(pages)) {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+        assert!(guards.len() > 700, "{} pages", guards.len());
+        drop(guards);
+        for _ in 0..2000 {
+            let number = chance.below(pages);
+            file.read_exact_at(&mut found, number * PAGE).unwrap();
+            assert!(found == page(number, 1), "page {number}");
+        }
+    }
+    // Many, but not all, again and again.
+    for _ in 0..30 {
+        let guards: Vec<_> = (0..600).map(|_| file.page(chance.below(pages)).unwrap()).collect();
+        drop(guards);
+    }
+    memory.check().unwrap();
+}
+
 /// A page far into a file wants a large index. Where the system grants no memory for that, the writer is told.
 #[test]
 fn a_refused_index_is_an_error_to_who_needs_it() {

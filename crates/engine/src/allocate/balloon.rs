@@ -36,7 +36,7 @@ impl<M: Machine> Allocate<M> {
         while taken.len() == had {
             let zonelist = self.zonelist(gfp);
             zonelist.iter().for_each(|id| self.wake_kswapd(self.zone(*id), Order::ZERO, self.classzone(gfp)));
-            let progress = self.try_to_free_pages(task, zonelist, Order::ZERO, gfp);
+            let progress = self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0);
             // What was freed may lie on per-CPU lists, and the last pages to be had in batches on their way to a list.
             self.drain_all();
             self.drain_all_per_cpu();

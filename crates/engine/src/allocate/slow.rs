@@ -14,22 +14,25 @@ use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
 /// How long a request that made progress, but got nothing, waits for a congested queue.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
-/// Reclaims in a row that found no page to look at before memory counts as exhausted.
+/// Reclaims in a row that found no page to look at, or none to be freed in zones that count as hopeless, before memory
+/// counts as exhausted.
 ///
-/// Spec reclaim, 17.1 would have the request try for ever: a zone that is never scanned is never hopeless.
+/// Spec reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
+/// hopeless, and fail at once in the second. But a mark is set by whoever scanned last, and only a freed page clears
+/// it: pages that were held then, and are not any more, would never be found. So all reclaims but the first doubt it.
 /// Waits between them grow to a quarter of a second in all: what others hold for a moment is back by then, even where a
 /// thread that holds pages is not given a CPU for a while.
-const BLIND_ROUNDS_MAX: u32 = 16;
+const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
 /// Reclaims in a row that only waited for writes before memory counts as exhausted: with 10 ms each, a disk that
 /// writes nothing for five seconds does not work, or everything that it is given fails.
 const WAITED_ROUNDS_MAX: u32 = 500;
 
-/// How long a request waits after a reclaim that found no page to look at: that long twice, then twice as long, and so on.
-const BLIND_WAIT: Nanos = Nanos::from_millis(1);
+/// How long a request waits after a fruitless reclaim: that long twice, then twice as long, and so on.
+const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 
 /// The longest of these waits.
-const BLIND_WAIT_MAX: Nanos = Nanos::from_millis(32);
+const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
 /// What direct compaction left behind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +56,9 @@ impl<M: Machine> Allocate<M> {
         let classzone = self.classzone(gfp);
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
         let mut compaction = Compaction::default();
-        let (mut reclaimed, mut blind_rounds, mut waited_rounds) = (0, 0, 0);
+        let (mut reclaimed, mut fruitless_rounds, mut waited_rounds) = (0, 0, 0);
+        // Others are told at once.
+        let may_exhaust = gfp.fs && !gfp.no_retry;
         if !gfp.no_kswapd {
             for id in zonelist {
                 self.wake_kswapd(self.zone(*id), order, classzone);
@@ -84,27 +89,33 @@ impl<M: Machine> Allocate<M> {
             // Whoever was told to end while it waited looks again before it reclaims.
             let was_killed = self.choices.reserve_throttle == ReserveThrottle::On
                 && self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp);
-            let mut progress =
-                if was_killed { Progress::Hope } else { self.try_to_free_pages(task, zonelist, order, gfp) };
-            if progress == Progress::Blind {
-                blind_rounds += 1;
-                if blind_rounds > BLIND_ROUNDS_MAX {
-                    progress = Progress::Nothing;
-                } else {
-                    self.machine.pause(Nanos(BLIND_WAIT.0 << ((blind_rounds - 1) / 2)).min(BLIND_WAIT_MAX));
-                }
+            let mut progress = if was_killed {
+                Progress::Hope
             } else {
-                blind_rounds = 0;
-            }
+                self.try_to_free_pages(task, zonelist, order, gfp, fruitless_rounds > 0)
+            };
             waited_rounds = if progress == Progress::Waited { waited_rounds + 1 } else { 0 };
             if waited_rounds > WAITED_ROUNDS_MAX {
                 progress = Progress::Nothing;
+            }
+            fruitless_rounds = match progress {
+                Progress::Blind | Progress::Nothing => fruitless_rounds + 1,
+                _ => 0,
+            };
+            if progress == Progress::Blind || progress == Progress::Nothing && may_exhaust {
+                progress = if fruitless_rounds > FRUITLESS_ROUNDS_MAX {
+                    Progress::Nothing
+                } else {
+                    let wait = Nanos(FRUITLESS_WAIT.0 << ((fruitless_rounds - 1) / 2));
+                    self.machine.pause(wait.min(FRUITLESS_WAIT_MAX));
+                    Progress::Blind
+                };
             }
             if progress != Progress::Nothing {
                 if let Some(frame) = self.take_after_reclaim(gfp, order, rights) {
                     return Ok(frame);
                 }
-            } else if gfp.fs && !gfp.no_retry {
+            } else if may_exhaust {
                 return self.take_from_zonelist(gfp, order, Until::High, rights).ok_or_else(failed);
             }
             reclaimed += if let Progress::Freed(pages) = progress { pages } else { 1 };

@@ -27,6 +27,9 @@ pub struct ScanControl {
     pub takes_blocks: bool,
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,
+    /// Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that were held then may be
+    /// let go of without one being freed.
+    pub doubts_marks: bool,
 }
 
 impl ScanControl {
@@ -44,6 +47,7 @@ impl ScanControl {
             is_kswapd: true,
             takes_blocks: false,
             waits_for_writeback: false,
+            doubts_marks: false,
         }
     }
 

@@ -26,12 +26,19 @@ pub(crate) enum Progress {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the zones of a zonelist until a cluster was freed.
-    pub(crate) fn try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], order: Order, gfp: Gfp) -> Progress {
+    /// Reclaims from the zones of a zonelist until a cluster was freed; with `doubts_marks`, whatever marks say.
+    pub(crate) fn try_to_free_pages(
+        &self,
+        task: &mut Task,
+        zonelist: &[ZoneId],
+        order: Order,
+        gfp: Gfp,
+        doubts_marks: bool,
+    ) -> Progress {
         let _span = self.machine.span(Func::DirectReclaim);
         self.stat.count(Event::Allocstall, 1);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
-        let mut control = ScanControl::direct(gfp, order);
+        let mut control = ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) };
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
         zonelist.iter().for_each(|id| self.end_at_priority(self.zone(*id), control.priority));
         task.may_use_reserve = had_reserve;
@@ -107,7 +114,7 @@ impl<M: Machine> Reclaim<M> {
         let mut aborted = false;
         for id in zonelist {
             let zone = self.zone(*id);
-            if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
+            if Self::is_marked_hopeless(zone) && !control.doubts_marks && control.priority != DEF_PRIORITY {
                 continue;
             }
             let for_compaction = self.choices.for_compaction == ForCompaction::Obeyed;
