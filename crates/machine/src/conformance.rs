@@ -444,7 +444,7 @@ pub fn the_end_of_congestion_is_told<G: Ground>() {
     G::run(
         &[|machine, stage| {
             let mut submitted = 0;
-            while !machine.is_congested(DeviceId(0), Operation::Write) {
+            while !machine.is_any_congested(Operation::Write) {
                 assert!(submitted < 10_000, "never congested");
                 machine.submit(request(Operation::Write, submitted * 7919 % (BLOCKS - 1), 0..1));
                 submitted += 1;

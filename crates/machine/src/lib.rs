@@ -103,6 +103,9 @@ pub trait Machine: Sized + 'static {
     /// Is the device's queue for `operation` fuller than its congestion threshold?
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
 
+    /// Is any device's?
+    fn is_any_congested(&self, operation: Operation) -> bool;
+
     /// The queue that is woken whenever some device's queue stops being congested.
     fn uncongested(&self) -> &Self::WaitQueue;
 

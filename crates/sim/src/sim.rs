@@ -407,6 +407,10 @@ impl Machine for Sim {
         self.0.devices[device.index()].disk.borrow().is_congested(operation)
     }
 
+    fn is_any_congested(&self, operation: Operation) -> bool {
+        self.0.devices.iter().any(|device| device.disk.borrow().is_congested(operation))
+    }
+
     fn uncongested(&self) -> &WaitQueue {
         &self.0.uncongested
     }

@@ -67,7 +67,7 @@ pub struct SwapLayout {
 
 /// What writeback knows of one device.
 pub struct Backing<M: Machine> {
-    /// The device.
+    /// Its number: the device's, or one that the ground has given to all its files together.
     pub device: DeviceId,
     /// Blocks for files.
     pub(crate) total_blocks: u64,

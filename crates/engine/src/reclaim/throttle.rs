@@ -21,11 +21,7 @@ impl<M: Machine> Reclaim<M> {
     /// The same, but only if some device's queue is congested and the zone was marked so.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
         let _span = self.machine.span(Func::WaitIffCongested);
-        let is_any_congested = || {
-            let devices = self.backings.iter().map(|backing| backing.device).chain([self.swap.device]);
-            devices.into_iter().any(|device| self.machine.is_congested(device, Operation::Write))
-        };
-        if zone.is(ZoneFlag::CONGESTED) && is_any_congested() {
+        if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
             self.congestion_wait(time);
         } else {
             self.machine.relax();

@@ -284,6 +284,10 @@ impl Machine for Host {
         self.0.disks.is_congested(device, operation)
     }
 
+    fn is_any_congested(&self, operation: Operation) -> bool {
+        self.0.disks.is_any_congested(operation)
+    }
+
     fn uncongested(&self) -> &WaitQueue {
         self.0.disks.uncongested()
     }

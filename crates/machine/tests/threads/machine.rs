@@ -169,6 +169,10 @@ impl Machine for ThreadMachine {
         self.0.device.lock().unwrap().is_congested[operation as usize]
     }
 
+    fn is_any_congested(&self, operation: Operation) -> bool {
+        self.is_congested(DeviceId(0), operation)
+    }
+
     fn uncongested(&self) -> &Queue {
         &self.0.uncongested
     }

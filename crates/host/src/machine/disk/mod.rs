@@ -213,6 +213,10 @@ impl Disks {
         table.get(id.index()).and_then(Option::as_ref).is_some_and(|device| device.is_congested(operation))
     }
 
+    pub(super) fn is_any_congested(&self, operation: Operation) -> bool {
+        self.table.load().iter().flatten().any(|device| device.is_congested(operation))
+    }
+
     pub(super) fn uncongested(&self) -> &WaitQueue {
         &self.context.uncongested
     }
