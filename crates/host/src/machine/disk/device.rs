@@ -2,7 +2,7 @@
 
 use super::backend::Backend;
 use super::checksums::Checksums;
-use super::progress::Cause;
+use super::progress::{Cause, Ends};
 use super::queue::Places;
 use crate::machine::arena::Arena;
 use crate::machine::notice::{Notice, Notices};
@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -199,22 +200,27 @@ impl Device {
         });
     }
 
-    /// Where the file ends now, in bytes, and where its owner expects it to end at least: at one point in time.
-    pub(super) fn ends(&self) -> Result<(u64, u64), Errno> {
+    /// Where the file ends, now and as its owner expects, at one point in time.
+    pub(super) fn ends(&self) -> Result<Ends, Errno> {
         loop {
             let changes = self.expectations.load(Ordering::SeqCst);
             let expected = self.expected_end.load(Ordering::SeqCst);
-            let end = self.end()?;
+            let (now, is_fixed) = self.end()?;
             if self.expectations.load(Ordering::SeqCst) == changes {
-                return Ok((end, expected));
+                return Ok(Ends { now, expected, is_fixed });
             }
         }
     }
 
-    fn end(&self) -> Result<u64, Errno> {
+    /// Where it ends now, and whether that is a block device's end.
+    fn end(&self) -> Result<(u64, bool), Errno> {
         let end = || {
             let status = self.file.metadata()?;
-            if status.is_file() { Ok(status.len()) } else { (&self.file).seek(SeekFrom::End(0)) }
+            if status.is_file() {
+                Ok((status.len(), false))
+            } else {
+                Ok(((&self.file).seek(SeekFrom::End(0))?, status.file_type().is_block_device()))
+            }
         };
         end().map_err(|error: io::Error| error.raw_os_error().unwrap_or(libc::EIO))
     }

@@ -71,6 +71,17 @@ pub(super) struct Extent {
     pub bytes: usize,
 }
 
+/// Where a file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Now, in bytes.
+    pub now: u64,
+    /// At least, in bytes, if nobody but its owner has truncated it.
+    pub expected: u64,
+    /// A block device has its end where it is: no write moves it.
+    pub is_fixed: bool,
+}
+
 /// How far a request is.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -98,13 +109,12 @@ pub(super) enum Next {
 }
 
 impl Progress {
-    /// Takes note of an attempt to move what was left of `extent`. `ends` says where the file ends now, in bytes, and
-    /// where it ends at least if nobody but its owner has truncated it.
+    /// Takes note of an attempt to move what was left of `extent`; `ends` says where the file ends.
     pub(super) fn advance(
         &mut self,
         extent: Extent,
         moved: Result<usize, Errno>,
-        ends: impl FnOnce() -> Result<(u64, u64), Errno>,
+        ends: impl FnOnce() -> Result<Ends, Errno>,
     ) -> Next {
         match moved {
             Ok(moved) if self.done + moved >= extent.bytes => {
@@ -113,18 +123,23 @@ impl Progress {
             }
             Ok(moved) => {
                 let reached = self.done + moved;
-                if extent.operation == Operation::Read {
-                    let (end, expected_end) = match ends() {
-                        Ok(ends) => ends,
-                        Err(errno) => return Next::Fail(Cause::Os(errno)),
-                    };
-                    if extent.offset + reached as u64 >= end {
-                        let wanted_end = expected_end.min(extent.offset + extent.bytes as u64);
-                        if end < wanted_end {
-                            return Next::Fail(Cause::Truncated { end, expected_end });
+                let ends = match ends() {
+                    Ok(ends) => ends,
+                    Err(errno) => return Next::Fail(Cause::Os(errno)),
+                };
+                let (stopped_at, extent_end) = (extent.offset + reached as u64, extent.offset + extent.bytes as u64);
+                if stopped_at >= ends.now {
+                    if extent.operation == Operation::Read {
+                        if ends.now < ends.expected.min(extent_end) {
+                            return Next::Fail(Cause::Truncated { end: ends.now, expected_end: ends.expected });
                         }
                         self.done = reached;
                         return Next::ZeroRest;
+                    }
+                    // The last block of a device that is no whole number of them: there is nothing after its end.
+                    if ends.is_fixed && extent_end - ends.now < BLOCK_BYTES as u64 {
+                        self.done = extent.bytes;
+                        return Next::Done;
                     }
                 }
                 // What goes past the page cache goes in whole blocks.
@@ -163,62 +178,81 @@ mod tests {
 
     const PAGE: u64 = BLOCK_BYTES as u64;
 
-    /// What becomes of a request of four blocks from block 10 on, in a file that ends at `end` bytes.
-    fn run(operation: Operation, end: u64, expected_end: u64, attempts: &[Result<usize, Errno>]) -> (Next, usize) {
+    /// What becomes of a request of four blocks from block 10 on, in a file with these ends.
+    fn run(operation: Operation, ends: Ends, attempts: &[Result<usize, Errno>]) -> (Next, usize) {
         let extent = Extent { operation, offset: 10 * PAGE, bytes: 4 * BLOCK_BYTES };
         let mut progress = Progress::default();
         let mut next = Next::Again;
         for &moved in attempts {
             assert!(matches!(next, Next::Again | Next::Buffered), "{next:?} before {moved:?}");
-            next = progress.advance(extent, moved, || Ok((end, expected_end)));
+            next = progress.advance(extent, moved, || Ok(ends));
         }
         (next, progress.done)
+    }
+
+    const fn file(now: u64, expected: u64) -> Ends {
+        Ends { now, expected, is_fixed: false }
+    }
+
+    const fn block_device(now: u64) -> Ends {
+        Ends { now, expected: 0, is_fixed: true }
     }
 
     #[test]
     fn what_follows_an_attempt() {
         use Next::*;
         use Operation::{Read, Write};
-        const LONG: u64 = 100 * PAGE;
+        const LONG: Ends = file(100 * PAGE, 0);
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
-        /// Name, operation, end and expected end of the file, what the attempts move, what follows and how far it is.
-        type Row<'a> = (&'a str, Operation, u64, u64, &'a [Result<usize, Errno>], (Next, usize));
+        const ODD: u64 = 14 * PAGE - 512;
+        /// Name, operation, ends of the file, what the attempts move, what follows and how far it is.
+        type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
-            ("all at once", Read, LONG, LONG, &[Ok(4 * page)], (Done, 4 * page)),
-            ("in two steps", Write, LONG, 0, &[Ok(page), Ok(3 * page)], (Done, 4 * page)),
-            ("part of a block is moved again", Read, LONG, LONG, &[Ok(page + 512)], (Again, page)),
-            ("interrupted", Read, LONG, LONG, &[Err(libc::EINTR), Ok(4 * page)], (Done, 4 * page)),
-            ("cancelled with its thread", Write, LONG, 0, &[Err(libc::ECANCELED), Ok(4 * page)], (Done, 4 * page)),
-            ("ends within a block", Read, 11 * PAGE + 100, 0, &[Ok(page + 100)], (ZeroRest, page + 100)),
-            ("ends before", Read, 10 * PAGE, 10 * PAGE, &[Ok(0)], (ZeroRest, 0)),
-            ("nothing beyond was expected", Read, 10 * PAGE, PAGE, &[Ok(0)], (ZeroRest, 0)),
+            ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),
+            ("in two steps", Write, LONG, &[Ok(page), Ok(3 * page)], (Done, 4 * page)),
+            ("part of a block is moved again", Read, LONG, &[Ok(page + 512)], (Again, page)),
+            ("interrupted", Read, LONG, &[Err(libc::EINTR), Ok(4 * page)], (Done, 4 * page)),
+            ("cancelled with its thread", Write, LONG, &[Err(libc::ECANCELED), Ok(4 * page)], (Done, 4 * page)),
+            ("ends within a block", Read, file(11 * PAGE + 100, 0), &[Ok(page + 100)], (ZeroRest, page + 100)),
+            ("ends before", Read, file(10 * PAGE, 10 * PAGE), &[Ok(0)], (ZeroRest, 0)),
+            ("nothing beyond was expected", Read, file(10 * PAGE, PAGE), &[Ok(0)], (ZeroRest, 0)),
             (
                 "truncated by somebody else",
                 Read,
-                11 * PAGE,
-                12 * PAGE,
+                file(11 * PAGE, 12 * PAGE),
                 &[Ok(page)],
                 (Fail(Cause::Truncated { end: 11 * PAGE, expected_end: 12 * PAGE }), 0),
             ),
-            ("no O_DIRECT", Write, LONG, 0, &[Err(libc::EINVAL)], (Buffered, 0)),
-            ("wrong all the same", Write, LONG, 0, &[Err(libc::EINVAL), Err(libc::EINVAL)], (os(libc::EINVAL), 0)),
-            ("broken", Write, LONG, 0, &[Ok(page), Err(libc::EIO)], (os(libc::EIO), page)),
-            ("full", Write, LONG, 0, &[Err(libc::ENOSPC)], (os(libc::ENOSPC), 0)),
+            ("no O_DIRECT", Write, LONG, &[Err(libc::EINVAL)], (Buffered, 0)),
+            ("wrong all the same", Write, LONG, &[Err(libc::EINVAL), Err(libc::EINVAL)], (os(libc::EINVAL), 0)),
+            ("broken", Write, LONG, &[Ok(page), Err(libc::EIO)], (os(libc::EIO), page)),
+            ("a device's last block", Write, block_device(ODD), &[Ok(4 * page - 512)], (Done, 4 * page)),
+            ("the same, alone", Write, block_device(ODD), &[Ok(3 * page), Ok(page - 512)], (Done, 4 * page)),
+            ("a file that is about to be full", Write, file(ODD, 0), &[Ok(4 * page - 512)], (Again, 3 * page)),
+            ("a block beyond a device's end", Write, block_device(13 * PAGE), &[Ok(3 * page)], (Again, 3 * page)),
+            (
+                "a read of a device's last block",
+                Read,
+                block_device(ODD),
+                &[Ok(4 * page - 512)],
+                (ZeroRest, 4 * page - 512),
+            ),
+            ("full", Write, LONG, &[Err(libc::ENOSPC)], (os(libc::ENOSPC), 0)),
         ];
-        for (name, operation, end, expected_end, attempts, expected) in table {
-            assert_eq!(run(*operation, *end, *expected_end, attempts), *expected, "{name}");
+        for (name, operation, ends, attempts, expected) in table {
+            assert_eq!(run(*operation, *ends, attempts), *expected, "{name}");
         }
     }
 
     #[test]
     fn a_request_that_gets_nowhere_fails_in_the_end() {
         let many = vec![Err(libc::EAGAIN); IDLE_MAX as usize + 1];
-        assert_eq!(run(Operation::Write, 0, 0, &many[1..]), (Next::Again, 0));
-        assert_eq!(run(Operation::Write, 0, 0, &many), (Next::Fail(Cause::Os(libc::EAGAIN)), 0));
+        assert_eq!(run(Operation::Write, file(0, 0), &many[1..]), (Next::Again, 0));
+        assert_eq!(run(Operation::Write, file(0, 0), &many), (Next::Fail(Cause::Os(libc::EAGAIN)), 0));
         let nothing = vec![Ok(0); IDLE_MAX as usize + 1];
-        assert_eq!(run(Operation::Write, 0, 0, &nothing), (Next::Fail(Cause::NoProgress), 0));
-        assert_eq!(run(Operation::Read, 1 << 40, 0, &nothing), (Next::Fail(Cause::NoProgress), 0));
+        assert_eq!(run(Operation::Write, file(0, 0), &nothing), (Next::Fail(Cause::NoProgress), 0));
+        assert_eq!(run(Operation::Read, file(1 << 40, 0), &nothing), (Next::Fail(Cause::NoProgress), 0));
     }
 
     #[test]
