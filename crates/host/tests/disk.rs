@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Receiver, page, request, temporary_file};
+use common::{Receiver, page, reopen, request, temporary_file};
 use highwater::machine::disk::faults::{Fault, Faults, Script};
 use highwater::machine::{Cause, Config, Host, Io, Notice};
 use machine::{Completions, DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES};
@@ -96,6 +96,33 @@ fn what_is_beyond_the_end_reads_as_zeroes_unless_it_should_be_there() {
                 )
             );
         }
+    }
+}
+
+/// Nobody has said how long the file is since blocks were added to it: they are known to be there all the same.
+#[test]
+fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
+    for io in WAYS {
+        let (host, receiver) = start(io);
+        let file = temporary_file();
+        let other = reopen(&file);
+        let device = host.add_device(file, "test.dat").expect("threads are there");
+        fill(&host, 0..16);
+        host.submit(request(device, Operation::Write, 4, 0..8));
+        assert_eq!(receiver.one(), Ok(()));
+        // Its owner may cut a part of the last block off without a word.
+        for end in [12 * PAGE, 11 * PAGE + 1, 11 * PAGE] {
+            other.set_len(end).expect("it is shorter then");
+            host.submit(request(device, Operation::Read, 4, 0..8));
+            assert_eq!(receiver.one(), Ok(()), "{end} bytes");
+        }
+        other.set_len(11 * PAGE - 1).expect("it is shorter then");
+        for (block, result) in [(4, Ok(())), (5, Err(IoError::Truncated))] {
+            host.submit(request(device, Operation::Read, block, 0..6));
+            assert_eq!(receiver.one(), result, "from block {block}");
+        }
+        let device = host.device(device).expect("it was added");
+        assert_eq!(device.take_errors()[0].cause, Cause::Truncated { end: 11 * PAGE - 1, expected_end: 11 * PAGE });
     }
 }
 

@@ -206,6 +206,9 @@ impl Transfer {
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);
         let Self { device, request, has_place, .. } = self;
+        if request.operation == Operation::Write && result.is_ok() {
+            device.note_written(&request);
+        }
         let result = result.map_err(|cause| {
             device.note_error(&request, cause);
             cause.as_io_error()

@@ -165,13 +165,23 @@ impl Device {
     /// Says that the file holds at least `bytes` bytes from now on, as far as its owner knows. Default: 0.
     ///
     /// A read that ends earlier than that fails, for somebody else has truncated the file; beyond it, what the file does
-    /// not have reads as zeroes. The owner says so after it made the file longer, and before it makes it shorter.
+    /// not have reads as zeroes. The owner says so after it made the file longer, and before it makes it shorter, when
+    /// nothing after its new end is being written any more: a write says so, too, for all before its last block.
     pub fn expect_len(&self, bytes: u64) {
         self.expected_end.store(bytes, Ordering::SeqCst);
         self.expectations.fetch_add(1, Ordering::SeqCst);
         if let Some(checksums) = &self.checksums {
             // What it had beyond that is gone.
             checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
+        }
+    }
+
+    /// A write has ended: the file is longer than what lies before its last block, of which the owner may cut a part off.
+    pub(super) fn note_written(&self, request: &Request) {
+        let last = request.block + request.frames.len().saturating_sub(1) as u64;
+        let end = last * machine::BLOCK_BYTES as u64;
+        if self.expected_end.load(Ordering::Relaxed) < end {
+            self.expected_end.fetch_max(end, Ordering::SeqCst);
         }
     }
 
