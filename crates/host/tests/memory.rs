@@ -779,6 +779,38 @@ fn a_full_swap_is_an_error_to_who_needs_a_page() {
     memory.check().unwrap();
 }
 
+/// Memory and swap are both full. What fitted in can be read, and overwritten, though nothing is free to swap it in with.
+#[test]
+fn what_filled_memory_and_swap_can_be_read() {
+    const THREADS: u64 = 3;
+    let folder = folder();
+    let memory = builder().size(4 << 20).swap(folder.path().join("swap"), 4 << 20).start().unwrap();
+    let region = memory.anonymous(64 << 20).unwrap();
+    let written = (0..).take_while(|&number| region.write_at(&page(number, 1), number * PAGE).is_ok()).count() as u64;
+    assert!(written * PAGE > 7 << 20, "{written} pages fit into 8 MiB");
+    for round in 0..3 {
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let region = &region;
+                scope.spawn(move || {
+                    let mut chance = Chance(THREADS * round + thread);
+                    let mut left: Vec<u64> = (thread..written).step_by(THREADS as usize).collect();
+                    let mut found = vec![0; PAGE as usize];
+                    while !left.is_empty() {
+                        let number = left.swap_remove(chance.below(left.len() as u64) as usize);
+                        region.read_at(&mut found, number * PAGE).unwrap();
+                        assert!(found == page(number, round.max(1)), "page {number}");
+                        if round > 0 {
+                            region.write_at(&page(number, round + 1), number * PAGE).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    }
+    memory.check().unwrap();
+}
+
 #[test]
 fn after_shutdown_handles_say_so() {
     let folder = folder();

@@ -145,6 +145,9 @@ impl<M: Machine> Access<M> {
     }
 
     fn page_cluster(&self) -> u32 {
+        if self.swap.is_almost_full() {
+            return 0;
+        }
         u32::from(self.mapping_choices().page_cluster.min(10))
     }
 
@@ -154,7 +157,7 @@ impl<M: Machine> Access<M> {
         if !is_readable(&self.swap.slots.lock()) {
             return Ok(());
         }
-        let gfp = if is_wanted { Gfp::USER_MOVABLE } else { Gfp::READAHEAD };
+        let gfp = if is_wanted { Gfp::SWAP_IN } else { Gfp::READAHEAD };
         let frame = match self.allocate(task, gfp, Order::ZERO) {
             Ok(frame) => frame,
             Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),

@@ -34,6 +34,9 @@ const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 /// The longest of these waits.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
+/// How far a page that is wanted back from swap may go below the min mark.
+const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
+
 /// What direct compaction left behind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compaction {
@@ -98,11 +101,16 @@ impl<M: Machine> Allocate<M> {
             if waited_rounds > WAITED_ROUNDS_MAX {
                 progress = Progress::Nothing;
             }
-            fruitless_rounds = match progress {
-                Progress::Blind | Progress::Nothing => fruitless_rounds + 1,
-                _ => 0,
-            };
-            if progress == Progress::Blind || progress == Progress::Nothing && may_exhaust {
+            let is_fruitless = matches!(progress, Progress::Blind | Progress::Nothing);
+            fruitless_rounds = if is_fruitless { fruitless_rounds + 1 } else { 0 };
+            if is_fruitless
+                && gfp.swap_in
+                && self.swap.is_nearly_full()
+                && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, FOR_SWAP_IN)
+            {
+                return Ok(frame);
+            }
+            if progress == Progress::Blind && !gfp.no_retry || progress == Progress::Nothing && may_exhaust {
                 progress = if fruitless_rounds > FRUITLESS_ROUNDS_MAX {
                     Progress::Nothing
                 } else {

@@ -211,7 +211,13 @@ impl<M: Machine> Swap<M> {
     /// Is more than half of swap in use (`vm_swap_full`)?
     #[must_use]
     pub fn is_nearly_full(&self) -> bool {
-        self.free_slots() * 2 < self.total
+        self.free_slots() < self.total.div_ceil(2)
+    }
+
+    /// Is less than a sixteenth of swap left? Pages get what slots there are then: neighbours have nothing in common.
+    #[must_use]
+    pub fn is_almost_full(&self) -> bool {
+        self.free_slots() < self.total / 16
     }
 
     /// Changes slots under the lock, and publishes how many are free.

@@ -27,6 +27,9 @@ pub struct Gfp {
     pub repeat: bool,
     /// Must not use the reserve even in a task that may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
+    /// A page that is wanted back from swap: may use a quarter of the reserve when nothing can be freed, and swap is so
+    /// full that its slot is freed when it is there. So reclaim can put another page into the slot.
+    pub swap_in: bool,
 }
 
 impl Gfp {
@@ -43,6 +46,7 @@ impl Gfp {
         no_retry: false,
         repeat: false,
         no_reserve: false,
+        swap_in: false,
     };
 
     /// A page-cache page that is about to be written.
@@ -50,6 +54,9 @@ impl Gfp {
 
     /// Readahead: nobody minds when it fails (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
+
+    /// A page that is wanted back from swap.
+    pub const SWAP_IN: Self = Self { swap_in: true, ..Self::USER_MOVABLE };
 
     /// Kernel memory (`GFP_KERNEL`).
     pub const KERNEL: Self = Self { migrate: MigrateType::Unmovable, ..Self::USER_MOVABLE };

@@ -27,8 +27,8 @@ pub struct ScanControl {
     pub takes_blocks: bool,
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,
-    /// Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that were held then may be
-    /// let go of without one being freed.
+    /// Nothing was found so far. Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that
+    /// were held then may be let go of without one being freed. With swap full, looks for pages in its cache.
     pub doubts_marks: bool,
 }
 

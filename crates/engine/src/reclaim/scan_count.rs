@@ -78,7 +78,9 @@ impl<M: Machine> Reclaim<M> {
         if self.lru_choices().lists == Lists::Two {
             return Balance::Equal;
         }
-        if !control.may_swap || self.swap.free_slots() == 0 {
+        // Without a free slot, those pages can still be freed that have one: looked for when nothing else helps.
+        let may_swap_out = self.swap.free_slots() > 0 || control.doubts_marks && self.swap.cache.pages() > 0;
+        if !control.may_swap || !may_swap_out {
             return Balance::Only(Family::File);
         }
         if control.priority == 0 && swappiness > 0 && self.choices.at_priority_zero == AtPriorityZero::Equal {

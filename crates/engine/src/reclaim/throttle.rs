@@ -2,6 +2,7 @@
 
 use super::Reclaim;
 use super::choices::WriteoutThrottle;
+use crate::lru::CLUSTER;
 use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
@@ -46,7 +47,9 @@ impl<M: Machine> Reclaim<M> {
             return self.congestion_wait(super::shrink_lruvec::STALL);
         }
         let _span = self.machine.span(Func::ThrottleVmWriteout);
-        while self.writeback_pages() > self.dirty_limits().dirty * 11 / 10 && !self.machine.is_killed() {
+        // With swap full there is next to nothing that could be dirty: what one reclaims at a time is no excess.
+        let limit = || (self.dirty_limits().dirty * 11 / 10).max(CLUSTER);
+        while self.writeback_pages() > limit() && !self.machine.is_killed() {
             self.congestion_wait(super::shrink_lruvec::STALL);
             if !may_do_all {
                 return;
