@@ -779,6 +779,30 @@ fn a_full_swap_is_an_error_to_who_needs_a_page() {
     memory.check().unwrap();
 }
 
+/// A terabyte that nobody has written is read: neither pages nor tables are there for it.
+#[test]
+fn reading_what_was_never_written_takes_no_memory() {
+    let memory = memory();
+    let region = memory.anonymous(1 << 40).unwrap();
+    let free = memory.vmstat().get("nr_free_pages");
+    let mut found = vec![7; 2 * PAGE as usize];
+    for at in (0..region.len()).step_by(64 << 20) {
+        region.read_at(&mut found, at + 100).unwrap();
+        assert!(found.iter().all(|&byte| byte == 0), "at {at}");
+        assert!(region.page(at / PAGE + 7).unwrap().iter().all(|&byte| byte == 0), "at {at}");
+        found.fill(7);
+    }
+    assert_eq!(memory.vmstat().get("nr_page_table_pages"), 0);
+    assert_eq!(memory.vmstat().get("nr_free_pages"), free);
+    // A page with neighbours that were written.
+    region.write_at(&[1], PAGE).unwrap();
+    region.read_at(&mut found, 0).unwrap();
+    assert_eq!((found[0], found[PAGE as usize]), (0, 1));
+    assert!(region.page(2).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!(memory.vmstat().get("nr_page_table_pages"), 1);
+    memory.check().unwrap();
+}
+
 /// Memory and swap are both full. What fitted in can be read, and overwritten, though nothing is free to swap it in with.
 #[test]
 fn what_filled_memory_and_swap_can_be_read() {

@@ -45,7 +45,8 @@ impl<M: Machine> Access<M> {
         })
     }
 
-    /// Reads bytes of a region, from byte `offset` on; what was never written reads as zero. *May sleep.*
+    /// Reads bytes of a region, from byte `offset` on; what was never written reads as zero, and no table is made
+    /// for it. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::touch`].
@@ -72,7 +73,7 @@ impl<M: Machine> Access<M> {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min(length - done);
-            loop {
+            while write || !region.is_untouched(page) {
                 self.touch(task, region, page..page + 1, write)?;
                 // The page may be reclaimed at once: hold it, and look whether it is still mapped.
                 let entry = region.entry(page);

@@ -140,15 +140,16 @@ impl<M: Machine> Access<M> {
         page: u32,
         write: bool,
     ) -> Result<Option<FrameNumber>, Error> {
-        loop {
+        while write || !region.is_untouched(page) {
             self.touch(task, region, page..page + 1, write)?;
             if let Some(frame) = self.try_pin(region, page, write)? {
                 return Ok(Some(frame));
             }
             if !write && region.entry(page).is_zero_page() {
-                return Ok(None);
+                break;
             }
         }
+        Ok(None)
     }
 
     /// Lets go of a page of a region. *May sleep.*

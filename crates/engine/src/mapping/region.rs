@@ -167,6 +167,15 @@ impl<M: Machine> Region<M> {
         self.tables[(page / ENTRIES) as usize].get().is_some()
     }
 
+    /// Is the page anonymous, with no table that could say more of it? Then it is all zeroes.
+    ///
+    /// # Panics
+    /// When `page` lies outside the region.
+    #[inline]
+    pub fn is_untouched(&self, page: u32) -> bool {
+        self.file.is_none() && self.slot(page).is_none()
+    }
+
     /// Makes the page's table in `frame`; gives the frame back when somebody was faster.
     ///
     /// # Errors
