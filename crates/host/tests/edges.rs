@@ -119,7 +119,7 @@ fn a_handle_may_end_with_its_thread() {
     let path = folder.path().join("file");
     let memory = memory();
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let ended = scope.spawn(|| {
             FILE.set(None);
             REGION.set(None);
             let (file, region) = (memory.create(&path).unwrap(), memory.anonymous(64 * PAGE).unwrap());
@@ -130,6 +130,8 @@ fn a_handle_may_end_with_its_thread() {
             FILE.set(Some(file));
             REGION.set(Some(region));
         });
+        // The scope alone waits for what the thread does, and not for what it has of its own to go.
+        ended.join().unwrap();
     });
     memory.check().unwrap();
     assert_eq!(fs::read(&path).unwrap()[..12], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9]);
