@@ -110,7 +110,7 @@ impl<M: Machine> Allocate<M> {
             {
                 return Ok(frame);
             }
-            if progress == Progress::Blind && !gfp.no_retry || progress == Progress::Nothing && may_exhaust {
+            if progress == Progress::Blind || progress == Progress::Nothing && may_exhaust {
                 progress = if fruitless_rounds > FRUITLESS_ROUNDS_MAX {
                     Progress::Nothing
                 } else {
