@@ -363,7 +363,7 @@ fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
             }
         };
         assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
-        assert!(guards.len() > 700, "{} pages", guards.len());
+        assert!(guards.len() > 700, "{} pages: {error}; {}", guards.len(), memory.vmstat());
         drop(guards);
         for _ in 0..2000 {
             let number = chance.below(pages);

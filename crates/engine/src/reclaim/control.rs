@@ -28,7 +28,8 @@ pub struct ScanControl {
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,
     /// Nothing was found so far. Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that
-    /// were held then may be let go of without one being freed. With swap full, looks for pages in its cache.
+    /// were held then may be let go of without one being freed. With swap full, looks for pages in its cache; with all
+    /// inactive pages held, at active ones.
     pub doubts_marks: bool,
 }
 

@@ -87,7 +87,9 @@ impl<M: Machine> Reclaim<M> {
         control: &mut ScanControl,
     ) -> u64 {
         if kind.is_active() {
-            if self.choices.active_scan == ActiveScan::Always || self.is_inactive_low(zone, kind.family()) {
+            // Where nothing was found, there may be inactive pages enough, and all of them held.
+            let is_wanted = control.doubts_marks || self.choices.active_scan == ActiveScan::Always;
+            if is_wanted || self.is_inactive_low(zone, kind.family()) {
                 self.shrink_active(zone, kind, pages, control);
             }
             return 0;
