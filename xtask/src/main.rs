@@ -20,9 +20,9 @@ usage: cargo xtask VERB
                     run what docs/parallelio.toml lists and put the tables into docs/parallelio.md; takes minutes
   fidelity          set every figure in print beside the simulated one, in docs/fidelity.md; takes many minutes
   links             look for what links in README.md and docs/ point to
-  sanitize [--quick]
-                    loom, sanitizers and valgrind, as far as this computer has them; or loom and the address
-                    sanitizer alone";
+  sanitize [CHECK...]
+                    loom, the address and thread sanitizers and valgrind, as far as this computer has them; or
+                    those that are named: loom, address, thread, valgrind";
 
 /// What went wrong, for people.
 type Outcome = Result<(), String>;
@@ -38,8 +38,7 @@ fn main() -> ExitCode {
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
         ["fidelity"] => fidelity::write(&root()),
         ["links"] => readme::links(&root()),
-        ["sanitize"] => sanitize::sanitize(false),
-        ["sanitize", "--quick"] => sanitize::sanitize(true),
+        ["sanitize", names @ ..] => sanitize::sanitize(names),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -65,7 +64,7 @@ fn ci() -> Outcome {
     readme::links(&root())?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace"])?;
-    sanitize::sanitize(true)?;
+    sanitize::sanitize(&["loom", "address"])?;
     run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     same_bytes_twice(&["compare", "parallelio", "--scale", "1/16", "--format", "json"])?;
     run(Command::new(highwater()?).args(["swarm", "--seed", "1", "--count", "200"]))?;

@@ -2,8 +2,7 @@
 //! valgrind), races (thread sanitizer).
 //!
 //! Each check runs where this computer and its toolchains permit it; where not, a line says what is missing. What is
-//! built for it lies in `sanitize/` of the target folder, so that nobody else's build grows stale. With `--quick` only
-//! what CI has time for. There is nothing for Miri: all of the project's unsafe code calls the system or switches stacks,
+//! built for it lies in `sanitize/` of the target folder, so that nobody else's build grows stale. There is nothing for Miri: all of the project's unsafe code calls the system or switches stacks,
 //! or has to do with memory from there, and Miri imitates neither.
 
 mod toolchain;
@@ -15,10 +14,11 @@ use crate::{Outcome, run, target};
 use toolchain::{Sanitizer, Toolchain};
 
 /// Tests of the crate with unsafe code under real memory: `--lib` is its unit tests.
-const HOST_TESTS: [&str; 7] = [
+const HOST_TESTS: [&str; 8] = [
     "--lib",
     "--test=conformance",
     "--test=disk",
+    "--test=edges",
     "--test=engine",
     "--test=faults",
     "--test=memory",
@@ -34,18 +34,20 @@ enum Ended {
 
 type Check = fn() -> Result<Ended, String>;
 
-/// The checks; CI has time for the first two.
 const CHECKS: [(&str, Check); 4] =
-    [("loom", loom), ("address sanitizer", address), ("thread sanitizer", thread), ("valgrind", valgrind::check)];
-const QUICK: usize = 2;
+    [("loom", loom), ("address", address), ("thread", thread), ("valgrind", valgrind::check)];
 
-/// Runs all checks, or those of CI, and says in one line for each how it ended.
+/// Runs the checks of these names, or all where none is named, and says in one line for each how it ended.
 ///
 /// # Errors
-/// When one of them found something.
-pub fn sanitize(is_quick: bool) -> Outcome {
-    let checks = if is_quick { &CHECKS[..QUICK] } else { &CHECKS };
-    let ended: Vec<_> = checks.iter().map(|(name, check)| (*name, Instant::now(), check(), Instant::now())).collect();
+/// When one of them found something, or there is none of a name.
+pub fn sanitize(names: &[&str]) -> Outcome {
+    if let Some(unknown) = names.iter().find(|name| CHECKS.iter().all(|(known, _)| known != *name)) {
+        let known = CHECKS.map(|(name, _)| name).join(", ");
+        return Err(format!("there is no check `{unknown}`, only {known}"));
+    }
+    let checks = CHECKS.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+    let ended: Vec<_> = checks.map(|(name, check)| (*name, Instant::now(), check(), Instant::now())).collect();
     let mut failed = Vec::new();
     for (name, began, result, finished) in &ended {
         let seconds = finished.duration_since(*began).as_secs();
