@@ -499,8 +499,8 @@ impl File {
     /// durable after [`File::sync_data`].
     ///
     /// # Errors
-    /// When memory is exhausted, a page that is written in part cannot be read, the handle is read-only, or the file would
-    /// be larger than 16 TiB. Bytes before that were written.
+    /// When memory is exhausted, a page that is written in part cannot be read, the handle is read-only, the file would be
+    /// larger than 16 TiB, or it is a block device that ends before. Bytes before that were written, but for the last two.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

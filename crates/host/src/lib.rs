@@ -37,8 +37,6 @@
 mod error;
 mod file;
 mod kernel;
-/// What the engine stands on here: public for this crate's own tests and benches. It is sound only in the engine's hands,
-/// which knows whose each frame is.
 #[doc(hidden)]
 pub mod machine;
 mod memory;

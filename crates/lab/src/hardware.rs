@@ -23,7 +23,7 @@ pub fn machine(name: &str, file: &str, text: &str) -> Result<Machine, Error> {
 /// The same with values changed, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
 ///
 /// # Errors
-/// As [`machine`], and when there is no such key.
+/// As [`machine()`], and when there is no such key.
 pub fn changed_machine(name: &str, file: &str, text: &str, changes: &[(&str, &str)]) -> Result<Machine, Error> {
     let mut node = Node::parse(file, text)?;
     changes.iter().try_for_each(|(path, value)| crate::change::change(&mut node, path, value))?;

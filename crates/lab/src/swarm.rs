@@ -1,10 +1,10 @@
 //! Random worlds: a machine, a workload and a kernel drawn from a seed, with every check on.
 //!
-//! *Flow*: [`draw`] makes a world of a seed; its tasks ([`task`]) write stamps and verify every stamp
-//! that they read against a model in memory ([`store`]), while the simulator disturbs their
+//! *Flow*: `draw` makes a world of a seed; its tasks (`task`) write stamps and verify every stamp
+//! that they read against a model in memory (`store`), while the simulator disturbs their
 //! interleaving. At the end every page is read back, the whole machine is checked, everything is
 //! dropped, and all memory, swap and blocks must be accounted for. Some worlds run one of the experiments' workloads in
-//! place of the tasks ([`workload`]), which verifies what it reads by itself.
+//! place of the tasks (`workload`), which verifies what it reads by itself.
 //!
 //! A seed finds a bug; a scenario of the engine's tests keeps it, since the next change of code alters
 //! what a seed does.

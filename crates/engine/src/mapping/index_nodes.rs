@@ -2,7 +2,7 @@
 //! a slab. With `mapping.slab_order = "slub"` a slab is a block of several pages, so that whoever fills the page cache asks
 //! for such blocks, too. Upper nodes, one for 64 of these, take no memory here.
 //!
-//! *Flow*: whoever is about to add a page makes sure that there is a place for its node ([`IndexNodes::needs_slab`]), because
+//! *Flow*: whoever is about to add a page makes sure that there is a place for its node (`IndexNodes::needs_slab`), because
 //! that may have to allocate; the node is taken when the first of its pages comes, and given back when the last goes.
 //! *Locks*: one of its own, inside that of a file's index. Description: balance notes, 6.
 

@@ -81,7 +81,8 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty: AtomicI64,
     /// Pages of its files that are under writeback.
     pub(crate) writeback: AtomicI64,
-    /// A write failed since the flusher last looked: the device may be failing.
+    /// A write failed since the flusher last looked, so that the device may be failing; or no flusher looks any more. Nobody
+    /// waits for fewer dirty pages then.
     pub(crate) has_failed: AtomicBool,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,

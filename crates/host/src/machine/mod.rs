@@ -7,7 +7,8 @@
 //! Whoever stands on it makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and
 //! spawns its tasks; at the end it kills and joins them, and drops the engine. Clones of a host are the same machine.
 //!
-//! Unsafe code stands in `arena`, `sys` and `disk/ring` only.
+//! Unsafe code stands in `arena`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it is sound in
+//! the engine's hands, which knows whose each frame is.
 //!
 //! Next: [`config`].
 

@@ -2,8 +2,8 @@
 //!
 //! Each task keeps a [`Tally`]: how long every operation took, apart for the time before memory was full and after.
 //! Whoever started them ([`measure`]) looks every 10 ms at how much they have done and how much memory is free, says
-//! when memory is full ([`FullDetector`]) and when it is enough. What it saw is a [`Course`]; [`Course::rows`] are the
-//! rows of a report.
+//! when memory is full ([`FullDetector`]) and when it is enough. What it saw is a [`Course`], which has the rows of
+//! a report.
 
 use crate::figure::{Better, Format, Row};
 use crate::report::duration_rows;
@@ -21,7 +21,7 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 /// Tasks that keep step look at each other after so many operations, and one that is so many ahead of the slowest waits.
 ///
 /// At a hundred microseconds to a fault, two for three operations, a step takes some milliseconds: long beside a look
-/// ([`GATE_EVERY`]), short beside a run, and far less than a region's pages, so that no task has its memory for itself.
+/// (`GATE_EVERY`), short beside a run, and far less than a region's pages, so that no task has its memory for itself.
 pub const STEP: u64 = 64;
 
 /// How often a task that is ready asks whether all are, and one that is ahead how far the others are.
