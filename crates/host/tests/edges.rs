@@ -1,26 +1,16 @@
 //! Calls that meet: a read and a cut, two syncs, a writer and the end, a handle and the end of its thread, a file and what
 //! others do to it.
 
-use highwater::{Builder, Error, File, IoError, Memory, OpenOptions};
+mod common;
+
+use common::{builder, folder, memory};
+use highwater::{Error, File, IoError, OpenOptions};
 use std::cell::RefCell;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 const PAGE: u64 = 4096;
-
-/// With `HIGHWATER_TEST_IO=threads`, no io_uring: not every tool that watches a program knows it.
-fn builder() -> Builder {
-    Memory::builder().size(8 << 20).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
-}
-
-fn memory() -> Memory {
-    builder().start().unwrap()
-}
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
 
 /// What is cut off is gone, and never zeroes to who reads it at that moment.
 #[test]

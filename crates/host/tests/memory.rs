@@ -1,5 +1,8 @@
 //! The library as an application uses it, on real files: nothing is lost, and errors reach who must act.
 
+mod common;
+
+use common::{builder, folder, memory};
 use highwater::{Builder, Error, IoError, Memory, OpenOptions};
 use std::fs;
 use std::io::Write;
@@ -9,20 +12,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
-const MEMORY: u64 = 8 << 20;
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
-}
-
-/// With `HIGHWATER_TEST_IO=threads`, no io_uring: not every tool that watches a program knows it.
-fn builder() -> Builder {
-    Memory::builder().size(MEMORY).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
-}
-
-fn memory() -> Memory {
-    builder().start().expect("8 MiB are there")
-}
 
 /// Bytes of `version` of a page.
 fn page(number: u64, version: u64) -> Vec<u8> {

@@ -1,9 +1,25 @@
-//! What the tests of the machine share.
+//! What the tests of the machine, and of the library, share.
 #![allow(dead_code)]
 
+use highwater::{Builder, Memory};
 use machine::{Completions, FrameNumber, IoError, Operation, PAGE_BYTES, Request};
 use std::fs::{File, OpenOptions};
 use std::sync::{Arc, Condvar, Mutex};
+
+/// An empty folder.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+/// A memory of 8 MiB. With `HIGHWATER_TEST_IO=threads`, no io_uring: not every tool that watches a program knows it.
+pub fn builder() -> Builder {
+    Memory::builder().size(8 << 20).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
+}
+
+/// The same, started.
+pub fn memory() -> Memory {
+    builder().start().expect("8 MiB are there")
+}
 
 /// A new, empty, unnamed file; in `HIGHWATER_TEST_DIR` if that is set.
 pub fn temporary_file() -> File {
