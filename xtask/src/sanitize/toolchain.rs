@@ -91,7 +91,8 @@ impl Toolchain {
     /// built without it.
     pub fn tests(&self, sanitizer: Sanitizer, folder: &Path) -> Command {
         let mut command = self.command("cargo");
-        command.args(["test", "--target", &self.host, "--target-dir"]).arg(folder).env("RUSTFLAGS", sanitizer.flag());
+        command.args(["test", "--profile=sanitize", "--target", &self.host, "--target-dir"]).arg(folder);
+        command.env("RUSTFLAGS", sanitizer.flag());
         if sanitizer == Sanitizer::Thread {
             command.arg("-Zbuild-std");
         }
