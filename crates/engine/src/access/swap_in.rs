@@ -5,13 +5,22 @@
 
 use super::choices::SwappedIn;
 use super::{Access, Error};
-use crate::mapping::choices::SwapReadahead;
+use crate::mapping::choices::{SwapReadahead, SwapWindow};
 use crate::mapping::writeback::Bio;
 use crate::mapping::{Entry, Region, swap::Slots};
 use crate::memory::{Flags, Gfp, Owner};
 use crate::stat::Event;
 use crate::task::Task;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Step};
+
+/// What is read together with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Around {
+    /// As many around it as the kernel and the region's window say.
+    Window,
+    /// None other.
+    Nothing,
+}
 
 impl<M: Machine> Access<M> {
     /// Maps the page of a swap slot, reading it if it is not in memory.
@@ -24,9 +33,9 @@ impl<M: Machine> Access<M> {
         write: bool,
     ) -> Result<(), Error> {
         let _span = self.machine.span(Func::SwapPage);
-        if self.try_swap_page(task, region, page, slot, write, self.page_cluster())?.is_some() {
+        if self.try_swap_page(task, region, page, slot, write, Around::Window)?.is_some() {
             // A request for many slots may have failed for any of them, and for another fault: this one alone.
-            if let Some(source) = self.try_swap_page(task, region, page, slot, write, 0)? {
+            if let Some(source) = self.try_swap_page(task, region, page, slot, write, Around::Nothing)? {
                 return Err(Error::SwapRead { slot, source });
             }
         }
@@ -41,12 +50,20 @@ impl<M: Machine> Access<M> {
         page: u32,
         slot: u32,
         write: bool,
-        cluster: u32,
+        around: Around,
     ) -> Result<Option<IoError>, Error> {
         let frame = match self.find_page(&self.swap.cache, slot) {
-            Some(frame) => frame,
+            Some(frame) => {
+                let descriptor = &self.frames[frame];
+                // Of a page under writeback the bit says that reclaim waits for it.
+                if !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
+                    region.swap_window.note_used();
+                }
+                frame
+            }
             None => {
                 let started = self.machine.now();
+                let cluster = self.page_cluster(task, region, page, around);
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
@@ -124,7 +141,13 @@ impl<M: Machine> Access<M> {
             }
         };
         let mut bio = Bio::new(self.swap.device, Operation::Read, true);
-        let started = (start..end).try_for_each(|near| self.read_slot(task, &mut bio, near, near == slot));
+        let mut ahead = 0;
+        let started = (start..end).try_for_each(|near| {
+            let is_added = self.read_slot(task, &mut bio, near, near == slot)?;
+            ahead += u32::from(is_added && near != slot);
+            Ok(())
+        });
+        region.swap_window.note_ahead(ahead);
         // Those that were added are locked until they are read, whatever became of the others.
         bio.submit(self);
         started?;
@@ -144,24 +167,33 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    fn page_cluster(&self) -> u32 {
-        if self.swap.is_almost_full() {
+    /// Logarithm of the slots to read for a fault.
+    fn page_cluster(&self, task: &mut Task, region: &Region<M>, page: u32, around: Around) -> u32 {
+        if around == Around::Nothing || self.swap.is_almost_full() {
             return 0;
         }
-        u32::from(self.mapping_choices().page_cluster.min(10))
+        let log_max = u32::from(self.mapping_choices().page_cluster.min(10));
+        let last = task.swapped_in.replace((region.id, page));
+        match self.mapping_choices().swap_window {
+            SwapWindow::Fixed => log_max,
+            SwapWindow::ByUse => {
+                let is_near = |(id, last): (u32, u32)| id == region.id && last.abs_diff(page) < 1 << log_max;
+                region.swap_window.next(log_max, last.is_some_and(is_near))
+            }
+        }
     }
 
-    /// Starts the read of a slot that is in use and not in the cache.
-    fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<(), Error> {
+    /// Starts the read of a slot, if it is in use and not in the cache; was it?
+    fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
         if !is_readable(&self.swap.slots.lock()) {
-            return Ok(());
+            return Ok(false);
         }
         let gfp = if is_wanted { Gfp::SWAP_IN } else { Gfp::READAHEAD };
         let frame = match self.allocate(task, gfp, Order::ZERO) {
             Ok(frame) => frame,
             Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),
-            Err(_) => return Ok(()),
+            Err(_) => return Ok(false),
         };
         let is_claimed = self.swap.with_slots(&self.machine, |slots| {
             let is_readable = is_readable(slots);
@@ -172,14 +204,16 @@ impl<M: Machine> Access<M> {
         });
         if !is_claimed {
             self.put(frame);
-            return Ok(());
+            return Ok(false);
         }
-        self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED));
+        let is_marked = !is_wanted && self.mapping_choices().swap_window == SwapWindow::ByUse;
+        let mark = if is_marked { Flags::READAHEAD } else { Flags::default() };
+        self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED).with(mark));
         self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");
         self.add(frame, self.choices.swapped_in == SwappedIn::Active);
         self.stat.count(Event::Pswpin, 1);
         bio.add(self, self.swap.block(slot), frame);
         self.put(frame);
-        Ok(())
+        Ok(true)
     }
 }

@@ -61,6 +61,17 @@ pub enum SwapReadahead {
     AlignedBlock,
 }
 
+/// How many slots are read from swap together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapWindow {
+    /// `2^page_cluster`.
+    #[default]
+    Fixed,
+    /// As many at most, and fewer where a region's pages that were read ahead were not asked for.
+    ByUse,
+}
+
 /// Do mapped pages lower the dirty limits?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -117,6 +128,8 @@ pub struct Choices {
     pub dirty_mapped: DirtyMapped,
     /// Which slots are read from swap with one that is wanted.
     pub swap_readahead: SwapReadahead,
+    /// How many slots are read from swap together.
+    pub swap_window: SwapWindow,
     /// How many pages a cache of kernel objects takes at once.
     pub slab_order: SlabOrder,
     /// How many pages of a file are written in one visit.
@@ -139,6 +152,7 @@ impl Default for Choices {
             dirtyable: Dirtyable::default(),
             dirty_mapped: DirtyMapped::default(),
             swap_readahead: SwapReadahead::default(),
+            swap_window: SwapWindow::default(),
             slab_order: SlabOrder::default(),
             writeback_chunk: WritebackChunk::default(),
             index_lock: IndexLock::default(),

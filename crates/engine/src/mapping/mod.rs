@@ -25,6 +25,7 @@ pub mod region;
 pub mod reverse_map;
 pub mod segments;
 pub mod swap;
+pub mod swap_window;
 pub mod writeback;
 
 pub use choices::Choices;

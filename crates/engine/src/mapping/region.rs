@@ -6,6 +6,7 @@
 //! of a file is [`super::reverse_map`].
 
 use super::reverse_map::FileMapping;
+use super::swap_window::SwapWindow;
 use machine::atomic::{AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
 use std::sync::OnceLock;
@@ -135,6 +136,8 @@ pub struct Region<M: Machine> {
     pub is_huge_allowed: bool,
     /// What it maps, if it is not anonymous.
     pub file: Option<FileMapping<M>>,
+    /// What its faults read from swap together.
+    pub(crate) swap_window: SwapWindow,
     tables: Box<[OnceLock<Table>]>,
     locks: Box<[M::Lock<()>]>,
 }
@@ -150,6 +153,7 @@ impl<M: Machine> Region<M> {
             pages,
             is_huge_allowed,
             file,
+            swap_window: SwapWindow::default(),
             tables: (0..tables).map(|_| OnceLock::new()).collect(),
             locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
         }

@@ -340,6 +340,16 @@ choice! {
 }
 
 choice! {
+    /// How long one waits where too many pages of a list are in the hands of reclaimers.
+    IsolatedWait {
+        /// 100 ms, or until a device's queue stops being congested.
+        #[default]
+        CongestionWait,
+        /// Until one of them has put back what it took, at most 10 ms.
+        ForPutback,
+    }
+}
+choice! {
     /// When active pages are looked at.
     ActiveScan {
         /// Always, as large a part of them as of the inactive ones, and before those.
@@ -393,6 +403,8 @@ choice! {
 choice! {
     /// When reclaim waits because much is being written.
     WriteoutThrottle {
+        /// Above the limit, until the write of a page ends that reclaim waits for, at most 10 ms at a time.
+        ForWriteback,
         /// Above the limit; and callers that may not enter the file system, or not do I/O, 100 ms after every zone.
         AlwaysWithoutFs,
         /// Above the limit.
@@ -463,6 +475,8 @@ pub struct Choices {
     pub small_targets: SmallTargets,
     /// How many pages of a list may be isolated.
     pub isolated_limit: IsolatedLimit,
+    /// How long one waits at that limit.
+    pub isolated_wait: IsolatedWait,
     /// When active pages are looked at.
     pub active_scan: ActiveScan,
     /// Which mapped pages of the active list become inactive.
@@ -509,6 +523,7 @@ impl Default for Choices {
             file_only: FileOnly::default(),
             small_targets: SmallTargets::default(),
             isolated_limit: IsolatedLimit::default(),
+            isolated_wait: IsolatedWait::default(),
             active_scan: ActiveScan::default(),
             mapped_pages: MappedPages::default(),
             reference_rule: ReferenceRule::default(),

@@ -53,6 +53,8 @@ pub struct Reclaim<M: Machine> {
     saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
     /// By zone: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
     priorities: Vec<AtomicU32>,
+    /// Where one waits for others to put back what they isolated (`IsolatedWait::ForPutback`).
+    put_back: M::WaitQueue,
 }
 
 /// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
@@ -89,7 +91,8 @@ impl<M: Machine> Reclaim<M> {
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
         let priorities = compact.zones.iter().map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let saved_targets = compact.zones.iter().map(|_| Default::default()).collect();
-        Self { compact, choices, node_states, first_priority_zero, saved_targets, priorities }
+        let put_back = compact.machine.wait_queue();
+        Self { compact, choices, node_states, first_priority_zero, saved_targets, priorities, put_back }
     }
 
     /// The first scan at priority 0 since this was last asked.

@@ -109,7 +109,7 @@ impl<M: Machine> Reclaim<M> {
     ) -> u64 {
         let _span = self.machine.span(Func::ShrinkInactiveList);
         while !control.is_kswapd && self.are_too_many_isolated(zone, family, control) {
-            self.congestion_wait(STALL);
+            self.wait_for_putback(|| self.are_too_many_isolated(zone, family, control));
             if self.machine.is_killed() {
                 return CLUSTER;
             }
@@ -130,7 +130,7 @@ impl<M: Machine> Reclaim<M> {
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
         let recent = Recent { scanned: taken.len() as u64, rotated: 0, counts_active: true };
         self.putback(zone, family, &survivors, recent);
-        self.end_isolation(zone, family, taken.len() as u64);
+        self.note_putback(zone, family, taken.len() as u64);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed
     }

@@ -1,12 +1,16 @@
 //! How reclaim and its callers wait (spec reclaim, 17.3, 21.3, 22).
 
 use super::Reclaim;
-use super::choices::WriteoutThrottle;
-use crate::lru::CLUSTER;
+use super::choices::{IsolatedWait, WriteoutThrottle};
+use super::shrink_lruvec::STALL;
+use crate::lru::{CLUSTER, Family};
 use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{Func, Machine, Nanos, Operation};
+
+/// After so long one who waits for something in particular looks whether it came about unheard.
+const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Reclaim<M> {
     /// Sleeps until some device's queue stops being congested, at most `time`. When none is congested
@@ -29,11 +33,31 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
+    /// Pages of a family have left the caller's hands: who waits for that looks again.
+    pub(super) fn note_putback(&self, zone: &Zone<M>, family: Family, pages: u64) {
+        self.end_isolation(zone, family, pages);
+        if self.choices.isolated_wait == IsolatedWait::ForPutback {
+            self.machine.wake(&self.put_back);
+        }
+    }
+
+    /// Sleeps once for pages to leave other reclaimers' hands, of which there are too many.
+    pub(super) fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
+        if self.choices.isolated_wait == IsolatedWait::CongestionWait {
+            return self.congestion_wait(STALL);
+        }
+        let deadline = self.machine.now() + LOOK_AGAIN;
+        let ticket = self.machine.ticket(&self.put_back);
+        if are_too_many() {
+            self.machine.sleep(&self.put_back, ticket, Some(deadline));
+        }
+    }
+
     /// Sleeps until the write of a page ends that reclaim wants to free, at most 10 ms: a page may be marked just
     /// after its write ended.
     pub(super) fn wait_for_written(&self) {
         let _span = self.machine.span(Func::CongestionWait);
-        let deadline = self.machine.now() + Nanos::from_millis(10);
+        let deadline = self.machine.now() + LOOK_AGAIN;
         let ticket = self.machine.ticket(&self.reclaim_written);
         if self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0 {
             self.machine.sleep(&self.reclaim_written, ticket, Some(deadline));
@@ -44,13 +68,16 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let may_do_all = gfp.io && gfp.fs;
         if self.choices.writeout_throttle == WriteoutThrottle::AlwaysWithoutFs && !may_do_all {
-            return self.congestion_wait(super::shrink_lruvec::STALL);
+            return self.congestion_wait(STALL);
         }
         let _span = self.machine.span(Func::ThrottleVmWriteout);
         // With swap full there is next to nothing that could be dirty: what one reclaims at a time is no excess.
         let limit = || (self.dirty_limits().dirty * 11 / 10).max(CLUSTER);
         while self.writeback_pages() > limit() && !self.machine.is_killed() {
-            self.congestion_wait(super::shrink_lruvec::STALL);
+            match self.choices.writeout_throttle {
+                WriteoutThrottle::ForWriteback => self.wait_for_written(),
+                _ => self.congestion_wait(super::shrink_lruvec::STALL),
+            }
             if !may_do_all {
                 return;
             }

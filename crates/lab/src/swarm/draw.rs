@@ -279,7 +279,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 75] = [
+const CHOICES: [(&str, &str, &[&str]); 77] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -304,6 +304,7 @@ const CHOICES: [(&str, &str, &[&str]); 75] = [
     ("mapping", "dirtyable", &["all", "without-reserve"]),
     ("mapping", "dirty_mapped", &["lowers-ratio", "ignored"]),
     ("mapping", "swap_readahead", &["from-block-start", "used-run", "aligned-block"]),
+    ("mapping", "swap_window", &["fixed", "by-use"]),
     ("mapping", "slab_order", &["single-pages", "slub"]),
     ("mapping", "writeback_chunk", &["by-bandwidth", "fixed"]),
     ("mapping", "index_lock", &["per-page", "none"]),
@@ -339,12 +340,13 @@ const CHOICES: [(&str, &str, &[&str]); 75] = [
     ("reclaim", "file_only", &["never", "while-inactive-suffices"]),
     ("reclaim", "small_targets", &["saved-and-one", "saved", "as-they-are"]),
     ("reclaim", "isolated_limit", &["none", "whole", "eighth"]),
+    ("reclaim", "isolated_wait", &["congestion-wait", "for-putback"]),
     ("reclaim", "active_scan", &["always", "when-inactive-low"]),
     ("reclaim", "mapped_pages", &["by-distress", "like-others"]),
     ("reclaim", "reference_rule", &["any-use", "by-family"]),
     ("reclaim", "kswapd_sleep", &["at-once", "after-nap"]),
     ("reclaim", "failed_order", &["kept", "given-up"]),
-    ("reclaim", "writeout_throttle", &["always-without-fs", "by-limit"]),
+    ("reclaim", "writeout_throttle", &["always-without-fs", "by-limit", "for-writeback"]),
     ("allocate", "zone_dirty_share", &["kept", "off"]),
     ("allocate", "reserve_throttle", &["on", "off"]),
     ("allocate", "direct_compact", &["never", "costly-orders", "all-orders"]),
