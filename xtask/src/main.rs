@@ -64,7 +64,7 @@ fn ci() -> Outcome {
     readme::links(&root())?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace"])?;
-    sanitize::sanitize(&["loom", "address"])?;
+    sanitize::sanitize(&["loom", "address", "valgrind"])?;
     run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     same_bytes_twice(&["compare", "parallelio", "--scale", "1/16", "--format", "json"])?;
     run(Command::new(highwater()?).args(["swarm", "--seed", "1", "--count", "200"]))?;

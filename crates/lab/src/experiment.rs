@@ -30,6 +30,8 @@ pub struct Experiment {
     pub kernels: Vec<String>,
     /// The scale of the golden report, if it has one.
     pub smoke_scale: Option<Scale>,
+    /// What is changed for it beyond that, `KEY=VALUE` as `--set` has it.
+    pub smoke_set: Vec<String>,
     /// Other machines and parameters to look at it with.
     pub variants: Vec<Variant>,
     /// Names of the rows to look at then.
@@ -52,6 +54,8 @@ struct ExperimentText {
     workload: String,
     kernels: Vec<String>,
     smoke_scale: Option<String>,
+    #[serde(default)]
+    smoke_set: Vec<String>,
     #[serde(default)]
     variant_rows: Vec<String>,
 }
@@ -78,7 +82,17 @@ impl Experiment {
         let params = node.take("params").unwrap_or(empty);
         let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
         let text: ExperimentText = node.read()?;
-        let ExperimentText { about, analysis, fairness, machine, workload, kernels, smoke_scale, variant_rows } = text;
+        let ExperimentText {
+            about,
+            analysis,
+            fairness,
+            machine,
+            workload,
+            kernels,
+            smoke_scale,
+            smoke_set,
+            variant_rows,
+        } = text;
         if kernels.is_empty() {
             return Err(Error::at(&node.place, "an experiment compares at least one kernel"));
         }
@@ -102,6 +116,7 @@ impl Experiment {
             workload,
             kernels,
             smoke_scale,
+            smoke_set,
             variants,
             variant_rows,
             params,
@@ -232,9 +247,13 @@ mod tests {
 
     #[test]
     fn an_experiment_is_read_with_its_parameters_where_they_stand() {
-        let experiment = parse(&format!("{TEXT}smoke_scale = \"1/16\"\n[params]\nsteps = 4\n")).unwrap();
-        assert_eq!(experiment.params.get("steps").unwrap().place.to_string(), "e/experiment.toml:7");
-        assert_eq!(experiment.smoke_scale.unwrap().to_string(), "1/16");
+        let experiment =
+            parse(&format!("{TEXT}smoke_scale = \"1/16\"\nsmoke_set = [\"a=1\"]\n[params]\nsteps = 4\n")).unwrap();
+        assert_eq!(experiment.params.get("steps").unwrap().place.to_string(), "e/experiment.toml:8");
+        assert_eq!(
+            (experiment.smoke_scale.unwrap().to_string(), &*experiment.smoke_set),
+            ("1/16".into(), &["a=1".into()][..])
+        );
         assert!(parse(TEXT).unwrap().params.entries().is_empty());
     }
 

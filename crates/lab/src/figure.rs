@@ -63,6 +63,12 @@ impl Row {
     }
 }
 
+/// The names of rows.
+#[must_use]
+pub fn names(rows: Vec<Row>) -> Vec<String> {
+    rows.into_iter().map(|row| row.name).collect()
+}
+
 /// A figure in print.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {

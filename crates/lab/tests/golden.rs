@@ -5,18 +5,25 @@
 
 use std::{fs, path::Path, process::Command};
 
-use lab::plan::{Plan, Request};
+use lab::plan::{Plan, Request, Set};
 use lab::{embedded, library, workloads};
 
 /// The rows of a report are those that a typo in `--rows` is looked for in.
-fn check_rows_are_known(name: &str, scale: &str, report: &str) {
-    let request =
-        Request { experiment: name.into(), seed: 1, runs: 1, scale: scale.parse().ok(), ..Request::default() };
-    let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
-    let Some(known) = plan.row_names() else {
-        assert!(["postmark", "streaming", "streaming-read"].contains(&name), "{name} does not say what rows it has");
-        return;
+fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
+    let set = set.iter().map(|set| {
+        let (key, value) = set.split_once('=').expect("KEY=VALUE");
+        Set { key: key.into(), values: vec![value.into()] }
+    });
+    let request = Request {
+        experiment: name.into(),
+        seed: 1,
+        runs: 1,
+        scale: scale.parse().ok(),
+        set: set.collect(),
+        ..Request::default()
     };
+    let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
+    let known = plan.row_names().unwrap_or_else(|| panic!("{name} does not say what rows it has"));
     // A row is a name, two spaces and figures; heads, notes and the last line have no such name.
     let found: Vec<&str> = report.lines().filter_map(|line| line.split_once("  ")).map(|(name, _)| name).collect();
     let found = found.into_iter().filter(|name| !name.is_empty());
@@ -24,9 +31,10 @@ fn check_rows_are_known(name: &str, scale: &str, report: &str) {
     assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
 }
 
-fn report(experiment: &str, scale: &str, jobs: &str) -> String {
+fn report(experiment: &str, scale: &str, set: &[String], jobs: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
-    let output = command.args(["compare", experiment, "--scale", scale, "--seed", "1", "--jobs", jobs]).output();
+    command.args(["compare", experiment, "--scale", scale, "--seed", "1", "--jobs", jobs]);
+    let output = command.args(set.iter().flat_map(|set| ["--set", set])).output();
     let output = output.expect("the binary was built for this test");
     assert!(output.status.success(), "{experiment}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("reports are UTF-8")
@@ -40,9 +48,13 @@ fn reports_are_as_they_were_and_the_same_side_by_side() {
         let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
         let golden = root.join(name).join("report.smoke.txt");
         let Some(scale) = experiment.smoke_scale else { continue };
-        let found = report(name, &scale.to_string(), "1");
-        check_rows_are_known(name, &scale.to_string(), &found);
-        assert_eq!(found, report(name, &scale.to_string(), "2"), "{name}: the report depends on what runs beside it");
+        let found = report(name, &scale.to_string(), &experiment.smoke_set, "1");
+        check_rows_are_known(name, &scale.to_string(), &experiment.smoke_set, &found);
+        assert_eq!(
+            found,
+            report(name, &scale.to_string(), &experiment.smoke_set, "2"),
+            "{name}: the report depends on what runs beside it"
+        );
         if bless {
             fs::write(&golden, found).expect("the experiment's folder is writable");
         } else {

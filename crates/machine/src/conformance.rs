@@ -427,12 +427,14 @@ pub fn requests_complete_once_and_carry_contents<G: Ground>() {
 
 /// Many tasks that submit more than the device's queue holds all get through.
 pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
-    const EACH: u64 = 100;
+    // A frame for each: a device fills it while others are under way.
+    const EACH: u64 = FRAMES as u64 / 4;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
-        let task = stage.add(0, 1);
+        let task = stage.add(0, 1) - 1;
         for number in 0..EACH {
-            let block = (task * EACH + number) * 7919 % (BLOCKS - 1);
-            machine.submit(request(Operation::Read, block, 0..1));
+            let nth = task * EACH + number;
+            let frame = nth as u32;
+            machine.submit(request(Operation::Read, nth * 7919 % (BLOCKS - 1), frame..frame + 1));
         }
         stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == 4 * EACH);
     }

@@ -7,7 +7,7 @@ use super::arena::Run;
 use machine::Operation;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// Buffers that one call takes at most. Linux: `UIO_MAXIOV`.
 pub(super) const RUNS_MAX: usize = 1024;
@@ -33,23 +33,33 @@ pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[R
     if offset < 0 {
         return Err(libc::EFBIG);
     }
+    checked(match operation {
+        Operation::Read => read_runs(fd, offset, runs),
+        Operation::Write => write_runs(fd, offset, runs),
+    })
+}
+
+fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
-        let buffer = run.pointer().cast();
-        return checked(match operation {
-            // SAFETY: a run is memory of an arena that is mapped while the run lives.
-            Operation::Read => unsafe { libc::pread(fd, buffer, run.bytes(), offset) },
-            // SAFETY: as above.
-            Operation::Write => unsafe { libc::pwrite(fd, buffer, run.bytes(), offset) },
-        });
+        // SAFETY: a run is memory of an arena that is mapped while the run lives.
+        return unsafe { libc::pread(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
-    let (vector, count) = (Run::as_io_vectors(runs), runs.len() as libc::c_int);
-    checked(match operation {
-        // SAFETY: `vector` points to `count` descriptions of memory that is mapped while the runs live.
-        Operation::Read => unsafe { libc::preadv(fd, vector, count, offset) },
-        // SAFETY: as above.
-        Operation::Write => unsafe { libc::pwritev(fd, vector, count, offset) },
-    })
+    // SAFETY: the vector describes as many runs as are counted, which are mapped while they live.
+    unsafe { libc::preadv(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
+}
+
+/// Who holds a page's latch may change it meanwhile: it is dirty again then. The thread sanitizer is told so by this
+/// function's name.
+#[inline(never)]
+fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
+    if let [run] = runs {
+        // SAFETY: as in `read_runs`.
+        return unsafe { libc::pwrite(fd, run.pointer().cast(), run.bytes(), offset) };
+    }
+    let runs = &runs[..runs.len().min(RUNS_MAX)];
+    // SAFETY: as in `read_runs`.
+    unsafe { libc::pwritev(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
 /// Turns the page cache of the kernel off, or on again, for an open file.

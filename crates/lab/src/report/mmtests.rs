@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 
 /// Zones in the order in which their velocities are printed.
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
@@ -25,6 +25,13 @@ pub struct Sample {
     pub r_await_ms: f64,
     /// The same for writes.
     pub w_await_ms: f64,
+}
+
+/// Names of the rows that [`vmstat_rows`] may give.
+#[must_use]
+pub fn vmstat_row_names() -> Vec<String> {
+    let scans = ZONES.iter().flat_map(|zone| ["kswapd", "direct"].map(|who| (format!("pgscan_{who}_{zone}"), 1)));
+    names(vmstat_rows(&scans.collect(), 1.0))
 }
 
 /// The group `vmstat`: `counters` holds what each name of `/proc/vmstat` grew by during the whole test

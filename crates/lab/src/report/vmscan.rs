@@ -1,7 +1,7 @@
 //! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (spec: benchmarks, 2.2).
 
 use super::mmtests::{reclaimed, sum};
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::system::CpuTimes;
 use engine::stat::Vmstat;
 
@@ -14,6 +14,17 @@ pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
         row("Total Elapsed Time (seconds)", elapsed_s),
     ]
 }
+
+/// Names of all rows of this module.
+#[must_use]
+pub fn row_names() -> Vec<String> {
+    let counters = DIAGNOSIS.map(|(_, counter)| (counter.to_owned(), 1)).into();
+    names([duration_rows(CpuTimes::default(), 1.0), rows(&counters)].concat())
+}
+
+/// Whether kswapd is ever woken for a block of several pages decides what these tables can show.
+const DIAGNOSIS: [(&str, &str); 2] =
+    [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
 /// The groups `vmscan`, `faults` and, where an engine tells, `diagnosis`: `counters` holds what each name of `/proc/vmstat` grew by.
 #[must_use]
@@ -53,10 +64,7 @@ pub fn rows(counters: &Vmstat) -> Vec<Row> {
         Row::new(group, name, unit, better, Format::Decimals(decimals), value)
     };
     let mut rows: Vec<Row> = rows.into_iter().map(row).collect();
-    // Whether kswapd is ever woken for a block of several pages decides what these tables can show.
-    let diagnosis =
-        [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
-    for (name, counter) in diagnosis.into_iter().filter(|(_, counter)| counters.contains_key(*counter)) {
+    for (name, counter) in DIAGNOSIS.into_iter().filter(|(_, counter)| counters.contains_key(*counter)) {
         rows.push(Row::new("diagnosis", name, "requests", Neutral, Format::Decimals(0), of(counter)));
     }
     rows

@@ -9,10 +9,10 @@
 //! all fault alike, or a few never do and make the sum. Equal work is equal use, so that every region stays in memory to
 //! the same part, whatever the ground.
 
-use super::meter::{Course, Length, Measured, Tally, measure, names};
+use super::meter::{Course, Length, Measured, Tally, measure};
 use super::randread::{Size, check_sizes};
 use crate::choose::{Chooser, Distribution};
-use crate::figure::Row;
+use crate::figure::{Row, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};

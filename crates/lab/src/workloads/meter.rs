@@ -476,12 +476,6 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
     ]
 }
 
-/// The names of rows.
-#[must_use]
-pub fn names(rows: Vec<Row>) -> Vec<String> {
-    rows.into_iter().map(|row| row.name).collect()
-}
-
 /// Counters that these workloads show, each the sum over its zones where it is kept by zone.
 const COUNTERS: [(&str, &str); 14] = [
     ("pgscan_kswapd", "pages"),

@@ -4,7 +4,7 @@
 //! whose text is mapped; it reads a source and the headers that all share, touches memory while it computes, and
 //! writes an object. The driver waits for all builds; that of MMTests did not wait for the last ones.
 
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::report::{duration_rows, mmtests};
 use crate::system::{CpuTimes, MapMode, Sharing, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
@@ -141,6 +141,11 @@ impl Workload for Multibuild {
             return Err(format!("too small for multibuild: {} pages, and 4096 are needed", resources.memory_pages));
         }
         Ok(())
+    }
+
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        let rows = [cputime_rows(&[Built::default()]), duration_rows(1.0, 1.0, 1.0)];
+        Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {

@@ -4,8 +4,8 @@
 //! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of
 //! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
 
-use super::meter::{add_profile, names};
-use crate::figure::{Better, Format, Row};
+use super::meter::add_profile;
+use crate::figure::{Better, Format, Row, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{EngineView, Faults, System, SystemError, difference, page_bytes};
@@ -171,19 +171,12 @@ impl Workload for Parallelio {
     }
 
     fn row_names(params: &Params, resources: &Resources) -> Option<Vec<String>> {
-        const ZONES: [&str; 4] = ["dma", "dma32", "normal", "movable"];
         let round = |bytes| (bytes, Round { priority_zero: Some(None), ..Round::default() });
         let sizes = Sizes::of_memory(resources.memory_pages);
         let rounds: Vec<(u64, Round)> = sizes.writes(params.steps).into_iter().map(round).collect();
-        let scans = ZONES.iter().flat_map(|zone| ["kswapd", "direct"].map(|who| (format!("pgscan_{who}_{zone}"), 1)));
         let samples = [mmtests::Sample { avgqz: 1.0, await_ms: 1.0, r_await_ms: 1.0, w_await_ms: 1.0 }];
-        let rows = [
-            round_rows(&rounds, params),
-            duration_rows(1.0, 1.0, 1.0),
-            mmtests::vmstat_rows(&scans.collect(), 1.0),
-            mmtests::iostat_rows("sda", &samples),
-        ];
-        Some(names(rows.concat()))
+        let rows = [round_rows(&rounds, params), duration_rows(1.0, 1.0, 1.0), mmtests::iostat_rows("sda", &samples)];
+        Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {

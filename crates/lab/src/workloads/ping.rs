@@ -3,7 +3,7 @@
 //! The sender waits for no answer: what it sees of a CPU that takes no interrupts is one packet in each interval. So
 //! the times without interrupts are told too, and what other packets, sent between these, would have seen of them.
 
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::report::duration_rows;
 use crate::simulation::locks::mask_rows;
 use crate::system::{System, SystemError, difference};
@@ -118,7 +118,7 @@ impl Workload for Ping {
             system_s: 0.0,
         };
         let rows = seen.rows(&Statistics::of(&seen.trips)?, params);
-        Some(rows.into_iter().map(|row| row.name).collect())
+        Some(names(rows))
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {

@@ -1,7 +1,7 @@
 //! Small files, made, read, extended and removed, beside an idle program that holds half of memory (postmark 1.51 with
 //! the background reader of MMTests; spec: benchmarks, 1.6).
 
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::report::vmscan;
 use crate::system::{System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
@@ -107,6 +107,10 @@ impl Workload for Postmark {
         Ok(())
     }
 
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        Some([names(rows([0.0; 7])), vmscan::row_names()].concat())
+    }
+
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let is_filled = Arc::new(AtomicBool::new(params.hog_mib == 0));
@@ -160,6 +164,23 @@ fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -
     if system.is_killed() { Ok(()) } else { result }
 }
 
+/// What the program prints, in its order.
+fn rows(figures: [f64; 7]) -> Vec<Row> {
+    let names = [
+        ("Transactions", "transactions/s"),
+        ("Data megabytes read", "MB/s"),
+        ("Data megabytes written", "MB/s"),
+        ("Files created alone", "files/s"),
+        ("Files create/transact", "files/s"),
+        ("Files deleted alone", "files/s"),
+        ("Files delete/transact", "files/s"),
+    ];
+    let row = |((name, unit), figure): ((&str, &str), f64)| {
+        Row::new("postmark", format!("{name} per second"), unit, Better::Higher, Format::Decimals(2), figure)
+    };
+    names.into_iter().zip(figures).map(row).collect()
+}
+
 /// One run of postmark.
 struct Mark<'a, S> {
     system: &'a S,
@@ -210,18 +231,15 @@ impl<'a, S: System> Mark<'a, S> {
         let ended = clock(self.system);
         let per = |count: u64, from: u64, to: u64| (count / (to - from).max(1)) as f64;
         let megabytes = |bytes: u64| bytes as f64 / (1 << 20) as f64 / (ended - begun).max(1) as f64;
-        let row = |name: &str, unit: &str, value| {
-            Row::new("postmark", format!("{name} per second"), unit, Better::Higher, Format::Decimals(2), value)
-        };
-        Ok(vec![
-            row("Transactions", "transactions/s", per(transactions, filled, done)),
-            row("Data megabytes read", "MB/s", megabytes(self.read_bytes)),
-            row("Data megabytes written", "MB/s", megabytes(self.written_bytes)),
-            row("Files created alone", "files/s", per(files, begun, filled)),
-            row("Files create/transact", "files/s", per(created, filled, done)),
-            row("Files deleted alone", "files/s", per(left, done, ended)),
-            row("Files delete/transact", "files/s", per(deleted, filled, done)),
-        ])
+        Ok(rows([
+            per(transactions, filled, done),
+            megabytes(self.read_bytes),
+            megabytes(self.written_bytes),
+            per(files, begun, filled),
+            per(created, filled, done),
+            per(left, done, ended),
+            per(deleted, filled, done),
+        ]))
     }
 
     fn name(number: u64) -> String {

@@ -4,8 +4,9 @@
 //! until it is full and every miss has to make room. Rates stand in the report for just before that and after.
 
 use super::big_file;
-use super::meter::{Course, Length, Measured, Tally, measure, names};
+use super::meter::{Course, Length, Measured, Tally, measure};
 use crate::choose::{Chooser, Distribution};
+use crate::figure::names;
 use crate::scale::Scale;
 use crate::system::contents::{Kept, Pattern};
 use crate::system::{System, SystemError, page_bytes};

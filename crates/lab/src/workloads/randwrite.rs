@@ -4,9 +4,9 @@
 //! read back from the device and verified.
 
 use super::big_file;
-use super::meter::{Course, Measured, Tally, latency_rows, measure, names};
+use super::meter::{Course, Measured, Tally, latency_rows, measure};
 use super::randread::{Size, check_sizes, length};
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};

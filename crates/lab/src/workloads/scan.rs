@@ -4,10 +4,10 @@
 //! pass goes by is its hit ratio: pages read in, less those of the pass.
 
 use super::big_file;
-use super::meter::{Course, Length, Measured, measure, names};
+use super::meter::{Course, Length, Measured, measure};
 use super::randread::{Access, Size, Verify, check_sizes, read_at_random};
 use crate::choose::{Chooser, Distribution};
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError};

@@ -73,6 +73,10 @@ impl Workload for Streaming {
         Ok(())
     }
 
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+        Some([vec![rate_row(0.0).name], vmscan::row_names()].concat())
+    }
+
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
         let pages = file_pages(params, system.memory_pages()) as u32;
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
@@ -87,12 +91,16 @@ impl Workload for Streaming {
         let elapsed_s = system.now().since(started).as_secs_f64();
         let counters = difference(&counters, &system.vmstat());
         let rate = (u64::from(pages) * params.tasks.value) as f64 / elapsed_s.max(1e-9);
-        let mut rows = vec![Row::new("Ops", "Ops pages", "pages/s", Better::Higher, Format::Decimals(0), rate)];
+        let mut rows = vec![rate_row(rate)];
         rows.extend(vmscan::duration_rows(system.cpu_times().since(cpu), elapsed_s));
         rows.extend(vmscan::rows(&counters));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
         Ok(Found { rows, profile, ..Found::default() })
     }
+}
+
+fn rate_row(rate: f64) -> Row {
+    Row::new("Ops", "Ops pages", "pages/s", Better::Higher, Format::Decimals(0), rate)
 }
 
 fn file_pages(params: &Params, memory_pages: u64) -> u64 {
