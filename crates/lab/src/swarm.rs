@@ -15,6 +15,7 @@ mod task;
 mod workload;
 
 use draw::{Role, World};
+use engine::mapping::Sharing;
 use engine::stat::Gauge;
 use engine::{Engine, ReadState, Task};
 use machine::{DeviceId, Func, Machine};
@@ -219,11 +220,12 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
     let engine = &shared.engine;
     for n in 0..plan.shared {
         let pages = 1 + rng.below(u64::from(plan.tasks[0].size_pages)) as u32;
-        let what = if n == 0 || rng.below(2) == 0 {
-            What::File(engine.create(task, shared.file_device).map_err(|error| error.to_string())?)
-        } else {
-            What::Region(engine.create_region(pages, rng.below(2) == 0))
+        let what = match if n == 0 { 0 } else { rng.below(4) } {
+            0 => engine.create(task, shared.file_device).map(What::File),
+            1 => store::map_new_file(engine, task, shared.file_device, pages, Sharing::Shared),
+            _ => Ok(What::Region(engine.create_region(pages, rng.below(2) == 0))),
         };
+        let what = what.map_err(|error| error.to_string())?;
         let store = shared.add(what);
         if let What::File(_) = store.what {
             // The last page makes the length; what lies before it is a hole.

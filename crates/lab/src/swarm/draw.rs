@@ -22,7 +22,7 @@ pub(super) enum Role {
     Extender,
     /// Reads and writes pages of files and regions that several tasks share.
     Sharer,
-    /// Writes and reads anonymous memory of its own.
+    /// Writes and reads memory of its own, mostly anonymous, sometimes of a file.
     Toucher,
     /// Takes and frees blocks of many orders, kernel pages and buffers.
     Blocks,

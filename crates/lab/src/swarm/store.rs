@@ -4,9 +4,9 @@
 //! written by one task only, so that its version grows; a reader knows the version of the last write
 //! that had ended when the read began, and of the last that had begun when it ended.
 
-use engine::mapping::{File, Region};
+use engine::mapping::{File, MapMode, Region, Sharing};
 use engine::{Engine, Error, ReadState, Task};
-use machine::{Machine, PAGE_BYTES};
+use machine::{DeviceId, Machine, PAGE_BYTES};
 use sim::Sim;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,6 +21,31 @@ const STAMP: usize = 8;
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),
+    /// A file, used through its mapping; and, where that shares it, in the other way, too.
+    Mapped(Arc<File<Sim>>, Arc<Region<Sim>>),
+}
+
+impl What {
+    /// The memory that it is or has.
+    pub fn region(&self) -> Option<&Arc<Region<Sim>>> {
+        match self {
+            Self::File(_) => None,
+            Self::Region(region) | Self::Mapped(_, region) => Some(region),
+        }
+    }
+
+    /// The file whose contents are those of the store.
+    fn file(&self) -> Option<&Arc<File<Sim>>> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Mapped(file, region) if is_shared(region) => Some(file),
+            Self::Region(_) | Self::Mapped(..) => None,
+        }
+    }
+}
+
+fn is_shared(region: &Region<Sim>) -> bool {
+    region.file.as_ref().is_some_and(|mapped| mapped.mode.sharing == Sharing::Shared)
 }
 
 /// Versions that a page may hold; version 0 was never written.
@@ -56,11 +81,8 @@ pub(super) enum Part {
 
 impl Store {
     pub fn new(what: What, number: u64, is_lossy: bool) -> Rc<Self> {
-        let pages = match &what {
-            What::File(_) => 0,
-            What::Region(region) => region.pages as usize,
-        };
-        let is_lossy = is_lossy && matches!(what, What::File(_));
+        let pages = what.region().map_or(0, |region| region.pages as usize);
+        let is_lossy = is_lossy && what.file().is_some();
         let pages = RefCell::new(vec![Versions::default(); pages]);
         Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages })
     }
@@ -83,6 +105,10 @@ impl Store {
         match &self.what {
             What::File(file) => format!("store {} (file {})", self.number, file.id),
             What::Region(region) => format!("store {} (region {})", self.number, region.id),
+            What::Mapped(file, region) => {
+                let shares = if is_shared(region) { "shares" } else { "copies" };
+                format!("store {} (region {} {shares} file {})", self.number, region.id, file.id)
+            }
         }
     }
 
@@ -105,14 +131,28 @@ impl Store {
             Part::Stamp => (start, &buffer[..STAMP]),
             Part::Rest => (start + STAMP as u64, &buffer[STAMP..]),
         };
-        match &self.what {
-            What::File(file) => engine.write(task, file, offset, bytes)?,
-            What::Region(region) => engine.write_region(task, region, offset, bytes)?,
-        }
+        self.write_bytes(engine, task, offset, bytes, version % 2 == 1)?;
         if part != Part::Rest {
             self.pages.borrow_mut()[page as usize].floor = version;
         }
         Ok(())
+    }
+
+    /// Writes through the mapping, or the other way where there are both.
+    fn write_bytes(
+        &self,
+        engine: &Engine<Sim>,
+        task: &mut Task,
+        offset: u64,
+        bytes: &[u8],
+        through_mapping: bool,
+    ) -> Result<(), Error> {
+        match (self.what.region(), self.what.file()) {
+            (Some(region), file) if through_mapping || file.is_none() => {
+                engine.write_region(task, region, offset, bytes)
+            }
+            (_, file) => engine.write(task, file.expect("a store has one or the other"), offset, bytes),
+        }
     }
 
     /// Reads pages, and panics when one does not hold what it must.
@@ -126,12 +166,18 @@ impl Store {
         let before: Vec<Versions> = pages.clone().map(|page| self.versions(page)).collect();
         let mut bytes = vec![0; before.len() * PAGE_BYTES];
         let offset = u64::from(pages.start) * PAGE;
-        let length = match &self.what {
-            What::File(file) => engine.read(task, file, state, offset, &mut bytes)?,
-            What::Region(region) => {
+        if let What::Mapped(file, region) = &self.what
+            && !is_shared(region)
+        {
+            engine.read(task, file, state, offset, &mut bytes)?;
+            assert!(bytes.iter().all(|byte| *byte == 0), "{} has written to it", self.name());
+        }
+        let length = match (self.what.region(), self.what.file()) {
+            (Some(region), file) if pages.start % 2 == 1 || file.is_none() => {
                 engine.read_region(task, region, offset, &mut bytes)?;
                 bytes.len()
             }
+            (_, file) => engine.read(task, file.expect("a store has one or the other"), state, offset, &mut bytes)?,
         };
         for ((page, before), bytes) in pages.zip(before).zip(bytes.chunks(PAGE_BYTES)) {
             let held = u64::from_le_bytes(bytes[..STAMP].try_into().expect("a page is longer than its stamp"));
@@ -164,10 +210,7 @@ impl Store {
     pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
         let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
         let offset = u64::from(page) * PAGE;
-        match &self.what {
-            What::File(file) => engine.write(task, file, offset, &stamp),
-            What::Region(region) => engine.write_region(task, region, offset, &stamp),
-        }
+        self.write_bytes(engine, task, offset, &stamp, true)
     }
 
     /// Gives it all back. Nobody uses it any more.
@@ -175,6 +218,32 @@ impl Store {
         match &self.what {
             What::File(file) => engine.unlink(file),
             What::Region(region) => engine.drop_region(region),
+            What::Mapped(file, region) => {
+                engine.drop_region(region);
+                engine.unlink(file);
+            }
+        }
+    }
+}
+
+/// Makes a file of a length and nothing in it, and maps it.
+pub(super) fn map_new_file(
+    engine: &Engine<Sim>,
+    task: &mut Task,
+    device: DeviceId,
+    pages: u32,
+    sharing: Sharing,
+) -> Result<What, Error> {
+    let file = engine.create(task, device)?;
+    let mode = MapMode { sharing, ..MapMode::default() };
+    let mapped = engine
+        .set_length(task, &file, u64::from(pages) * PAGE)
+        .and_then(|()| engine.map_file(task, &file, 0, pages, mode));
+    match mapped {
+        Ok(region) => Ok(What::Mapped(file, region)),
+        Err(error) => {
+            engine.unlink(&file);
+            Err(error)
         }
     }
 }

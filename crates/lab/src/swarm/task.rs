@@ -2,7 +2,8 @@
 
 use super::Shared;
 use super::draw::{Role, TaskPlan};
-use super::store::{Part, Store, What};
+use super::store::{Part, Store, What, map_new_file};
+use engine::mapping::Sharing;
 use engine::memory::Gfp;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
@@ -106,10 +107,11 @@ impl Worker {
     }
 
     fn sync(&mut self, store: &Store) {
-        if let What::File(file) = &store.what {
-            let result = self.shared.engine.fsync(&mut self.task, file);
-            let _ = self.expect(result);
-        }
+        let result = match &store.what {
+            What::File(file) => self.shared.engine.fsync(&mut self.task, file),
+            What::Region(region) | What::Mapped(_, region) => self.shared.engine.sync_region(&mut self.task, region),
+        };
+        let _ = self.expect(result);
     }
 
     fn make_file(&mut self) -> Option<Rc<Store>> {
@@ -188,10 +190,21 @@ impl Worker {
         }
     }
 
-    /// Anonymous memory of its own.
+    /// Memory of its own: of a file of its own, if there is room for one, or anonymous.
+    fn make_memory(&mut self, pages: u32) -> Rc<Store> {
+        let sharing = match self.rng.below(8) {
+            0 => Sharing::Shared,
+            1 => Sharing::Private,
+            _ => return self.make_region(pages),
+        };
+        let what = map_new_file(&self.shared.engine, &mut self.task, self.shared.file_device, pages, sharing);
+        self.expect(what).map(|what| self.shared.add(what)).unwrap_or_else(|| self.make_region(pages))
+    }
+
+    /// Memory of its own.
     fn touch(&mut self) {
         let pages = self.plan.size_pages;
-        let mut region = self.make_region(pages);
+        let mut region = self.make_memory(pages);
         loop {
             let range = self.range(pages);
             let count = range.len() as u64;
@@ -200,14 +213,15 @@ impl Worker {
                     self.write(&region, range, 1);
                 }
                 8..13 => self.verify(&region, range),
+                13 if self.rng.below(4) == 0 => self.sync(&region),
                 13 | 14 => {
-                    let What::Region(inner) = &region.what else { unreachable!("made as a region") };
+                    let inner = region.what.region().expect("made as memory");
                     let result = self.shared.engine.touch(&mut self.task, inner, range, false);
                     let _ = self.expect(result);
                 }
                 _ if self.rng.below(8) == 0 => {
                     self.shared.release(&region);
-                    region = self.make_region(pages);
+                    region = self.make_memory(pages);
                 }
                 _ => {}
             }
