@@ -56,10 +56,14 @@ impl<M: Machine> Engine<M> {
             }
             descriptor.clear(Flags::RECLAIM);
         }
-        if descriptor.test_clear(Flags::RECLAIM) {
+        let is_waited_for = descriptor.test_clear(Flags::RECLAIM);
+        if is_waited_for {
             self.rotate(frame);
-            self.machine.wake(&self.reclaim_written);
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
+        // Now it can be freed, and counts no more: whoever wakes up finds it so.
+        if is_waited_for {
+            self.machine.wake(&self.reclaim_written);
+        }
     }
 }

@@ -23,8 +23,6 @@ pub struct Task {
     pub pages_dirtied_poll: u64,
     /// When the last dirty pause ended.
     pub dirty_paused_at: Nanos,
-    /// The region and page of its last fault that read from swap.
-    pub swapped_in: Option<(u32, u32)>,
     /// Faults served without I/O.
     pub minor_faults: u64,
     /// Faults that waited for I/O.

@@ -147,6 +147,10 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     Ok((sim.fingerprint(), vmstat))
 }
 
+/// Times that memory is exhausted for a task before it gives up: each takes reclaim a tenth of a second and more, and nobody
+/// kills a task here so that others have its memory.
+const REFUSALS_MAX: u32 = 20;
+
 /// Steps that the tasks of a world may take in all: a hundred times what they need, for some wait for a slow
 /// disk by scanning.
 const STEPS_MAX: u64 = 300_000_000;
@@ -283,18 +287,29 @@ fn start_watchdog(sim: &Sim, plan: &Plan) {
     });
 }
 
-/// Reads back every page of every store that is left.
+/// Reads back every page of every store that is left. Where memory was exhausted, what was in it goes then, so that there is
+/// room for the files.
 fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
-    for store in live {
-        let mut state = ReadState::default();
-        for start in (0..store.pages()).step_by(64) {
-            let pages = start..(start + 64).min(store.pages());
-            match store.verify(&shared.engine, task, &mut state, pages) {
-                Ok(()) | Err(engine::Error::OutOfMemory { .. }) => {}
-                Err(engine::Error::Read { .. } | engine::Error::SwapRead { .. }) if shared.has_faults => {}
-                Err(error) => return Err(format!("nothing failed, but the last look was told: {error}")),
-            }
+    let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());
+    for store in memory {
+        verify(shared, task, &store)?;
+        if shared.out_of_memory.get() > 0 {
+            shared.live.borrow_mut().remove(&store.number);
+            store.drop_all(&shared.engine);
+        }
+    }
+    files.iter().try_for_each(|store| verify(shared, task, store))
+}
+
+fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String> {
+    let mut state = ReadState::default();
+    for start in (0..store.pages()).step_by(64) {
+        let pages = start..(start + 64).min(store.pages());
+        match store.verify(&shared.engine, task, &mut state, pages) {
+            Ok(()) | Err(engine::Error::OutOfMemory { .. }) => {}
+            Err(engine::Error::Read { .. } | engine::Error::SwapRead { .. }) if shared.has_faults => {}
+            Err(error) => return Err(format!("nothing failed, but the last look was told: {error}")),
         }
     }
     Ok(())

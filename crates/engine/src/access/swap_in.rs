@@ -5,7 +5,7 @@
 
 use super::choices::SwappedIn;
 use super::{Access, Error};
-use crate::mapping::choices::{SwapReadahead, SwapWindow};
+use crate::mapping::choices::{SwapReadahead, SwapWindows};
 use crate::mapping::writeback::Bio;
 use crate::mapping::{Entry, Region, swap::Slots};
 use crate::memory::{Flags, Gfp, Owner};
@@ -53,17 +53,10 @@ impl<M: Machine> Access<M> {
         around: Around,
     ) -> Result<Option<IoError>, Error> {
         let frame = match self.find_page(&self.swap.cache, slot) {
-            Some(frame) => {
-                let descriptor = &self.frames[frame];
-                // Of a page under writeback the bit says that reclaim waits for it.
-                if !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
-                    region.swap_window.note_used();
-                }
-                frame
-            }
+            Some(frame) => frame,
             None => {
                 let started = self.machine.now();
-                let cluster = self.page_cluster(task, region, page, around);
+                let cluster = self.next_window(region, page, around);
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
@@ -84,6 +77,11 @@ impl<M: Machine> Access<M> {
             self.unlock_page(frame);
             self.put(frame);
             return Ok(failed);
+        }
+        // Under the page lock: reclaim sets the same bit before it writes the page, and holds the lock until it does. A mark
+        // that it set too late, after the write, may be counted here; it is one in many.
+        if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
+            region.swap_window.note_used();
         }
         let is_mapped = {
             let _guard = region.page_table(page).lock();
@@ -167,20 +165,17 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Logarithm of the slots to read for a fault.
-    fn page_cluster(&self, task: &mut Task, region: &Region<M>, page: u32, around: Around) -> u32 {
+    /// Logarithm of the slots to read for a fault on a page.
+    fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
         if around == Around::Nothing || self.swap.is_almost_full() {
             return 0;
         }
         let log_max = u32::from(self.mapping_choices().page_cluster.min(10));
-        let last = task.swapped_in.replace((region.id, page));
-        match self.mapping_choices().swap_window {
-            SwapWindow::Fixed => log_max,
-            SwapWindow::ByUse => {
-                let is_near = |(id, last): (u32, u32)| id == region.id && last.abs_diff(page) < 1 << log_max;
-                region.swap_window.next(log_max, last.is_some_and(is_near))
-            }
-        }
+        if self.is_window_by_use() { region.swap_window.next(log_max, page) } else { log_max }
+    }
+
+    fn is_window_by_use(&self) -> bool {
+        self.mapping_choices().swap_window == SwapWindows::ByUse
     }
 
     /// Starts the read of a slot, if it is in use and not in the cache; was it?
@@ -206,7 +201,7 @@ impl<M: Machine> Access<M> {
             self.put(frame);
             return Ok(false);
         }
-        let is_marked = !is_wanted && self.mapping_choices().swap_window == SwapWindow::ByUse;
+        let is_marked = !is_wanted && self.is_window_by_use();
         let mark = if is_marked { Flags::READAHEAD } else { Flags::default() };
         self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED).with(mark));
         self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");

@@ -64,7 +64,7 @@ pub enum SwapReadahead {
 /// How many slots are read from swap together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SwapWindow {
+pub enum SwapWindows {
     /// `2^page_cluster`.
     #[default]
     Fixed,
@@ -129,7 +129,7 @@ pub struct Choices {
     /// Which slots are read from swap with one that is wanted.
     pub swap_readahead: SwapReadahead,
     /// How many slots are read from swap together.
-    pub swap_window: SwapWindow,
+    pub swap_window: SwapWindows,
     /// How many pages a cache of kernel objects takes at once.
     pub slab_order: SlabOrder,
     /// How many pages of a file are written in one visit.
@@ -152,7 +152,7 @@ impl Default for Choices {
             dirtyable: Dirtyable::default(),
             dirty_mapped: DirtyMapped::default(),
             swap_readahead: SwapReadahead::default(),
-            swap_window: SwapWindow::default(),
+            swap_window: SwapWindows::default(),
             slab_order: SlabOrder::default(),
             writeback_chunk: WritebackChunk::default(),
             index_lock: IndexLock::default(),

@@ -25,7 +25,7 @@ pub mod region;
 pub mod reverse_map;
 pub mod segments;
 pub mod swap;
-pub mod swap_window;
+pub(crate) mod swap_window;
 pub mod writeback;
 
 pub use choices::Choices;

@@ -36,9 +36,9 @@ impl Flags {
     pub const WRITEBACK: Self = Self(1 << 6);
     /// In the swap cache; the swap slot is in `private`.
     pub const SWAPCACHE: Self = Self(1 << 7);
-    /// Rotate as soon as writeback ends. Clean file pages use the same bit as [`Flags::READAHEAD`].
+    /// Rotate as soon as writeback ends. Pages that are not being written use the same bit as [`Flags::READAHEAD`].
     pub const RECLAIM: Self = Self(1 << 8);
-    /// First page of a readahead window's asynchronous part.
+    /// First page of a readahead window's asynchronous part; in the swap cache, a page that nobody has asked for yet.
     pub const READAHEAD: Self = Self::RECLAIM;
     /// Head of a free block, whose order is in `private`.
     pub const BUDDY: Self = Self(1 << 9);

@@ -349,6 +349,7 @@ choice! {
         ForPutback,
     }
 }
+
 choice! {
     /// When active pages are looked at.
     ActiveScan {

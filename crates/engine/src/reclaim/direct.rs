@@ -101,10 +101,9 @@ impl<M: Machine> Reclaim<M> {
     /// With `ListStall::ForWriteback`, every zone is not hopeless yet while pages are written: a program can look at
     /// all of memory six times before a disk has written one page.
     fn waits_for_written(&self) -> bool {
-        let waits = self.choices.list_stall == ListStall::ForWriteback
-            && self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0;
+        let waits = self.choices.list_stall == ListStall::ForWriteback && self.is_any_to_be_written();
         if waits {
-            self.wait_for_written();
+            self.wait_for_written(|| self.is_any_to_be_written());
         }
         waits
     }

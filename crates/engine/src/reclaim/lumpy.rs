@@ -67,7 +67,7 @@ impl<M: Machine> Reclaim<M> {
                     &survivors[family as usize],
                     Recent { scanned, rotated: 0, counts_active: true },
                 );
-                self.note_putback(zone, family, scanned);
+                self.finish_isolation(zone, family, scanned);
             }
         }
         self.stall_after_list(zone, control, &counts, taken.len() as u64);

@@ -58,7 +58,7 @@ impl<M: Machine> Reclaim<M> {
         self.stat.count(Event::Pgdeactivate, deactivated);
         let recent = Recent { rotated, counts_active: true, ..Recent::default() };
         self.putback(zone, kind.family(), taken, recent);
-        self.note_putback(zone, kind.family(), taken.len() as u64);
+        self.finish_isolation(zone, kind.family(), taken.len() as u64);
     }
 
     /// What becomes of mapped pages at this priority.

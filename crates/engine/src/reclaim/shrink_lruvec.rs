@@ -130,7 +130,7 @@ impl<M: Machine> Reclaim<M> {
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
         let recent = Recent { scanned: taken.len() as u64, rotated: 0, counts_active: true };
         self.putback(zone, family, &survivors, recent);
-        self.note_putback(zone, family, taken.len() as u64);
+        self.finish_isolation(zone, family, taken.len() as u64);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed
     }
@@ -185,7 +185,7 @@ impl<M: Machine> Reclaim<M> {
                     self.wake_flushers(counts.unqueued_dirty);
                 }
                 if counts.writeback + counts.immediate + counts.unqueued_dirty >= taken {
-                    self.wait_for_written();
+                    self.wait_for_written(|| self.is_any_to_be_written());
                 }
             }
             ListStall::Never => {}

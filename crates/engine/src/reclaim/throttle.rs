@@ -34,7 +34,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Pages of a family have left the caller's hands: who waits for that looks again.
-    pub(super) fn note_putback(&self, zone: &Zone<M>, family: Family, pages: u64) {
+    pub(super) fn finish_isolation(&self, zone: &Zone<M>, family: Family, pages: u64) {
         self.end_isolation(zone, family, pages);
         if self.choices.isolated_wait == IsolatedWait::ForPutback {
             self.machine.wake(&self.put_back);
@@ -54,14 +54,19 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Sleeps until the write of a page ends that reclaim wants to free, at most 10 ms: a page may be marked just
-    /// after its write ended.
-    pub(super) fn wait_for_written(&self) {
+    /// after its write ended. Not at all if there is no need for it any more.
+    pub(super) fn wait_for_written(&self, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
         let ticket = self.machine.ticket(&self.reclaim_written);
-        if self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0 {
+        if is_needed() {
             self.machine.sleep(&self.reclaim_written, ticket, Some(deadline));
         }
+    }
+
+    /// Is there anything that will be written, or is?
+    pub(super) fn is_any_to_be_written(&self) -> bool {
+        self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0
     }
 
     /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
@@ -73,10 +78,11 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::ThrottleVmWriteout);
         // With swap full there is next to nothing that could be dirty: what one reclaims at a time is no excess.
         let limit = || (self.dirty_limits().dirty * 11 / 10).max(CLUSTER);
-        while self.writeback_pages() > limit() && !self.machine.is_killed() {
+        let is_too_much = || self.writeback_pages() > limit();
+        while is_too_much() && !self.machine.is_killed() {
             match self.choices.writeout_throttle {
-                WriteoutThrottle::ForWriteback => self.wait_for_written(),
-                _ => self.congestion_wait(super::shrink_lruvec::STALL),
+                WriteoutThrottle::ForWriteback => self.wait_for_written(is_too_much),
+                WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit => self.congestion_wait(STALL),
             }
             if !may_do_all {
                 return;

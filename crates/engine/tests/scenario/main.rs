@@ -15,3 +15,4 @@ mod kswapd;
 mod map;
 mod rotation;
 mod swap;
+mod wait;

@@ -2,7 +2,7 @@
 
 use crate::ground::{Ground, PAGES, Plan, stamp};
 use engine::mapping::Region;
-use engine::mapping::choices::SwapWindow;
+use engine::mapping::choices::SwapWindows;
 use engine::memory::{Flags, Gfp};
 use engine::stat::Gauge;
 use engine::{Error, Task};
@@ -45,7 +45,7 @@ fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
 }
 
 /// Pages read from swap for each fault that reads, of `order` through a region twice as large as memory.
-fn swapped_in_per_fault(swap_window: SwapWindow, order: impl Fn(u32) -> u32 + Send + Sync + 'static) -> f64 {
+fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + Send + Sync + 'static) -> f64 {
     let mut plan = Plan::default();
     plan.choices.mapping.swap_window = swap_window;
     let vmstat = plan.run(move |ground| {
@@ -64,10 +64,10 @@ fn swapped_in_per_fault(swap_window: SwapWindow, order: impl Fn(u32) -> u32 + Se
 fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     // A step that has no divisor in common with the number of pages: each once, far from the last.
     let scattered = |nth: u32| (u64::from(nth) * 2_654_435_761 % u64::from(TWICE)) as u32;
-    assert!(swapped_in_per_fault(SwapWindow::ByUse, |nth| nth) > 4.0);
-    assert!(swapped_in_per_fault(SwapWindow::ByUse, |nth| TWICE - 1 - nth) > 4.0);
-    assert!(swapped_in_per_fault(SwapWindow::Fixed, scattered) > 4.0);
-    assert!(swapped_in_per_fault(SwapWindow::ByUse, scattered) < 1.2);
+    assert!(swapped_in_per_fault(SwapWindows::ByUse, |nth| nth) > 4.0);
+    assert!(swapped_in_per_fault(SwapWindows::ByUse, |nth| TWICE - 1 - nth) > 4.0);
+    assert!(swapped_in_per_fault(SwapWindows::Fixed, scattered) > 4.0);
+    assert!(swapped_in_per_fault(SwapWindows::ByUse, scattered) < 1.2);
 }
 
 /// The disk stands still under pages that are being swapped out. Touching one finds it in the swap cache: no

@@ -100,6 +100,11 @@ impl Store {
         1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
     }
 
+    /// Is what it holds nowhere but in memory and swap?
+    pub fn is_memory(&self) -> bool {
+        self.what.file().is_none()
+    }
+
     /// In words, for messages.
     fn name(&self) -> String {
         match &self.what {

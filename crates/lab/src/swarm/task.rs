@@ -1,14 +1,15 @@
 //! What the tasks of a world do.
 
-use super::Shared;
 use super::draw::{Role, TaskPlan};
 use super::store::{Part, Store, What, map_new_file};
+use super::{REFUSALS_MAX, Shared};
 use engine::mapping::Sharing;
 use engine::memory::Gfp;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
 use machine::{FrameNumber, Machine, Nanos, Operation, Order};
 use sim::Rng;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Files that one task has at most.
@@ -24,12 +25,15 @@ pub(super) struct Worker {
     rng: Rng,
     left_pages: u64,
     state: ReadState,
+    /// Times that memory was exhausted for it.
+    refusals: Cell<u32>,
 }
 
 impl Worker {
     pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, rng: Rng) -> Self {
         let left_pages = plan.budget_pages;
-        Self { shared: shared.clone(), plan, number, task: Task::user(), rng, left_pages, state: ReadState::default() }
+        let (shared, task, state, refusals) = (shared.clone(), Task::user(), ReadState::default(), Cell::new(0));
+        Self { shared, plan, number, task, rng, left_pages, state, refusals }
     }
 
     /// Works until its budget is used up, or it is told to end.
@@ -54,7 +58,7 @@ impl Worker {
             1..8 => sim.compute(Nanos(self.rng.below(50_000))),
             _ => {}
         }
-        self.left_pages > 0 && !sim.is_killed()
+        self.left_pages > 0 && self.refusals.get() < REFUSALS_MAX && !sim.is_killed()
     }
 
     /// An error that a program must expect; everything else is a bug.
@@ -63,6 +67,7 @@ impl Worker {
             Ok(value) => Some(value),
             Err(Error::OutOfMemory { .. }) => {
                 self.shared.out_of_memory.set(self.shared.out_of_memory.get() + 1);
+                self.refusals.set(self.refusals.get() + 1);
                 None
             }
             Err(Error::Killed) if self.shared.sim.is_killed() => None,

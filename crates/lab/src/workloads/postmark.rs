@@ -166,7 +166,7 @@ fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -
 
 /// What the program prints, in its order.
 fn rows(figures: [f64; 7]) -> Vec<Row> {
-    let names = [
+    let columns = [
         ("Transactions", "transactions/s"),
         ("Data megabytes read", "MB/s"),
         ("Data megabytes written", "MB/s"),
@@ -178,7 +178,7 @@ fn rows(figures: [f64; 7]) -> Vec<Row> {
     let row = |((name, unit), figure): ((&str, &str), f64)| {
         Row::new("postmark", format!("{name} per second"), unit, Better::Higher, Format::Decimals(2), figure)
     };
-    names.into_iter().zip(figures).map(row).collect()
+    columns.into_iter().zip(figures).map(row).collect()
 }
 
 /// One run of postmark.

@@ -1,0 +1,57 @@
+//! How long reclaimers wait for writes, and for each other.
+
+use crate::ground::{PAGES, Plan};
+use engine::allocate::choices::ReserveThrottle;
+use engine::reclaim::choices::{Choices, DirectNap, IsolatedWait, ListStall, WriteoutThrottle};
+use machine::{Machine, Nanos};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Virtual time in which `tasks` write regions of half of memory more than there is, with nobody else to reclaim.
+fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
+    let mut plan = Plan { with_kswapd: false, cpus: tasks as usize, write_ns: 200_000, ..Plan::default() };
+    plan.choices.mapping.dirty_ratio = 2;
+    plan.choices.mapping.dirty_background_ratio = 1;
+    plan.choices.reclaim.list_stall = ListStall::Never;
+    plan.choices.reclaim.direct_nap = DirectNap::None;
+    plan.choices.allocate.reserve_throttle = ReserveThrottle::Off;
+    change(&mut plan.choices.reclaim);
+    let time = Arc::new(AtomicU64::new(0));
+    let found = time.clone();
+    plan.run(move |ground| {
+        let pages = PAGES as u32 * 3 / 2 / tasks;
+        let began = ground.engine.machine.now();
+        let write = |n: u32| {
+            let region = ground.region(pages);
+            ground.spawn(&format!("writer {n}"), move |ground| ground.touch(&region, 0..pages, true).unwrap())
+        };
+        let writers: Vec<_> = (0..tasks).map(write).collect();
+        writers.into_iter().for_each(|writer| {
+            ground.sim.join(writer);
+        });
+        found.store(ground.engine.machine.now().since(began).0, Relaxed);
+    });
+    Nanos(time.load(Relaxed))
+}
+
+/// Much is on its way to swap, and the disk takes 0.2 ms for a page: who waits for that is not kept for 100 ms, nor for the
+/// 10 ms after which he would look without having been woken.
+#[test]
+fn writeout_is_waited_for_as_long_as_it_takes() {
+    let time = |throttle| time_to_swap(1, |choices| choices.writeout_throttle = throttle);
+    let (by_limit, for_writeback) = (time(WriteoutThrottle::ByLimit), time(WriteoutThrottle::ForWriteback));
+    assert!(by_limit > Nanos::from_millis(500), "{by_limit}: nobody waited");
+    assert!(for_writeback < Nanos::from_millis(200), "{for_writeback}");
+}
+
+/// Four tasks reclaim at once, and hold more of a short list than is left on it, for some microseconds.
+#[test]
+fn a_putback_is_not_waited_for_like_a_disk() {
+    let time = |wait| {
+        time_to_swap(4, |choices| {
+            (choices.isolated_wait, choices.writeout_throttle) = (wait, WriteoutThrottle::ForWriteback);
+        })
+    };
+    let (congestion, putback) = (time(IsolatedWait::CongestionWait), time(IsolatedWait::ForPutback));
+    assert!(putback.0 < congestion.0 / 10 * 9, "{putback}, {congestion}");
+}
