@@ -2,10 +2,10 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --package highwater-engine --test loom`
 //!
-//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Four
+//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Five
 //! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
-//! page of the slot beside an eviction; readers beside a writer of the page's bytes. And one of kswapd, which falls
-//! asleep while it is asked for more.
+//! page of the slot beside an eviction; the end of the file beside one; readers beside a writer of the page's bytes.
+//! And one of kswapd, which falls asleep while it is asked for more.
 
 #![cfg(loom)]
 
@@ -143,6 +143,23 @@ fn a_page_keeps_its_tag_though_the_one_before_it_is_still_on_its_way_out() {
         }
         evictor.join().unwrap();
         assert_eq!(world.index.has_tag(0, Tag::Dirty), is_there);
+    });
+}
+
+/// A file is closed while reclaim takes its last page: who finds no page left finds none counted.
+#[test]
+fn a_file_without_pages_counts_none() {
+    loom::model(|| {
+        let world = world();
+        let reclaim = thread::spawn({
+            let world = Arc::clone(&world);
+            move || evict(&world)
+        });
+        if world.index.next_present(0).is_none() {
+            assert_eq!(world.index.pages(), 0);
+        }
+        assert!(reclaim.join().unwrap());
+        assert_eq!((world.index.next_present(0), world.index.pages()), (None, 0));
     });
 }
 

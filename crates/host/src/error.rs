@@ -115,7 +115,11 @@ impl fmt::Display for Error {
                 write!(f, "{}: write at byte {offset} failed: {source}", path.display())
             }
             Self::ReadOnly { path } => write!(f, "{}: opened for reading only", path.display()),
-            Self::OutOfRange { page, pages } => write!(f, "page {page} is after the end: there are {pages} pages"),
+            Self::OutOfRange { page, pages } => {
+                let there_are =
+                    if *pages == 1 { "there is 1 page".to_owned() } else { format!("there are {pages} pages") };
+                write!(f, "page {page} is after the end: {there_are}")
+            }
             Self::OutOfBytes { offset, bytes, len } => {
                 write!(f, "{bytes} bytes at byte {offset} do not lie within the region: it has {len} bytes")
             }

@@ -491,7 +491,8 @@ impl File {
         if n == bytes.len() {
             return Ok(());
         }
-        let source = io::ErrorKind::UnexpectedEof.into();
+        let end = format!("it ends {n} bytes after byte {offset}, and {} were asked for", bytes.len());
+        let source = io::Error::new(io::ErrorKind::UnexpectedEof, end);
         Err(Error::File { path: self.opened().path.to_path_buf(), doing: "read so far in the file", source })
     }
 

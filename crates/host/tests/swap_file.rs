@@ -64,7 +64,7 @@ fn an_empty_file_will_do_and_nothing_that_is_no_file() {
     assert!(matches!(SwapFile::open(directory.path(), PAGE), Err(SwapFileError::Io { doing: "open", .. })));
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&path, &link).expect("there is room");
-    assert!(matches!(SwapFile::open(&link, PAGE), Err(SwapFileError::Io { doing: "open", .. })));
+    assert!(matches!(SwapFile::open(&link, PAGE), Err(SwapFileError::Foreign { .. })));
     for bytes in [0, PAGE - 1, u64::MAX] {
         let error = SwapFile::open(&path, bytes).expect_err("no such size");
         assert!(matches!(error, SwapFileError::Size { .. }), "{error}");

@@ -133,9 +133,10 @@ impl FileIndex {
         // Before the slot is empty: the next page there may be dirty at once, and the tags are its own.
         self.clear_tag(index, Tag::Dirty);
         self.clear_tag(index, Tag::Writeback);
+        // So is the count: who finds every slot empty finds that none is counted.
+        self.pages.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(0, Ordering::AcqRel);
         assert!(stored == frame.0 + 1, "slot {index} holds {stored:#x} - 1, not {frame}");
-        self.pages.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.

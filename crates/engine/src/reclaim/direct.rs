@@ -5,7 +5,7 @@ use super::shrink_lruvec::{COSTLY_ORDER, STALL};
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
-use crate::stat::{Event, Gauge};
+use crate::stat::Event;
 use crate::task::Task;
 use machine::{Func, Machine, Order};
 

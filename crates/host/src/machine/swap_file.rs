@@ -45,17 +45,23 @@ impl SwapFile {
         let slots = slots.ok_or_else(|| SwapFileError::Size { path: path.to_owned(), bytes })?;
         let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
 
+        let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
+
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let (file, is_made) = match options.clone().create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (options.open(path), false),
             created => (created, true),
         };
-        let file = file.map_err(failed("open"))?;
+        let file = match file {
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                return Err(foreign("a symbolic link".to_owned()));
+            }
+            file => file.map_err(failed("open"))?,
+        };
         if !sys::try_lock_file(&file).map_err(failed("lock"))? {
             return Err(SwapFileError::InUse { path: path.to_owned() });
         }
-        let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
         let status = file.metadata().map_err(failed("look at"))?;
         if !status.is_file() {
             return Err(foreign("no regular file".to_owned()));
@@ -253,11 +259,8 @@ impl fmt::Display for SwapFileError {
                 write!(f, "{}: cannot allocate {bytes} bytes of swap: {source}", path.display())
             }
             Self::Size { path, bytes } => {
-                write!(
-                    f,
-                    "{}: {bytes} bytes of swap are less than one page, or more than 2^32 - 1 pages",
-                    path.display()
-                )
+                let why = if *bytes < PAGE_BYTES as u64 { "less than one page" } else { "more than 2^32 - 1 pages" };
+                write!(f, "{}: {bytes} bytes of swap are {why}", path.display())
             }
             Self::Io { path, doing, source } => write!(f, "{}: cannot {doing} the swap file: {source}", path.display()),
         }
