@@ -90,8 +90,12 @@ pub trait Machine: Sized + 'static {
     /// The calling task computes for `time` outside the engine: a program's own work.
     fn compute(&self, time: Nanos);
 
-    /// *May sleep.* A point at which the engine is willing to give up the CPU (`cond_resched`).
+    /// *May sleep.* Somebody else has to run before the caller can go on: it looks again soon.
     fn relax(&self);
+
+    /// *May sleep.* A point at which the engine is willing to give up the CPU, within work that goes on. Nothing where tasks
+    /// are interrupted anyway.
+    fn cond_resched(&self);
 
     /// Says that the calling task is in `func` until the span is dropped.
     fn span(&self, func: Func) -> Self::Span<'_>;

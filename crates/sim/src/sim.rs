@@ -394,6 +394,10 @@ impl Machine for Sim {
         self.0.relax();
     }
 
+    fn cond_resched(&self) {
+        self.0.relax();
+    }
+
     #[inline]
     fn span(&self, func: Func) -> Span<'_> {
         Span::enter(&self.0, func)

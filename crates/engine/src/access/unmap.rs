@@ -16,7 +16,7 @@ impl<M: Machine> Access<M> {
         for start in (0..region.pages).step_by(ENTRIES as usize) {
             if region.has_table(start) {
                 self.zap_pages(region, start..(start + ENTRIES).min(region.pages));
-                self.machine.relax();
+                self.machine.cond_resched();
             }
         }
         for frame in region.table_frames() {
@@ -39,7 +39,7 @@ impl<M: Machine> Access<M> {
                 let end = ((start / ENTRIES + 1) * ENTRIES).min(region.pages);
                 if region.has_table(start) {
                     self.zap_pages(&region, start..end);
-                    self.machine.relax();
+                    self.machine.cond_resched();
                 }
                 start = end;
             }

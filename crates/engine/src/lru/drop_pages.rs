@@ -38,7 +38,7 @@ impl<M: Machine> Lru<M> {
                 self.unlock_page(frame);
                 self.put(frame);
             }
-            self.machine.relax();
+            self.machine.cond_resched();
         }
         dropped
     }
@@ -68,7 +68,7 @@ impl<M: Machine> Lru<M> {
                 self.machine.spend(Step::FreePage, gone.len() as u32);
                 self.put_pages(&gone);
                 gone.clear();
-                self.machine.relax();
+                self.machine.cond_resched();
             }
         }
         self.put_pages(&gone);

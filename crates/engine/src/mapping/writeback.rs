@@ -325,7 +325,7 @@ impl<M: Machine> Mapping<M> {
             }
             self.write_locked_page(file, writer, page, frame);
             self.put_page_in_use(frame);
-            self.machine.relax();
+            self.machine.cond_resched();
         }
         None
     }

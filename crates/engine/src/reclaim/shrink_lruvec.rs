@@ -59,7 +59,7 @@ impl<M: Machine> Reclaim<M> {
                     freed += self.shrink_list(task, zone, kind, pages, control);
                 }
             }
-            self.machine.relax();
+            self.machine.cond_resched();
             if freed < control.to_reclaim_pages || adjusted {
                 continue;
             }

@@ -33,7 +33,7 @@ impl<M: Machine> Reclaim<M> {
                 cache.shrink(&self.machine, SHRINK_BATCH, &mut shrunk);
                 self.stat.count(Event::SlabsScanned, SHRINK_BATCH);
                 total -= SHRINK_BATCH;
-                self.machine.relax();
+                self.machine.cond_resched();
             }
             cache.deferred.fetch_add(total, Relaxed);
             dropped += shrunk.objects;

@@ -272,6 +272,11 @@ impl Machine for Host {
     }
 
     #[inline]
+    fn cond_resched(&self) {
+        lock::assert_none_held("cond_resched");
+    }
+
+    #[inline]
     fn span(&self, _: Func) {}
 
     #[inline]

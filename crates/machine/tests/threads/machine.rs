@@ -150,6 +150,8 @@ impl Machine for ThreadMachine {
         thread::yield_now();
     }
 
+    fn cond_resched(&self) {}
+
     fn span(&self, _: Func) {}
 
     fn submit(&self, request: Request) {
