@@ -81,7 +81,7 @@ impl<M: Machine> Access<M> {
         // Under the page lock: reclaim sets the same bit before it writes the page, and holds the lock until it does. A mark
         // that it set too late, after the write, may be counted here; it is one in many.
         if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
-            region.swap_window.note_used();
+            region.swap_window.note_used(slot);
         }
         let is_mapped = {
             let _guard = region.page_table(page).lock();
@@ -145,7 +145,7 @@ impl<M: Machine> Access<M> {
             ahead += u32::from(is_added && near != slot);
             Ok(())
         });
-        region.swap_window.note_ahead(ahead);
+        region.swap_window.note_read(&(start..end), ahead);
         // Those that were added are locked until they are read, whatever became of the others.
         bio.submit(self);
         started?;

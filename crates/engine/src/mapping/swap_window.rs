@@ -3,7 +3,8 @@
 //! The kernels of the spec always read `2^page_cluster` slots (reclaim, 20.4). Where faults come in no order, all but one
 //! of them are read, and take other pages' room, for nothing.
 
-use machine::atomic::{AtomicU32, Ordering::Relaxed};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::ops::Range;
 
 /// Faults with one window, after which it is judged.
 const TRIAL_FAULTS: u32 = 4;
@@ -16,8 +17,12 @@ pub(crate) struct SwapWindow {
     log: AtomicU32,
     /// Pages read that nobody had asked for, since the last judgement.
     ahead: AtomicU32,
-    /// Those of them that were asked for then.
+    /// Those of them that were asked for soon.
     used: AtomicU32,
+    /// The slots of the last windows, each from its first (upper half) up to its end (lower half).
+    recent: [AtomicU64; TRIAL_FAULTS as usize],
+    /// Windows so far.
+    windows: AtomicU32,
     /// The page of the last fault that read.
     last: AtomicU32,
 }
@@ -25,12 +30,13 @@ pub(crate) struct SwapWindow {
 impl Default for SwapWindow {
     fn default() -> Self {
         let [log, last] = [(); 2].map(|()| AtomicU32::new(u32::MAX));
-        Self { log, ahead: AtomicU32::new(0), used: AtomicU32::new(0), last }
+        let [ahead, used, windows] = [(); 3].map(|()| AtomicU32::new(0));
+        Self { log, ahead, used, recent: [(); TRIAL_FAULTS as usize].map(|()| AtomicU64::new(0)), windows, last }
     }
 }
 
 impl SwapWindow {
-    /// Logarithm of the slots to read for a fault on `page`, at most `log_max`. A window of which half was used grows, and any
+    /// Logarithm of the slots to read for a fault on `page`, at most `log_max`. A window of which half was used soon grows, and any
     /// other shrinks, down to the one slot; from there it grows where the page is next to that of the fault before.
     pub(crate) fn next(&self, log_max: u32, page: u32) -> u32 {
         let last = self.last.swap(page, Relaxed);
@@ -55,14 +61,20 @@ impl SwapWindow {
         next
     }
 
-    /// Notes pages that are read without having been asked for.
-    pub(crate) fn note_ahead(&self, pages: u32) {
-        self.ahead.fetch_add(pages, Relaxed);
+    /// Notes that these slots are read together, so many of them without having been asked for.
+    pub(crate) fn note_read(&self, slots: &Range<u32>, ahead: u32) {
+        self.ahead.fetch_add(ahead, Relaxed);
+        let nth = self.windows.fetch_add(1, Relaxed) as usize;
+        let ends = u64::from(slots.start) << 32 | u64::from(slots.end);
+        self.recent[nth % self.recent.len()].store(ends, Relaxed);
     }
 
-    /// Notes that one of them was asked for.
-    pub(crate) fn note_used(&self) {
-        self.used.fetch_add(1, Relaxed);
+    /// Notes that a page was asked for that had been read without. Of those that come in no order many are, too, sooner or
+    /// later, as any page would be that was left in memory instead: only those of the last windows count.
+    pub(crate) fn note_used(&self, slot: u32) {
+        let has_slot = |ends: u64| (ends >> 32) as u32 <= slot && slot < ends as u32;
+        let is_recent = self.recent.iter().any(|window| has_slot(window.load(Relaxed)));
+        self.used.fetch_add(u32::from(is_recent), Relaxed);
     }
 }
 
@@ -73,11 +85,14 @@ mod tests {
     /// Windows of so many faults, each `step` pages from the last, of each of which `used` of a hundred pages read ahead are
     /// asked for.
     fn windows(window: &SwapWindow, faults: u32, used: u32, step: u32) -> Vec<u32> {
-        let fault = |nth| {
+        let fault = |nth: u32| {
             let log = window.next(3, nth * step);
             let ahead = (1 << log) - 1;
-            window.note_ahead(ahead);
-            (0..ahead * used / 100).for_each(|_| window.note_used());
+            let slots = 1000 * nth..1000 * nth + (1 << log);
+            window.note_read(&slots, ahead);
+            (0..ahead * used / 100).for_each(|n| window.note_used(slots.start + n));
+            // What was read long ago does not count.
+            window.note_used(1000 * nth.saturating_sub(TRIAL_FAULTS));
             log
         };
         (1..=faults).map(fault).collect()
