@@ -2,10 +2,11 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --package highwater-engine --test loom`
 //!
-//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. Five
+//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. The
 //! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
-//! page of the slot beside an eviction; the end of the file beside one; readers beside a writer of the page's bytes.
-//! And one of kswapd, which falls asleep while it is asked for more.
+//! page of the slot beside an eviction; the end of the file beside one; readers beside a writer of the page's bytes;
+//! readers with hazard pointers beside an eviction, and beside who waits for them. And one of kswapd, which falls
+//! asleep while it is asked for more.
 
 #![cfg(loom)]
 
@@ -13,6 +14,7 @@ use engine::mapping::file_index::{FileIndex, Miss, Tag};
 use engine::memory::{Flags, FrameTable, Owner};
 use engine::reclaim::kswapd::Requests;
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Arc, Mutex, Notify};
 use loom::thread;
 use machine::{FrameNumber, Order};
@@ -190,6 +192,128 @@ fn a_writer_of_bytes_is_alone_with_them() {
         frame.put();
         reader.join().unwrap();
         assert_eq!(frame.references(), 1);
+    });
+}
+
+/// A hazard pointer of the reader, as the machine's: here both sides have the barrier, which on a real machine only who asks
+/// has for both.
+#[derive(Default)]
+struct Hazard(AtomicU32);
+
+impl Hazard {
+    fn publish(&self, frame: FrameNumber) {
+        self.0.store(frame.0 + 1, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    fn withdraw(&self) {
+        self.0.store(0, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    fn is_published(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Acquire) != 0
+    }
+}
+
+/// Reads an open page as a hit does; false when it is not open.
+fn read_open(world: &World, hazard: &Hazard) -> bool {
+    let Some(found) = world.index.find_open(0) else { return false };
+    hazard.publish(found.frame);
+    let is_there = found.is_unchanged();
+    if is_there {
+        // SAFETY: the page is held.
+        let seen = world.bytes.with(|bytes| unsafe { *bytes });
+        assert_eq!(seen, 0, "the frame is another page's");
+    }
+    hazard.withdraw();
+    is_there
+}
+
+fn open(world: &World) {
+    world.frames[FRAME].set(Flags::HAZARD);
+    world.index.open(0, FRAME);
+}
+
+/// As [`evict`], of a page that readers may hold by hazard pointers; its frame is used again at once.
+fn evict_open(world: &World, hazard: &Hazard) -> bool {
+    let frame = &world.frames[FRAME];
+    if !frame.get_unless_zero() {
+        return false;
+    }
+    world.index.close(0, FRAME);
+    let is_held = hazard.is_published();
+    if frame.freeze_clean(2) {
+        if !frame.is(Flags::HAZARD) || !is_held && world.index.find_open(0).is_none() {
+            world.index.remove(0, FRAME);
+            // SAFETY: nobody holds the page, and the frame is ours.
+            world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
+            return true;
+        }
+        frame.set_references(2);
+    }
+    frame.put();
+    false
+}
+
+#[test]
+fn a_page_that_is_read_by_hazard_pointer_is_not_evicted() {
+    loom::model(|| {
+        let (world, hazard) = (world(), Arc::new(Hazard::default()));
+        open(&world);
+        let evictor = thread::spawn({
+            let (world, hazard) = (world.clone(), hazard.clone());
+            move || evict_open(&world, &hazard)
+        });
+        let has_read = read_open(&world, &hazard);
+        let is_evicted = evictor.join().unwrap();
+        assert!(has_read || is_evicted || world.index.find_open(0).is_none());
+    });
+}
+
+#[test]
+fn a_page_that_was_opened_meanwhile_is_not_evicted() {
+    loom::model(|| {
+        let (world, hazard) = (world(), Arc::new(Hazard::default()));
+        let evictor = thread::spawn({
+            let (world, hazard) = (world.clone(), hazard.clone());
+            move || evict_open(&world, &hazard)
+        });
+        if get_shared(&world) == Some(Ok(())) {
+            open(&world);
+            world.frames[FRAME].put_shared();
+            read_open(&world, &hazard);
+        }
+        evictor.join().unwrap();
+    });
+}
+
+/// What a writer does that waits for readers with hazard pointers, and a file that is cut while they hold its page.
+#[test]
+fn who_waits_for_a_hazard_pointer_is_told() {
+    loom::model(|| {
+        let (world, hazard) = (world(), Arc::new(Hazard::default()));
+        let (waits, bell) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+        open(&world);
+        let waiter = thread::spawn({
+            let (world, hazard, waits, bell) = (world.clone(), hazard.clone(), waits.clone(), bell.clone());
+            move || {
+                world.index.close(0, FRAME);
+                waits.fetch_add(1, Ordering::SeqCst);
+                while hazard.is_published() {
+                    // A reader that does not tell leaves the thread here for ever, which loom reports.
+                    bell.wait();
+                }
+                // SAFETY: nobody holds the page.
+                world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
+            }
+        });
+        read_open(&world, &hazard);
+        if waits.load(Ordering::Relaxed) != 0 {
+            bell.notify();
+        }
+        waiter.join().unwrap();
     });
 }
 

@@ -250,7 +250,8 @@ impl OpenOptions {
         let seen_failures = AtomicU32::new(open.cached.failed_writes());
         let state = Mutex::new(ReadState::default());
         let (cached, is_writable) = (open.cached.clone(), self.write);
-        let file = File { shared: shared.clone(), cached, open: Some(open), is_writable, seen_failures, state };
+        let engine = shared.engine.clone();
+        let file = File { engine, shared: shared.clone(), cached, open: Some(open), is_writable, seen_failures, state };
         if self.truncate && !file.is_empty() {
             file.set_len(0)?;
         }
@@ -318,6 +319,8 @@ pub enum Advice {
 
 /// A handle of a file. Reading what is in memory takes no lock and no system call.
 pub struct File {
+    /// That of `shared`; here, too, for a hit looks at little else.
+    engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
     /// There until the handle is dropped.
@@ -409,10 +412,10 @@ impl File {
             let page = (at / PAGE_BYTES as u64) as u32;
             let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
-            let guard = match self.pin_cached(page) {
+            let guard = match self.pin_open(page) {
                 Some(guard) => guard,
-                None => match self.pin_slowly(page, last_page - page + 1) {
-                    Ok(frame) => self.guard(frame),
+                None => match self.pin(page, last_page - page + 1) {
+                    Ok(frame) => PageRead::of_file(&self.engine, frame),
                     Err(error) => return Err(*error),
                 },
             };
@@ -676,24 +679,29 @@ impl File {
     /// ```
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        // A page that is in memory is one of the file, unless it was cut off just now.
-        if page < self.pages()
-            && let Some(guard) = self.pin_cached(page as u32)
+        // A page that is open is one of the file, unless it was cut off just now.
+        if let Ok(page) = u32::try_from(page)
+            && let Some(guard) = self.pin_open(page)
         {
             return Ok(guard);
         }
-        let guard = match self.page_slowly(page) {
-            Ok(frame) => self.guard(frame),
-            Err(error) => return Err(*error),
-        };
-        let pages = self.pages();
-        if page < pages { Ok(guard) } else { Err(Error::OutOfRange { page, pages }) }
+        match self.pin_within(page) {
+            Ok(frame) => Ok(PageRead::of_file(&self.engine, frame)),
+            Err(error) => Err(*error),
+        }
     }
 
-    #[cold]
-    fn page_slowly(&self, page: u64) -> Result<FrameNumber, Box<Error>> {
-        let pages = self.pages();
-        if page < pages { self.pin_slowly(page as u32, 1) } else { Err(Error::OutOfRange { page, pages }.into()) }
+    #[inline(never)]
+    fn pin_within(&self, page: u64) -> Result<FrameNumber, Box<Error>> {
+        let is_within = || {
+            let pages = self.pages();
+            if page < pages { Ok(()) } else { Err(Box::new(Error::OutOfRange { page, pages })) }
+        };
+        is_within()?;
+        let frame = self.pin(page as u32, 1)?;
+        // It may have been cut off meanwhile: then it is let go.
+        is_within().inspect_err(|_| drop(PageRead::of_file(&self.engine, frame)))?;
+        Ok(frame)
     }
 
     /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written.
@@ -723,18 +731,23 @@ impl File {
         self.cached().length().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// A page that is in memory.
+    /// A page that is open to readers with hazard pointers.
     // Inlined, all of it, and nothing larger than two registers comes from what is not: a guard that goes through memory
     // on its way to the caller costs more than finding the page.
     #[inline(always)]
-    fn pin_cached(&self, page: u32) -> Option<PageRead<'_>> {
-        let cached = self.cached();
-        let pinned = self.shared.engine.pin_cached(cached, page, || is_new_use(cached.id, page));
-        pinned.map(|(frame, descriptor)| PageRead::of_file(&self.shared, frame, descriptor))
+    fn pin_open(&self, page: u32) -> Option<PageRead<'_>> {
+        let pinned = self.engine.pin_open(&self.cached, page);
+        pinned.map(|(frame, hazard)| PageRead::of_open(&self.engine, frame, hazard))
     }
 
-    fn guard(&self, frame: FrameNumber) -> PageRead<'_> {
-        PageRead::of_file(&self.shared, frame, &self.shared.engine.frames[frame])
+    /// A page with a reference and the shared latch, from memory or from the device.
+    #[inline(never)]
+    fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
+        let cached = self.cached();
+        match self.shared.engine.pin_cached(cached, page, || is_new_use(cached.id, page)) {
+            Some((frame, _)) => Ok(frame),
+            None => self.pin_slowly(page, wanted_pages),
+        }
     }
 
     #[cold]

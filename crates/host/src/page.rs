@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use crate::machine::Host;
+use crate::machine::{HazardPointer, Host};
 use crate::memory::Shared;
+use engine::Engine;
 use engine::mapping::File as Cached;
-use engine::memory::Frame;
 use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,9 +14,10 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that nobody has written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// Whose page it is that a guard for reading gives back when it is dropped.
-enum ReadOf<'a> {
-    File(&'a Frame),
+/// Whose page it is that a guard for reading gives back when it is dropped, if no hazard pointer holds it.
+#[derive(Clone, Copy)]
+enum ReadOf {
+    File,
     Region,
     /// A page of a region that nobody has written: there is nothing to give back.
     Zeroes,
@@ -38,31 +39,47 @@ enum ReadOf<'a> {
 /// ```
 #[must_use = "the page is let go at once"]
 pub struct PageRead<'a> {
-    shared: &'a Shared,
+    engine: &'a Engine<Host>,
     bytes: *const [u8; PAGE_BYTES],
     frame: FrameNumber,
-    pinned: ReadOf<'a>,
+    hazard: Option<HazardPointer<'a>>,
+    of: ReadOf,
 }
 
 // SAFETY: a guard is a reference to bytes that nobody changes for as long as it is there, and to what is `Sync` itself;
-// latch and reference belong to no thread.
+// latch, reference and hazard pointer can be given back by any thread.
 unsafe impl Send for PageRead<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PageRead<'_> {}
 
 impl<'a> PageRead<'a> {
     #[inline(always)]
-    pub(crate) fn of_file(shared: &'a Shared, frame: FrameNumber, descriptor: &'a Frame) -> Self {
-        Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, pinned: ReadOf::File(descriptor) }
+    pub(crate) fn of_open(engine: &'a Engine<Host>, frame: FrameNumber, hazard: HazardPointer<'a>) -> Self {
+        Self { engine, bytes: engine.machine.bytes(frame), frame, hazard: Some(hazard), of: ReadOf::File }
+    }
+
+    #[inline]
+    pub(crate) fn of_file(engine: &'a Engine<Host>, frame: FrameNumber) -> Self {
+        Self { engine, bytes: engine.machine.bytes(frame), frame, hazard: None, of: ReadOf::File }
     }
 
     /// `None` is a page that nobody has written.
-    pub(crate) fn of_region(shared: &'a Shared, frame: Option<FrameNumber>) -> Self {
-        match frame {
-            Some(frame) => {
-                Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, pinned: ReadOf::Region }
-            }
-            None => Self { shared, bytes: &raw const ZEROES, frame: FrameNumber(0), pinned: ReadOf::Zeroes },
+    pub(crate) fn of_region(engine: &'a Engine<Host>, frame: Option<FrameNumber>) -> Self {
+        let (bytes, of) = match frame {
+            Some(frame) => (engine.machine.bytes(frame).cast_const(), ReadOf::Region),
+            None => (&raw const ZEROES, ReadOf::Zeroes),
+        };
+        Self { engine, bytes, frame: frame.unwrap_or(FrameNumber(0)), hazard: None, of }
+    }
+
+    /// Gives a reference and a latch back.
+    // Not inlined, and with nothing but numbers: a guard whose address is taken lies in memory from the beginning.
+    #[inline(never)]
+    fn give_back(engine: &Engine<Host>, frame: FrameNumber, of: ReadOf) {
+        match of {
+            ReadOf::File => engine.unpin_read(frame, &engine.frames[frame]),
+            ReadOf::Region => engine.unpin_region(frame, false),
+            ReadOf::Zeroes => {}
         }
     }
 }
@@ -72,9 +89,10 @@ impl Deref for PageRead<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frame is in the arena for as long as `shared` lives. The guard has a reference of the page, so that
+        // SAFETY: the frame is in the arena for as long as `engine` lives. The guard has a reference of the page, so that
         // it stays whose it is, and its shared latch: whoever writes a page's bytes has the exclusive one, or fills a
-        // page that is not valid yet, which no guard is made of. The page of zeroes is never written.
+        // page that is not valid yet, which no guard is made of. Or it has a hazard pointer: who takes the page away, and
+        // who has the exclusive latch, waits for that. The page of zeroes is never written.
         unsafe { &*self.bytes }
     }
 }
@@ -82,17 +100,17 @@ impl Deref for PageRead<'_> {
 impl Drop for PageRead<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        match self.pinned {
-            ReadOf::File(descriptor) => self.shared.engine.unpin_read(self.frame, descriptor),
-            ReadOf::Region => self.shared.engine.unpin_region(self.frame, false),
-            ReadOf::Zeroes => {}
+        match self.hazard {
+            Some(hazard) => self.engine.unpin_open(self.frame, hazard),
+            None => Self::give_back(self.engine, self.frame, self.of),
         }
     }
 }
 
 impl fmt::Debug for PageRead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PageRead").field("frame", &self.frame).finish_non_exhaustive()
+        let held_by = if self.hazard.is_some() { "a hazard pointer" } else { "a reference" };
+        f.debug_struct("PageRead").field("frame", &self.frame).field("held_by", &held_by).finish_non_exhaustive()
     }
 }
 
@@ -130,11 +148,11 @@ unsafe impl Sync for PageWrite<'_> {}
 
 impl<'a> PageWrite<'a> {
     pub(crate) fn of_file(shared: &'a Shared, file: &'a Arc<Cached<Host>>, frame: FrameNumber) -> Self {
-        Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, file: Some(file) }
+        Self { shared, bytes: shared.engine.machine.bytes(frame), frame, file: Some(file) }
     }
 
     pub(crate) fn of_region(shared: &'a Shared, frame: FrameNumber) -> Self {
-        Self { shared, bytes: shared.engine.machine.arena().bytes(frame), frame, file: None }
+        Self { shared, bytes: shared.engine.machine.bytes(frame), frame, file: None }
     }
 }
 

@@ -127,7 +127,7 @@ impl Region {
         let page = self.check_page(page)?;
         self.shared
             .with_task(|engine, task| engine.pin_region(task, &self.mapped, page, false))
-            .map(|frame| PageRead::of_region(&self.shared, frame))
+            .map(|frame| PageRead::of_region(&self.shared.engine, frame))
             .map_err(Error::of_memory)
     }
 

@@ -441,6 +441,37 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
+/// What a task has published is found until it is taken back, by whatever task; where there are hazard pointers.
+pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
+    const FRAME: FrameNumber = FrameNumber(5);
+    G::run(
+        &[
+            |machine, stage| {
+                let Some(hazard) = machine.has_hazards().then(|| machine.publish(FRAME)) else {
+                    return assert!(machine.publish(FRAME).is_none() && machine.published().is_empty());
+                };
+                let second = machine.publish(FrameNumber(3));
+                stage.add(0, 1);
+                machine.wake(&stage.queue);
+                stage.wait_until(machine, &stage.done, || stage.get(0) == 2);
+                machine.withdraw(second.expect("a task has several"));
+                assert_eq!(machine.published(), [FRAME]);
+                machine.withdraw(hazard.expect("a task has one"));
+                assert_eq!(machine.published(), []);
+            },
+            |machine, stage| {
+                if machine.has_hazards() {
+                    stage.wait_until(machine, &stage.queue, || stage.get(0) == 1);
+                    assert_eq!(machine.published(), [FrameNumber(3), FRAME]);
+                    stage.add(0, 1);
+                    machine.wake(&stage.done);
+                }
+            },
+        ],
+        nothing,
+    );
+}
+
 /// A device that gets more writes than it can take becomes congested, and the end of that is told.
 pub fn the_end_of_congestion_is_told<G: Ground>() {
     G::run(
@@ -480,6 +511,7 @@ macro_rules! conformance_tests {
             requests_complete_once_and_carry_contents
             a_full_queue_makes_submitters_wait
             the_end_of_congestion_is_told
+            what_is_published_is_found_until_it_is_withdrawn
         );
     };
     (@ $ground:ty: $($test:ident)*) => {

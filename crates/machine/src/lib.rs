@@ -48,6 +48,14 @@ pub trait Machine: Sized + 'static {
     type Span<'a>
     where
         Self: 'a;
+    /// A hazard pointer: a place where a task says which frame it is about to use, for as long as it does.
+    ///
+    /// Whoever reads a page that way changes nothing that others look at, so that it waits for no memory but the page's
+    /// own; whoever wants the page for itself has to ask all ([`Machine::published`]). Maged Michael, "Hazard Pointers:
+    /// Safe Memory Reclamation for Lock-Free Objects", 2004.
+    type Hazard<'a>: Copy
+    where
+        Self: 'a;
 
     /// Time since the machine started.
     fn now(&self) -> Nanos;
@@ -116,6 +124,35 @@ pub trait Machine: Sized + 'static {
     /// The bytes of a frame will be read soon: a real machine may begin to bring them nearer. Nothing by default.
     #[inline]
     fn prefetch_frame(&self, _frame: FrameNumber) {}
+
+    /// Have tasks hazard pointers? None by default; then nothing is ever published.
+    #[inline]
+    fn has_hazards(&self) -> bool {
+        false
+    }
+
+    /// Says that the calling task is about to use a frame; until [`Machine::withdraw`]. `None` when the task's hazard
+    /// pointers are all in use.
+    ///
+    /// Either a call of [`Machine::published`] finds the frame, or the calling task sees, after this, all that the caller
+    /// of `published` did before.
+    #[inline]
+    fn publish(&self, _frame: FrameNumber) -> Option<Self::Hazard<'_>> {
+        None
+    }
+
+    /// Takes that back. Any task may do so for the one that published it. Who calls [`Machine::published`] after that, and
+    /// who sees that it is gone, sees all that the caller did before; and either it is gone for a call of `published`, or
+    /// the calling task sees, after this, all that the caller of `published` did before.
+    #[inline]
+    fn withdraw(&self, _hazard: Self::Hazard<'_>) {
+        unreachable!("this machine publishes nothing");
+    }
+
+    /// The frames that tasks have published, in ascending order. Expensive: every CPU takes notice.
+    fn published(&self) -> Vec<FrameNumber> {
+        Vec::new()
+    }
 
     /// Fills a frame with zeroes.
     fn zero_frame(&self, frame: FrameNumber);

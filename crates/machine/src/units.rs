@@ -19,18 +19,21 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// Whole milliseconds.
     #[must_use]
+    #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
     /// Whole seconds.
     #[must_use]
+    #[inline]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * NANOS_PER_SECOND)
     }
 
     /// Whole milliseconds, rounded down.
     #[must_use]
+    #[inline]
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
@@ -43,6 +46,7 @@ impl Nanos {
 
     /// Time from `earlier` to `self`; 0 when `earlier` is later.
     #[must_use]
+    #[inline]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
@@ -86,6 +90,7 @@ pub struct FrameNumber(pub u32);
 impl FrameNumber {
     /// As an index of a table with one entry for each frame.
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -107,6 +112,7 @@ impl Order {
 
     /// Pages of a block of this order.
     #[must_use]
+    #[inline]
     pub const fn pages(self) -> u64 {
         1 << self.0
     }
@@ -125,6 +131,7 @@ pub struct DeviceId(pub u32);
 impl DeviceId {
     /// The number as an index.
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -339,6 +339,7 @@ impl Machine for Sim {
     type Lock<T: 'static> = SpinLock<T>;
     type PerCpu<T: 'static> = CpuSlots<T>;
     type WaitQueue = WaitQueue;
+    type Hazard<'a> = ();
     type Span<'a> = Span<'a>;
 
     fn now(&self) -> Nanos {

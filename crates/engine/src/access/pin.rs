@@ -12,6 +12,21 @@ use machine::{FrameNumber, Machine, PAGE_BYTES};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
+    /// Pins a page of a file for reading if it is in memory and open ([`crate::mapping::hazard`]).
+    #[inline(always)]
+    pub fn pin_open(&self, file: &File<M>, page: u32) -> Option<(FrameNumber, M::Hazard<'_>)> {
+        self.get_open(&file.index, page)
+    }
+
+    /// Lets go of a page that was pinned so.
+    #[inline(always)]
+    pub fn unpin_open(&self, frame: FrameNumber, hazard: M::Hazard<'_>) {
+        self.machine.withdraw(hazard);
+        if self.is_hazard_waited_for() {
+            self.end_hazard(frame);
+        }
+    }
+
     /// Pins a page of a file for reading if it is in memory and valid: no lock is taken for that, and nothing
     /// allocated. Sleeps only for a writer's latch. Reading one page in pieces is one use: `is_new_use` says
     /// whether the caller's last was another page; it is asked only where that makes a difference.
@@ -25,10 +40,12 @@ impl<M: Machine> Access<M> {
         const USED_OFTEN: Flags = Flags::UPTODATE.with(Flags::REFERENCED).with(Flags::USED_AGAIN);
         let (frame, descriptor) = self.find_shared(&file.index, page)?;
         let flags = descriptor.flags();
-        if flags.0 & USED_OFTEN.with(Flags::READAHEAD).0 == USED_OFTEN.0 || self.is_usable(frame, flags, is_new_use) {
-            return Some((frame, descriptor));
+        if flags.0 & USED_OFTEN.with(Flags::READAHEAD).0 == USED_OFTEN.0 {
+            self.open_page(file, page, frame, flags);
+        } else if !self.is_usable(frame, flags, is_new_use) {
+            return None;
         }
-        None
+        Some((frame, descriptor))
     }
 
     /// Is a latched page valid? Then its use is noted, else it is let go of.

@@ -1,7 +1,7 @@
 //! Dropping pages without a scan: invalidation of clean pages, truncation of all.
 
 use super::Lru;
-use crate::mapping::File;
+use crate::mapping::{File, Owners};
 use crate::memory::{Flags, Owner};
 use machine::{FrameNumber, Func, Machine, Step};
 
@@ -20,6 +20,7 @@ impl<M: Machine> Lru<M> {
         self.drain_before_use();
         let mut dropped = 0;
         let mut next = range.start;
+        let mut may_be_held = Vec::new();
         while let Some((page, _)) = file.index.next_present(next).filter(|(page, _)| *page < range.end) {
             next = page + 1;
             // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
@@ -29,17 +30,37 @@ impl<M: Machine> Lru<M> {
                 self.put(frame);
                 continue;
             }
-            let is_ours = descriptor.owner() == Owner::File(file.id);
-            if is_ours && !descriptor.is(Flags::WRITEBACK) && self.remove_mapping(frame, Some(file)) {
+            let is_ours = descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::WRITEBACK);
+            if is_ours && self.remove_mapping(frame, Some(file), None) {
                 descriptor.clear(Flags::LOCKED);
                 self.free_unreferenced(frame);
                 dropped += 1;
             } else {
                 self.unlock_page(frame);
-                self.put(frame);
+                match is_ours && self.may_be_held(frame) {
+                    true => may_be_held.push(frame),
+                    false => self.put(frame),
+                }
+            }
+            if may_be_held.len() >= BATCH {
+                dropped += self.drop_unless_held(&mut may_be_held);
             }
             self.machine.cond_resched();
         }
+        dropped + self.drop_unless_held(&mut may_be_held)
+    }
+
+    /// Drops those of `pages` that no reader holds, and a reference of each; returns how many. They are gone from the list.
+    fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
+        let mut dropped = 0;
+        self.remove_mappings(pages, &mut Owners::default(), |frame, is_removed| match is_removed {
+            true => {
+                self.free_unreferenced(frame);
+                dropped += 1;
+            }
+            false => self.put(frame),
+        });
+        pages.clear();
         dropped
     }
 
@@ -66,11 +87,13 @@ impl<M: Machine> Lru<M> {
             gone.push(frame);
             if gone.len() >= BATCH {
                 self.machine.spend(Step::FreePage, gone.len() as u32);
+                self.keep_held(&mut gone);
                 self.put_pages(&gone);
                 gone.clear();
                 self.machine.cond_resched();
             }
         }
+        self.keep_held(&mut gone);
         self.put_pages(&gone);
     }
 }

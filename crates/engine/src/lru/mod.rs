@@ -300,6 +300,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
+    /// A reader let go of a page that it held by a hazard pointer while somebody waited for that, for this page or another.
+    #[cold]
+    pub(crate) fn end_hazard(&self, frame: FrameNumber) {
+        self.wake_hazard_waiters(frame);
+        self.put_pages(&self.let_go());
+    }
+
     /// Takes a page without references off its list and frees it.
     pub(crate) fn free_unreferenced(&self, frame: FrameNumber) {
         let zone = self.zone_of(frame);

@@ -1,6 +1,7 @@
 //! Which page of a file is in which frame.
 //!
 //! A slot is read without a lock. It is written by one atomic step; who may do so says `mapping.index_lock`.
+//! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]).
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
@@ -32,15 +33,42 @@ pub enum Miss {
     Undo,
 }
 
+/// The part of a slot that says that its page is open to readers with hazard pointers.
+const OPEN: u32 = 1 << 31;
+
+/// The frame in a slot.
+#[inline(always)]
+const fn frame_of(stored: u32) -> Option<FrameNumber> {
+    match stored & !OPEN {
+        0 => None,
+        number => Some(FrameNumber(number - 1)),
+    }
+}
+
 /// A slot of an index, and the frame that was in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     slot: &'a AtomicU32,
+    stored: u32,
     /// The frame.
     pub frame: FrameNumber,
 }
 
 impl Found<'_> {
+    /// Was the page open to readers with hazard pointers?
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.stored & OPEN != 0
+    }
+
+    /// Is everything as it was found?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.slot.load(Ordering::SeqCst) == self.stored
+    }
+
     /// Takes a reference and the shared latch of the frame in one step.
     ///
     /// The slot is looked at again after that: the frame may have been freed, and be another page's by now.
@@ -51,7 +79,7 @@ impl Found<'_> {
     pub fn get_shared<'a>(&self, frames: &'a FrameTable) -> Result<&'a Frame, Miss> {
         let descriptor = &frames[self.frame];
         match descriptor.get_shared() {
-            Latched::Yes if self.slot.load(Ordering::Acquire) == self.frame.0 + 1 => Ok(descriptor),
+            Latched::Yes if frame_of(self.slot.load(Ordering::Acquire)) == Some(self.frame) => Ok(descriptor),
             Latched::Yes => Err(Miss::Undo),
             Latched::Frozen => Err(Miss::Frozen),
             Latched::Held => Err(Miss::Held),
@@ -63,7 +91,7 @@ impl Found<'_> {
 /// Slots and tags of one file (or of a swap cache).
 #[derive(Debug, Default)]
 pub struct FileIndex {
-    /// Frame number + 1; 0 is an empty slot.
+    /// Frame number + 1, with [`OPEN`]; 0 is an empty slot.
     slots: Segments<AtomicU32>,
     tags: [Segments<AtomicU64>; 2],
     used: UsedParts,
@@ -88,9 +116,31 @@ impl FileIndex {
     pub fn find(&self, index: u32) -> Option<Found<'_>> {
         let slot = self.slots.get(index as usize)?;
         // In one order with the file's length: who cuts the file and who fills a page must not miss each other.
-        match slot.load(Ordering::SeqCst) {
-            0 => None,
-            stored => Some(Found { slot, frame: FrameNumber(stored - 1) }),
+        let stored = slot.load(Ordering::SeqCst);
+        frame_of(stored).map(|frame| Found { slot, stored, frame })
+    }
+
+    /// As [`FileIndex::find`], of a page that is open to readers with hazard pointers.
+    #[inline(always)]
+    pub fn find_open(&self, index: u32) -> Option<Found<'_>> {
+        let slot = self.slots.get(index as usize)?;
+        let stored = slot.load(Ordering::SeqCst);
+        (stored & OPEN != 0).then(|| Found { slot, stored, frame: FrameNumber((stored & !OPEN) - 1) })
+    }
+
+    /// Opens a page to readers with hazard pointers. Nothing if `frame` is not in its slot. The caller has its shared latch.
+    pub fn open(&self, index: u32, frame: FrameNumber) {
+        if let Some(slot) = self.slots.get(index as usize) {
+            let closed = frame.0 + 1;
+            let _ = slot.compare_exchange(closed, closed | OPEN, Ordering::SeqCst, Ordering::Relaxed);
+        }
+    }
+
+    /// Closes a page to readers with hazard pointers: no other gets it that way. Nothing if `frame` is not in its slot.
+    pub fn close(&self, index: u32, frame: FrameNumber) {
+        if let Some(slot) = self.slots.get(index as usize) {
+            let closed = frame.0 + 1;
+            let _ = slot.compare_exchange(closed | OPEN, closed, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 
@@ -120,7 +170,7 @@ impl FileIndex {
                 self.pages.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
-            Err(stored) => Err(FrameNumber(stored - 1)),
+            Err(stored) => Err(frame_of(stored).expect("an open slot has a page")),
         }
     }
 
@@ -136,7 +186,7 @@ impl FileIndex {
         // So is the count: who finds every slot empty finds that none is counted.
         self.pages.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(0, Ordering::AcqRel);
-        assert!(stored == frame.0 + 1, "slot {index} holds {stored:#x} - 1, not {frame}");
+        assert!(frame_of(stored) == Some(frame), "slot {index} holds {stored:#x} - 1, not {frame}");
     }
 
     /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.

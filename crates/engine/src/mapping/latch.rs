@@ -6,13 +6,21 @@
 
 use super::file_index::Miss;
 use super::{FileIndex, Mapping};
-use crate::memory::Frame;
+use crate::memory::{Flags, Frame};
 use machine::{FrameNumber, Machine, Step};
 
 impl<M: Machine> Mapping<M> {
     /// Takes the latch of a page, exclusive or shared, waiting for it. The caller holds a reference and no page
     /// lock. *May sleep.*
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
+        self.latch_counted(frame, exclusive);
+        if exclusive && self.frames[frame].is(Flags::HAZARD) {
+            self.wait_for_hazards(frame);
+        }
+    }
+
+    /// The same, whatever readers have hazard pointers.
+    fn latch_counted(&self, frame: FrameNumber, exclusive: bool) {
         while !self.frames[frame].try_latch(exclusive) {
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);

@@ -16,6 +16,7 @@ pub mod dirty_limit;
 pub mod file;
 pub mod file_index;
 pub mod flusher;
+pub mod hazard;
 pub mod index_nodes;
 pub mod latch;
 pub mod object_cache;
@@ -32,6 +33,7 @@ pub use choices::Choices;
 use choices::IndexLock;
 pub use file::File;
 pub use file_index::{FileIndex, Tag};
+pub use hazard::Held;
 pub use owners::Owners;
 pub use read_state::{ReadPattern, ReadState};
 pub use region::{Entry, Region};
@@ -153,6 +155,8 @@ pub struct Mapping<M: Machine> {
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
     /// Is there any? Looked at without the lock.
     pub(crate) has_orphans: AtomicBool,
+    /// Readers with hazard pointers, and who waits for them.
+    pub(crate) hazards: hazard::Hazards<M>,
 }
 
 impl<M: Machine> Deref for Mapping<M> {
@@ -201,6 +205,7 @@ impl<M: Machine> Mapping<M> {
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),
+            hazards: hazard::Hazards::new(machine),
             memory,
         }
     }
@@ -420,8 +425,9 @@ impl<M: Machine> Mapping<M> {
     /// Takes a page out of its owner's index if nobody but the caller refers to it and it is clean;
     /// the page is then the caller's alone, without any reference, to be freed.
     ///
-    /// The caller isolated the page (one reference), locked it and unmapped it.
-    pub fn remove_mapping(&self, frame: FrameNumber, file: Option<&File<M>>) -> bool {
+    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may have it by hazard pointers:
+    /// then `held` says who is known not to, and without it the page stays.
+    pub fn remove_mapping(&self, frame: FrameNumber, file: Option<&File<M>>, held: Option<&Held>) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
         let descriptor = &self.frames[frame];
         let mut slab = None;
@@ -430,6 +436,15 @@ impl<M: Machine> Mapping<M> {
             self.machine.spend(Step::IndexStore, 1);
             if !descriptor.freeze_clean(2) {
                 return false;
+            }
+            if descriptor.is(Flags::HAZARD) {
+                // Nobody opens it any more, now that it is frozen.
+                let is_open = file.index.find(descriptor.index()).is_some_and(|found| found.is_open());
+                if is_open || held.is_none_or(|held| held.contains(frame)) {
+                    descriptor.set_references(2);
+                    return false;
+                }
+                descriptor.clear(Flags::HAZARD);
             }
             file.index.remove(descriptor.index(), frame);
             slab = self.leave_node(file, descriptor.index());

@@ -4,49 +4,89 @@
 //! as long as the array. So an element never moves, and a lookup is two loads. Elements are zero at first: the
 //! memory of a segment comes with the first use of each of its parts, so that a large file costs what is used of it.
 
+#![allow(unsafe_code)]
+
 use crate::memory::zeroes::Element;
 use machine::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::ptr;
+use std::sync::atomic::AtomicPtr;
 
 const FIRST: usize = 64;
 const SEGMENTS: usize = 27;
 
 /// The array; see the module's head.
-#[derive(Debug)]
 pub struct Segments<T> {
-    segments: [OnceLock<Box<[T]>>; SEGMENTS],
+    /// The first element of each segment, of which it has `64 << k`; null until it is made, and never changed again.
+    // Pointers, and not boxes in `OnceLock`s: every hit goes through here, and half of its instructions would be for
+    // states and lengths that are known.
+    segments: [AtomicPtr<T>; SEGMENTS],
+    owned: PhantomData<Box<[T]>>,
 }
 
 impl<T> Default for Segments<T> {
     fn default() -> Self {
-        Self { segments: std::array::from_fn(|_| OnceLock::new()) }
+        Self { segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())), owned: PhantomData }
     }
 }
 
+impl<T> Drop for Segments<T> {
+    fn drop(&mut self) {
+        for (segment, first) in self.segments.iter_mut().enumerate() {
+            let first = *first.get_mut();
+            if !first.is_null() {
+                // SAFETY: a box of so many elements, which `make` took apart; nobody refers to them any more.
+                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, FIRST << segment)) });
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Segments<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_made = |first: &&AtomicPtr<T>| !first.load(Ordering::Relaxed).is_null();
+        f.debug_struct("Segments").field("made", &self.segments.iter().filter(is_made).count()).finish_non_exhaustive()
+    }
+}
+
+/// Segment, and index in it: behind the highest bit of `index + 64`.
+#[inline(always)]
 const fn locate(index: usize) -> (usize, usize) {
-    let segment = (index / FIRST + 1).ilog2() as usize;
-    (segment, index - FIRST * ((1 << segment) - 1))
+    let shifted = index + FIRST;
+    let highest = shifted.ilog2() as usize;
+    (highest - FIRST.ilog2() as usize, shifted ^ (1 << highest))
 }
 
 impl<T: Element> Segments<T> {
     /// The element, if its segment was made.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
         let (segment, offset) = locate(index);
-        Some(&self.segments[segment].get()?[offset])
+        let first = self.segments[segment].load(Ordering::Acquire);
+        // SAFETY: the segment was made, it has `64 << segment` elements, and `offset` is less. It lives as long as `self`.
+        (!first.is_null()).then(|| unsafe { &*first.add(offset) })
     }
 
     /// The element; its segment is made, of zeroes, when it was not yet. `None` when there is no memory for that.
     #[inline]
     pub fn try_get_or_make(&self, index: usize) -> Option<&T> {
-        let (segment, offset) = locate(index);
-        let made = &self.segments[segment];
-        if made.get().is_none() {
-            // Somebody else may be faster.
-            let _ = made.set(T::zeroes(FIRST << segment)?);
+        if self.get(index).is_none() {
+            self.make(locate(index).0)?;
         }
-        Some(&made.get()?[offset])
+        self.get(index)
+    }
+
+    #[cold]
+    fn make(&self, segment: usize) -> Option<()> {
+        let first = Box::into_raw(T::zeroes(FIRST << segment)?).cast::<T>();
+        let place = &self.segments[segment];
+        if place.compare_exchange(ptr::null_mut(), first, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            // SAFETY: somebody else was faster; this one is as it was taken apart, and nobody else's.
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, FIRST << segment)) });
+        }
+        Some(())
     }
 
     /// The same, where there must be memory.

@@ -15,6 +15,9 @@ use std::fmt;
 /// No frame: the end of a list, an empty slot.
 pub const NO_FRAME: u32 = u32::MAX;
 
+/// Frames that can be numbered, 8 TiB: a slot of an index has 31 bits for the number and one.
+pub const FRAMES_MAX: u32 = (1 << 31) - 2;
+
 /// State bits of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u32);
@@ -56,6 +59,9 @@ impl Flags {
     /// The ground has its memory: nobody's until it comes back ([`super::Memory::take_offline`]).
     pub const OFFLINE: Self = Self(1 << 15);
 
+    /// Readers may hold it by hazard pointers, without a reference ([`crate::mapping::hazard`]).
+    pub const HAZARD: Self = Self(1 << 16);
+
     /// Are all bits of `other` set?
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
@@ -77,7 +83,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 16] = [
+        const NAMES: [&str; 17] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -94,6 +100,7 @@ impl fmt::Debug for Flags {
             "PER_CPU",
             "USED_AGAIN",
             "OFFLINE",
+            "HAZARD",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

@@ -19,7 +19,7 @@ pub mod zeroes;
 pub mod zone;
 
 pub use choices::Choices;
-pub use frame::{Flags, Frame, FrameTable, Latched, NO_FRAME, OWNERS_MAX, Owner, READERS_MAX};
+pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, NO_FRAME, OWNERS_MAX, Owner, READERS_MAX};
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub use per_cpu::Warmth;
@@ -90,7 +90,7 @@ impl std::fmt::Display for LayoutError {
                 least_pages * 4
             ),
             Self::TooLarge { frames } => {
-                write!(f, "{frames} frames are too many: at most {} can be numbered", NO_FRAME)
+                write!(f, "{frames} frames are too many: at most {FRAMES_MAX} can be numbered")
             }
             Self::NoTable { frames } => write!(
                 f,
@@ -298,7 +298,7 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     if pages < LEAST_PAGES {
         return Err(LayoutError::TooSmall { pages, least_pages: LEAST_PAGES });
     }
-    if layout.frames() >= u64::from(NO_FRAME) {
+    if layout.frames() > u64::from(FRAMES_MAX) {
         return Err(LayoutError::TooLarge { frames: layout.frames() });
     }
     Ok(())

@@ -101,12 +101,12 @@ impl<M: Machine> Reclaim<M> {
             return used.touched == 0 && !was_referenced;
         }
         *rotated += u64::from(used.touched > 0);
-        !self.stays_active(frame, used)
+        !self.stays_active(frame, used, owners)
     }
 
     /// Was an active file page used since this was last asked, and does that keep it active? A program's text does
     /// in any case.
-    fn stays_active(&self, frame: FrameNumber, used: MappedUse) -> bool {
+    fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
             return false;
@@ -115,7 +115,9 @@ impl<M: Machine> Reclaim<M> {
             return used.is_executable;
         }
         let was_used = descriptor.test_clear(Flags::REFERENCED);
-        descriptor.test_clear(Flags::USED_AGAIN) || was_used || used.touched > 0
+        let was_used_again = descriptor.test_clear(Flags::USED_AGAIN);
+        self.close_page(frame, owners);
+        was_used_again || was_used || used.touched > 0
     }
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when

@@ -133,6 +133,8 @@ enum Fate {
     KeepUnlocked,
     /// To the active list.
     Activate,
+    /// As `Free`, if no reader turns out to hold it by a hazard pointer; unlocked, and still its owner's.
+    FreeUnlessHeld,
 }
 
 impl<M: Machine> Reclaim<M> {
@@ -150,6 +152,7 @@ impl<M: Machine> Reclaim<M> {
         let mut owners = Owners::default();
         let mut survivors = Isolated::new();
         let mut free = Isolated::new();
+        let mut may_be_held = Isolated::new();
         let mut activated = 0;
         for &frame in taken {
             let descriptor = &self.frames[frame];
@@ -164,6 +167,10 @@ impl<M: Machine> Reclaim<M> {
                 Fate::Free => {
                     descriptor.clear(Flags::LOCKED);
                     free.push(frame);
+                    continue;
+                }
+                Fate::FreeUnlessHeld => {
+                    may_be_held.push(frame);
                     continue;
                 }
                 Fate::KeepUnlocked => {}
@@ -181,6 +188,14 @@ impl<M: Machine> Reclaim<M> {
             self.note_kept(control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
+        self.remove_mappings(&may_be_held, &mut owners, |frame, is_removed| {
+            if is_removed {
+                free.push(frame);
+            } else {
+                survivors.push(frame);
+                self.note_kept(control, false);
+            }
+        });
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend(Step::FreePage, free.len() as u32);
         for frame in free {
@@ -238,6 +253,7 @@ impl<M: Machine> Reclaim<M> {
             // A use that was not obeyed at once counts as one through a mapping.
             touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+            self.close_page(frame, owners);
             let by_family = self.choices.reference_rule == ReferenceRule::ByFamily;
             if is_file && self.choices.mapped_twice == MappedTwice::Keep {
                 touched = touched.min(1);
@@ -305,7 +321,14 @@ impl<M: Machine> Reclaim<M> {
             // Its owner went away: whoever holds the last reference frees it.
             return Fate::Keep;
         }
-        if self.remove_mapping(frame, file.map(AsRef::as_ref)) { Fate::Free } else { Fate::Keep }
+        if self.remove_mapping(frame, file.map(AsRef::as_ref), None) {
+            return Fate::Free;
+        }
+        if !self.may_be_held(frame) {
+            return Fate::Keep;
+        }
+        self.unlock_page(frame);
+        Fate::FreeUnlessHeld
     }
 
     fn count_on_sight(

@@ -184,12 +184,9 @@ impl Arena {
         unsafe { self.base.add(frame.index() * PAGE_BYTES).as_ptr() }
     }
 
-    /// Where the bytes of a frame lie, for as long as the arena is there. Not checked: the frame is there if the caller
-    /// holds it.
-    #[inline(always)]
-    #[must_use]
-    pub fn bytes(&self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
-        self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES).cast()
+    /// Where frame 0 lies, for as long as the arena is there.
+    pub(super) const fn first_frame(&self) -> FirstFrame {
+        FirstFrame(self.base)
     }
 
     /// Asks the processor for the first bytes of a frame.
@@ -342,6 +339,24 @@ impl Drop for Arena {
 fn assert_within(offset: usize, bytes: usize) {
     let fits = offset <= PAGE_BYTES && bytes <= PAGE_BYTES - offset;
     assert!(fits, "{bytes} bytes at byte {offset} of a frame of {PAGE_BYTES}");
+}
+
+/// Where frame 0 of an arena lies.
+#[derive(Clone, Copy)]
+pub(super) struct FirstFrame(NonNull<u8>);
+
+// SAFETY: an address only; who dereferences what it makes says why that is allowed.
+unsafe impl Send for FirstFrame {}
+// SAFETY: as above.
+unsafe impl Sync for FirstFrame {}
+
+impl FirstFrame {
+    /// Where the bytes of a frame lie, for as long as the arena is there. Not checked: the frame is there if the caller
+    /// holds it.
+    #[inline(always)]
+    pub(super) fn bytes(self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
+        self.0.as_ptr().wrapping_add(frame.index() * PAGE_BYTES).cast()
+    }
 }
 
 /// Contiguous memory of an arena, in the form that system calls take.

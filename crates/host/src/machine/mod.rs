@@ -1,20 +1,21 @@
 //! The machine: threads, memory and files of this process under the engine.
 //!
 //! [`Host`] implements [`machine::Machine`]. [`arena`] is its memory; `lock`, `per_cpu` and `wait` are what its threads wait
-//! for; [`task`] starts and ends the engine's own; [`disk`] carries requests out; [`swap_file`] makes the file that
-//! anonymous pages go to. What the system did not grant is a [`Notice`].
+//! for, and `hazard` is how they read without waiting; [`task`] starts and ends the engine's own; [`disk`] carries requests
+//! out; [`swap_file`] makes the file that anonymous pages go to. What the system did not grant is a [`Notice`].
 //!
 //! Whoever stands on it makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and
 //! spawns its tasks; at the end it kills and joins them, and drops the engine. Clones of a host are the same machine.
 //!
-//! Unsafe code stands in `arena`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it is sound in
-//! the engine's hands, which knows whose each frame is.
+//! Unsafe code stands in `arena`, `hazard`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it
+//! is sound in the engine's hands, which knows whose each frame is.
 //!
 //! Next: [`config`].
 
 pub mod arena;
 pub mod config;
 pub mod disk;
+mod hazard;
 mod in_use;
 mod lock;
 mod notice;
@@ -24,6 +25,7 @@ mod sys;
 pub mod task;
 mod wait;
 
+use arena::FirstFrame;
 pub use arena::{Arena, use_huge_pages};
 pub use config::{Config, Io};
 pub use disk::{Cause, Device, Plug, Receiver, RequestError};
@@ -38,7 +40,9 @@ pub use wait::WaitQueue;
 
 use disk::Disks;
 use disk::backend::Backend;
-use machine::{DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, Request, Step, Ticket};
+pub use hazard::HazardPointer;
+use hazard::Hazards;
+use machine::{DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, PAGE_BYTES, Request, Step, Ticket};
 use notice::Notices;
 use std::fs::File;
 use std::hint;
@@ -49,7 +53,12 @@ use task::Tasks;
 
 /// A machine of threads, memory and files; clones are the same one.
 #[derive(Clone)]
-pub struct Host(Arc<Shared>);
+pub struct Host {
+    shared: Arc<Shared>,
+    // Here, and not behind `shared`: a hit looks at little else.
+    hazards: Arc<Hazards>,
+    first_frame: FirstFrame,
+}
 
 struct Shared {
     began: Instant,
@@ -77,8 +86,13 @@ impl Host {
             notices.add(Notice::NoHugePages);
         }
         let disks = Disks::new(config, Arc::clone(&arena), Arc::clone(&notices));
-        let tasks = Tasks::default();
-        Ok(Self(Arc::new(Shared { began: Instant::now(), shards: config.shards, notices, tasks, disks, arena })))
+        let (tasks, first_frame) = (Tasks::default(), arena.first_frame());
+        let hazards = Hazards::new();
+        if !hazards.is_on() {
+            notices.add(Notice::NoHazardPointers);
+        }
+        let shared = Shared { began: Instant::now(), shards: config.shards, notices, tasks, disks, arena };
+        Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
     /// Says who receives finished requests; once, before any is submitted.
@@ -86,19 +100,28 @@ impl Host {
     /// # Panics
     /// When somebody receives them already.
     pub fn attach(&self, receiver: Receiver) {
-        self.0.disks.attach(receiver);
+        self.shared.disks.attach(receiver);
     }
 
     /// Returns what the system did not grant so far, each thing once.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
-        self.0.notices.all()
+        self.shared.notices.all()
     }
 
     /// Returns the memory of the machine.
+    #[inline]
     #[must_use]
     pub fn arena(&self) -> &Arena {
-        &self.0.arena
+        &self.shared.arena
+    }
+
+    /// Returns where the bytes of a frame lie, for as long as the machine is there. Not checked: the frame is there if the
+    /// caller holds it.
+    #[inline(always)]
+    #[must_use]
+    pub fn bytes(&self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
+        self.first_frame.bytes(frame)
     }
 
     // ---- devices ----
@@ -111,7 +134,7 @@ impl Host {
     /// # Errors
     /// When all numbers are in use, or when the system has no threads for a device without io_uring.
     pub fn add_device(&self, file: File, name: impl Into<Arc<str>>) -> io::Result<DeviceId> {
-        self.0.disks.add(file, name.into(), |backend| backend)
+        self.shared.disks.add(file, name.into(), |backend| backend)
     }
 
     /// As [`Host::add_device`], with something in front of what carries requests out.
@@ -125,7 +148,7 @@ impl Host {
         name: impl Into<Arc<str>>,
         wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>,
     ) -> io::Result<DeviceId> {
-        self.0.disks.add(file, name.into(), wrap)
+        self.shared.disks.add(file, name.into(), wrap)
     }
 
     /// Removes a device and waits until none of its requests is in flight. Its number is free then. `None` when there is
@@ -134,14 +157,14 @@ impl Host {
     /// No other thread submits to it any more: it would find no device, and its request come back as failed, or be in the
     /// middle of a small read that it carries out itself.
     pub fn remove_device(&self, id: DeviceId) -> Option<Arc<Device>> {
-        self.0.disks.unplug_before_sleep();
-        self.0.disks.remove(id)
+        self.shared.disks.unplug_before_sleep();
+        self.shared.disks.remove(id)
     }
 
     /// Returns a device.
     #[must_use]
     pub fn device(&self, id: DeviceId) -> Option<Arc<Device>> {
-        self.0.disks.device(id)
+        self.shared.disks.device(id)
     }
 
     /// Holds requests of the calling thread back until the plug is dropped, so that they go to the disk together.
@@ -151,13 +174,13 @@ impl Host {
     /// with a plug must not wait for its requests by other means than the machine's.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
-        self.0.disks.plug()
+        self.shared.disks.plug()
     }
 
     /// Waits until no request is on its way, on any device. Who submits others meanwhile waits for ever.
     pub fn wait_until_idle(&self) {
-        self.0.disks.unplug_before_sleep();
-        self.0.disks.wait_until_idle();
+        self.shared.disks.unplug_before_sleep();
+        self.shared.disks.wait_until_idle();
     }
 
     // ---- tasks ----
@@ -167,7 +190,7 @@ impl Host {
     /// # Errors
     /// When the system has no thread for it.
     pub fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<TaskId> {
-        self.0.tasks.spawn(name, run)
+        self.shared.tasks.spawn(name, run)
     }
 
     /// Tells a task to end. It returns from its waits at once.
@@ -175,7 +198,7 @@ impl Host {
     /// # Panics
     /// When there is no such task.
     pub fn kill(&self, task: TaskId) {
-        self.0.tasks.kill(task);
+        self.shared.tasks.kill(task);
     }
 
     /// Waits until a task has ended. At once when it was joined before.
@@ -186,7 +209,7 @@ impl Host {
     /// # Panics
     /// When there is no such task.
     pub fn join(&self, task: TaskId) -> Result<(), Panic> {
-        self.0.tasks.join(task)
+        self.shared.tasks.join(task)
     }
 
     /// Tells all tasks to end and waits until they have.
@@ -194,7 +217,7 @@ impl Host {
     /// # Errors
     /// What the first of them panicked with. The others have ended all the same.
     pub fn end_tasks(&self) -> Result<(), Panic> {
-        let all = || (0..self.0.tasks.count()).map(TaskId);
+        let all = || (0..self.shared.tasks.count()).map(TaskId);
         all().for_each(|task| self.kill(task));
         let mut results: Vec<_> = all().map(|task| self.join(task)).collect();
         results.drain(..).collect()
@@ -206,14 +229,15 @@ impl Machine for Host {
     type PerCpu<T: 'static> = Shards<T>;
     type WaitQueue = WaitQueue;
     type Span<'a> = ();
+    type Hazard<'a> = HazardPointer<'a>;
 
     #[inline]
     fn now(&self) -> Nanos {
-        wait::since(self.0.began)
+        wait::since(self.shared.began)
     }
 
     fn cpus(&self) -> usize {
-        self.0.shards
+        self.shared.shards
     }
 
     fn lock<T: 'static>(&self, class: LockClass, value: T) -> AdaptiveLock<T> {
@@ -221,7 +245,7 @@ impl Machine for Host {
     }
 
     fn per_cpu<T: 'static>(&self, make: impl FnMut(usize) -> T) -> Shards<T> {
-        Shards::new(self.0.shards, make)
+        Shards::new(self.shared.shards, make)
     }
 
     fn wait_queue(&self) -> WaitQueue {
@@ -235,8 +259,8 @@ impl Machine for Host {
 
     fn sleep(&self, queue: &WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
         lock::assert_none_held("sleep");
-        self.0.disks.unplug_before_sleep();
-        queue.sleep(self.0.began, ticket, deadline)
+        self.shared.disks.unplug_before_sleep();
+        queue.sleep(self.shared.began, ticket, deadline)
     }
 
     #[inline]
@@ -282,44 +306,63 @@ impl Machine for Host {
     #[inline]
     fn submit(&self, request: Request) {
         lock::assert_none_held("submit");
-        self.0.disks.submit(request);
+        self.shared.disks.submit(request);
     }
 
     #[inline]
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool {
-        self.0.disks.is_congested(device, operation)
+        self.shared.disks.is_congested(device, operation)
     }
 
     fn is_any_congested(&self, operation: Operation) -> bool {
-        self.0.disks.is_any_congested(operation)
+        self.shared.disks.is_any_congested(operation)
     }
 
     fn uncongested(&self) -> &WaitQueue {
-        self.0.disks.uncongested()
+        self.shared.disks.uncongested()
     }
 
     #[inline]
     fn prefetch_frame(&self, frame: FrameNumber) {
-        self.0.arena.prefetch(frame);
+        self.shared.arena.prefetch(frame);
+    }
+
+    #[inline]
+    fn has_hazards(&self) -> bool {
+        self.hazards.is_on()
+    }
+
+    #[inline(always)]
+    fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        self.hazards.publish(frame)
+    }
+
+    #[inline(always)]
+    fn withdraw(&self, hazard: HazardPointer<'_>) {
+        hazard.withdraw();
+    }
+
+    fn published(&self) -> Vec<FrameNumber> {
+        self.hazards.published()
     }
 
     #[inline]
     fn zero_frame(&self, frame: FrameNumber) {
-        self.0.arena.zero(frame);
+        self.shared.arena.zero(frame);
     }
 
     #[inline]
     fn copy_frame(&self, from: FrameNumber, to: FrameNumber) {
-        self.0.arena.copy(from, to);
+        self.shared.arena.copy(from, to);
     }
 
     #[inline]
     fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]) {
-        self.0.arena.write(frame, offset, bytes);
+        self.shared.arena.write(frame, offset, bytes);
     }
 
     #[inline]
     fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
-        self.0.arena.read(frame, offset, bytes);
+        self.shared.arena.read(frame, offset, bytes);
     }
 }

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Notice {
     /// No huge pages for the arena.
     NoHugePages,
+    /// No hazard pointers: the system does not permit `membarrier`, or lacks it. Who reads a page changes its descriptor.
+    NoHazardPointers,
     /// io_uring is not permitted; threads read and write.
     NoIoUring {
         /// The system's error number, 0 when a needed operation is missing.
@@ -24,6 +26,9 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHugePages => f.write_str("no huge pages: the system does not grant them to this process"),
+            Self::NoHazardPointers => {
+                f.write_str("no hazard pointers, readers count themselves at each page: the system permits no membarrier")
+            }
             Self::NoIoUring { os_error } => {
                 f.write_str("no io_uring, threads read and write instead: ")?;
                 match os_error {

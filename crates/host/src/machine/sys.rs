@@ -1,5 +1,5 @@
-//! System calls that the standard library does not have, as safe functions. Unsafe code stays here, in `arena` and in
-//! `disk::ring`.
+//! System calls that the standard library does not have, as safe functions. Unsafe code stays here, in `arena`,
+//! `hazard` and `disk::ring`.
 
 #![allow(unsafe_code)]
 
@@ -113,6 +113,24 @@ pub(super) fn current_cpu() -> usize {
     // SAFETY: no memory is passed.
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).unwrap_or(0)
+}
+
+/// May this process interrupt all CPUs that run it, so that each sees its memory as the others do? Asks for it, once.
+pub(super) fn can_interrupt_all() -> bool {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+}
+
+/// Interrupts all CPUs that run this process: what their threads did before is done, for every thread, when this returns.
+///
+/// # Panics
+/// When [`can_interrupt_all`] did not allow it.
+pub(super) fn interrupt_all() {
+    assert!(membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED), "membarrier: {}", io::Error::last_os_error());
+}
+
+fn membarrier(command: libc::membarrier_cmd) -> bool {
+    // SAFETY: no memory is passed.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
 /// A counter that another thread can wait for with a read.

@@ -91,6 +91,7 @@ impl Machine for ThreadMachine {
     type PerCpu<T: 'static> = Shards<T>;
     type WaitQueue = Queue;
     type Span<'a> = ();
+    type Hazard<'a> = ();
 
     fn now(&self) -> Nanos {
         Nanos(self.0.began.elapsed().as_nanos() as u64)

@@ -1,0 +1,212 @@
+//! Hazard pointers of threads.
+//!
+//! Each thread that reads has a record of sixteen, one line of memory that it alone writes: publishing a frame is a plain
+//! store there, and taking it back another. That the store comes before what the thread looks at next is up to whoever
+//! asks what is published: it has the system interrupt all CPUs on which this process runs (`membarrier`), after which
+//! either the store is seen, or the thread looks later. Where the system does not permit that, nothing is published.
+//!
+//! A thread gets its record with its first use of a machine, and gives it back when it ends, for others to use; what is
+//! still published then, by guards that went to other threads, stays so until these drop them.
+
+#![allow(unsafe_code)]
+
+use super::sys;
+use machine::FrameNumber;
+use parking_lot::Mutex;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+use std::sync::{Arc, Weak};
+
+/// Hazard pointers of a thread: a line of memory.
+const RECORD: usize = 16;
+/// Threads of a process that have some at a time. Others do without.
+const RECORDS: usize = 1024;
+
+#[repr(align(64))]
+struct Record([AtomicU32; RECORD]);
+
+/// A place in which a frame is published.
+#[derive(Clone, Copy, Debug)]
+pub struct HazardPointer<'a>(&'a AtomicU32);
+
+impl HazardPointer<'_> {
+    /// Takes back what is published here.
+    #[inline(always)]
+    pub(super) fn withdraw(self) {
+        self.0.store(0, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+/// The hazard pointers of one machine.
+pub(super) struct Hazards {
+    /// Which machine, of all that this process ever had; 0 is none.
+    id: u64,
+    /// Frame number + 1; 0 is nothing.
+    records: Box<[Record]>,
+    /// Records that were ever used.
+    used: AtomicU32,
+    /// Of these, the ones that are no thread's.
+    free: Mutex<Vec<u32>>,
+    is_on: bool,
+}
+
+thread_local! {
+    /// The machine that the thread used last, and its record there.
+    static CURRENT: Cell<(u64, *const Record)> = const { Cell::new((0, ptr::null())) };
+    /// All records of the thread.
+    static OWNED: RefCell<Owned> = const { RefCell::new(Owned(Vec::new())) };
+}
+
+/// Records of a thread, given back when it ends.
+struct Owned(Vec<(Weak<Hazards>, u32)>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // Values of the thread that are dropped later may read, too: without.
+        CURRENT.set((0, ptr::null()));
+        for (hazards, record) in self.0.drain(..) {
+            if let Some(hazards) = hazards.upgrade() {
+                hazards.free.lock().push(record);
+            }
+        }
+    }
+}
+
+impl Hazards {
+    pub(super) fn new() -> Arc<Self> {
+        static MACHINES: AtomicU64 = AtomicU64::new(0);
+        let is_on = sys::can_interrupt_all();
+        let empty = |_| Record(std::array::from_fn(|_| AtomicU32::new(0)));
+        Arc::new(Self {
+            id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1,
+            records: (0..RECORDS).map(empty).collect(),
+            used: AtomicU32::new(0),
+            free: Mutex::new(Vec::new()),
+            is_on,
+        })
+    }
+
+    pub(super) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    #[inline(always)]
+    pub(super) fn publish(self: &Arc<Self>, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        let (id, record) = CURRENT.get();
+        // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives.
+        let Record(pointers) = if id == self.id { unsafe { &*record } } else { self.own_record()? };
+        let is_free = |pointer: &AtomicU32| pointer.load(Ordering::Relaxed) == 0;
+        let pointer = if is_free(&pointers[0]) { &pointers[0] } else { Self::next_free(pointers)? };
+        // Released, as when it is taken back: who sees this one sees what was done with those before it.
+        pointer.store(frame.0 + 1, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        Some(HazardPointer(pointer))
+    }
+
+    #[inline(never)]
+    fn next_free(pointers: &[AtomicU32; RECORD]) -> Option<&AtomicU32> {
+        pointers[1..].iter().find(|pointer| pointer.load(Ordering::Relaxed) == 0)
+    }
+
+    /// What is published, in ascending order.
+    pub(super) fn published(&self) -> Vec<FrameNumber> {
+        if !self.is_on {
+            return Vec::new();
+        }
+        fence(Ordering::SeqCst);
+        sys::interrupt_all();
+        fence(Ordering::SeqCst);
+        let records = &self.records[..self.used.load(Ordering::Acquire) as usize];
+        let pointers = records.iter().flat_map(|record| &record.0).map(|pointer| pointer.load(Ordering::Acquire));
+        let mut frames: Vec<FrameNumber> =
+            pointers.filter(|stored| *stored != 0).map(|stored| FrameNumber(stored - 1)).collect();
+        frames.sort_unstable();
+        frames
+    }
+
+    /// The calling thread's record of this machine, which is its current one from now on.
+    #[cold]
+    fn own_record(self: &Arc<Self>) -> Option<&Record> {
+        let find = |owned: &RefCell<Owned>| {
+            let mut owned = owned.borrow_mut();
+            let is_here = |(hazards, _): &&(Weak<Self>, u32)| std::ptr::eq(hazards.as_ptr(), Arc::as_ptr(self));
+            if let Some((_, record)) = owned.0.iter().find(is_here) {
+                return Some(*record);
+            }
+            owned.0.retain(|(hazards, _)| hazards.strong_count() > 0);
+            let record = self.take_record()?;
+            owned.0.push((Arc::downgrade(self), record));
+            Some(record)
+        };
+        // At the end of a thread there is none.
+        let record = &self.records[OWNED.try_with(find).ok().flatten()? as usize];
+        CURRENT.set((self.id, record));
+        Some(record)
+    }
+
+    fn take_record(&self) -> Option<u32> {
+        let mut free = self.free.lock();
+        free.pop().or_else(|| {
+            let used = self.used.load(Ordering::Relaxed);
+            ((used as usize) < self.records.len()).then(|| {
+                self.used.store(used + 1, Ordering::SeqCst);
+                used
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_found_until_it_is_taken_back() {
+        let hazards = Hazards::new();
+        if !hazards.is_on() {
+            return;
+        }
+        let all: Vec<_> = (0..RECORD as u32).map(|n| hazards.publish(FrameNumber(40 - n)).unwrap()).collect();
+        assert!(hazards.publish(FrameNumber(7)).is_none(), "a thread has {RECORD}");
+        assert_eq!(hazards.published(), (25..=40).map(FrameNumber).collect::<Vec<_>>());
+        all.into_iter().for_each(HazardPointer::withdraw);
+        assert_eq!(hazards.published(), []);
+    }
+
+    #[test]
+    fn a_record_outlives_its_thread() {
+        let (first, second) = (Hazards::new(), Hazards::new());
+        if !first.is_on() {
+            return;
+        }
+        let held = std::thread::scope(|scope| {
+            let publish =
+                || (first.publish(FrameNumber(1)), second.publish(FrameNumber(2)), first.publish(FrameNumber(3)));
+            scope.spawn(publish).join().unwrap()
+        });
+        assert_eq!(
+            (first.published(), second.published()),
+            (vec![FrameNumber(1), FrameNumber(3)], vec![FrameNumber(2)])
+        );
+        // The next thread has the same record, and what is left of it.
+        let next = std::thread::scope(|scope| scope.spawn(|| first.publish(FrameNumber(4))).join().unwrap());
+        assert_eq!(first.used.load(Ordering::Relaxed), 1);
+        held.0.unwrap().withdraw();
+        assert_eq!(first.published(), [FrameNumber(3), FrameNumber(4)]);
+        next.unwrap().withdraw();
+        assert_eq!(first.published(), [FrameNumber(3)]);
+    }
+
+    #[test]
+    fn more_threads_than_records_do_without() {
+        let hazards = Hazards::new();
+        if !hazards.is_on() {
+            return;
+        }
+        hazards.used.store(RECORDS as u32, Ordering::Relaxed);
+        assert!(hazards.publish(FrameNumber(1)).is_none());
+        hazards.used.store(0, Ordering::Relaxed);
+    }
+}

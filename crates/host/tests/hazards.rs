@@ -1,0 +1,198 @@
+//! Pages that readers hold by hazard pointers: who wants them for himself waits, or leaves them alone.
+
+mod common;
+
+use common::{builder, folder};
+use highwater::{Advice, File, Memory, PageRead};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+
+fn file(memory: &Memory, folder: &Path, name: &str, pages: usize) -> File {
+    let path = folder.join(name);
+    let bytes: Vec<u8> = (0..pages).flat_map(|page| [page as u8; PAGE]).collect();
+    std::fs::write(&path, bytes).expect("there is room");
+    let file = memory.open(&path).expect("it is there");
+    file.advise(0..0, Advice::Random);
+    file
+}
+
+fn is_open(page: &PageRead<'_>) -> bool {
+    format!("{page:?}").contains("hazard pointer")
+}
+
+/// A page that was used so often that it is open. `None` where the system does not permit what that needs.
+fn open_page(file: &File, page: u64) -> Option<PageRead<'_>> {
+    for _ in 0..4 {
+        drop(file.page(page).expect("the disk works"));
+    }
+    Some(file.page(page).expect("the disk works")).filter(is_open)
+}
+
+fn is_filled(bytes: &[u8], with: u8) -> bool {
+    bytes.len() == PAGE && bytes.iter().all(|byte| *byte == with)
+}
+
+#[test]
+fn a_writer_waits_for_who_holds_an_open_page() {
+    let folder = folder();
+    let memory = builder().start().unwrap();
+    let file = file(&memory, folder.path(), "data", 8);
+    let Some(page) = open_page(&file, 3) else { return };
+    let is_written = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            file.page_mut(3).unwrap().fill(77);
+            is_written.store(true, Ordering::SeqCst);
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(is_filled(&page, 3) && !is_written.load(Ordering::SeqCst));
+        drop(page);
+    });
+    let page = file.page(3).unwrap();
+    assert!(is_filled(&page, 77) && !is_open(&page), "dirty pages are not open");
+    drop(page);
+    file.sync_data().unwrap();
+    assert!(is_filled(&open_page(&file, 3).expect("it is clean again"), 77));
+    memory.check().unwrap();
+}
+
+#[test]
+fn an_open_page_that_is_held_stays_when_memory_is_needed() {
+    let folder = folder();
+    let memory = builder().start().unwrap();
+    let small = file(&memory, folder.path(), "small", 40);
+    let large = file(&memory, folder.path(), "large", 8192);
+    let Some(first) = open_page(&small, 0) else { return };
+    // More than a thread has hazard pointers: the rest are held by references.
+    let mut held = vec![first];
+    held.extend((1..40).map(|page| {
+        (0..4).for_each(|_| drop(small.page(page)));
+        small.page(page).unwrap()
+    }));
+    assert!(held.iter().any(|page| !is_open(page)), "somebody has an endless number");
+    let mut bytes = vec![0; PAGE];
+    for round in 0..3 {
+        assert_eq!(memory.drop_caches() > 0, round > 0);
+        for page in 0..8192u64 {
+            large.read_exact_at(&mut bytes, page * PAGE as u64).unwrap();
+            assert!(is_filled(&bytes, page as u8));
+        }
+    }
+    for (number, page) in held.iter().enumerate() {
+        assert!(is_filled(page, number as u8));
+    }
+    let pages = held.len() as u64;
+    memory.drop_caches();
+    drop(held);
+    assert_eq!(memory.drop_caches(), pages, "all of them were in memory");
+    memory.check().unwrap();
+}
+
+#[test]
+fn an_open_page_that_is_cut_off_stays_until_it_is_let_go() {
+    let folder = folder();
+    let memory = builder().start().unwrap();
+    let path = folder.path().join("cut");
+    std::fs::write(&path, [9; 16 * PAGE]).unwrap();
+    let file = memory.create(&path).unwrap();
+    file.write_all_at(&[9; 16 * PAGE], 0).unwrap();
+    file.sync_data().unwrap();
+    let other = self::file(&memory, folder.path(), "other", 4096);
+    let Some(page) = open_page(&file, 5) else { return };
+    let twice = open_page(&file, 5).expect("it was open");
+    file.set_len(0).unwrap();
+    assert!(file.page(5).is_err() && file.is_empty());
+    // The frame must not be another's yet.
+    let mut bytes = vec![0; PAGE];
+    (0..4096).for_each(|page| other.read_exact_at(&mut bytes, page * PAGE as u64).unwrap());
+    // Another thread may be the one that lets go, and end.
+    thread::scope(|scope| {
+        scope.spawn(move || assert!(is_filled(&page, 9)));
+    });
+    assert!(is_filled(&twice, 9));
+    drop(twice);
+    drop(file);
+    memory.drop_caches();
+    memory.check().unwrap();
+    assert_eq!(memory.vmstat().get("nr_file_pages"), 0);
+}
+
+/// Threads read a few pages by guard all the time, each of which must be of one writing; others write them, sync, drop them
+/// from memory, cut the file and make it longer again, and read what fills memory.
+#[test]
+fn nobody_reads_half_of_a_page() {
+    const HOT: u64 = 12;
+    let seconds = std::env::var("HIGHWATER_SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(2);
+    let folder = folder();
+    let memory = builder().start().unwrap();
+    let path = folder.path().join("hot");
+    let hot = memory.create(&path).unwrap();
+    hot.write_all_at(&[1; HOT as usize * PAGE], 0).unwrap();
+    let cold = file(&memory, folder.path(), "cold", 8192);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let (opened, counted) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for reader in 0..2 {
+            let (hot, opened, counted) = (&hot, &opened, &counted);
+            scope.spawn(move || {
+                let mut kept = None;
+                for n in reader.. {
+                    if n % 1024 == reader && Instant::now() > end {
+                        break;
+                    }
+                    // The last may be cut off just now.
+                    let Ok(page) = hot.page(n * 7 % HOT) else { continue };
+                    assert!(is_filled(&page, page[0]), "{:?}", &page[..8]);
+                    if n % 16 == 0 {
+                        let kind = if is_open(&page) { opened } else { counted };
+                        kind.fetch_add(1, Ordering::Relaxed);
+                    }
+                    // One now and then is held while others are read; not two, for whose writers may wait for each other.
+                    if n % 64 == 0 && is_open(&page) {
+                        kept = Some(page);
+                    } else if n % 64 == 8 {
+                        kept = None;
+                    }
+                }
+                drop(kept);
+            });
+        }
+        scope.spawn(|| {
+            for n in 0u64.. {
+                if Instant::now() > end {
+                    break;
+                }
+                match n % 16 {
+                    0 => hot.sync_data().unwrap(),
+                    3 => {
+                        hot.set_len((HOT - 1) * PAGE as u64).unwrap();
+                        hot.write_all_at(&[n as u8; PAGE], (HOT - 1) * PAGE as u64).unwrap();
+                    }
+                    4 => hot.advise(0..u64::MAX, Advice::DontNeed),
+                    8 => hot.write_all_at(&[n as u8; PAGE], n / 16 % HOT * PAGE as u64).unwrap(),
+                    12 => hot.page_mut(n / 16 * 5 % HOT).unwrap().fill(n as u8),
+                    _ => thread::sleep(Duration::from_micros(300)),
+                }
+            }
+        });
+        scope.spawn(|| {
+            let mut bytes = vec![0; PAGE];
+            for n in 0u64.. {
+                if n % 64 == 0 && Instant::now() > end {
+                    break;
+                }
+                cold.read_exact_at(&mut bytes, n % 8192 * PAGE as u64).unwrap();
+                assert!(is_filled(&bytes, (n % 8192) as u8));
+            }
+        });
+    });
+    memory.check().unwrap();
+    hot.sync_data().unwrap();
+    let has_hazards = open_page(&hot, 0).is_some();
+    let (opened, counted) = (opened.into_inner(), counted.into_inner());
+    assert!(counted > 0 && (opened > 0 || !has_hazards), "{opened} open pages read, and {counted} others");
+}
