@@ -9,8 +9,10 @@
 #![allow(missing_docs)]
 
 use hdrhistogram::Histogram;
+use highwater::machine::Arena;
 use highwater::{Advice, File, Memory};
 use io_uring::{IoUring, opcode, types::Fd};
+use machine::FrameNumber;
 use std::fs::{File as StdFile, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -208,6 +210,50 @@ impl Drop for Map {
     }
 }
 
+/// Memory as the library's, with nothing else of it: what no cache can do without.
+struct Bare(Arena);
+
+impl Bare {
+    fn new(pages: u64) -> Self {
+        let pages = pages as u32;
+        let arena = Arena::new(pages, pages).expect("memory is there");
+        (0..pages).for_each(|page| arena.write(FrameNumber(page), 0, &[1; PAGE as usize]));
+        Self(arena)
+    }
+
+    fn any(&self, chance: &mut Chance) -> FrameNumber {
+        FrameNumber(chance.below(self.0.frames().into()) as u32)
+    }
+
+    /// Random pages, copied.
+    fn copies(&self, seed: u64, n: u64) -> u64 {
+        let mut chance = Chance(seed);
+        let mut buffer = vec![0; PAGE as usize];
+        (0..n).fold(0, |hash, _| {
+            self.0.read(self.any(&mut chance), 0, &mut buffer);
+            hash ^ word(&buffer)
+        })
+    }
+
+    /// Three in four are read into a frame that nobody used of late, as by misses, and copied out of there; the fourth is
+    /// only copied.
+    fn reads(&self, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
+        let mut chance = Chance(seed);
+        let mut buffer = vec![0; PAGE as usize];
+        (0..n).fold(0, |hash, n| {
+            let frame = self.any(&mut chance);
+            if n % 4 > 0 {
+                // SAFETY: the frame is there, and one that another thread reads into as well holds some page all the same:
+                // bytes go from device to buffer, of whatever page.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(self.0.pointer(frame), PAGE as usize) };
+                file.read_exact_at(bytes, chance.below(pages) * PAGE).expect("the disk works");
+            }
+            self.0.read(frame, 0, &mut buffer);
+            hash ^ word(&buffer)
+        })
+    }
+}
+
 /// How long each of some operations took, of all threads, ns.
 struct Times(Mutex<Histogram<u64>>);
 
@@ -276,18 +322,20 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-const HITS: [&str; 5] = [
+const HITS: [&str; 7] = [
     "hit by guard / pread of cached pages",
     "hit by guard / load through mmap",
     "hit by copy / pread of cached pages",
     "hit by guard, 2 threads / 1 thread",
     "hit by copy, 2 threads / 1 thread",
+    "bare memory: copy / pread of cached pages",
+    "bare memory: load through mmap, 2 threads / 1 thread",
 ];
 
 /// Reads of a batch.
 const BATCH: usize = 32;
 
-const MISSES: [&str; 8] = [
+const MISSES: [&str; 10] = [
     "just after memory is full / just before",
     "miss, memory empty / O_DIRECT pread",
     "memory full, 1 thread / O_DIRECT pread",
@@ -296,6 +344,8 @@ const MISSES: [&str; 8] = [
     "the same, 1 / p99 of a read",
     "memory full, by guard, 1 thread / O_DIRECT pread",
     "memory full, 32 at once / io_uring, 32 at once",
+    "bare memory: read and copy out / O_DIRECT pread",
+    "bare memory: the same, 2 threads / 2 threads",
 ];
 
 struct Bench {
@@ -341,7 +391,7 @@ impl Bench {
     }
 
     fn hits(&self) {
-        let [guard_pread, guard_load, copy_pread, two_guards, two_copies] = HITS;
+        let [guard_pread, guard_load, copy_pread, two_guards, two_copies, bare_copy, two_loads] = HITS;
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let data = Data::new("hot", pages);
         // A quarter more than the file: nothing is evicted.
@@ -359,10 +409,16 @@ impl Bench {
         self.line(copy_pread, (1, hits / 8, &copy), (1, hits / 8, &pread), true);
         self.line(two_guards, (2, hits, &guard), (1, hits, &guard), false);
         self.line(two_copies, (2, hits / 8, &copy), (1, hits / 8, &copy), false);
+        self.line(two_loads, (2, hits, &load), (1, hits, &load), false);
+        if self.wants(bare_copy) {
+            let bare = Bare::new(pages);
+            let copy = |seed, n| bare.copies(seed, n);
+            self.line(bare_copy, (1, hits / 8, &copy), (1, hits / 8, &pread), false);
+        }
     }
 
     fn misses(&self) {
-        let [full, empty, one, two, sixteen, times, guard, batch] = MISSES;
+        let [full, empty, one, two, sixteen, times, guard, batch, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
         let data = Data::new("cold", pages);
         let (memory, file) = data.open(memory_pages);
@@ -412,6 +468,12 @@ impl Bench {
             self.line(batch, (1, misses, &batches), (1, misses, &rings), true);
         } else if !self.is_test {
             println!("{batch}: skipped: io_uring is not permitted");
+        }
+        if self.wants(bare_one) || self.wants(bare_two) {
+            let bare = Bare::new(memory_pages);
+            let least = |seed, n| bare.reads(&data.direct, pages, seed, n);
+            self.line(bare_one, (1, misses, &least), (1, misses, &direct), false);
+            self.line(bare_two, (2, misses, &least), (2, misses, &direct), false);
         }
         self.line(sixteen, (16, misses / 8, &copy), (16, misses / 8, &direct), true);
         let (ours, theirs) = (Times::new(), Times::new());

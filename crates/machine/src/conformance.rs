@@ -455,6 +455,7 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
                 machine.wake(&stage.queue);
                 stage.wait_until(machine, &stage.done, || stage.get(0) == 2);
                 machine.withdraw(second.expect("a task has several"));
+                machine.barrier();
                 assert_eq!(machine.published(), [FRAME]);
                 machine.withdraw(hazard.expect("a task has one"));
                 assert_eq!(machine.published(), []);
@@ -462,6 +463,7 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
             |machine, stage| {
                 if machine.has_hazards() {
                     stage.wait_until(machine, &stage.queue, || stage.get(0) == 1);
+                    machine.barrier();
                     assert_eq!(machine.published(), [FrameNumber(3), FRAME]);
                     stage.add(0, 1);
                     machine.wake(&stage.done);

@@ -51,7 +51,7 @@ pub trait Machine: Sized + 'static {
     /// A hazard pointer: a place where a task says which frame it is about to use, for as long as it does.
     ///
     /// Whoever reads a page that way changes nothing that others look at, so that it waits for no memory but the page's
-    /// own; whoever wants the page for itself has to ask all ([`Machine::published`]). Maged Michael, "Hazard Pointers:
+    /// own; whoever wants the page for itself has to ask all ([`Machine::barrier`]). Maged Michael, "Hazard Pointers:
     /// Safe Memory Reclamation for Lock-Free Objects", 2004.
     type Hazard<'a>: Copy
     where
@@ -134,22 +134,26 @@ pub trait Machine: Sized + 'static {
     /// Says that the calling task is about to use a frame; until [`Machine::withdraw`]. `None` when the task's hazard
     /// pointers are all in use.
     ///
-    /// Either a call of [`Machine::published`] finds the frame, or the calling task sees, after this, all that the caller
-    /// of `published` did before.
+    /// At the time of each [`Machine::barrier`], either the frame is published for [`Machine::published`] to find, or the
+    /// calling task sees, after this, all that the caller of `barrier` did before it.
     #[inline]
     fn publish(&self, _frame: FrameNumber) -> Option<Self::Hazard<'_>> {
         None
     }
 
-    /// Takes that back. Any task may do so for the one that published it. Who calls [`Machine::published`] after that, and
-    /// who sees that it is gone, sees all that the caller did before; and either it is gone for a call of `published`, or
-    /// the calling task sees, after this, all that the caller of `published` did before.
+    /// Takes that back. Any task may do so for the one that published it. Who finds that it is gone sees all that the caller
+    /// did before; and at the time of each [`Machine::barrier`], either it is gone for [`Machine::published`], or the
+    /// calling task sees, after this, all that the caller of `barrier` did before it.
     #[inline]
     fn withdraw(&self, _hazard: Self::Hazard<'_>) {
         unreachable!("this machine publishes nothing");
     }
 
-    /// The frames that tasks have published, in ascending order. Expensive: every CPU takes notice.
+    /// Makes what tasks have published, and taken back, known. Expensive: every CPU takes notice.
+    fn barrier(&self) {}
+
+    /// The frames that are published, in ascending order: all that were before the last [`Machine::barrier`] and are still,
+    /// and some that were since.
     fn published(&self) -> Vec<FrameNumber> {
         Vec::new()
     }

@@ -136,12 +136,14 @@ impl FileIndex {
         }
     }
 
-    /// Closes a page to readers with hazard pointers: no other gets it that way. Nothing if `frame` is not in its slot.
-    pub fn close(&self, index: u32, frame: FrameNumber) {
-        if let Some(slot) = self.slots.get(index as usize) {
-            let closed = frame.0 + 1;
-            let _ = slot.compare_exchange(closed | OPEN, closed, Ordering::SeqCst, Ordering::Relaxed);
-        }
+    /// Closes a page to readers with hazard pointers: no other gets it that way. False if it was not open, or `frame` is
+    /// not in its slot.
+    pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
+        let closed = frame.0 + 1;
+        let close = |slot: &AtomicU32| {
+            slot.compare_exchange(closed | OPEN, closed, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        };
+        self.slots.get(index as usize).is_some_and(close)
     }
 
     /// Makes room for a page; false when the system does not grant the memory. Far into a large file that is much of

@@ -5,10 +5,12 @@
 //! says so. A reader publishes the frame in a hazard pointer of its own and looks at the slot once more; if nothing
 //! has changed the page is its until it withdraws the pointer.
 //!
-//! Whoever needs the page for itself pays for that: it *closes* the slot, and asks the machine which frames are
-//! published ([`Machine::published`]), which interrupts every CPU. Reclaim does so once for a list of pages, as it flushes
-//! translations of many pages together. A writer does so once, for only clean pages are open. A page that is cut off
-//! its file while it is held stays where it is until it is let go.
+//! Whoever needs the page for itself pays for that: it *closes* the slot, has every CPU take notice
+//! ([`Machine::barrier`]), and looks at what is published. One barrier will do for all pages that were closed before it: a
+//! page keeps the number of the last one that had begun when it was closed. Reclaim closes pages when it takes the marks of
+//! their use away, a round of the lists before it frees them, so that it needs a barrier once a round. A writer needs one
+//! for each page that it makes dirty, for only clean pages are open. A page that is cut off its file while it is held
+//! stays where it is until it is let go.
 //!
 //! [`Flags::HAZARD`] is set as long as a page may be held that way: from its opening until somebody, after closing
 //! it, found it in no hazard pointer, while nobody could open it: the page was frozen, its latch was exclusive, or it was
@@ -24,18 +26,31 @@ use machine::{FrameNumber, Lock, LockClass, Machine, Step};
 
 /// The frames that were published at some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held(Vec<FrameNumber>);
+pub struct Held {
+    frames: Vec<FrameNumber>,
+    /// The last barrier before that.
+    barrier: u32,
+}
 
 impl Held {
-    /// Was this one?
+    /// Is it known that nobody holds a page by a hazard pointer, that was closed when `closed_at` barriers had begun, and
+    /// not opened since?
     #[must_use]
-    pub fn contains(&self, frame: FrameNumber) -> bool {
-        self.0.binary_search(&frame).is_ok()
+    pub fn is_free(&self, frame: FrameNumber, closed_at: u32) -> bool {
+        is_before(closed_at, self.barrier) && self.frames.binary_search(&frame).is_err()
     }
 }
 
-/// What readers with hazard pointers have to look after when they let go.
+/// Had so many barriers begun before barrier `number` did? Numbers come again after 2^32.
+const fn is_before(begun: u32, number: u32) -> bool {
+    number.wrapping_sub(begun).cast_signed() > 0
+}
+
+/// Readers with hazard pointers, and what they have to look after when they let go.
 pub(crate) struct Hazards<M: Machine> {
+    /// Barriers that have begun, which is the number of the last; and the last number of those that are done.
+    barriers_begun: AtomicU32,
+    barriers_done: AtomicU32,
     /// Those that wait for a page to be let go, and pages in `cut_off`.
     waits: AtomicU32,
     /// Pages that left their file while they were held, each with a reference.
@@ -44,7 +59,12 @@ pub(crate) struct Hazards<M: Machine> {
 
 impl<M: Machine> Hazards<M> {
     pub(super) fn new(machine: &M) -> Self {
-        Self { waits: AtomicU32::new(0), cut_off: machine.lock(LockClass::Other, Vec::new()) }
+        Self {
+            barriers_begun: AtomicU32::new(0),
+            barriers_done: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
+            cut_off: machine.lock(LockClass::Other, Vec::new()),
+        }
     }
 }
 
@@ -74,32 +94,49 @@ impl<M: Machine> Mapping<M> {
         }
     }
 
-    /// The marks of a page's use were taken away: its readers are to leave new ones.
+    /// The marks of a page's use were taken away: its readers are to leave new ones. The caller has a reference.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut Owners<M>) {
-        if self.frames[frame].is(Flags::HAZARD)
+        let descriptor = &self.frames[frame];
+        if descriptor.is(Flags::HAZARD)
             && let Some(file) = owners.file_of(self, frame)
+            && file.index.close(descriptor.index(), frame)
         {
-            file.index.close(self.frames[frame].index(), frame);
+            // Nobody freezes the page before this is known: there is a reference.
+            descriptor.set_private(self.hazards.barriers_begun.load(Ordering::SeqCst));
         }
     }
 
-    /// The frames that readers hold by hazard pointers. Of a page that was closed before: all that ever will, until it is
-    /// opened again.
+    /// The frames that readers hold by hazard pointers, as far as the last barrier made them known.
+    fn held_at_last_barrier(&self) -> Held {
+        let barrier = self.hazards.barriers_done.load(Ordering::SeqCst);
+        Held { frames: self.machine.published(), barrier }
+    }
+
+    /// The frames that readers hold by hazard pointers now.
     pub fn held(&self) -> Held {
-        Held(self.machine.published())
+        let number = self.hazards.barriers_begun.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        self.machine.barrier();
+        let later = |done| is_before(done, number).then_some(number);
+        let _ = self.hazards.barriers_done.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        Held { frames: self.machine.published(), barrier: number }
+    }
+
+    /// Is a page, that the caller has closed, or that left its file, held?
+    fn is_held(&self, frame: FrameNumber) -> bool {
+        self.held().frames.binary_search(&frame).is_ok()
     }
 
     /// Closes a page whose exclusive latch the caller has, and waits until no reader holds it. *May sleep.*
     #[cold]
     pub(super) fn wait_for_hazards(&self, frame: FrameNumber) {
         self.close_page(frame, &mut Owners::default());
-        if self.held().contains(frame) {
+        if self.is_held(frame) {
             self.hazards.waits.fetch_add(1, Ordering::SeqCst);
             loop {
                 let queue = self.page_queue(frame);
                 let ticket = self.machine.ticket(queue);
-                if !self.held().contains(frame) {
+                if !self.is_held(frame) {
                     break;
                 }
                 self.machine.sleep(queue, ticket, None);
@@ -122,8 +159,8 @@ impl<M: Machine> Mapping<M> {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::HAZARD)) {
             return;
         }
-        let held = self.held();
-        let kept: Vec<FrameNumber> = pages.extract_if(.., |frame| held.contains(*frame)).collect();
+        let held = self.held().frames;
+        let kept: Vec<FrameNumber> = pages.extract_if(.., |frame| held.binary_search(frame).is_ok()).collect();
         if !kept.is_empty() {
             self.hazards.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
             self.hazards.cut_off.lock().extend(&kept);
@@ -140,8 +177,8 @@ impl<M: Machine> Mapping<M> {
         if cut_off.is_empty() {
             return Vec::new();
         }
-        let held = self.held();
-        let gone: Vec<FrameNumber> = cut_off.extract_if(.., |frame| !held.contains(*frame)).collect();
+        let held = self.held().frames;
+        let gone: Vec<FrameNumber> = cut_off.extract_if(.., |frame| held.binary_search(frame).is_err()).collect();
         self.hazards.waits.fetch_sub(gone.len() as u32, Ordering::SeqCst);
         gone
     }
@@ -158,7 +195,7 @@ impl<M: Machine> Mapping<M> {
     }
 
     /// As [`Mapping::remove_mapping`], of pages that may be held by hazard pointers and that the caller has a reference of,
-    /// but has not locked: asks once who holds them. Calls `then` with each, and whether it was removed.
+    /// but has not locked: finds out once who holds them. Calls `then` with each, and whether it was removed.
     pub(crate) fn remove_mappings(
         &self,
         pages: &[FrameNumber],
@@ -171,7 +208,9 @@ impl<M: Machine> Mapping<M> {
         for frame in pages {
             self.close_page(*frame, owners);
         }
-        let held = self.held();
+        let done = self.hazards.barriers_done.load(Ordering::SeqCst);
+        let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].private(), done));
+        let held = if is_known { self.held_at_last_barrier() } else { self.held() };
         for &frame in pages {
             let descriptor = &self.frames[frame];
             let is_removed = descriptor.try_lock() && {

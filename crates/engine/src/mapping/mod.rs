@@ -440,7 +440,7 @@ impl<M: Machine> Mapping<M> {
             if descriptor.is(Flags::HAZARD) {
                 // Nobody opens it any more, now that it is frozen.
                 let is_open = file.index.find(descriptor.index()).is_some_and(|found| found.is_open());
-                if is_open || held.is_none_or(|held| held.contains(frame)) {
+                if is_open || !held.is_some_and(|held| held.is_free(frame, descriptor.private())) {
                     descriptor.set_references(2);
                     return false;
                 }

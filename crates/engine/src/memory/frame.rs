@@ -162,7 +162,7 @@ pub struct Frame {
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
-    /// Buddy order, or swap slot of a page in the swap cache.
+    /// Buddy order, swap slot of a page in the swap cache, or when a page with [`Flags::HAZARD`] was closed.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -445,13 +445,13 @@ impl Frame {
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    /// Buddy order or swap slot.
+    /// Buddy order, swap slot, or when the page was closed to readers with hazard pointers ([`crate::mapping::hazard`]).
     #[inline]
     pub fn private(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets buddy order or swap slot.
+    /// Sets that.
     #[inline]
     pub fn set_private(&self, value: u32) {
         self.private.store(value, Ordering::Release);

@@ -110,14 +110,17 @@ impl Hazards {
         pointers[1..].iter().find(|pointer| pointer.load(Ordering::Relaxed) == 0)
     }
 
+    /// Has the system interrupt all CPUs that run this process.
+    pub(super) fn barrier(&self) {
+        if self.is_on {
+            fence(Ordering::SeqCst);
+            sys::interrupt_all();
+            fence(Ordering::SeqCst);
+        }
+    }
+
     /// What is published, in ascending order.
     pub(super) fn published(&self) -> Vec<FrameNumber> {
-        if !self.is_on {
-            return Vec::new();
-        }
-        fence(Ordering::SeqCst);
-        sys::interrupt_all();
-        fence(Ordering::SeqCst);
         let records = &self.records[..self.used.load(Ordering::Acquire) as usize];
         let pointers = records.iter().flat_map(|record| &record.0).map(|pointer| pointer.load(Ordering::Acquire));
         let mut frames: Vec<FrameNumber> =

@@ -342,6 +342,10 @@ impl Machine for Host {
         hazard.withdraw();
     }
 
+    fn barrier(&self) {
+        self.hazards.barrier();
+    }
+
     fn published(&self) -> Vec<FrameNumber> {
         self.hazards.published()
     }

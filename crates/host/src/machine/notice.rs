@@ -26,9 +26,9 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHugePages => f.write_str("no huge pages: the system does not grant them to this process"),
-            Self::NoHazardPointers => {
-                f.write_str("no hazard pointers, readers count themselves at each page: the system permits no membarrier")
-            }
+            Self::NoHazardPointers => f.write_str(
+                "no hazard pointers, readers count themselves at each page: the system permits no membarrier",
+            ),
             Self::NoIoUring { os_error } => {
                 f.write_str("no io_uring, threads read and write instead: ")?;
                 match os_error {
