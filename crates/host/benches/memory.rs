@@ -243,10 +243,10 @@ impl Bare {
         (0..n).fold(0, |hash, n| {
             let frame = self.any(&mut chance);
             if n % 4 > 0 {
-                // SAFETY: the frame is there, and one that another thread reads into as well holds some page all the same:
-                // bytes go from device to buffer, of whatever page.
-                let bytes = unsafe { std::slice::from_raw_parts_mut(self.0.pointer(frame), PAGE as usize) };
-                file.read_exact_at(bytes, chance.below(pages) * PAGE).expect("the disk works");
+                let (offset, bytes) = (chance.below(pages) * PAGE, self.0.pointer(frame).cast());
+                // SAFETY: the frame is there. Where two threads read into one, it has bytes of either.
+                let n = unsafe { libc::pread(file.as_raw_fd(), bytes, PAGE as usize, offset as libc::off_t) };
+                assert_eq!(n, PAGE as isize, "the disk works");
             }
             self.0.read(frame, 0, &mut buffer);
             hash ^ word(&buffer)
