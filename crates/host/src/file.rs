@@ -248,10 +248,19 @@ impl OpenOptions {
             }
         };
         let seen_failures = AtomicU32::new(open.cached.failed_writes());
-        let state = Mutex::new(ReadState::default());
+        let (state, is_random) = (Mutex::new(ReadState::default()), AtomicBool::new(false));
         let (cached, is_writable) = (open.cached.clone(), self.write);
         let engine = shared.engine.clone();
-        let file = File { engine, shared: shared.clone(), cached, open: Some(open), is_writable, seen_failures, state };
+        let file = File {
+            engine,
+            shared: shared.clone(),
+            cached,
+            open: Some(open),
+            is_writable,
+            seen_failures,
+            state,
+            is_random,
+        };
         if self.truncate && !file.is_empty() {
             file.set_len(0)?;
         }
@@ -328,6 +337,8 @@ pub struct File {
     is_writable: bool,
     seen_failures: AtomicU32,
     state: Mutex<ReadState>,
+    /// Is it read here and there? Then nobody asks for its state.
+    is_random: AtomicBool,
 }
 
 thread_local! {
@@ -753,12 +764,19 @@ impl File {
     #[cold]
     fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         self.shared.check_is_up()?;
+        let pin = |state: &mut ReadState| {
+            self.shared
+                .with_task(|engine, task| engine.pin_for_read(task, self.cached(), state, page, wanted_pages))
+                .map_err(|error| self.error(error).into())
+        };
+        if self.is_random.load(Ordering::Relaxed) {
+            let mut state = ReadState::default();
+            state.pattern = ReadPattern::Random;
+            return pin(&mut state);
+        }
         // A copy: other readers of this handle must not wait for this one's disk.
         let mut state = self.state.lock().clone();
-        let pinned = self
-            .shared
-            .with_task(|engine, task| engine.pin_for_read(task, self.cached(), &mut state, page, wanted_pages))
-            .map_err(|error| self.error(error).into());
+        let pinned = pin(&mut state);
         let mut kept = self.state.lock();
         // What was advised meanwhile holds.
         state.pattern = kept.pattern;
@@ -783,7 +801,10 @@ impl File {
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         let end = range.end.min(self.len());
         let pages = (range.start.min(end) / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;
-        let set = |pattern| self.state.lock().pattern = pattern;
+        let set = |pattern| {
+            self.state.lock().pattern = pattern;
+            self.is_random.store(pattern == ReadPattern::Random, Ordering::Relaxed);
+        };
         match advice {
             Advice::Normal => set(ReadPattern::Normal),
             Advice::Sequential => set(ReadPattern::Sequential),

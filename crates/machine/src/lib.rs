@@ -63,6 +63,12 @@ pub trait Machine: Sized + 'static {
     /// CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
     fn cpus(&self) -> usize;
 
+    /// Rows that counters are kept in, so that threads that run side by side count in different ones. 1 where only one thread
+    /// ever runs.
+    fn counter_rows(&self) -> usize {
+        1
+    }
+
     /// Makes a lock of a class around a value.
     fn lock<T: 'static>(&self, class: LockClass, value: T) -> Self::Lock<T>;
 

@@ -88,6 +88,11 @@ impl Found<'_> {
     }
 }
 
+/// How many, in a line of memory of its own: it changes with each miss, and hits look at what would lie beside it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Pages(AtomicU32);
+
 /// Slots and tags of one file (or of a swap cache).
 #[derive(Debug, Default)]
 pub struct FileIndex {
@@ -98,7 +103,7 @@ pub struct FileIndex {
     /// Of each node, where nodes take memory: its pages, and its place.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU32>,
-    pages: AtomicU32,
+    pages: Pages,
     /// One more than the largest page number ever stored.
     end: AtomicU32,
 }
@@ -165,11 +170,13 @@ impl FileIndex {
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
         let slot = self.slots.get_or_make(index as usize);
         // The end first: whoever looks for pages must not stop short of one that is there.
-        self.end.fetch_max(index + 1, Ordering::SeqCst);
+        if self.end.load(Ordering::SeqCst) <= index {
+            self.end.fetch_max(index + 1, Ordering::SeqCst);
+        }
         self.used.note(index as usize).expect("there is memory for a bit in a thousand pages");
         match slot.compare_exchange(0, frame.0 + 1, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => {
-                self.pages.fetch_add(1, Ordering::Relaxed);
+                self.pages.0.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             Err(stored) => Err(frame_of(stored).expect("an open slot has a page")),
@@ -186,7 +193,7 @@ impl FileIndex {
         self.clear_tag(index, Tag::Dirty);
         self.clear_tag(index, Tag::Writeback);
         // So is the count: who finds every slot empty finds that none is counted.
-        self.pages.fetch_sub(1, Ordering::Relaxed);
+        self.pages.0.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(0, Ordering::AcqRel);
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {stored:#x} - 1, not {frame}");
     }
@@ -220,7 +227,7 @@ impl FileIndex {
     /// Pages in the index.
     #[must_use]
     pub fn pages(&self) -> u32 {
-        self.pages.load(Ordering::Relaxed)
+        self.pages.0.load(Ordering::Relaxed)
     }
 
     /// One more than the largest page number ever stored.

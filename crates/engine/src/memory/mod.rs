@@ -133,9 +133,10 @@ impl<M: Machine> Memory<M> {
         set_zonelists(&mut nodes, &zones);
         let zone_count = zones.len();
         let per_cpu = machine.per_cpu(|_| (0..zone_count).map(|_| PerCpuPages::default()).collect());
+        let stat = Stat::new(machine.counter_rows());
         let memory = Self {
             machine,
-            stat: Stat::default(),
+            stat,
             pressure: Pressure::default(),
             choices,
             frames,

@@ -206,7 +206,7 @@ impl<M: Machine> Zone<M> {
             lowmem_reserve: Default::default(),
             dirty_balance_reserve: AtomicU64::new(0),
             per_cpu_batch: AtomicU32::new(0),
-            gauges: Gauges::default(),
+            gauges: Gauges::new(machine.counter_rows()),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
             free: machine.lock(LockClass::Zone, FreeArea::default()),
             block_types: (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect(),

@@ -1,6 +1,7 @@
 //! What happened: counters under the names of `/proc/vmstat`. Open to every floor.
 
 pub mod pressure;
+pub mod sharded;
 pub mod vmstat;
 
 pub use pressure::Pressure;

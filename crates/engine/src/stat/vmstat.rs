@@ -1,6 +1,7 @@
 //! Counters and gauges, named as `/proc/vmstat` names them (spec: reclaim, 26).
 
-use machine::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use super::sharded::Sharded;
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
 /// Zones a counter can be kept for; see [`crate::memory::ZoneKind`].
@@ -296,49 +297,57 @@ pub type Vmstat = BTreeMap<String, u64>;
 
 /// The counters of one engine.
 #[derive(Debug)]
-pub struct Stat {
-    events: [AtomicU64; Event::ALL.len()],
-    zone_events: [[AtomicU64; ZONE_KINDS]; ZoneEvent::ALL.len()],
+pub struct Stat(Sharded<STAT_COUNTERS>);
+
+const STAT_COUNTERS: usize = Event::ALL.len() + ZoneEvent::ALL.len() * ZONE_KINDS;
+
+/// Place of a zone event's counter.
+const fn zone_counter(event: ZoneEvent, kind: usize) -> usize {
+    Event::ALL.len() + event as usize * ZONE_KINDS + kind
 }
 
 impl Default for Stat {
+    /// Counters that one thread counts.
     fn default() -> Self {
-        Self {
-            events: std::array::from_fn(|_| AtomicU64::new(0)),
-            zone_events: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
-        }
+        Self::new(1)
     }
 }
 
 impl Stat {
+    /// Zeroes, in so many rows ([`Sharded`]).
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        Self(Sharded::new(rows))
+    }
+
     /// Counts `n` of an event.
     #[inline]
     pub fn count(&self, event: Event, n: u64) {
-        self.events[event as usize].fetch_add(n, Relaxed);
+        self.0.add(event as usize, n);
     }
 
     /// Counts `n` of an event in a zone of the kind numbered `kind`.
     #[inline]
     pub fn count_zone(&self, event: ZoneEvent, kind: usize, n: u64) {
-        self.zone_events[event as usize][kind].fetch_add(n, Relaxed);
+        self.0.add(zone_counter(event, kind), n);
     }
 
     /// How often an event was counted.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
-        self.events[event as usize].load(Relaxed)
+        self.0.get(event as usize)
     }
 
     /// The count in zones of a kind (`kind as usize`).
     #[must_use]
     pub fn get_zone(&self, event: ZoneEvent, kind: usize) -> u64 {
-        self.zone_events[event as usize][kind].load(Relaxed)
+        self.0.get(zone_counter(event, kind))
     }
 
     /// How often a zone event was counted, over all zones.
     #[must_use]
     pub fn get_zones(&self, event: ZoneEvent) -> u64 {
-        self.zone_events[event as usize].iter().map(|n| n.load(Relaxed)).sum()
+        (0..ZONE_KINDS).map(|kind| self.get_zone(event, kind)).sum()
     }
 
     /// All counters by name; zone counters carry their zone as suffix.
@@ -350,8 +359,7 @@ impl Stat {
         }
         for event in ZoneEvent::ALL {
             for (kind, suffix) in ZONE_SUFFIXES.iter().enumerate() {
-                let value = self.zone_events[event as usize][kind].load(Relaxed);
-                vmstat.insert(format!("{}_{suffix}", event.name()), value);
+                vmstat.insert(format!("{}_{suffix}", event.name()), self.get_zone(event, kind));
             }
         }
         vmstat
@@ -360,26 +368,42 @@ impl Stat {
 
 /// The gauges of one zone, in pages.
 #[derive(Debug)]
-pub struct Gauges([AtomicI64; Gauge::ALL.len()]);
-
-impl Default for Gauges {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| AtomicI64::new(0)))
-    }
+pub struct Gauges {
+    /// [`Gauge::NrFreePages`], at which every request looks, and which is changed for many pages at once: one word.
+    free: Alone,
+    /// The others.
+    counters: Sharded<{ Gauge::ALL.len() }>,
 }
 
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Alone(AtomicU64);
+
 impl Gauges {
+    /// Zeroes, in so many rows ([`Sharded`]).
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        Self { free: Alone::default(), counters: Sharded::new(rows) }
+    }
+
     /// Adds `pages`, which may be negative.
     #[inline]
     pub fn add(&self, gauge: Gauge, pages: i64) {
-        self.0[gauge as usize].fetch_add(pages, Relaxed);
+        match gauge {
+            Gauge::NrFreePages => _ = self.free.0.fetch_add(pages.cast_unsigned(), Relaxed),
+            _ => self.counters.add(gauge as usize, pages.cast_unsigned()),
+        }
     }
 
     /// The value now; a racing reader never sees less than 0.
     #[inline]
     #[must_use]
     pub fn get(&self, gauge: Gauge) -> u64 {
-        self.0[gauge as usize].load(Relaxed).max(0) as u64
+        let pages = match gauge {
+            Gauge::NrFreePages => self.free.0.load(Relaxed),
+            _ => self.counters.get(gauge as usize),
+        };
+        pages.cast_signed().max(0).cast_unsigned()
     }
 }
 

@@ -240,6 +240,11 @@ impl Machine for Host {
         self.shared.shards
     }
 
+    fn counter_rows(&self) -> usize {
+        // Twice as many, for kswapd, the flusher, and threads that are in turn on one CPU.
+        2 * self.shared.shards
+    }
+
     fn lock<T: 'static>(&self, class: LockClass, value: T) -> AdaptiveLock<T> {
         AdaptiveLock::new(class, value)
     }

@@ -1,0 +1,85 @@
+//! Counters that many threads count at the same time.
+//!
+//! One word would be a line of memory that each thread takes from the last, which costs more than the rest of a miss. So
+//! there are rows of them; threads count in different ones, as far as there are enough, and the value is the sum. Where
+//! only one thread ever runs, one row will do ([`machine::Machine::counter_rows`]).
+
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
+use std::sync::atomic::AtomicUsize;
+
+/// Rows of `N` counters.
+#[derive(Debug)]
+pub struct Sharded<const N: usize>(Box<[Row<N>]>);
+
+/// With lines of its own, two at a time, as processors fetch them.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Row<const N: usize>([AtomicU64; N]);
+
+thread_local! {
+    /// The thread's number, from 1 in the order in which they first counted; 0 before.
+    static NUMBER: Cell<usize> = const { Cell::new(0) };
+}
+
+#[cold]
+fn take_number() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    let number = THREADS.fetch_add(1, Relaxed) + 1;
+    NUMBER.set(number);
+    number
+}
+
+impl<const N: usize> Sharded<N> {
+    /// Zeroes, in `rows` rows or as many as are the next power of two.
+    ///
+    /// # Panics
+    /// When there are none.
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        assert!(rows > 0, "counters have a row at least");
+        let row = |_| Row(std::array::from_fn(|_| AtomicU64::new(0)));
+        Self((0..rows.next_power_of_two()).map(row).collect())
+    }
+
+    /// Adds to a counter; a negative number wraps around.
+    #[inline]
+    pub fn add(&self, counter: usize, n: u64) {
+        let row = match self.0.len() {
+            1 => 0,
+            rows => {
+                let number = NUMBER.get();
+                (if number == 0 { take_number() } else { number }) & (rows - 1)
+            }
+        };
+        self.0[row].0[counter].fetch_add(n, Relaxed);
+    }
+
+    /// The value of a counter. While others count it may lack any of what they add.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, counter: usize) -> u64 {
+        self.0.iter().map(|row| row.0[counter].load(Relaxed)).fold(0, u64::wrapping_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_in_rows_and_the_sum_is_theirs() {
+        let counters = Sharded::<3>::new(3);
+        assert_eq!(counters.0.len(), 4);
+        std::thread::scope(|scope| {
+            for n in 1..=6 {
+                let counters = &counters;
+                scope.spawn(move || (0..1000).for_each(|_| counters.add(1, n)));
+            }
+        });
+        counters.add(2, 5);
+        counters.add(2, (-7_i64).cast_unsigned());
+        assert_eq!([0, 1, 2].map(|at| counters.get(at).cast_signed()), [0, 21_000, -2]);
+        assert!(counters.0.iter().filter(|row| row.0[1].load(Relaxed) > 0).count() > 1, "all in one row");
+    }
+}
