@@ -33,8 +33,19 @@ impl Chooser {
         assert!(pages > 0, "there is no page to choose");
         match distribution {
             Distribution::Uniform => Self::Uniform(pages),
-            Distribution::Zipf => Self::Zipf(Zipf::new(pages, theta), Scatter::new(pages)),
+            Distribution::Zipf => Self::Zipf(Zipf::new(pages, theta, COLUMNS), Scatter::new(pages)),
         }
+    }
+
+    /// By zipf, all by rejection: as the files were drawn that a simulated machine has in memory at the beginning, in all
+    /// figures of the documents.
+    ///
+    /// # Panics
+    /// When there are no pages.
+    #[must_use]
+    pub fn zipf_by_rejection(theta: f64, pages: u64) -> Self {
+        assert!(pages > 0, "there is no page to choose");
+        Self::Zipf(Zipf::new(pages, theta, 0), Scatter::new(pages))
     }
 
     /// The next page.
@@ -77,10 +88,10 @@ struct Column {
 const COLUMNS: u64 = 4096;
 
 impl Zipf {
-    /// `theta` is above 0.
+    /// `theta` is above 0; so many ranks at most are in the table.
     #[must_use]
-    pub fn new(ranks: u64, theta: f64) -> Self {
-        let first = ranks.min(COLUMNS) as f64;
+    pub fn new(ranks: u64, theta: f64, columns_max: u64) -> Self {
+        let in_table = ranks.min(columns_max);
         let mut zipf = Self {
             columns: Vec::new(),
             others: 0.0,
@@ -90,16 +101,16 @@ impl Zipf {
             integral_last: 0.0,
             accepted_below: 0.0,
         };
-        let weights: Vec<f64> = (1..=ranks.min(COLUMNS)).map(|rank| zipf.weight(rank as f64)).collect();
+        let weights: Vec<f64> = (1..=in_table).map(|rank| zipf.weight(rank as f64)).collect();
         let of_first: f64 = weights.iter().sum();
         zipf.columns = columns(&weights, of_first);
         // The first rank after the table.
-        let next = first + 1.0;
+        let next = in_table as f64 + 1.0;
         zipf.integral_first = zipf.integral(next + 0.5) - zipf.weight(next);
         zipf.integral_last = zipf.integral(zipf.ranks + 0.5);
         zipf.accepted_below = next + 1.0 - zipf.inverse(zipf.integral(next + 1.5) - zipf.weight(next + 1.0));
         // By adding them up where that is soon done, and with an error below a millionth by Euler and Maclaurin otherwise.
-        let of_others = match ranks - ranks.min(COLUMNS) {
+        let of_others = match ranks - in_table {
             few if few < 100_000 => (0..few).map(|n| zipf.weight(next + n as f64)).sum(),
             _ => {
                 let ends = zipf.weight(next) + zipf.weight(zipf.ranks);
@@ -112,6 +123,9 @@ impl Zipf {
 
     #[inline]
     fn rank(&self, rng: &mut Rng) -> u64 {
+        if self.columns.is_empty() {
+            return self.other_rank(rng);
+        }
         let unit = unit(rng);
         if unit >= self.others {
             // What is left of the number is as even as the whole.
@@ -216,11 +230,12 @@ mod tests {
         for (ranks, theta) in
             [(1, 0.9), (10, 0.5), (1000, 0.99), (1000, 1.0), (1000, 1.2), (4097, 0.8), (100_000, 1.2), (300_000, 1.0)]
         {
-            let zipf = Zipf::new(ranks, theta);
             let mut rng = Rng::new(1, 0);
             let mut counts = vec![0_u32; ranks as usize];
-            for _ in 0..DRAWS {
-                counts[zipf.rank(&mut rng) as usize] += 1;
+            // Half of them all by rejection.
+            for columns in [COLUMNS, 0] {
+                let zipf = Zipf::new(ranks, theta, columns);
+                (0..DRAWS / 2).for_each(|_| counts[zipf.rank(&mut rng) as usize] += 1);
             }
             let weight = |rank: usize| libm::pow((rank + 1) as f64, -theta);
             let total: f64 = (0..ranks as usize).map(weight).sum();

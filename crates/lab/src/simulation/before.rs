@@ -2,7 +2,7 @@
 //!
 //! Nobody prints it and it decides much, so it is a stated assumption, the same for all kernels.
 
-use crate::choose::{Chooser, Distribution};
+use crate::choose::Chooser;
 use crate::hardware::{Before, Programs};
 use crate::scale::Scale;
 use crate::system::sim::SimSystem;
@@ -84,7 +84,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
         let mut random = system.rng(PROGRAMS_STREAM);
         let regions: Result<Vec<_>, SystemError> = (0..files).map(|n| map(system, n)).collect();
         let Ok(regions) = regions else { return };
-        let chooser = Chooser::new(Distribution::Zipf, 1.0, files * u64::from(file_pages));
+        let chooser = Chooser::zipf_by_rejection(1.0, files * u64::from(file_pages));
         while !system.is_killed() {
             system.sleep(sleep);
             for _ in 0..touches {
