@@ -1,4 +1,6 @@
 //! Embeds the files of `kernels/`, `machines/` and `experiments/` as a table of path and text.
+//!
+//! Nothing here or in the table says where the checkout lies: several may share a target folder.
 
 use std::{env, fmt::Write, fs, path::Path};
 
@@ -7,7 +9,7 @@ fn main() {
     let root = root.canonicalize().expect("the crate lies in its workspace");
     let mut paths = Vec::new();
     for folder in ["kernels", "machines", "experiments"] {
-        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+        println!("cargo::rerun-if-changed=../../{folder}");
         collect(&root.join(folder), &mut paths);
     }
     paths.sort();
@@ -15,7 +17,9 @@ fn main() {
     for path in paths {
         let name = path.strip_prefix(root.to_str().expect("UTF-8 path")).expect("found under the root");
         let name = name.trim_start_matches(['/', '\\']).replace('\\', "/");
-        writeln!(table, "    ({name:?}, include_str!({path:?})),").expect("strings accept all");
+        let from_here = format!("/../../{name}");
+        writeln!(table, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {from_here:?}))),")
+            .expect("strings accept all");
     }
     table.push(']');
     let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("embedded.rs");
