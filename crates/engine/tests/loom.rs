@@ -217,9 +217,9 @@ impl Hazard {
     }
 }
 
-/// Reads an open page as a hit does; false when it is not open.
-fn read_open(world: &World, hazard: &Hazard) -> bool {
-    let Some(found) = world.index.find_open(0) else { return false };
+/// Reads an open page as a hit does; false when it was closed meanwhile, and nothing when nothing was published.
+fn read_open(world: &World, hazard: &Hazard) -> Option<bool> {
+    let found = world.index.find_open(0)?;
     hazard.publish(found.frame);
     let is_there = found.is_unchanged();
     if is_there {
@@ -228,7 +228,7 @@ fn read_open(world: &World, hazard: &Hazard) -> bool {
         assert_eq!(seen, 0, "the frame is another page's");
     }
     hazard.withdraw();
-    is_there
+    Some(is_there)
 }
 
 fn open(world: &World) {
@@ -266,7 +266,7 @@ fn a_page_that_is_read_by_hazard_pointer_is_not_evicted() {
             let (world, hazard) = (world.clone(), hazard.clone());
             move || evict_open(&world, &hazard)
         });
-        let has_read = read_open(&world, &hazard);
+        let has_read = read_open(&world, &hazard) == Some(true);
         let is_evicted = evictor.join().unwrap();
         assert!(has_read || is_evicted || world.index.find_open(0).is_none());
     });
@@ -309,8 +309,7 @@ fn who_waits_for_a_hazard_pointer_is_told() {
                 world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
             }
         });
-        read_open(&world, &hazard);
-        if waits.load(Ordering::Relaxed) != 0 {
+        if read_open(&world, &hazard).is_some() && waits.load(Ordering::Relaxed) != 0 {
             bell.notify();
         }
         waiter.join().unwrap();

@@ -802,7 +802,8 @@ impl File {
         let end = range.end.min(self.len());
         let pages = (range.start.min(end) / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;
         let set = |pattern| {
-            self.state.lock().pattern = pattern;
+            let mut state = self.state.lock();
+            state.pattern = pattern;
             self.is_random.store(pattern == ReadPattern::Random, Ordering::Relaxed);
         };
         match advice {

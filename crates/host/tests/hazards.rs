@@ -60,6 +60,26 @@ fn a_writer_waits_for_who_holds_an_open_page() {
     memory.check().unwrap();
 }
 
+/// A reader is never held back for a writer that waits: it may hold the page already.
+#[test]
+fn who_holds_an_open_page_gets_it_again_beside_a_writer_that_waits() {
+    let folder = folder();
+    let memory = builder().start().unwrap();
+    let file = file(&memory, folder.path(), "data", 8);
+    let Some(page) = open_page(&file, 3) else { return };
+    thread::scope(|scope| {
+        scope.spawn(|| file.page_mut(3).unwrap().fill(77));
+        thread::sleep(Duration::from_millis(50));
+        let again = file.page(3).unwrap();
+        let mut copy = vec![0; PAGE];
+        file.read_exact_at(&mut copy, 3 * PAGE as u64).unwrap();
+        assert!(is_filled(&again, 3) && is_filled(&page, 3) && is_filled(&copy, 3));
+        drop((page, again));
+    });
+    assert!(is_filled(&file.page(3).unwrap(), 77));
+    memory.check().unwrap();
+}
+
 #[test]
 fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     let folder = folder();

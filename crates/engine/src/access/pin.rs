@@ -8,14 +8,25 @@ use super::{Access, Error, ReadState};
 use crate::mapping::{File, Region};
 use crate::memory::{Flags, Frame, Owner};
 use crate::task::Task;
-use machine::{FrameNumber, Machine, PAGE_BYTES};
+use machine::{FrameNumber, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Pins a page of a file for reading if it is in memory and open ([`crate::mapping::hazard`]).
+    /// Pins a page of a file for reading if it is in memory and open ([`crate::mapping::hazard`]), and the task has a hazard
+    /// pointer left.
+    // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
+    // lie between them.
     #[inline(always)]
     pub fn pin_open(&self, file: &File<M>, page: u32) -> Option<(FrameNumber, M::Hazard<'_>)> {
-        self.get_open(&file.index, page)
+        let found = file.index.find_open(page)?;
+        self.machine.spend(Step::IndexLookup, 1);
+        let hazard = self.machine.publish(found.frame)?;
+        if found.is_unchanged() {
+            return Some((found.frame, hazard));
+        }
+        // Somebody may have seen it, and wait.
+        self.unpin_open(found.frame, hazard);
+        None
     }
 
     /// Lets go of a page that was pinned so.

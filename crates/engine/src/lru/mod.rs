@@ -304,7 +304,7 @@ impl<M: Machine> Lru<M> {
     #[cold]
     pub(crate) fn end_hazard(&self, frame: FrameNumber) {
         self.wake_hazard_waiters(frame);
-        self.put_pages(&self.let_go());
+        self.put_pages(&self.let_go(Some(frame)));
     }
 
     /// Takes a page without references off its list and frees it.

@@ -9,8 +9,9 @@
 //! ([`Machine::barrier`]), and looks at what is published. One barrier will do for all pages that were closed before it: a
 //! page keeps the number of the last one that had begun when it was closed. Reclaim closes pages when it takes the marks of
 //! their use away, a round of the lists before it frees them, so that it needs a barrier once a round. A writer needs one
-//! for each page that it makes dirty, for only clean pages are open. A page that is cut off its file while it is held
-//! stays where it is until it is let go.
+//! for each page that it makes dirty, for pages are opened only while they are clean; it waits without the latch, since a
+//! reader may want a page once more that it holds. A page that is cut off its file while it is held stays where it is until
+//! it is let go.
 //!
 //! [`Flags::HAZARD`] is set as long as a page may be held that way: from its opening until somebody, after closing
 //! it, found it in no hazard pointer, while nobody could open it: the page was frozen, its latch was exclusive, or it was
@@ -19,10 +20,10 @@
 //! Only where the machine has hazard pointers, and with `lru.activation = at-scan`: uses of open pages are not noted, which
 //! is well as long as they are marked as used already. Who takes the marks away closes the page.
 
-use super::{File, FileIndex, Mapping, Owners};
+use super::{File, Mapping, Owners};
 use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
-use machine::{FrameNumber, Lock, LockClass, Machine, Step};
+use machine::{FrameNumber, Lock, LockClass, Machine};
 
 /// The frames that were published at some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,26 +70,11 @@ impl<M: Machine> Hazards<M> {
 }
 
 impl<M: Machine> Mapping<M> {
-    /// The page of a file, held by a hazard pointer; nothing when it is not in memory or not open, or the task has no
-    /// hazard pointer left.
-    // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
-    // lie between them.
-    #[inline(always)]
-    pub fn get_open(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, M::Hazard<'_>)> {
-        let found = index.find_open(page)?;
-        self.machine.spend(Step::IndexLookup, 1);
-        let hazard = self.machine.publish(found.frame)?;
-        if found.is_unchanged() {
-            return Some((found.frame, hazard));
-        }
-        self.machine.withdraw(hazard);
-        None
-    }
-
     /// Opens a page of a file that is marked as used often, if it is clean. The caller has its shared latch.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
-        if self.machine.has_hazards() && !flags.has(Flags::DIRTY) {
+        // Not while somebody waits that has closed it, or another.
+        if self.machine.has_hazards() && !flags.has(Flags::DIRTY) && !self.is_hazard_waited_for() {
             self.frames[frame].set(Flags::HAZARD);
             file.index.open(page, frame);
         }
@@ -127,24 +113,32 @@ impl<M: Machine> Mapping<M> {
         self.held().frames.binary_search(&frame).is_ok()
     }
 
-    /// Closes a page whose exclusive latch the caller has, and waits until no reader holds it. *May sleep.*
+    /// Closes a page whose exclusive latch the caller has: is it the caller's alone, held by no reader?
     #[cold]
-    pub(super) fn wait_for_hazards(&self, frame: FrameNumber) {
+    pub(super) fn is_let_go(&self, frame: FrameNumber) -> bool {
         self.close_page(frame, &mut Owners::default());
-        if self.is_held(frame) {
-            self.hazards.waits.fetch_add(1, Ordering::SeqCst);
-            loop {
-                let queue = self.page_queue(frame);
-                let ticket = self.machine.ticket(queue);
-                if !self.is_held(frame) {
-                    break;
-                }
-                self.machine.sleep(queue, ticket, None);
-                self.machine.relax();
-            }
-            self.hazards.waits.fetch_sub(1, Ordering::SeqCst);
+        let is_let_go = !self.is_held(frame);
+        if is_let_go {
+            self.frames[frame].clear(Flags::HAZARD);
         }
-        self.frames[frame].clear(Flags::HAZARD);
+        is_let_go
+    }
+
+    /// Waits until no reader holds a page of which the caller has a reference. *May sleep.*
+    #[cold]
+    pub(super) fn wait_until_let_go(&self, frame: FrameNumber) {
+        self.hazards.waits.fetch_add(1, Ordering::SeqCst);
+        loop {
+            let queue = self.page_queue(frame);
+            let ticket = self.machine.ticket(queue);
+            self.close_page(frame, &mut Owners::default());
+            if !self.is_held(frame) {
+                break;
+            }
+            self.machine.sleep(queue, ticket, None);
+            self.machine.relax();
+        }
+        self.hazards.waits.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Is somebody to be told when a page is let go?
@@ -165,16 +159,17 @@ impl<M: Machine> Mapping<M> {
             self.hazards.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
             self.hazards.cut_off.lock().extend(&kept);
             // Whoever let go before it could know of them has left them here.
-            pages.extend(self.let_go());
+            pages.extend(self.let_go(None));
         }
     }
 
-    /// Pages that left their files, and that no reader holds any more; with a reference of each for the caller.
+    /// Pages that left their files, and that no reader holds any more; with a reference of each for the caller. None if
+    /// `let_go`, which a reader just let go, is not one of those that left.
     #[must_use]
-    pub(crate) fn let_go(&self) -> Vec<FrameNumber> {
+    pub(crate) fn let_go(&self, let_go: Option<FrameNumber>) -> Vec<FrameNumber> {
         // Held while the machine is asked: what comes here later may be held by those that it did not see.
         let mut cut_off = self.hazards.cut_off.lock();
-        if cut_off.is_empty() {
+        if cut_off.is_empty() || let_go.is_some_and(|frame| !cut_off.contains(&frame)) {
             return Vec::new();
         }
         let held = self.held().frames;
@@ -210,7 +205,14 @@ impl<M: Machine> Mapping<M> {
         }
         let done = self.hazards.barriers_done.load(Ordering::SeqCst);
         let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].private(), done));
-        let held = if is_known { self.held_at_last_barrier() } else { self.held() };
+        let held = if is_known {
+            self.held_at_last_barrier()
+        } else {
+            // One that was closed 2^31 barriers ago would be taken for one that will be.
+            let begun = self.hazards.barriers_begun.load(Ordering::SeqCst);
+            pages.iter().for_each(|frame| self.frames[*frame].set_private(begun));
+            self.held()
+        };
         for &frame in pages {
             let descriptor = &self.frames[frame];
             let is_removed = descriptor.try_lock() && {

@@ -13,9 +13,13 @@ impl<M: Machine> Mapping<M> {
     /// Takes the latch of a page, exclusive or shared, waiting for it. The caller holds a reference and no page
     /// lock. *May sleep.*
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
-        self.latch_counted(frame, exclusive);
-        if exclusive && self.frames[frame].is(Flags::HAZARD) {
-            self.wait_for_hazards(frame);
+        loop {
+            self.latch_counted(frame, exclusive);
+            if !exclusive || !self.frames[frame].is(Flags::HAZARD) || self.is_let_go(frame) {
+                return;
+            }
+            self.unlatch(frame, true);
+            self.wait_until_let_go(frame);
         }
     }
 

@@ -98,6 +98,7 @@ impl<M: Machine> Reclaim<M> {
         if rule == MappedRule::UnlessUsed {
             // Both are asked and cleared: one use keeps a page for one round.
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+            self.close_page(frame, owners);
             return used.touched == 0 && !was_referenced;
         }
         *rotated += u64::from(used.touched > 0);

@@ -55,7 +55,7 @@ impl<const N: usize> Sharded<N> {
         self.0[row].0[counter].fetch_add(n, Relaxed);
     }
 
-    /// The value of a counter. While others count it may lack any of what they add.
+    /// The value of a counter. While others count it may have some of what they add and take away, and lack the rest.
     #[inline]
     #[must_use]
     pub fn get(&self, counter: usize) -> u64 {

@@ -52,6 +52,9 @@ pub(super) struct Hazards {
     is_on: bool,
 }
 
+/// The record of threads that there are too many of.
+static IN_USE: Record = Record([const { AtomicU32::new(u32::MAX) }; RECORD]);
+
 thread_local! {
     /// The machine that the thread used last, and its record there.
     static CURRENT: Cell<(u64, *const Record)> = const { Cell::new((0, ptr::null())) };
@@ -72,6 +75,17 @@ impl Drop for Owned {
             }
         }
     }
+}
+
+/// Is nothing published there? Another thread may have taken it back: what it did before comes before what is published next.
+#[inline(always)]
+fn is_free(pointer: &AtomicU32) -> bool {
+    pointer.load(Ordering::Acquire) == 0
+}
+
+#[inline(never)]
+fn next_free(pointers: &[AtomicU32; RECORD]) -> Option<&AtomicU32> {
+    pointers[1..].iter().find(|pointer| is_free(pointer))
 }
 
 impl Hazards {
@@ -95,19 +109,13 @@ impl Hazards {
     #[inline(always)]
     pub(super) fn publish(self: &Arc<Self>, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let (id, record) = CURRENT.get();
-        // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives.
+        // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives, or a static one.
         let Record(pointers) = if id == self.id { unsafe { &*record } } else { self.own_record()? };
-        let is_free = |pointer: &AtomicU32| pointer.load(Ordering::Relaxed) == 0;
-        let pointer = if is_free(&pointers[0]) { &pointers[0] } else { Self::next_free(pointers)? };
+        let pointer = if is_free(&pointers[0]) { &pointers[0] } else { next_free(pointers)? };
         // Released, as when it is taken back: who sees this one sees what was done with those before it.
         pointer.store(frame.0 + 1, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         Some(HazardPointer(pointer))
-    }
-
-    #[inline(never)]
-    fn next_free(pointers: &[AtomicU32; RECORD]) -> Option<&AtomicU32> {
-        pointers[1..].iter().find(|pointer| pointer.load(Ordering::Relaxed) == 0)
     }
 
     /// Has the system interrupt all CPUs that run this process.
@@ -144,7 +152,7 @@ impl Hazards {
             Some(record)
         };
         // At the end of a thread there is none.
-        let record = &self.records[OWNED.try_with(find).ok().flatten()? as usize];
+        let record = OWNED.try_with(find).ok()?.map_or(&IN_USE, |record| &self.records[record as usize]);
         CURRENT.set((self.id, record));
         Some(record)
     }

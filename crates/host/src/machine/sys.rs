@@ -125,7 +125,11 @@ pub(super) fn can_interrupt_all() -> bool {
 /// # Panics
 /// When [`can_interrupt_all`] did not allow it.
 pub(super) fn interrupt_all() {
-    assert!(membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED), "membarrier: {}", io::Error::last_os_error());
+    while !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+        // The system may want some memory for it; then once more.
+        assert_eq!(last_errno(), libc::ENOMEM, "membarrier: {}", io::Error::last_os_error());
+        std::thread::yield_now();
+    }
 }
 
 fn membarrier(command: libc::membarrier_cmd) -> bool {
