@@ -1,7 +1,7 @@
 //! Files: opened here, cached here, read and written past the system's own cache.
 
 use crate::error::Error;
-use crate::machine::{Device, InUse, Use};
+use crate::machine::{Device, InUse, Use, copy};
 use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
@@ -420,12 +420,12 @@ impl File {
         let mut end = self.len().min(offset.saturating_add(bytes.len() as u64));
         let mut at = offset;
         while at < end {
-            let page = (at / PAGE_BYTES as u64) as u32;
-            let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
+            let page = at / PAGE_BYTES as u64;
+            let last_page = (end - 1) / PAGE_BYTES as u64;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let guard = match self.pin_open(page) {
                 Some(guard) => guard,
-                None => match self.pin(page, last_page - page + 1) {
+                None => match self.pin(page as u32, (last_page - page + 1) as u32) {
                     Ok(frame) => PageRead::of_file(&self.engine, frame),
                     Err(error) => return Err(*error),
                 },
@@ -437,7 +437,7 @@ impl File {
             }
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let from = (at - offset) as usize;
-            bytes[from..from + n].copy_from_slice(&guard[in_page..in_page + n]);
+            copy(&guard[in_page..in_page + n], &mut bytes[from..from + n]);
             at += n as u64;
         }
         Ok((at - offset) as usize)
@@ -691,9 +691,7 @@ impl File {
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
         // A page that is open is one of the file, unless it was cut off just now.
-        if let Ok(page) = u32::try_from(page)
-            && let Some(guard) = self.pin_open(page)
-        {
+        if let Some(guard) = self.pin_open(page) {
             return Ok(guard);
         }
         match self.pin_within(page) {
@@ -746,9 +744,10 @@ impl File {
     // Inlined, all of it, and nothing larger than two registers comes from what is not: a guard that goes through memory
     // on its way to the caller costs more than finding the page.
     #[inline(always)]
-    fn pin_open(&self, page: u32) -> Option<PageRead<'_>> {
-        let pinned = self.engine.pin_open(&self.cached, page);
-        pinned.map(|(frame, hazard)| PageRead::of_open(&self.engine, frame, hazard))
+    fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
+        let engine: &Engine<Host> = &self.engine;
+        let pinned = engine.pin_open(&self.cached, usize::try_from(page).ok()?);
+        pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 
     /// A page with a reference and the shared latch, from memory or from the device.

@@ -17,7 +17,7 @@ impl<M: Machine> Access<M> {
     // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
     // lie between them.
     #[inline(always)]
-    pub fn pin_open(&self, file: &File<M>, page: u32) -> Option<(FrameNumber, M::Hazard<'_>)> {
+    pub fn pin_open(&self, file: &File<M>, page: usize) -> Option<(FrameNumber, M::Hazard<'_>)> {
         let found = file.index.find_open(page)?;
         self.machine.spend(Step::IndexLookup, 1);
         let hazard = self.machine.publish(found.frame)?;

@@ -72,23 +72,23 @@ pub struct WriteFailure {
 
 impl<M: Machine> File<M> {
     pub(super) fn new(machine: &M, id: u32, device: DeviceId) -> Self {
-        Self::with_placement(machine, id, device, Placement::Delayed(Box::default()))
+        Self::with_placement(machine, id, device, 0, Placement::Delayed(Box::default()))
     }
 
     /// A file of `bytes` that is a device of its own.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
-        let stored_pages = AtomicU32::new(pages_of(bytes));
-        let file = Self { backing, ..Self::with_placement(machine, id, device, Placement::Placed { stored_pages }) };
+        let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };
+        let file = Self { backing, ..Self::with_placement(machine, id, device, pages_of(bytes), placement) };
         file.extend(bytes);
         file
     }
 
-    fn with_placement(machine: &M, id: u32, device: DeviceId, placement: Placement) -> Self {
+    fn with_placement(machine: &M, id: u32, device: DeviceId, pages: u32, placement: Placement) -> Self {
         Self {
             id,
             device,
             backing: device,
-            index: FileIndex::default(),
+            index: FileIndex::with_pages(pages),
             i_pages: machine.lock(LockClass::IPages, ()),
             length: AtomicU64::new(0),
             placement,

@@ -109,6 +109,12 @@ pub struct FileIndex {
 }
 
 impl FileIndex {
+    /// Of a file of which `pages` can be foreseen: they are found fastest.
+    #[must_use]
+    pub fn with_pages(pages: u32) -> Self {
+        Self { slots: Segments::with_head(pages as usize), ..Self::default() }
+    }
+
     /// The frame in a slot now. It may leave the slot at any time unless the caller has its page lock or a
     /// reference.
     #[inline]
@@ -127,8 +133,8 @@ impl FileIndex {
 
     /// As [`FileIndex::find`], of a page that is open to readers with hazard pointers.
     #[inline(always)]
-    pub fn find_open(&self, index: u32) -> Option<Found<'_>> {
-        let slot = self.slots.get(index as usize)?;
+    pub fn find_open(&self, index: usize) -> Option<Found<'_>> {
+        let slot = self.slots.get(index)?;
         let stored = slot.load(Ordering::SeqCst);
         (stored & OPEN != 0).then(|| Found { slot, stored, frame: FrameNumber((stored & !OPEN) - 1) })
     }
@@ -195,7 +201,7 @@ impl FileIndex {
         // So is the count: who finds every slot empty finds that none is counted.
         self.pages.0.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(0, Ordering::AcqRel);
-        assert!(frame_of(stored) == Some(frame), "slot {index} holds {stored:#x} - 1, not {frame}");
+        assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
     /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.

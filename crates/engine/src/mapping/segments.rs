@@ -1,8 +1,9 @@
 //! A growing array that is read without a lock.
 //!
-//! Segment `k` holds `64 << k` elements and is made, once, when one of them is first wanted; it lives
-//! as long as the array. So an element never moves, and a lookup is two loads. Elements are zero at first: the
-//! memory of a segment comes with the first use of each of its parts, so that a large file costs what is used of it.
+//! It lies in segments: the *head*, of a length that is chosen with the array, and behind it segments of which each is as long
+//! as all before it. One is made, once, when one of its elements is first wanted; it lives as long as the array. So
+//! an element never moves, and a lookup is two loads, and hardly any instruction more in the head. Elements are zero at first:
+//! the memory of a segment comes with the first use of each of its parts, so that a large file costs what is used of it.
 
 #![allow(unsafe_code)]
 
@@ -12,33 +13,74 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
-const FIRST: usize = 64;
+/// Elements of the shortest head.
+const HEAD_MIN: usize = 64;
+/// And of the longest: what lies there takes address space with the first element, as for 256 GiB of a file.
+const HEAD_MAX: usize = 1 << 26;
+/// The head and what lies behind the shortest, for 2^32 elements.
 const SEGMENTS: usize = 27;
 
 /// The array; see the module's head.
 pub struct Segments<T> {
-    /// The first element of each segment, of which it has `64 << k`; null until it is made, and never changed again.
+    /// Elements of the head that are there: none until it is made, and then all.
+    head_made: AtomicUsize,
+    /// The first element of each segment; null until it is made, and never changed again. Segment 0 is the head, segment
+    /// `k` has `head << (k - 1)` elements.
     // Pointers, and not boxes in `OnceLock`s: every hit goes through here, and half of its instructions would be for
     // states and lengths that are known.
     segments: [AtomicPtr<T>; SEGMENTS],
+    /// Elements of the head, a power of two.
+    head: usize,
     owned: PhantomData<Box<[T]>>,
 }
 
 impl<T> Default for Segments<T> {
     fn default() -> Self {
-        Self { segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())), owned: PhantomData }
+        Self::with_head(0)
+    }
+}
+
+impl<T> Segments<T> {
+    /// An array of which `elements` can be foreseen. Nothing is made yet.
+    pub fn with_head(elements: usize) -> Self {
+        Self {
+            head_made: AtomicUsize::new(0),
+            segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            head: elements.clamp(HEAD_MIN, HEAD_MAX).next_power_of_two(),
+            owned: PhantomData,
+        }
+    }
+
+    /// The segment that an element behind the head lies in: after the highest bit of its index.
+    const fn segment_of(&self, index: usize) -> usize {
+        (index.ilog2() - self.head.trailing_zeros()) as usize + 1
+    }
+
+    /// The elements of a segment.
+    const fn range_of(&self, segment: usize) -> Range<usize> {
+        match segment {
+            0 => 0..self.head,
+            _ => self.head << (segment - 1)..self.head << segment,
+        }
+    }
+
+    /// The index after the last one of the segment that `index` lies in.
+    const fn end_of_segment(&self, index: usize) -> usize {
+        let segment = if index < self.head { 0 } else { self.segment_of(index) };
+        self.range_of(segment).end
     }
 }
 
 impl<T> Drop for Segments<T> {
     fn drop(&mut self) {
-        for (segment, first) in self.segments.iter_mut().enumerate() {
-            let first = *first.get_mut();
+        for segment in 0..SEGMENTS {
+            let first = *self.segments[segment].get_mut();
             if !first.is_null() {
+                let elements = self.range_of(segment).len();
                 // SAFETY: a box of so many elements, which `make` took apart; nobody refers to them any more.
-                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, FIRST << segment)) });
+                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
             }
         }
     }
@@ -51,40 +93,55 @@ impl<T> fmt::Debug for Segments<T> {
     }
 }
 
-/// Segment, and index in it: behind the highest bit of `index + 64`.
-#[inline(always)]
-const fn locate(index: usize) -> (usize, usize) {
-    let shifted = index + FIRST;
-    let highest = shifted.ilog2() as usize;
-    (highest - FIRST.ilog2() as usize, shifted ^ (1 << highest))
-}
-
 impl<T: Element> Segments<T> {
     /// The element, if its segment was made.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
-        let (segment, offset) = locate(index);
+        self.get_in_head(index).or_else(|| self.get_behind(index))
+    }
+
+    /// The element, if it lies in the head, and that was made.
+    #[inline(always)]
+    fn get_in_head(&self, index: usize) -> Option<&T> {
+        // Whoever sees that it was made sees where.
+        (index < self.head_made.load(Ordering::Acquire)).then(|| {
+            let first = self.segments[0].load(Ordering::Relaxed);
+            // SAFETY: the head was made and has that many elements. It lives as long as `self`.
+            unsafe { &*first.add(index) }
+        })
+    }
+
+    #[inline]
+    fn get_behind(&self, index: usize) -> Option<&T> {
+        if index < self.head {
+            return None;
+        }
+        let segment = self.segment_of(index);
         let first = self.segments[segment].load(Ordering::Acquire);
-        // SAFETY: the segment was made, it has `64 << segment` elements, and `offset` is less. It lives as long as `self`.
-        (!first.is_null()).then(|| unsafe { &*first.add(offset) })
+        // SAFETY: the segment was made, and the index is one of its range. It lives as long as `self`.
+        (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
 
     /// The element; its segment is made, of zeroes, when it was not yet. `None` when there is no memory for that.
     #[inline]
     pub fn try_get_or_make(&self, index: usize) -> Option<&T> {
         if self.get(index).is_none() {
-            self.make(locate(index).0)?;
+            self.make(if index < self.head { 0 } else { self.segment_of(index) })?;
         }
         self.get(index)
     }
 
     #[cold]
     fn make(&self, segment: usize) -> Option<()> {
-        let first = Box::into_raw(T::zeroes(FIRST << segment)?).cast::<T>();
+        let elements = self.range_of(segment).len();
+        let first = Box::into_raw(T::zeroes(elements)?).cast::<T>();
         let place = &self.segments[segment];
-        if place.compare_exchange(ptr::null_mut(), first, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if place.compare_exchange(ptr::null_mut(), first, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: somebody else was faster; this one is as it was taken apart, and nobody else's.
-            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, FIRST << segment)) });
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
+        }
+        if segment == 0 {
+            self.head_made.store(elements, Ordering::Release);
         }
         Some(())
     }
@@ -144,7 +201,7 @@ impl UsedParts {
                     }
                     word += 1;
                 }
-                None => word = end_of_segment(word),
+                None => word = self.0.end_of_segment(word),
             }
             mask = u64::MAX;
         }
@@ -154,11 +211,6 @@ impl UsedParts {
     const fn place(index: usize) -> (usize, u64) {
         (index / PART / 64, 1 << (index / PART % 64))
     }
-}
-
-/// The index after the last one of the segment that `index` lies in.
-const fn end_of_segment(index: usize) -> usize {
-    FIRST * ((1 << (locate(index).0 + 1)) - 1)
 }
 
 #[cfg(test)]
@@ -182,13 +234,27 @@ mod tests {
 
     #[test]
     fn every_index_has_its_own_place() {
-        let mut last = (0, usize::MAX);
-        for index in 0..100_000 {
-            let (segment, offset) = locate(index);
-            assert!(offset < FIRST << segment);
-            assert!((segment, offset) != last && (segment > last.0 || offset == last.1.wrapping_add(1)));
-            last = (segment, offset);
+        for head in [0, 64, 65, 4096] {
+            let array = Segments::<AtomicU64>::with_head(head);
+            assert!(array.head >= head);
+            for index in [0, 63, 4095, 4096, 5000, 70_000, 131_071, 131_072] {
+                array.get_or_make(index).store(index as u64 + 1, Ordering::Relaxed);
+            }
+            let found = |index: &usize| array.get(*index).is_some_and(|element| element.load(Ordering::Relaxed) > 0);
+            let all: Vec<usize> = (0..300_000).filter(found).collect();
+            assert_eq!(all, [0, 63, 4095, 4096, 5000, 70_000, 131_071, 131_072]);
+            for index in all {
+                assert_eq!(array.get(index).unwrap().load(Ordering::Relaxed), index as u64 + 1);
+                assert!(array.range_of(array.segment_of(index.max(array.head))).contains(&index.max(array.head)));
+            }
+            let ends: Vec<usize> = (0..SEGMENTS).map(|segment| array.range_of(segment).end).collect();
+            assert!((1..SEGMENTS).all(|segment| array.range_of(segment).start == ends[segment - 1]));
         }
-        assert!(locate(u32::MAX as usize).0 < SEGMENTS);
+        let shortest = Segments::<AtomicU64>::default();
+        assert_eq!(
+            (shortest.segment_of(u32::MAX as usize), shortest.range_of(SEGMENTS - 1).end),
+            (SEGMENTS - 1, 1 << 32)
+        );
+        assert_eq!(Segments::<AtomicU64>::with_head(usize::MAX).head, HEAD_MAX);
     }
 }

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+use super::copy::copy_nonoverlapping;
 use machine::{FrameNumber, PAGE_BYTES};
 use parking_lot::Mutex;
 use std::io;
@@ -245,7 +246,7 @@ impl Arena {
         assert_within(offset, bytes.len());
         // SAFETY: the target lies within a mapped frame, and `bytes` is not memory of that frame: the engine writes under the
         // page's latch for writing, so that nobody has a reference to its bytes.
-        unsafe { self.pointer(frame).add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+        unsafe { copy_nonoverlapping(bytes.as_ptr(), self.pointer(frame).add(offset), bytes.len()) }
     }
 
     /// Copies bytes out of a frame, from byte `offset` on.
@@ -257,7 +258,7 @@ impl Arena {
         assert_within(offset, bytes.len());
         // SAFETY: the source lies within a mapped frame, and `bytes` is not memory of that frame. The engine reads under
         // the page's latch.
-        unsafe { self.pointer(frame).add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) }
+        unsafe { copy_nonoverlapping(self.pointer(frame).add(offset), bytes.as_mut_ptr(), bytes.len()) }
     }
 
     /// Copies a whole frame as a device would, under no latch: while somebody writes to it, some bytes are old and some

@@ -40,9 +40,15 @@ impl HazardPointer<'_> {
 }
 
 /// The hazard pointers of one machine.
+#[derive(Clone)]
 pub(super) struct Hazards {
-    /// Which machine, of all that this process ever had; 0 is none.
+    /// Which machine, of all that this process ever had; 0 is none. Here, since a hit looks at no more of it.
     id: u64,
+    table: Arc<Table>,
+}
+
+/// The records of one machine.
+struct Table {
     /// Frame number + 1; 0 is nothing.
     records: Box<[Record]>,
     /// Records that were ever used.
@@ -63,15 +69,15 @@ thread_local! {
 }
 
 /// Records of a thread, given back when it ends.
-struct Owned(Vec<(Weak<Hazards>, u32)>);
+struct Owned(Vec<(Weak<Table>, u32)>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
         // Values of the thread that are dropped later may read, too: without.
         CURRENT.set((0, ptr::null()));
-        for (hazards, record) in self.0.drain(..) {
-            if let Some(hazards) = hazards.upgrade() {
-                hazards.free.lock().push(record);
+        for (table, record) in self.0.drain(..) {
+            if let Some(table) = table.upgrade() {
+                table.free.lock().push(record);
             }
         }
     }
@@ -89,25 +95,25 @@ fn next_free(pointers: &[AtomicU32; RECORD]) -> Option<&AtomicU32> {
 }
 
 impl Hazards {
-    pub(super) fn new() -> Arc<Self> {
+    pub(super) fn new() -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let is_on = sys::can_interrupt_all();
         let empty = |_| Record(std::array::from_fn(|_| AtomicU32::new(0)));
-        Arc::new(Self {
-            id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1,
+        let table = Table {
             records: (0..RECORDS).map(empty).collect(),
             used: AtomicU32::new(0),
             free: Mutex::new(Vec::new()),
             is_on,
-        })
+        };
+        Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, table: Arc::new(table) }
     }
 
-    pub(super) const fn is_on(&self) -> bool {
-        self.is_on
+    pub(super) fn is_on(&self) -> bool {
+        self.table.is_on
     }
 
     #[inline(always)]
-    pub(super) fn publish(self: &Arc<Self>, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+    pub(super) fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let (id, record) = CURRENT.get();
         // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives, or a static one.
         let Record(pointers) = if id == self.id { unsafe { &*record } } else { self.own_record()? };
@@ -120,7 +126,7 @@ impl Hazards {
 
     /// Has the system interrupt all CPUs that run this process.
     pub(super) fn barrier(&self) {
-        if self.is_on {
+        if self.is_on() {
             fence(Ordering::SeqCst);
             sys::interrupt_all();
             fence(Ordering::SeqCst);
@@ -129,7 +135,7 @@ impl Hazards {
 
     /// What is published, in ascending order.
     pub(super) fn published(&self) -> Vec<FrameNumber> {
-        let records = &self.records[..self.used.load(Ordering::Acquire) as usize];
+        let records = &self.table.records[..self.table.used.load(Ordering::Acquire) as usize];
         let pointers = records.iter().flat_map(|record| &record.0).map(|pointer| pointer.load(Ordering::Acquire));
         let mut frames: Vec<FrameNumber> =
             pointers.filter(|stored| *stored != 0).map(|stored| FrameNumber(stored - 1)).collect();
@@ -139,24 +145,26 @@ impl Hazards {
 
     /// The calling thread's record of this machine, which is its current one from now on.
     #[cold]
-    fn own_record(self: &Arc<Self>) -> Option<&Record> {
+    fn own_record(&self) -> Option<&Record> {
         let find = |owned: &RefCell<Owned>| {
             let mut owned = owned.borrow_mut();
-            let is_here = |(hazards, _): &&(Weak<Self>, u32)| std::ptr::eq(hazards.as_ptr(), Arc::as_ptr(self));
+            let is_here = |(table, _): &&(Weak<Table>, u32)| std::ptr::eq(table.as_ptr(), Arc::as_ptr(&self.table));
             if let Some((_, record)) = owned.0.iter().find(is_here) {
                 return Some(*record);
             }
-            owned.0.retain(|(hazards, _)| hazards.strong_count() > 0);
-            let record = self.take_record()?;
-            owned.0.push((Arc::downgrade(self), record));
+            owned.0.retain(|(table, _)| table.strong_count() > 0);
+            let record = self.table.take_record()?;
+            owned.0.push((Arc::downgrade(&self.table), record));
             Some(record)
         };
         // At the end of a thread there is none.
-        let record = OWNED.try_with(find).ok()?.map_or(&IN_USE, |record| &self.records[record as usize]);
+        let record = OWNED.try_with(find).ok()?.map_or(&IN_USE, |record| &self.table.records[record as usize]);
         CURRENT.set((self.id, record));
         Some(record)
     }
+}
 
+impl Table {
     fn take_record(&self) -> Option<u32> {
         let mut free = self.free.lock();
         free.pop().or_else(|| {
@@ -203,7 +211,7 @@ mod tests {
         );
         // The next thread has the same record, and what is left of it.
         let next = std::thread::scope(|scope| scope.spawn(|| first.publish(FrameNumber(4))).join().unwrap());
-        assert_eq!(first.used.load(Ordering::Relaxed), 1);
+        assert_eq!(first.table.used.load(Ordering::Relaxed), 1);
         held.0.unwrap().withdraw();
         assert_eq!(first.published(), [FrameNumber(3), FrameNumber(4)]);
         next.unwrap().withdraw();
@@ -216,8 +224,8 @@ mod tests {
         if !hazards.is_on() {
             return;
         }
-        hazards.used.store(RECORDS as u32, Ordering::Relaxed);
+        hazards.table.used.store(RECORDS as u32, Ordering::Relaxed);
         assert!(hazards.publish(FrameNumber(1)).is_none());
-        hazards.used.store(0, Ordering::Relaxed);
+        hazards.table.used.store(0, Ordering::Relaxed);
     }
 }

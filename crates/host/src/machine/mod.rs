@@ -14,6 +14,7 @@
 
 pub mod arena;
 pub mod config;
+mod copy;
 pub mod disk;
 mod hazard;
 mod in_use;
@@ -28,6 +29,7 @@ mod wait;
 use arena::FirstFrame;
 pub use arena::{Arena, use_huge_pages};
 pub use config::{Config, Io};
+pub use copy::copy;
 pub use disk::{Cause, Device, Plug, Receiver, RequestError};
 pub use in_use::InUse;
 pub(crate) use in_use::Use;
@@ -56,7 +58,7 @@ use task::Tasks;
 pub struct Host {
     shared: Arc<Shared>,
     // Here, and not behind `shared`: a hit looks at little else.
-    hazards: Arc<Hazards>,
+    hazards: Hazards,
     first_frame: FirstFrame,
 }
 

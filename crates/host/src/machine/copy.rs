@@ -1,0 +1,109 @@
+//! Copies of pages.
+//!
+//! `memcpy` of the C library copies a page by one string instruction. How long that takes hangs on where the target lies:
+//! processors that are fast when it begins at a multiple of 32 bytes take two to five times as long when it does not, and a
+//! buffer from an allocator lies anywhere. Loops of plain loads and stores take the same time everywhere, and let the
+//! processor begin with what comes after them. docs/measuring.md has figures.
+
+#![allow(unsafe_code)]
+
+/// Bytes that a turn of the loop copies: a line of memory.
+#[cfg(target_arch = "x86_64")]
+const BLOCK: usize = 64;
+
+/// Shorter copies are left to `memcpy`, which uses no string instructions for them.
+#[cfg(target_arch = "x86_64")]
+const SHORT: usize = 1024;
+
+/// Copies `len` bytes.
+///
+/// # Safety
+/// As of [`std::ptr::copy_nonoverlapping`].
+#[inline]
+pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if len >= SHORT {
+        let looped = len - len % BLOCK;
+        // SAFETY: both lie within what the caller vouches for, and do not overlap.
+        unsafe {
+            copy_blocks(from, to, looped);
+            from.add(looped).copy_to_nonoverlapping(to.add(looped), len - looped);
+        }
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe { from.copy_to_nonoverlapping(to, len) }
+}
+
+/// Copies `len` bytes, a multiple of [`BLOCK`], by the widest registers that there are.
+///
+/// # Safety
+/// As of [`std::ptr::copy_nonoverlapping`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+    if is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has such registers; the rest is the caller's.
+        return unsafe { copy_blocks_avx(from, to, len) };
+    }
+    for block in (0..len).step_by(BLOCK) {
+        // SAFETY: both blocks lie within the caller's `len` bytes. Neither needs to be aligned.
+        unsafe {
+            let (from, to) = (from.add(block).cast::<__m128i>(), to.add(block).cast::<__m128i>());
+            let words: [__m128i; BLOCK / 16] = std::array::from_fn(|at| _mm_loadu_si128(from.add(at)));
+            for (at, word) in words.into_iter().enumerate() {
+                _mm_storeu_si128(to.add(at), word);
+            }
+        }
+    }
+}
+
+/// As [`copy_blocks`], with half as many instructions: a processor that looks some hundred instructions ahead then sees
+/// what comes after the copy while much of it still waits for memory.
+///
+/// # Safety
+/// As of [`copy_blocks`]; and the processor must have AVX.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn copy_blocks_avx(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{_mm256_loadu_si256, _mm256_storeu_si256};
+    for block in (0..len).step_by(BLOCK) {
+        // SAFETY: both blocks lie within the caller's `len` bytes. Neither needs to be aligned.
+        unsafe {
+            let (from, to) = (from.add(block), to.add(block));
+            let words = [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(BLOCK / 2).cast())];
+            _mm256_storeu_si256(to.cast(), words[0]);
+            _mm256_storeu_si256(to.add(BLOCK / 2).cast(), words[1]);
+        }
+    }
+}
+
+/// Copies as many bytes as both have.
+///
+/// # Panics
+/// When one has more.
+#[inline]
+pub fn copy(from: &[u8], to: &mut [u8]) {
+    assert_eq!(from.len(), to.len(), "bytes copied to fewer or more");
+    // SAFETY: both are as long, and a reference that may change bytes is the only one to them.
+    unsafe { copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_copied_from_and_to_any_place() {
+        let from: Vec<u8> = (0..5000_u32).map(|at| (at * 31 % 251) as u8).collect();
+        for len in [0, 1, 63, 1023, 1024, 1025, 1087, 1088, 2049, 4095, 4096, 4900] {
+            for (at, to) in [(0, 0), (1, 0), (0, 1), (16, 16), (33, 99)] {
+                let mut bytes = vec![0xee; 5000];
+                copy(&from[at..at + len], &mut bytes[to..to + len]);
+                assert!(bytes[..to].iter().chain(&bytes[to + len..]).all(|byte| *byte == 0xee), "{len} to {to}");
+                assert_eq!(bytes[to..to + len], from[at..at + len], "{len} from {at} to {to}");
+            }
+        }
+    }
+}
