@@ -304,32 +304,8 @@ impl Plan {
     /// # Errors
     /// Every job that failed; what had not begun by then was not run.
     pub fn run(&self, threads: usize, watch: &dyn Watch) -> Result<Results, Vec<JobFailure>> {
-        let mut results: Vec<Option<Result<Outcome, Failure>>> = self.jobs.iter().map(|_| None).collect();
-        let mut failures = Vec::new();
-        let real = self.turns();
-        let simulated: Vec<usize> = (0..self.jobs.len()).filter(|n| !self.is_real(*n)).collect();
-        for (turn, threads) in [(&real, 1), (&simulated, threads)] {
-            if !failures.is_empty() {
-                break;
-            }
-            let found = runner::each(turn.len(), threads, |n| self.run_one(turn[n], watch));
-            for (&index, result) in turn.iter().zip(found) {
-                if let Some(Err(failure)) = &result {
-                    failures.push(JobFailure {
-                        column: self.column(index).id.clone(),
-                        seed: self.jobs[index].seed,
-                        failure: failure.clone(),
-                        replay: self.replays[index].clone(),
-                    });
-                }
-                results[index] = result;
-            }
-        }
-        let outcomes: Option<Result<Vec<Outcome>, Failure>> = results.into_iter().collect();
-        match outcomes {
-            Some(Ok(outcomes)) => Ok(self.results(outcomes)),
-            _ => Err(failures),
-        }
+        let mut results = run_all(std::slice::from_ref(self), threads, watch)?;
+        Ok(results.pop().expect("one plan has one result"))
     }
 
     fn is_real(&self, job: usize) -> bool {
@@ -347,16 +323,22 @@ impl Plan {
         (0..self.seeds.len()).flat_map(round).filter(|job| self.is_real(*job)).collect()
     }
 
-    fn run_one(&self, index: usize, watch: &dyn Watch) -> Result<Outcome, Failure> {
+    /// Job `index`, which whoever watches knows as number `number`.
+    fn run_one(&self, index: usize, number: usize, watch: &dyn Watch) -> Result<Outcome, Failure> {
         let (job, progress) = (&self.jobs[index], Progress::default());
-        watch.began(index, &progress);
+        watch.began(number, &progress);
         let outcome = if self.is_real(index) {
             apart::run(&self.orders[index], &self.place, job, &progress)
         } else {
             self.workload.run(job, &progress)
         };
-        watch.ended(index);
+        watch.ended(number);
         outcome
+    }
+
+    fn failure(&self, index: usize, failure: Failure) -> JobFailure {
+        let column = self.column(index).id.clone();
+        JobFailure { column, seed: self.jobs[index].seed, failure, replay: self.replays[index].clone() }
     }
 
     /// What a reader must know beside the figures: what was skipped, and what each ground of real time was like.
@@ -413,6 +395,43 @@ impl Plan {
         let table = Table::of_runs(head, &runs, self.experiment.published.as_ref());
         Results { table, profile, series, traces }
     }
+}
+
+/// Runs the jobs of several plans: first those of real time, one after the other; then the simulated ones of all plans
+/// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Who watches counts
+/// the jobs over all plans.
+///
+/// # Errors
+/// Every job that failed; what had not begun by then was not run.
+pub fn run_all(plans: &[Plan], threads: usize, watch: &dyn Watch) -> Result<Vec<Results>, Vec<JobFailure>> {
+    let mut results: Vec<Vec<_>> = plans.iter().map(|plan| plan.jobs.iter().map(|_| None).collect()).collect();
+    let mut failures = Vec::new();
+    let before = |plan: usize| plans[..plan].iter().map(|plan| plan.jobs.len()).sum::<usize>();
+    let jobs = |of: fn(&Plan) -> Vec<usize>| -> Vec<(usize, usize)> {
+        plans.iter().enumerate().flat_map(|(n, plan)| of(plan).into_iter().map(move |job| (n, job))).collect()
+    };
+    let simulated = |plan: &Plan| (0..plan.jobs.len()).filter(|job| !plan.is_real(*job)).collect();
+    for (turn, threads) in [(jobs(Plan::turns), 1), (jobs(simulated), threads)] {
+        if !failures.is_empty() {
+            break;
+        }
+        let found = runner::each(turn.len(), threads, |n| {
+            let (plan, job) = turn[n];
+            plans[plan].run_one(job, before(plan) + job, watch)
+        });
+        for (&(plan, job), result) in turn.iter().zip(found) {
+            if let Some(Err(failure)) = &result {
+                failures.push(plans[plan].failure(job, failure.clone()));
+            }
+            results[plan][job] = result;
+        }
+    }
+    let outcomes = results.into_iter().map(|results| results.into_iter().collect::<Option<Result<Vec<_>, _>>>());
+    let found = plans.iter().zip(outcomes).map(|(plan, outcomes)| match outcomes {
+        Some(Ok(outcomes)) => Some(plan.results(outcomes)),
+        _ => None,
+    });
+    found.collect::<Option<Vec<_>>>().ok_or(failures)
 }
 
 fn no_workload(experiment: &Experiment) -> Error {

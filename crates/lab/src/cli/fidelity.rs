@@ -12,7 +12,7 @@ use crate::{
         text::{self, Look},
     },
     library,
-    plan::{Plan, Request},
+    plan::{self, Plan, Request, Results},
     progress::Bars,
     runner, workloads,
 };
@@ -72,13 +72,17 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
     let threads = arguments.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
-    let mut found = Vec::new();
-    for plan in &plans {
-        let bars = Bars::new(plan.titles());
-        let table = plan.run(threads, &bars).map_err(|failures| compare::failed(&failures))?.table;
+    let titles = plans.iter().flat_map(|plan| {
+        let name = &plan.experiment.name;
+        plan.titles().into_iter().map(move |title| format!("{name} {title}"))
+    });
+    let bars = Bars::new(titles.collect());
+    let results = plan::run_all(&plans, threads, &bars).map_err(|failures| compare::failed(&failures))?;
+    let of = |(plan, results): (&Plan, Results)| {
         let published = plan.experiment.published.as_ref().expect("looked at before");
-        found.push(Fidelity::of(&table, published));
-    }
+        Fidelity::of(&results.table, published)
+    };
+    let found: Vec<Fidelity> = plans.iter().zip(results).map(of).collect();
     let text = match arguments.format {
         FidelityFormat::Table => report(&found, arguments, Look::Plain),
         FidelityFormat::Markdown => report(&found, arguments, Look::Markdown),
