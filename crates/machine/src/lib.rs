@@ -16,12 +16,14 @@ pub mod conformance;
 pub mod disk;
 pub mod func;
 pub mod lock;
+mod prefetch;
 pub mod step;
 pub mod units;
 
 pub use disk::{Completions, IoError, Operation, Request};
 pub use func::Func;
 pub use lock::{Lock, LockClass, PerCpu};
+pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
 

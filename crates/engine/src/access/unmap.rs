@@ -6,7 +6,10 @@ use crate::mapping::region::ENTRIES;
 use crate::mapping::{Entry, File, ReadPattern, Region};
 use crate::memory::Flags;
 use crate::stat::Gauge;
-use machine::{FrameNumber, Func, Lock, Machine, Step};
+use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
+
+/// Entries between the one that is emptied and the one whose page's descriptor is asked for.
+const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
     /// Drops a region that nobody touches any more. *May sleep.*
@@ -54,7 +57,14 @@ impl<M: Machine> Access<M> {
         let mut slots: Vec<u32> = Vec::new();
         {
             let _guard = region.page_table(pages.start).lock();
-            for page in pages {
+            for page in pages.clone() {
+                // The descriptors of a region's pages lie anywhere: most of the work is to wait for them.
+                let later = page + LOOK_AHEAD;
+                if later < pages.end
+                    && let Some(frame) = region.entry(later).frame()
+                {
+                    prefetch(&raw const self.frames[frame]);
+                }
                 let entry = region.replace(page, Entry::NONE);
                 if let Some(frame) = entry.frame() {
                     if entry.is_file() {

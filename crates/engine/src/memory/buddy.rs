@@ -9,7 +9,7 @@ use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType, PAGEBLOCK
 use super::zone::Zone;
 use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
-use machine::{FrameNumber, Machine, Order};
+use machine::{FrameNumber, Machine, Order, prefetch};
 
 /// A zone's free lists, with what is needed to change them.
 pub(super) struct FreeLists<'a, M: Machine> {
@@ -126,6 +126,16 @@ impl<M: Machine> FreeLists<'_, M> {
         }
         let frame = self.frame(buddy);
         (self.frames[frame].is(Flags::BUDDY) && self.order_of(frame) == order).then_some(frame)
+    }
+
+    /// A page will be freed soon: whether it merges is decided by its buddy, and by the buddy of both.
+    pub fn prefetch_buddies(&self, page: FrameNumber) {
+        let offset = page.0 - self.zone.start.0;
+        for buddy in [offset ^ 1, (offset & !1) ^ 2] {
+            if u64::from(buddy) < self.zone.spanned {
+                prefetch(&raw const self.frames[self.frame(buddy)]);
+            }
+        }
     }
 
     fn frame(&self, offset: u32) -> FrameNumber {

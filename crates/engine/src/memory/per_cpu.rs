@@ -33,6 +33,9 @@ impl PerCpuSize {
     }
 }
 
+/// Pages between the one that is freed and the one whose buddies' descriptors are asked for.
+const LOOK_AHEAD: usize = 8;
+
 /// One CPU's free pages of one zone.
 #[derive(Debug, Default)]
 pub struct PerCpuPages {
@@ -149,6 +152,9 @@ impl<M: Machine> Memory<M> {
             }
             while take > 0 && left > 0 {
                 let Some(frame) = pages.lists[kind].pop_back() else { break };
+                if let Some(later) = pages.lists[kind].len().checked_sub(LOOK_AHEAD) {
+                    lists.prefetch_buddies(pages.lists[kind][later]);
+                }
                 self.frames[frame].clear(Flags::PER_CPU);
                 lists.free(frame, Order::ZERO, zone.block_type(frame));
                 take -= 1;

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::copy::copy_nonoverlapping;
-use machine::{FrameNumber, PAGE_BYTES};
+use machine::{FrameNumber, PAGE_BYTES, prefetch};
 use parking_lot::Mutex;
 use std::io;
 use std::marker::PhantomData;
@@ -193,15 +193,7 @@ impl Arena {
     /// Asks the processor for the first bytes of a frame.
     #[inline]
     pub(super) fn prefetch(&self, frame: FrameNumber) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES);
-            // SAFETY: a hint, which may be given for any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast_const().cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = frame;
+        prefetch(self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES));
     }
 
     /// Fills a frame with zeroes.

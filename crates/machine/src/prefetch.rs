@@ -1,0 +1,16 @@
+//! A hint to the processor that it is to bring memory nearer.
+
+#![allow(unsafe_code)]
+
+/// Asks for the line of memory at an address, which need not be of anything: it will be read soon.
+#[inline(always)]
+pub fn prefetch<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which may be given for any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
