@@ -379,7 +379,7 @@ impl Machine for Sim {
     }
 
     fn is_killed(&self) -> bool {
-        self.0.current_task().is_some_and(|task| task.is_killed.get())
+        self.0.is_killed()
     }
 
     #[inline]

@@ -291,6 +291,13 @@ impl World {
         self.cpus[cpu_of(lane)].task.get().map(|id| self.task(id))
     }
 
+    /// Was the running task told to end?
+    pub(crate) fn is_killed(&self) -> bool {
+        let lane = self.lane.get();
+        let id = (lane != NO_LANE && !is_handler(lane)).then(|| self.cpus[cpu_of(lane)].task.get()).flatten();
+        id.is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
+    }
+
     pub(crate) fn task(&self, id: TaskId) -> Rc<Task> {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }

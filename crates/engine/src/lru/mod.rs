@@ -291,7 +291,7 @@ impl<M: Machine> Lru<M> {
 
     /// Frees pages whose last reference a lookup dropped.
     pub fn release_orphans(&self) {
-        if !self.has_orphans.swap(false, AcqRel) {
+        if !self.has_orphans() || !self.has_orphans.swap(false, AcqRel) {
             return;
         }
         let orphans = std::mem::take(&mut *self.orphans.lock());

@@ -89,16 +89,26 @@ struct Slabs {
     objects: BTreeMap<u64, Object>,
     /// Number of the next of them.
     next: u64,
-    /// The number of each file's object among them.
-    numbers: BTreeMap<u32, u64>,
-    /// Slab of each file's object that is still held.
-    held: BTreeMap<u32, u32>,
+    /// Where the object of each file is, by the file's number.
+    files: Vec<FileObject>,
+}
+
+/// Where the object of a file is.
+#[derive(Clone, Copy, Debug, Default)]
+enum FileObject {
+    /// There is none.
+    #[default]
+    Gone,
+    /// In use, in this slab.
+    Held(u32),
+    /// Among those that may be dropped, with this number.
+    Listed(u64),
 }
 
 impl Slabs {
     fn push_object(&mut self, object: Object) {
         if let Some(file) = object.file {
-            self.numbers.insert(file, self.next);
+            self.set_file(file, FileObject::Listed(self.next));
         }
         self.objects.insert(self.next, object);
         self.next += 1;
@@ -106,14 +116,23 @@ impl Slabs {
 
     fn pop_oldest(&mut self) -> Option<Object> {
         let (_, object) = self.objects.pop_first()?;
-        object.file.inspect(|file| {
-            self.numbers.remove(file);
-        });
+        object.file.inspect(|file| self.set_file(*file, FileObject::Gone));
         Some(object)
     }
 
-    fn take_object(&mut self, file: u32) -> Option<Object> {
-        self.objects.remove(&self.numbers.remove(&file)?)
+    fn file(&self, file: u32) -> FileObject {
+        self.files.get(file as usize).copied().unwrap_or_default()
+    }
+
+    fn has_object(&self, file: u32) -> bool {
+        !matches!(self.file(file), FileObject::Gone)
+    }
+
+    fn set_file(&mut self, file: u32, object: FileObject) {
+        if self.files.len() <= file as usize {
+            self.files.resize(file as usize + 1, FileObject::Gone);
+        }
+        self.files[file as usize] = object;
     }
 
     /// One object of a slab less; returns the slab's block if it was the last.
@@ -182,15 +201,19 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object if there is a place for it; a file's inode names the file.
+    /// Adds an object if there is a place for it; a file's inode names the file. A file has one at most: whoever is slower
+    /// to add it adds none.
     pub fn try_add(&self, file: Option<u32>) -> bool {
         let mut slabs = self.slabs.lock();
+        if file.is_some_and(|file| slabs.has_object(file)) {
+            return true;
+        }
         let Some((slab, left)) = slabs.current else { return false };
         slabs.current = (left > 1).then_some((slab, left - 1));
         slabs.slabs[slab as usize].live += 1;
         match (self.kind, file) {
             (ObjectKind::Inode, Some(file)) => {
-                slabs.held.insert(file, slab);
+                slabs.set_file(file, FileObject::Held(slab));
             }
             _ => {
                 slabs.push_object(Object { slab, file, is_referenced: false });
@@ -203,7 +226,7 @@ impl<M: Machine> ObjectCache<M> {
     /// Nobody holds a file's object any more: it may be dropped, but not at the first look.
     pub fn let_go(&self, file: u32) {
         let mut slabs = self.slabs.lock();
-        if let Some(slab) = slabs.held.remove(&file) {
+        if let FileObject::Held(slab) = slabs.file(file) {
             slabs.push_object(Object { slab, file: Some(file), is_referenced: true });
             self.count.fetch_add(1, Relaxed);
         }
@@ -212,12 +235,14 @@ impl<M: Machine> ObjectCache<M> {
     /// Somebody needs a file's object again: it is held until [`ObjectCache::let_go`]. False when it was dropped.
     pub fn hold(&self, file: u32) -> bool {
         let mut slabs = self.slabs.lock();
-        if slabs.held.contains_key(&file) {
-            return true;
-        }
-        let Some(Object { slab, .. }) = slabs.take_object(file) else { return false };
+        let number = match slabs.file(file) {
+            FileObject::Held(_) => return true,
+            FileObject::Gone => return false,
+            FileObject::Listed(number) => number,
+        };
+        let object = slabs.objects.remove(&number).expect("a listed object is there");
         self.count.fetch_sub(1, Relaxed);
-        slabs.held.insert(file, slab);
+        slabs.set_file(file, FileObject::Held(object.slab));
         true
     }
 
@@ -266,12 +291,16 @@ impl<M: Machine> ObjectCache<M> {
     /// Drops the object of a file that is being removed; returns its slab if that is free then.
     pub fn remove_file(&self, file: u32) -> Option<(FrameNumber, Order)> {
         let mut slabs = self.slabs.lock();
-        if let Some(slab) = slabs.held.remove(&file) {
-            return slabs.drop_object(slab);
-        }
-        let object = slabs.take_object(file)?;
-        self.count.fetch_sub(1, Relaxed);
-        slabs.drop_object(object.slab)
+        let slab = match slabs.file(file) {
+            FileObject::Gone => return None,
+            FileObject::Held(slab) => slab,
+            FileObject::Listed(number) => {
+                self.count.fetch_sub(1, Relaxed);
+                slabs.objects.remove(&number).expect("a listed object is there").slab
+            }
+        };
+        slabs.set_file(file, FileObject::Gone);
+        slabs.drop_object(slab)
     }
 
     /// The blocks that hold objects.

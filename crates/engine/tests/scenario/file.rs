@@ -51,6 +51,22 @@ fn shrinkers_leave_open_files_alone() {
     assert!(vmstat["slabs_scanned"] > 0);
 }
 
+/// Two tasks find that a file's directory entry was dropped, and both add one: the file has one.
+#[test]
+fn a_file_has_one_directory_entry_however_many_add_it() {
+    Plan::default().run(|ground| {
+        let file = ground.import(1);
+        let entries = ground.engine.object_caches.get(ObjectKind::Dentry);
+        let before = entries.count();
+        for _ in 0..2 {
+            ground.engine.add_object(&mut Task::user(), ObjectKind::Dentry, Some(file.id)).unwrap();
+        }
+        assert_eq!(entries.count(), before);
+        assert!(entries.hold(file.id));
+        assert_eq!(entries.count(), before - 1);
+    });
+}
+
 /// Reclaim meets dirty pages and leaves them to the flusher, marked; when their write ends they are put to
 /// the tail and are the next to go.
 #[test]

@@ -7,11 +7,12 @@ use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
 use engine::{Engine, ReadPattern, ReadState, Task};
+use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
 use machine::{DeviceId, Func, Machine, Nanos, Operation, PAGE_BYTES, Step};
 use sim::Sim;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,8 @@ const KERNEL_MEMORY_STREAM: u64 = 900;
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
-    files: RefCell<BTreeMap<String, Arc<File<Sim>>>>,
+    /// By name; nobody goes through them in order.
+    files: RefCell<HashMap<String, Arc<File<Sim>>, FixedState>>,
     given: Given,
     kept: Kept,
     samples: DiskSamples,
@@ -81,6 +83,8 @@ impl SimSystem {
         given: Given,
     ) -> Result<Self, engine::LayoutError> {
         let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
+        // A wish, which changes no figure: descriptors are looked at in any order, and there are millions.
+        highwater::machine::use_huge_pages(engine.frames.addresses(engine.frames.len()));
         sim.attach(engine.clone());
         let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
             let engine = engine.clone();
