@@ -228,7 +228,10 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     let words = |error: Error| error.to_string();
     let shown = path.display();
     assert_eq!(words(file.write_at(b"x", 0).unwrap_err()), format!("{shown}: opened for reading only"));
-    assert_eq!(words(file.page(2).unwrap_err()), "page 2 is after the end: there are 2 pages");
+    for page in [2, 1 << 26, 1 << 32, 1 << 40, u64::MAX] {
+        let after = format!("page {page} is after the end: there are 2 pages");
+        assert_eq!(words(file.page(page).unwrap_err()), after);
+    }
     assert!(words(file.read_exact_at(&mut [0; 2], 4999).unwrap_err()).starts_with(&format!("{shown}: ")));
     let missing = words(memory.open(folder.path().join("missing")).unwrap_err());
     assert!(missing.contains("missing: cannot open the file: No such file"), "{missing}");

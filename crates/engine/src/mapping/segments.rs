@@ -103,8 +103,8 @@ impl<T: Element> Segments<T> {
     /// The element, if it lies in the head, and that was made.
     #[inline(always)]
     fn get_in_head(&self, index: usize) -> Option<&T> {
-        // Whoever sees that it was made sees where.
-        (index < self.head_made.load(Ordering::Acquire)).then(|| {
+        // Whoever sees that it was made sees where; and in one order with what users of the array keep in order by that.
+        (index < self.head_made.load(Ordering::SeqCst)).then(|| {
             let first = self.segments[0].load(Ordering::Relaxed);
             // SAFETY: the head was made and has that many elements. It lives as long as `self`.
             unsafe { &*first.add(index) }
@@ -117,7 +117,7 @@ impl<T: Element> Segments<T> {
             return None;
         }
         let segment = self.segment_of(index);
-        let first = self.segments[segment].load(Ordering::Acquire);
+        let first = self.segments.get(segment)?.load(Ordering::Acquire);
         // SAFETY: the segment was made, and the index is one of its range. It lives as long as `self`.
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
@@ -141,7 +141,7 @@ impl<T: Element> Segments<T> {
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
         }
         if segment == 0 {
-            self.head_made.store(elements, Ordering::Release);
+            self.head_made.store(elements, Ordering::SeqCst);
         }
         Some(())
     }
@@ -256,5 +256,6 @@ mod tests {
             (SEGMENTS - 1, 1 << 32)
         );
         assert_eq!(Segments::<AtomicU64>::with_head(usize::MAX).head, HEAD_MAX);
+        assert!([1 << 32, 1 << 40, usize::MAX].iter().all(|index| shortest.get(*index).is_none()));
     }
 }

@@ -83,8 +83,6 @@ impl SimSystem {
         given: Given,
     ) -> Result<Self, engine::LayoutError> {
         let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
-        // A wish, which changes no figure: descriptors are looked at in any order, and there are millions.
-        highwater::machine::use_huge_pages(engine.frames.addresses(engine.frames.len()));
         sim.attach(engine.clone());
         let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
             let engine = engine.clone();
