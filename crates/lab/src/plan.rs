@@ -421,7 +421,11 @@ pub fn run_all(plans: &[Plan], threads: usize, watch: &dyn Watch) -> Result<Vec<
         });
         for (&(plan, job), result) in turn.iter().zip(found) {
             if let Some(Err(failure)) = &result {
-                failures.push(plans[plan].failure(job, failure.clone()));
+                let mut failure = plans[plan].failure(job, failure.clone());
+                if plans.len() > 1 {
+                    failure.column = format!("{} {}", plans[plan].experiment.name, failure.column);
+                }
+                failures.push(failure);
             }
             results[plan][job] = result;
         }

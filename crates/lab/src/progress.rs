@@ -69,7 +69,7 @@ impl Watch for Bars {
         if self.redraw.is_none() {
             return;
         }
-        let style = ProgressStyle::with_template("{prefix:>28.28} {bar:24} {wide_msg}").expect("a fixed template");
+        let style = ProgressStyle::with_template("{prefix:>40.40} {bar:24} {wide_msg}").expect("a fixed template");
         let bar = self.shared.lines.add(ProgressBar::new(1000).with_style(style));
         bar.set_prefix(self.titles.get(index).cloned().unwrap_or_default());
         self.shared.running().insert(index, (bar, progress.clone(), Instant::now()));

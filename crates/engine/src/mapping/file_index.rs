@@ -162,8 +162,8 @@ impl FileIndex {
     #[inline]
     pub fn prepare(&self, index: u32) -> bool {
         let index = index as usize;
-        let has_tags = || self.tags.iter().all(|tags| tags.try_get_or_make(index / 64).is_some());
-        self.slots.get(index).is_some() || has_tags() && self.slots.try_get_or_make(index).is_some()
+        let has_tags = self.tags.iter().all(|tags| tags.try_get_or_make(index / 64).is_some());
+        has_tags && self.used.note(index).is_some() && self.slots.try_get_or_make(index).is_some()
     }
 
     /// Fills an empty slot.

@@ -89,16 +89,13 @@ struct Slabs {
     objects: BTreeMap<u64, Object>,
     /// Number of the next of them.
     next: u64,
-    /// Where the object of each file is, by the file's number.
-    files: Vec<FileObject>,
+    /// Where the objects of files are, by the file's number.
+    files: BTreeMap<u32, FileObject>,
 }
 
 /// Where the object of a file is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 enum FileObject {
-    /// There is none.
-    #[default]
-    Gone,
     /// In use, in this slab.
     Held(u32),
     /// Among those that may be dropped, with this number.
@@ -108,7 +105,7 @@ enum FileObject {
 impl Slabs {
     fn push_object(&mut self, object: Object) {
         if let Some(file) = object.file {
-            self.set_file(file, FileObject::Listed(self.next));
+            self.files.insert(file, FileObject::Listed(self.next));
         }
         self.objects.insert(self.next, object);
         self.next += 1;
@@ -116,23 +113,10 @@ impl Slabs {
 
     fn pop_oldest(&mut self) -> Option<Object> {
         let (_, object) = self.objects.pop_first()?;
-        object.file.inspect(|file| self.set_file(*file, FileObject::Gone));
+        object.file.inspect(|file| {
+            self.files.remove(file);
+        });
         Some(object)
-    }
-
-    fn file(&self, file: u32) -> FileObject {
-        self.files.get(file as usize).copied().unwrap_or_default()
-    }
-
-    fn has_object(&self, file: u32) -> bool {
-        !matches!(self.file(file), FileObject::Gone)
-    }
-
-    fn set_file(&mut self, file: u32, object: FileObject) {
-        if self.files.len() <= file as usize {
-            self.files.resize(file as usize + 1, FileObject::Gone);
-        }
-        self.files[file as usize] = object;
     }
 
     /// One object of a slab less; returns the slab's block if it was the last.
@@ -205,7 +189,7 @@ impl<M: Machine> ObjectCache<M> {
     /// to add it adds none.
     pub fn try_add(&self, file: Option<u32>) -> bool {
         let mut slabs = self.slabs.lock();
-        if file.is_some_and(|file| slabs.has_object(file)) {
+        if file.is_some_and(|file| slabs.files.contains_key(&file)) {
             return true;
         }
         let Some((slab, left)) = slabs.current else { return false };
@@ -213,7 +197,7 @@ impl<M: Machine> ObjectCache<M> {
         slabs.slabs[slab as usize].live += 1;
         match (self.kind, file) {
             (ObjectKind::Inode, Some(file)) => {
-                slabs.set_file(file, FileObject::Held(slab));
+                slabs.files.insert(file, FileObject::Held(slab));
             }
             _ => {
                 slabs.push_object(Object { slab, file, is_referenced: false });
@@ -226,7 +210,7 @@ impl<M: Machine> ObjectCache<M> {
     /// Nobody holds a file's object any more: it may be dropped, but not at the first look.
     pub fn let_go(&self, file: u32) {
         let mut slabs = self.slabs.lock();
-        if let FileObject::Held(slab) = slabs.file(file) {
+        if let Some(&FileObject::Held(slab)) = slabs.files.get(&file) {
             slabs.push_object(Object { slab, file: Some(file), is_referenced: true });
             self.count.fetch_add(1, Relaxed);
         }
@@ -235,14 +219,14 @@ impl<M: Machine> ObjectCache<M> {
     /// Somebody needs a file's object again: it is held until [`ObjectCache::let_go`]. False when it was dropped.
     pub fn hold(&self, file: u32) -> bool {
         let mut slabs = self.slabs.lock();
-        let number = match slabs.file(file) {
-            FileObject::Held(_) => return true,
-            FileObject::Gone => return false,
-            FileObject::Listed(number) => number,
+        let number = match slabs.files.get(&file) {
+            Some(FileObject::Held(_)) => return true,
+            None => return false,
+            Some(FileObject::Listed(number)) => *number,
         };
         let object = slabs.objects.remove(&number).expect("a listed object is there");
         self.count.fetch_sub(1, Relaxed);
-        slabs.set_file(file, FileObject::Held(object.slab));
+        slabs.files.insert(file, FileObject::Held(object.slab));
         true
     }
 
@@ -291,15 +275,13 @@ impl<M: Machine> ObjectCache<M> {
     /// Drops the object of a file that is being removed; returns its slab if that is free then.
     pub fn remove_file(&self, file: u32) -> Option<(FrameNumber, Order)> {
         let mut slabs = self.slabs.lock();
-        let slab = match slabs.file(file) {
-            FileObject::Gone => return None,
+        let slab = match slabs.files.remove(&file)? {
             FileObject::Held(slab) => slab,
             FileObject::Listed(number) => {
                 self.count.fetch_sub(1, Relaxed);
                 slabs.objects.remove(&number).expect("a listed object is there").slab
             }
         };
-        slabs.set_file(file, FileObject::Gone);
         slabs.drop_object(slab)
     }
 

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 /// Elements of the shortest head.
 const HEAD_MIN: usize = 64;
-/// And of the longest: what lies there takes address space with the first element, as for 256 GiB of a file.
-const HEAD_MAX: usize = 1 << 26;
+/// And of the longest, as for 4 GiB of a file: all of it takes address space with the first element.
+const HEAD_MAX: usize = 1 << 20;
 /// The head and what lies behind the shortest, for 2^32 elements.
 const SEGMENTS: usize = 27;
 
@@ -117,7 +117,7 @@ impl<T: Element> Segments<T> {
             return None;
         }
         let segment = self.segment_of(index);
-        let first = self.segments.get(segment)?.load(Ordering::Acquire);
+        let first = self.segments.get(segment)?.load(Ordering::SeqCst);
         // SAFETY: the segment was made, and the index is one of its range. It lives as long as `self`.
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
@@ -136,7 +136,7 @@ impl<T: Element> Segments<T> {
         let elements = self.range_of(segment).len();
         let first = Box::into_raw(T::zeroes(elements)?).cast::<T>();
         let place = &self.segments[segment];
-        if place.compare_exchange(ptr::null_mut(), first, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if place.compare_exchange(ptr::null_mut(), first, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             // SAFETY: somebody else was faster; this one is as it was taken apart, and nobody else's.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
         }
@@ -229,6 +229,24 @@ mod tests {
         #[expect(clippy::reversed_empty_ranges)]
         {
             assert_eq!(all(5..3), []);
+        }
+    }
+
+    #[test]
+    fn one_of_several_threads_makes_a_segment() {
+        for head in [64, 4096] {
+            let array = Segments::<AtomicU64>::with_head(head);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for index in (0..20_000).step_by(61) {
+                            array.get_or_make(index).fetch_add(1, Ordering::Relaxed);
+                            assert!(array.get(index).is_some());
+                        }
+                    });
+                }
+            });
+            assert!((0..20_000).step_by(61).all(|index| array.get(index).unwrap().load(Ordering::Relaxed) == 4));
         }
     }
 

@@ -189,7 +189,7 @@ impl<M: Machine> Swap<M> {
             device,
             first_block,
             slots: machine.lock(LockClass::Swap, map),
-            cache: FileIndex::with_pages(slots),
+            cache: FileIndex::default(),
             i_pages: machine.lock(LockClass::IPages, ()),
             free: machine::atomic::AtomicU32::new(free),
             total,
