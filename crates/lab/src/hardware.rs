@@ -2,6 +2,7 @@
 //! before a run.
 
 use crate::machine_file::MachineFile;
+use engine::kernel::Source;
 use engine::kernel::text::{Error, Node};
 use engine::memory::Layout;
 use serde::{Deserialize, Serialize};
@@ -11,23 +12,23 @@ use sim::{CostModel, LockFairness, Sourced, Turn};
 /// The machine files that jobs run on.
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
-/// Reads a machine from the text of its file, and checks that its disks are disks; `file` is what messages
-/// call it.
+/// Reads a machine from its file and those that it is based on, whose text `resolve` gives by name, or says why it cannot;
+/// and checks that its disks are disks. `changes` are made last, each under its path of keys: `cpu.count`,
+/// `disk.device.queue.command_depth`.
 ///
 /// # Errors
-/// As [`MachineFile::parse`]; and a constant that makes no disk, with file and line.
-pub fn machine(name: &str, file: &str, text: &str) -> Result<Machine, Error> {
-    changed_machine(name, file, text, &[])
-}
-
-/// The same with values changed, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
-///
-/// # Errors
-/// As [`machine()`], and when there is no such key.
-pub fn changed_machine(name: &str, file: &str, text: &str, changes: &[(&str, &str)]) -> Result<Machine, Error> {
-    let mut node = Node::parse(file, text)?;
+/// As [`MachineFile::of_node`]; a base that is missing or based on this file; a constant that makes no disk; a changed
+/// key that is not there. With file and line.
+pub fn machine(
+    name: &str,
+    source: Source,
+    resolve: &dyn Fn(&str) -> Result<Source, String>,
+    changes: &[(&str, &str)],
+) -> Result<Machine, Error> {
+    let file = source.file.clone();
+    let mut node = over_bases(name, source, resolve)?;
     changes.iter().try_for_each(|(path, value)| crate::change::change(&mut node, path, value))?;
-    let machine = Machine::of_node(name, file, node)?;
+    let machine = Machine::of_node(name, &file, node)?;
     for (n, disk) in machine.disks.iter().enumerate() {
         disk.device.check().map_err(|error| {
             let place = place_of(&machine.node, n, error.key);
@@ -36,6 +37,25 @@ pub fn changed_machine(name: &str, file: &str, text: &str, changes: &[(&str, &st
     }
     check_parts(&machine)?;
     Ok(machine)
+}
+
+/// A file laid over its base, that over its own, and so on: tables key by key, lists as a whole. A base's words are about
+/// the base alone.
+fn over_bases(name: &str, source: Source, resolve: &dyn Fn(&str) -> Result<Source, String>) -> Result<Node, Error> {
+    let mut node = Node::parse(&source.file, &source.text)?;
+    let mut chain = vec![name.to_owned()];
+    while let Some(base) = node.take("base") {
+        chain.push(base.read()?);
+        let (wanted, above) = chain.split_last().expect("one was pushed");
+        if above.contains(wanted) {
+            return Err(Error::at(&base.place, format!("the bases go round in a circle: {}", chain.join(" -> "))));
+        }
+        let source = resolve(wanted).map_err(|message| Error::at(&base.place, message))?;
+        let mut below = Node::parse(&source.file, &source.text)?;
+        below.take("about");
+        node = node.over(below);
+    }
+    Ok(node)
 }
 
 /// Numbers that fit each other: CPUs, zones, blocks of the disk, shares.
@@ -197,7 +217,18 @@ mod tests {
     fn changed(from: &str, to: &str) -> Result<Machine, String> {
         let text = crate::embedded::text(FILE).unwrap();
         assert!(text.contains(from), "{FILE} has no `{from}`");
-        machine("m", "m.toml", &text.replacen(from, to, 1)).map_err(|error| error.to_string())
+        parse(text.replacen(from, to, 1))
+    }
+
+    /// The machine of a file with this text, which may be based on the embedded one, as `base`, or on itself.
+    fn parse(text: String) -> Result<Machine, String> {
+        let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
+        let resolve = |name: &str| match name {
+            "base" => Ok(Source { file: FILE.into(), text: crate::embedded::text(FILE).unwrap().to_owned() }),
+            "m" => Ok(source(&text)),
+            _ => Err(format!("no machine `{name}`")),
+        };
+        machine("m", source(&text), &resolve, &[]).map_err(|error| error.to_string())
     }
 
     /// The line that begins with `start`.
@@ -218,13 +249,30 @@ mod tests {
         assert!(wrong("kind = \"dma32\"", "kind = \"normal\"").contains("in [memory]: zones must stand in the order"));
     }
 
+    #[test]
+    fn a_machine_is_its_base_but_for_what_it_says() {
+        let base = parse("base = \"base\"".into()).unwrap();
+        let count = "count = { value = 2, from = \"assumed\", source = \"a test\" }";
+        let found = parse(format!("base = \"base\"\nabout = \"small\"\n[cpu]\n{count}\n")).unwrap();
+        assert_eq!((&*found.about, &*base.about, found.cpu.count.value), ("small", "", 2));
+        assert_eq!((&found.cpu.interrupt_cpu, &found.cost), (&base.cpu.interrupt_cpu, &base.cost));
+
+        let wrong = |text: &str| parse(text.into()).unwrap_err();
+        assert_eq!(wrong("\nbase = \"other\""), "m.toml:2: no machine `other`");
+        assert_eq!(wrong("base = \"m\""), "m.toml:1: the bases go round in a circle: m -> m");
+        assert_eq!(
+            wrong("base = \"base\"\n[before]\nkernel = 4\n").split(':').take(2).collect::<Vec<_>>(),
+            ["m.toml", "3"]
+        );
+    }
+
     /// The elevator of a machine whose file has `table` in place of its elevator.
     fn with_elevator(table: &str) -> Result<ElevatorConfig, String> {
         let text = crate::embedded::text(FILE).unwrap();
         let start = text.find("[disk.device.queue.elevator]").unwrap();
         let end = start + text[start..].find("\n[before]").unwrap();
         let text = format!("{}{table}\n{}", &text[..start], &text[end..]);
-        let machine = machine("m", "m.toml", &text).map_err(|error| error.to_string())?;
+        let machine = parse(text)?;
         Ok(machine.disks[0].device.queue().elevator.clone())
     }
 

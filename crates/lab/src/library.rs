@@ -55,11 +55,45 @@ fn unknown(kind: &str, folder: &str, name: &str) -> String {
     format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
 }
 
-/// The embedded kernel called `name`.
-fn embedded_kernel(name: &str) -> Result<Source, String> {
-    let file = format!("kernels/{name}.toml");
-    let text = embedded::text(&file).ok_or_else(|| unknown("kernel", "kernels", name))?;
-    Ok(Source { file, text: text.to_owned() })
+/// Files that are called by their names, and build on each other.
+#[derive(Clone, Copy)]
+enum Kind {
+    Kernel,
+    Machine,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Machine => "machine",
+        }
+    }
+
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernels",
+            Self::Machine => "machines",
+        }
+    }
+
+    /// The embedded one called `name`.
+    fn embedded(self, name: &str) -> Result<Source, String> {
+        let file = format!("{}/{name}.toml", self.folder());
+        let text = embedded::text(&file).ok_or_else(|| unknown(self.name(), self.folder(), name))?;
+        Ok(Source { file, text: text.to_owned() })
+    }
+
+    /// The base called `name` of the file `path`: beside it, or embedded.
+    fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
+        let stem = name.strip_suffix(".toml").unwrap_or(name);
+        let path: PathBuf = path.parent().unwrap_or(Path::new("")).join(format!("{stem}.toml"));
+        if !path.exists() {
+            return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
+        }
+        let text = read(&path).map_err(|error| error.message)?;
+        Ok(Source { file: path.display().to_string(), text })
+    }
 }
 
 /// The kernel that `word` means: a name or a file, and what is changed in it, each after a `+`:
@@ -86,20 +120,11 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
 
 fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     if !is_file(word) {
-        let Source { file, text } = embedded_kernel(word).map_err(|message| Error { place: None, message })?;
-        return Kernel::parse(word, &file, &text, &embedded_kernel);
+        let Source { file, text } = Kind::Kernel.embedded(word).map_err(|message| Error { place: None, message })?;
+        return Kernel::parse(word, &file, &text, &|name| Kind::Kernel.embedded(name));
     }
     let path = Path::new(word);
-    let beside = |name: &str| {
-        let stem = name.strip_suffix(".toml").unwrap_or(name);
-        let path: PathBuf = path.parent().unwrap_or(Path::new("")).join(format!("{stem}.toml"));
-        if !path.exists() {
-            return embedded_kernel(name).map_err(|message| format!("{message} (nor is it beside this file)"));
-        }
-        let text = read(&path).map_err(|error| error.message)?;
-        Ok(Source { file: path.display().to_string(), text })
-    };
-    Kernel::parse(&name_of(path), word, &read(path)?, &beside)
+    Kernel::parse(&name_of(path), word, &read(path)?, &|name| Kind::Kernel.base_of(path, name))
 }
 
 /// The machine that `word` means, with values changed after a `+`: `ping-8g+cpu.count=4`.
@@ -109,13 +134,13 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
 pub fn machine(word: &str) -> Result<Machine, Error> {
     let (name, changes) = split(word)?;
     if is_file(name) {
-        let called = word.replacen(name, &name_of(Path::new(name)), 1);
-        return hardware::changed_machine(&called, name, &read(Path::new(name))?, &changes);
+        let path = Path::new(name);
+        let called = word.replacen(name, &name_of(path), 1);
+        let source = Source { file: name.to_owned(), text: read(path)? };
+        return hardware::machine(&called, source, &|base| Kind::Machine.base_of(path, base), &changes);
     }
-    let file = format!("machines/{name}.toml");
-    let text =
-        embedded::text(&file).ok_or_else(|| Error { place: None, message: unknown("machine", "machines", name) })?;
-    hardware::changed_machine(word, &file, text, &changes)
+    let source = Kind::Machine.embedded(name).map_err(|message| Error { place: None, message })?;
+    hardware::machine(word, source, &|base| Kind::Machine.embedded(base), &changes)
 }
 
 /// Keys, and their new values.

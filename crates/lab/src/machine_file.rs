@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! about = "8 GiB, 8 CPUs, one 7200 rpm disk"
+//! base = "…"    # a machine that this one is but for what follows, if there is one
 //! [memory]      # nodes and zones
 //! [cpu]         # how many, how fast they switch
 //! [cost]        # what each step costs: { ns = 90, from = "fitted", source = "…" }
@@ -56,19 +57,11 @@ where
     Network: DeserializeOwned,
     Before: DeserializeOwned,
 {
-    /// Reads a machine from the text of its file; `file` is what messages call it.
+    /// Reads a machine from what stands in its file, or was changed there; `file` is what messages call it.
     ///
     /// # Errors
     /// The first thing wrong, with file and line: an unknown or missing section or key, a value of the
     /// wrong type, an origin (`from`) that is not one of the known words.
-    pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, Error> {
-        Self::of_node(name, file, Node::parse(file, text)?)
-    }
-
-    /// The same from what was read already, and perhaps changed.
-    ///
-    /// # Errors
-    /// As [`MachineFile::parse`].
     pub fn of_node(name: &str, file: &str, node: Node) -> Result<Self, Error> {
         node.only(&KEYS)?;
         check_origins(&node)?;
@@ -155,7 +148,9 @@ mod tests {
     const TEXT: &str = "about = \"small\"\n[memory]\n[cpu]\ncount = 8\n[cost]\nscan_page = { ns = 90, from = \"fitted\" }\n[[disk]]\nbytes = 1\n[before]\n";
 
     fn parse(text: &str) -> Result<Machine, String> {
-        Machine::parse("m", "machines/m.toml", text).map_err(|error| error.to_string())
+        Node::parse("machines/m.toml", text)
+            .and_then(|node| Machine::of_node("m", "machines/m.toml", node))
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -560,8 +560,7 @@ mod tests {
     }
 
     fn plan(request: &Request, words: &[&str]) -> Result<Plan, Error> {
-        let skeleton = || Machine::parse("m", "m", "[memory]\n[cpu]\n[cost]\n[before]\n").unwrap();
-        let machine = library::machine("parallelio-8g").unwrap_or_else(|_| skeleton());
+        let machine = library::machine("parallelio-8g").unwrap();
         let kernel = |(index, word): (usize, &&str)| {
             let text = format!("[lru]\nbatch = {}\n", 10 + index);
             let none = |_: &str| Err(String::new());

@@ -52,9 +52,11 @@ fn kind_of_file(word: &str) -> Option<Kind> {
     // Whatever is wrong with the file, its own reader says it better.
     let node = Node::parse(word, &text).ok();
     let has = |key| node.as_ref().is_some_and(|node| node.get(key).is_some());
+    let has_nodes =
+        || node.as_ref().is_some_and(|node| node.get("memory").is_some_and(|memory| memory.get("nodes").is_some()));
     Some(if has("workload") {
         Kind::Experiment
-    } else if has("disk") || has("cpu") || has("cost") {
+    } else if ["cpu", "cost", "disk", "network", "before"].into_iter().any(has) || has_nodes() {
         Kind::Machine
     } else {
         Kind::Kernel
