@@ -492,7 +492,7 @@ enum WantedKernel {
 #[derive(Clone, Debug)]
 pub struct Builder {
     bytes: u64,
-    bytes_max: u64,
+    bytes_max: Option<u64>,
     swap: Option<(PathBuf, u64)>,
     kernel: WantedKernel,
     shards: Option<usize>,
@@ -524,7 +524,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             bytes: 256 << 20,
-            bytes_max: 0,
+            bytes_max: None,
             swap: None,
             kernel: WantedKernel::Default,
             shards: None,
@@ -544,7 +544,7 @@ impl Builder {
         self
     }
 
-    /// Sets how large [`Memory::resize`] can make it, in bytes. Default: as large as it is at the start. Each page that it
+    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it is at the start. Each page that it
     /// might have costs 32 bytes of address space from the start, and of memory once it was there. Address space for
     /// these, a hundredth of the size, must not be more than the computer has memory, or the system refuses it.
     ///
@@ -557,7 +557,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub const fn size_max(mut self, bytes: u64) -> Self {
-        self.bytes_max = bytes;
+        self.bytes_max = Some(bytes);
         self
     }
 
@@ -606,14 +606,14 @@ impl Builder {
         self
     }
 
-    /// Sets over how many shards per-CPU lists are spread. Default: the CPUs that the process may use.
+    /// Sets over how many shards per-CPU lists are spread, at least 1. Default: the CPUs that the process may use.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Sets how many threads read and write where io_uring is not permitted. Default: 4.
+    /// Sets how many threads read and write where io_uring is not permitted, at least 1. Default: 4.
     #[must_use]
     pub const fn io_threads(mut self, threads: usize) -> Self {
         self.io_threads = Some(threads);
@@ -662,7 +662,7 @@ impl Builder {
     /// Makes the memory and starts its threads: kswapd, a flusher, and those that do its I/O.
     ///
     /// # Errors
-    /// When the size is too small or too large, the kernel is unknown or its file has a mistake, the swap file cannot be
+    /// When a size is too small or too large, or a number is 0, the kernel is unknown or its file has a mistake, the swap file cannot be
     /// used, or the system does not grant memory or threads.
     ///
     /// ```
@@ -676,14 +676,19 @@ impl Builder {
     pub fn start(self) -> Result<Memory, Error> {
         let choices = self.choices()?;
         check_size("size", self.bytes, PAGES_MAX)?;
-        let pages_max = self.bytes.max(self.bytes_max) / PAGE_BYTES as u64;
-        check_size("size_max", self.bytes.max(self.bytes_max), PAGES_MAX)?;
+        let bytes_max = self.bytes_max.unwrap_or(self.bytes);
+        check_size("size_max", bytes_max, PAGES_MAX)?;
+        if bytes_max < self.bytes {
+            let words = format!("size_max: {bytes_max} bytes are fewer than `size`, {}", self.bytes);
+            return Err(Error::Builder(words));
+        }
+        let pages_max = bytes_max / PAGE_BYTES as u64;
         let pages = self.bytes / PAGE_BYTES as u64;
         let mut config = Config::new(pages as u32);
         config.frames_max = pages_max as u32;
         config.io = if self.uses_io_uring { Io::Auto } else { Io::Threads };
-        config.shards = self.shards.unwrap_or(config.shards).max(1);
-        config.io_threads = self.io_threads.unwrap_or(config.io_threads).max(1);
+        config.shards = at_least_one("shards", self.shards.unwrap_or(config.shards))?;
+        config.io_threads = at_least_one("io_threads", self.io_threads.unwrap_or(config.io_threads))?;
         config.checksums = self.checksums;
         let host = Host::new(&config).map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
@@ -739,6 +744,12 @@ fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
         return error(&format!("few: at least {least} are needed"));
     }
     if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
+}
+
+/// # Errors
+/// When there is none of what `setting` says how many there are.
+fn at_least_one(setting: &str, count: usize) -> Result<usize, Error> {
+    if count == 0 { Err(Error::Builder(format!("{setting}: at least 1 is needed"))) } else { Ok(count) }
 }
 
 /// For limits and the flusher all files together are one device.

@@ -255,6 +255,10 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert!(message.contains("mine.toml:3") && message.contains("activation"), "{message}");
     let many = "size: 17592186044416 bytes of memory are too many: 17592181850112 are the most";
     assert_eq!(error(Memory::builder().size(1 << 44)), many);
+    let fewer = "size_max: 8388608 bytes are fewer than `size`, 16777216";
+    assert_eq!(error(Memory::builder().size(16 << 20).size_max(8 << 20)), fewer);
+    assert_eq!(error(Memory::builder().shards(0)), "shards: at least 1 is needed");
+    assert_eq!(error(Memory::builder().io_threads(0)), "io_threads: at least 1 is needed");
     let other = folder.path().join("other");
     fs::write(&other, [7; 5000]).unwrap();
     let foreign = error(builder().swap(&other, 1 << 20));

@@ -284,18 +284,21 @@ impl World {
 
     /// The task that runs; none outside of tasks and in a handler.
     pub(crate) fn current_task(&self) -> Option<Rc<Task>> {
+        self.current_task_id().map(|id| self.task(id))
+    }
+
+    /// Its number.
+    fn current_task_id(&self) -> Option<TaskId> {
         let lane = self.lane.get();
         if lane == NO_LANE || is_handler(lane) {
             return None;
         }
-        self.cpus[cpu_of(lane)].task.get().map(|id| self.task(id))
+        self.cpus[cpu_of(lane)].task.get()
     }
 
     /// Was the running task told to end?
     pub(crate) fn is_killed(&self) -> bool {
-        let lane = self.lane.get();
-        let id = (lane != NO_LANE && !is_handler(lane)).then(|| self.cpus[cpu_of(lane)].task.get()).flatten();
-        id.is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
+        self.current_task_id().is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
     }
 
     pub(crate) fn task(&self, id: TaskId) -> Rc<Task> {

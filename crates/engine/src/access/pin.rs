@@ -96,9 +96,7 @@ impl<M: Machine> Access<M> {
     #[inline(always)]
     pub fn unpin_read(&self, frame: FrameNumber, descriptor: &Frame) {
         self.put_shared_of(frame, descriptor);
-        if self.has_orphans() {
-            self.release_orphans();
-        }
+        self.release_orphans();
     }
 
     /// Pins a page of a file for writing; it is valid. *May sleep.*

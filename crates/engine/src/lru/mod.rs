@@ -283,15 +283,17 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Did a lookup drop a page's last reference?
+    /// Frees pages whose last reference a lookup dropped, if there are any.
     #[inline]
-    pub fn has_orphans(&self) -> bool {
-        self.has_orphans.load(machine::atomic::Ordering::Relaxed)
+    pub fn release_orphans(&self) {
+        if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {
+            self.put_orphans();
+        }
     }
 
-    /// Frees pages whose last reference a lookup dropped.
-    pub fn release_orphans(&self) {
-        if !self.has_orphans() || !self.has_orphans.swap(false, AcqRel) {
+    #[cold]
+    fn put_orphans(&self) {
+        if !self.has_orphans.swap(false, AcqRel) {
             return;
         }
         let orphans = std::mem::take(&mut *self.orphans.lock());
