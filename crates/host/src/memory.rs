@@ -544,8 +544,8 @@ impl Builder {
         self
     }
 
-    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it is at the start. Each page that it
-    /// might have costs 32 bytes of address space from the start, and of memory once it was there. Address space for
+    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it
+    /// is at the start. Each page that it might have costs 32 bytes of address space from the start, and of memory once it was there. Address space for
     /// these, a hundredth of the size, must not be more than the computer has memory, or the system refuses it.
     ///
     /// ```
@@ -606,14 +606,15 @@ impl Builder {
         self
     }
 
-    /// Sets over how many shards per-CPU lists are spread, at least 1. Default: the CPUs that the process may use.
+    /// Sets over how many shards per-CPU lists are spread, 1 to 1024. Default: the CPUs that the process may use, at least
+    /// 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Sets how many threads read and write where io_uring is not permitted, at least 1. Default: 4.
+    /// Sets how many threads read and write where io_uring is not permitted, 1 to 1024. Default: 4.
     #[must_use]
     pub const fn io_threads(mut self, threads: usize) -> Self {
         self.io_threads = Some(threads);
@@ -662,8 +663,8 @@ impl Builder {
     /// Makes the memory and starts its threads: kswapd, a flusher, and those that do its I/O.
     ///
     /// # Errors
-    /// When a size is too small or too large, or a number is 0, the kernel is unknown or its file has a mistake, the swap file cannot be
-    /// used, or the system does not grant memory or threads.
+    /// When a size is too small or too large, there are no shards or threads or more than 1024, the kernel is unknown or its
+    /// file has a mistake, the swap file cannot be used, or the system does not grant memory or threads.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -687,8 +688,8 @@ impl Builder {
         let mut config = Config::new(pages as u32);
         config.frames_max = pages_max as u32;
         config.io = if self.uses_io_uring { Io::Auto } else { Io::Threads };
-        config.shards = at_least_one("shards", self.shards.unwrap_or(config.shards))?;
-        config.io_threads = at_least_one("io_threads", self.io_threads.unwrap_or(config.io_threads))?;
+        config.shards = check_count("shards", self.shards.unwrap_or(config.shards))?;
+        config.io_threads = check_count("io_threads", self.io_threads.unwrap_or(config.io_threads))?;
         config.checksums = self.checksums;
         let host = Host::new(&config).map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
@@ -746,10 +747,16 @@ fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
     if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
 }
 
+/// Shards, or threads, that a memory may have.
+const COUNT_MAX: usize = 1024;
+
 /// # Errors
-/// When there is none of what `setting` says how many there are.
-fn at_least_one(setting: &str, count: usize) -> Result<usize, Error> {
-    if count == 0 { Err(Error::Builder(format!("{setting}: at least 1 is needed"))) } else { Ok(count) }
+/// When there are none, or too many, of what `setting` says how many there are.
+fn check_count(setting: &str, count: usize) -> Result<usize, Error> {
+    if (1..=COUNT_MAX).contains(&count) {
+        return Ok(count);
+    }
+    Err(Error::Builder(format!("{setting}: {count} cannot be: 1 to {COUNT_MAX} can")))
 }
 
 /// For limits and the flusher all files together are one device.

@@ -257,8 +257,8 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert_eq!(error(Memory::builder().size(1 << 44)), many);
     let fewer = "size_max: 8388608 bytes are fewer than `size`, 16777216";
     assert_eq!(error(Memory::builder().size(16 << 20).size_max(8 << 20)), fewer);
-    assert_eq!(error(Memory::builder().shards(0)), "shards: at least 1 is needed");
-    assert_eq!(error(Memory::builder().io_threads(0)), "io_threads: at least 1 is needed");
+    assert_eq!(error(Memory::builder().shards(0)), "shards: 0 cannot be: 1 to 1024 can");
+    assert_eq!(error(Memory::builder().io_threads(2000)), "io_threads: 2000 cannot be: 1 to 1024 can");
     let other = folder.path().join("other");
     fs::write(&other, [7; 5000]).unwrap();
     let foreign = error(builder().swap(&other, 1 << 20));

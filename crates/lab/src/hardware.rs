@@ -3,7 +3,7 @@
 
 use crate::machine_file::MachineFile;
 use engine::kernel::Source;
-use engine::kernel::text::{Error, Node};
+use engine::kernel::text::{Entry, Error, Node, Value};
 use engine::memory::Layout;
 use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
@@ -39,8 +39,8 @@ pub fn machine(
     Ok(machine)
 }
 
-/// A file laid over its base, that over its own, and so on: tables key by key, lists as a whole. A base's words are about
-/// the base alone.
+/// A file laid over its base, that over its own, and so on: sections key by key, lists and constants with their origins as a
+/// whole. A base's words are about the base alone.
 fn over_bases(name: &str, source: Source, resolve: &dyn Fn(&str) -> Result<Source, String>) -> Result<Node, Error> {
     let mut node = Node::parse(&source.file, &source.text)?;
     let mut chain = vec![name.to_owned()];
@@ -53,9 +53,29 @@ fn over_bases(name: &str, source: Source, resolve: &dyn Fn(&str) -> Result<Sourc
         let source = resolve(wanted).map_err(|message| Error::at(&base.place, message))?;
         let mut below = Node::parse(&source.file, &source.text)?;
         below.take("about");
-        node = node.over(below);
+        node = over(node, below);
     }
     Ok(node)
+}
+
+/// One table laid over another.
+fn over(top: Node, base: Node) -> Node {
+    let is_constant = |node: &Node| ["from", "value", "ns"].iter().any(|key| node.get(key).is_some());
+    if is_constant(&top) || is_constant(&base) {
+        return top;
+    }
+    let Node { value: Value::Table(mut top), place, comment } = top else { return top };
+    let Value::Table(base) = base.value else { return Node { value: Value::Table(top), place, comment } };
+    for entry in base {
+        match top.iter().position(|known| known.key == entry.key) {
+            Some(at) => {
+                let above = top.remove(at);
+                top.insert(at, Entry { node: over(above.node, entry.node), ..above });
+            }
+            None => top.push(entry),
+        }
+    }
+    Node { value: Value::Table(top), place, comment }
 }
 
 /// Numbers that fit each other: CPUs, zones, blocks of the disk, shares.
@@ -111,7 +131,7 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
 /// The value under a path of keys of disk `n`'s device, or what comes nearest to it.
 fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
     let disk = match file.get("disk").map(|node| &node.value) {
-        Some(engine::kernel::text::Value::List(disks)) => disks.get(n),
+        Some(Value::List(disks)) => disks.get(n),
         _ => None,
     };
     let mut node = disk.and_then(|disk| disk.get("device")).unwrap_or(file);
@@ -256,6 +276,9 @@ mod tests {
         let found = parse(format!("base = \"base\"\nabout = \"small\"\n[cpu]\n{count}\n")).unwrap();
         assert_eq!((&*found.about, &*base.about, found.cpu.count.value), ("small", "", 2));
         assert_eq!((&found.cpu.interrupt_cpu, &found.cost), (&base.cpu.interrupt_cpu, &base.cost));
+        // A constant does not keep the origin of another.
+        let bare = parse("base = \"base\"\n[cpu]\ncount = { value = 2 }\n".into()).unwrap_err();
+        assert!(bare.starts_with("m.toml:3: in [cpu]: ") && bare.contains("from"), "{bare}");
 
         let wrong = |text: &str| parse(text.into()).unwrap_err();
         assert_eq!(wrong("\nbase = \"other\""), "m.toml:2: no machine `other`");

@@ -38,12 +38,12 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub network: Option<Network>,
     /// What memory held before the run.
     pub before: Before,
-    /// The whole file, for messages and explanations.
+    /// The whole file over its bases, for messages and explanations.
     pub node: Node,
 }
 
 /// The top level of a machine file.
-const KEYS: [&str; 7] = ["about", "memory", "cpu", "cost", "disk", "network", "before"];
+const KEYS: [&str; 8] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before"];
 
 /// Where a constant may come from.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];

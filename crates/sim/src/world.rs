@@ -287,7 +287,7 @@ impl World {
         self.current_task_id().map(|id| self.task(id))
     }
 
-    /// Its number.
+    /// The number of the task that runs, as [`World::current_task`].
     fn current_task_id(&self) -> Option<TaskId> {
         let lane = self.lane.get();
         if lane == NO_LANE || is_handler(lane) {

@@ -8,8 +8,8 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Entries between the one that is emptied and the one whose page's descriptor is asked for: a line of memory takes some 400
-/// ns to come, an entry some 50.
+/// Entries between the one that is emptied and the one whose page's descriptor is asked for: as in
+/// per-CPU lists.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {

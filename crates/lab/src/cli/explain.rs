@@ -51,12 +51,17 @@ fn kind_of_file(word: &str) -> Option<Kind> {
     let text = std::fs::read_to_string(Path::new(word)).unwrap_or_default();
     // Whatever is wrong with the file, its own reader says it better.
     let node = Node::parse(word, &text).ok();
-    let has = |key| node.as_ref().is_some_and(|node| node.get(key).is_some());
-    let has_nodes =
-        || node.as_ref().is_some_and(|node| node.get("memory").is_some_and(|memory| memory.get("nodes").is_some()));
+    let get = |key: &str| node.as_ref().and_then(|node| node.get(key));
+    let has = |key: &str| get(key).is_some();
+    let has_nodes = || get("memory").is_some_and(|memory| memory.get("nodes").is_some());
+    let is_based_on_machine = || {
+        let base = get("base").and_then(Node::as_text);
+        base.is_some_and(|base| embedded::names("machines").any(|name| name == base))
+    };
     Some(if has("workload") {
         Kind::Experiment
-    } else if ["cpu", "cost", "disk", "network", "before"].into_iter().any(has) || has_nodes() {
+    } else if ["cpu", "cost", "disk", "network", "before"].into_iter().any(has) || has_nodes() || is_based_on_machine()
+    {
         Kind::Machine
     } else {
         Kind::Kernel
