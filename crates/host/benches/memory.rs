@@ -335,7 +335,7 @@ const HITS: [&str; 7] = [
 /// Reads of a batch.
 const BATCH: usize = 32;
 
-const MISSES: [&str; 10] = [
+const MISSES: [&str; 11] = [
     "just after memory is full / just before",
     "miss, memory empty / O_DIRECT pread",
     "memory full, 1 thread / O_DIRECT pread",
@@ -343,6 +343,7 @@ const MISSES: [&str; 10] = [
     "memory full, 16 threads / O_DIRECT, 16 threads",
     "the same, 1 / p99 of a read",
     "memory full, by guard, 1 thread / O_DIRECT pread",
+    "memory full, by guard, 2 threads / O_DIRECT pread, 2 threads",
     "memory full, 32 at once / io_uring, 32 at once",
     "bare memory: read and copy out / O_DIRECT pread",
     "bare memory: the same, 2 threads / 2 threads",
@@ -418,7 +419,7 @@ impl Bench {
     }
 
     fn misses(&self) {
-        let [full, empty, one, two, sixteen, times, guard, batch, bare_one, bare_two] = MISSES;
+        let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
         let data = Data::new("cold", pages);
         let (memory, file) = data.open(memory_pages);
@@ -464,6 +465,7 @@ impl Bench {
         self.line(one, (1, misses, &copy), (1, misses, &direct), true);
         self.line(two, (2, misses, &copy), (2, misses, &direct), true);
         self.line(guard, (1, misses, &guarded), (1, misses, &direct), true);
+        self.line(two_guards, (2, misses, &guarded), (2, misses, &direct), true);
         if IoUring::new(1).is_ok() {
             self.line(batch, (1, misses, &batches), (1, misses, &rings), true);
         } else if !self.is_test {
