@@ -544,9 +544,10 @@ impl Builder {
         self
     }
 
-    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it
-    /// is at the start. Each page that it might have costs 32 bytes of address space from the start, and of memory once it was there. Address space for
-    /// these, a hundredth of the size, must not be more than the computer has memory, or the system refuses it.
+    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it is
+    /// at the start. Each page that it might have costs 32 bytes of address space from the start, and of memory once it
+    /// was there. Address space for these, a hundredth of the size, must not be more than the computer has memory, or
+    /// the system refuses it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
