@@ -322,7 +322,7 @@ fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
     let managed: u64 = engine.zones.iter().map(|zone| zone.managed()).sum();
     let slab = gauge(Gauge::NrSlabReclaimable) + gauge(Gauge::NrSlabUnreclaimable);
     let cached = u64::from(engine.swap.cache.pages());
-    let kept: u64 = engine.object_caches.iter().map(|cache| cache.order().pages()).sum();
+    let kept: u64 = engine.object_caches.iter().map(|cache| cache.slabs().idle_pages()).sum();
     let kept = kept + engine.index_nodes.idle_pages();
     let left = [
         ("pages are neither free nor slab nor in the swap cache", managed - gauge(Gauge::NrFreePages) - slab - cached),

@@ -36,6 +36,12 @@ impl LockClass {
         self as u8
     }
 
+    /// May a task take it that holds a slot of a [`PerCpu`]?
+    #[must_use]
+    pub const fn may_be_taken_in_slot(self) -> bool {
+        matches!(self, Self::Lru | Self::Zone | Self::Other)
+    }
+
     /// Are interrupts off on the holder's CPU, and on a CPU that spins for the lock?
     #[must_use]
     pub const fn interrupts_off(self) -> bool {
@@ -81,7 +87,8 @@ pub trait PerCpu<T> {
         Self: 'a,
         T: 'a;
 
-    /// The slot of the CPU that runs the caller. No [`Lock`] is taken inside but `Lru` and `Zone`.
+    /// The slot of the CPU that runs the caller. No [`Lock`] is taken inside but of classes that
+    /// [`LockClass::may_be_taken_in_slot`] allows.
     fn local(&self) -> Self::Guard<'_>;
 
     /// Visits every slot in turn, each while its own CPU stays out of it.

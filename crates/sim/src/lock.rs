@@ -226,7 +226,7 @@ impl World {
             let held = LockClass::ALL[(class.rank() as u32 + not_lower.trailing_zeros() / 8) as usize];
             panic!("lock `{}` taken while holding lock `{}`: ranks must rise", class.name(), held.name());
         }
-        let is_inner = matches!(class, LockClass::Lru | LockClass::Zone);
+        let is_inner = class.may_be_taken_in_slot();
         assert!(lane.slots.get() == 0 || is_inner, "lock `{}` taken while holding a per-CPU slot", class.name());
     }
 

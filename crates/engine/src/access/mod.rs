@@ -27,7 +27,7 @@ pub use readahead::{ReadPattern, ReadState};
 
 use crate::allocate::{Allocate, OutOfMemory};
 use crate::mapping::File;
-use crate::mapping::object_cache::ObjectKind;
+use crate::mapping::object_cache::{NoPlace, ObjectKind};
 use crate::memory::Gfp;
 use crate::stat::Gauge;
 use crate::task::Task;
@@ -115,15 +115,21 @@ impl<M: Machine> Access<M> {
     /// When memory is exhausted.
     pub fn add_object(&self, task: &mut Task, kind: ObjectKind, file: Option<u32>) -> Result<(), Error> {
         let cache = self.object_caches.get(kind);
-        while !cache.try_add(file) {
-            let (head, order) = self
-                .allocate_slab(task, Gfp::RECLAIMABLE, cache.order(), Gauge::NrSlabReclaimable)
-                .map_err(|cause| self.out_of_memory(cause))?;
-            if let Err(head) = cache.add_slab(head, order) {
-                self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+        loop {
+            match cache.try_add(file) {
+                Ok(None) => return Ok(()),
+                Ok(Some((head, order))) => {
+                    self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+                    return Ok(());
+                }
+                Err(NoPlace) => {
+                    let (head, order) = self
+                        .allocate_slab(task, Gfp::RECLAIMABLE, cache.slabs().order(), Gauge::NrSlabReclaimable)
+                        .map_err(|cause| self.out_of_memory(cause))?;
+                    cache.slabs().add(head, order);
+                }
             }
         }
-        Ok(())
     }
 
     /// Makes sure that there is a node, and a slot, for a page that is about to be added to a file. *May sleep.*

@@ -25,6 +25,7 @@ pub mod read_state;
 pub mod region;
 pub mod reverse_map;
 pub mod segments;
+pub mod slab;
 pub mod swap;
 pub(crate) mod swap_window;
 pub mod writeback;

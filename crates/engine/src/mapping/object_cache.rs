@@ -1,14 +1,14 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
-//! Objects lie several to a slab of one or more pages; a slab is free when all of them are. They are dropped in the order
-//! of their last use, with a second chance for those used since. A directory entry holds its file's
-//! inode; only when the entry is dropped does the inode come on to its own list, and when that is
-//! dropped it takes the file's clean cache pages with it. An open file holds its entry. Description: spec
-//! reclaim, 19.
+//! They lie in slabs ([`super::slab`]) and are dropped in the order of their last use, with a second chance for those used
+//! since. A directory entry holds its file's inode; only when the entry is dropped does the inode come on to its own
+//! list, and when that is dropped it takes the file's clean cache pages with it. An open file holds its entry.
+//! Description: spec reclaim, 19.
 
 use super::choices::SlabOrder;
+use super::slab::{SlabCache, SlabNumber};
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, Step};
+use machine::{FrameNumber, Lock, LockClass, Machine, Order, Step};
 use std::collections::BTreeMap;
 
 /// Objects looked at in one step (`SHRINK_BATCH`).
@@ -39,52 +39,15 @@ impl ObjectKind {
     }
 }
 
-/// Largest order of a slab (`slub_max_order`).
-const SLAB_ORDER_MAX: u8 = 3;
-
-/// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
-/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects (balance notes, 6).
-#[must_use]
-pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
-    let fls = u64::from(usize::BITS - cpus.leading_zeros());
-    let slab_bytes = |order: u8| (PAGE_BYTES as u64) << order;
-    let most = (4 * (fls + 1)).min(slab_bytes(SLAB_ORDER_MAX) / object_bytes);
-    for objects in (2..=most).rev() {
-        for part in [16, 8, 4] {
-            let is_good = |order: &u8| {
-                let bytes = slab_bytes(*order);
-                bytes / object_bytes >= objects && bytes % object_bytes <= bytes / part
-            };
-            if let Some(order) = (0..=SLAB_ORDER_MAX).find(is_good) {
-                return Order(order);
-            }
-        }
-    }
-    Order((0..SLAB_ORDER_MAX).find(|order| slab_bytes(*order) >= object_bytes).unwrap_or(SLAB_ORDER_MAX))
-}
-
 #[derive(Debug)]
 struct Object {
-    slab: u32,
+    slab: SlabNumber,
     file: Option<u32>,
     is_referenced: bool,
 }
 
-/// Pages that hold objects.
-#[derive(Clone, Copy, Debug)]
-struct Slab {
-    head: FrameNumber,
-    order: Order,
-    /// Objects in it.
-    live: u16,
-}
-
 #[derive(Debug, Default)]
-struct Slabs {
-    slabs: Vec<Slab>,
-    free_slabs: Vec<u32>,
-    /// The slab that new objects go to, and how many more it takes.
-    current: Option<(u32, u16)>,
+struct Objects {
     /// Objects that may be dropped, oldest first.
     objects: BTreeMap<u64, Object>,
     /// Number of the next of them.
@@ -97,12 +60,12 @@ struct Slabs {
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
     /// In use, in this slab.
-    Held(u32),
+    Held(SlabNumber),
     /// Among those that may be dropped, with this number.
     Listed(u64),
 }
 
-impl Slabs {
+impl Objects {
     fn push_object(&mut self, object: Object) {
         if let Some(file) = object.file {
             self.files.insert(file, FileObject::Listed(self.next));
@@ -118,29 +81,21 @@ impl Slabs {
         });
         Some(object)
     }
-
-    /// One object of a slab less; returns the slab's block if it was the last.
-    fn drop_object(&mut self, slab: u32) -> Option<(FrameNumber, Order)> {
-        let Slab { head, order, live } = &mut self.slabs[slab as usize];
-        *live -= 1;
-        let is_current = self.current.is_some_and(|(current, _)| current == slab);
-        if *live > 0 || is_current {
-            return None;
-        }
-        self.free_slabs.push(slab);
-        Some((*head, *order))
-    }
 }
 
 /// One cache.
 pub struct ObjectCache<M: Machine> {
     kind: ObjectKind,
-    order: Order,
-    slabs: M::Lock<Slabs>,
+    slabs: SlabCache<M>,
+    objects: M::Lock<Objects>,
     count: AtomicU64,
     /// Objects that were due but not looked at yet.
     pub deferred: AtomicU64,
 }
+
+/// No slab has a place for an object: a block is wanted ([`SlabCache::add`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPlace;
 
 /// What shrinking a cache set free.
 #[derive(Debug, Default)]
@@ -157,11 +112,8 @@ impl<M: Machine> ObjectCache<M> {
     fn new(machine: &M, kind: ObjectKind, order: SlabOrder) -> Self {
         Self {
             kind,
-            order: match order {
-                SlabOrder::SinglePages => Order::ZERO,
-                SlabOrder::Slub => slub_order(kind.bytes(), machine.cpus()),
-            },
-            slabs: machine.lock(LockClass::Other, Slabs::default()),
+            slabs: SlabCache::new(machine, kind.bytes(), order),
+            objects: machine.lock(LockClass::Other, Objects::default()),
             count: AtomicU64::new(0),
             deferred: AtomicU64::new(0),
         }
@@ -173,10 +125,10 @@ impl<M: Machine> ObjectCache<M> {
         self.kind
     }
 
-    /// The order of the blocks that it wants for objects.
+    /// The slabs that its objects lie in.
     #[must_use]
-    pub const fn order(&self) -> Order {
-        self.order
+    pub const fn slabs(&self) -> &SlabCache<M> {
+        &self.slabs
     }
 
     /// Objects that may be dropped.
@@ -185,113 +137,87 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object if there is a place for it; a file's inode names the file. A file has one at most: whoever is slower
-    /// to add it adds none.
-    pub fn try_add(&self, file: Option<u32>) -> bool {
-        let mut slabs = self.slabs.lock();
-        if file.is_some_and(|file| slabs.files.contains_key(&file)) {
-            return true;
+    /// Adds an object; a file's inode names the file. A file has one at most: whoever is slower to add it adds none, and
+    /// may be left with the block of a slab that is to be freed.
+    ///
+    /// # Errors
+    /// When no slab has a place for it.
+    pub fn try_add(&self, file: Option<u32>) -> Result<Option<(FrameNumber, Order)>, NoPlace> {
+        let slab = self.slabs.take().ok_or(NoPlace)?;
+        let mut objects = self.objects.lock();
+        if file.is_some_and(|file| objects.files.contains_key(&file)) {
+            drop(objects);
+            return Ok(self.slabs.give(slab));
         }
-        let Some((slab, left)) = slabs.current else { return false };
-        slabs.current = (left > 1).then_some((slab, left - 1));
-        slabs.slabs[slab as usize].live += 1;
         match (self.kind, file) {
             (ObjectKind::Inode, Some(file)) => {
-                slabs.files.insert(file, FileObject::Held(slab));
+                objects.files.insert(file, FileObject::Held(slab));
             }
             _ => {
-                slabs.push_object(Object { slab, file, is_referenced: false });
+                objects.push_object(Object { slab, file, is_referenced: false });
                 self.count.fetch_add(1, Relaxed);
             }
         }
-        true
+        Ok(None)
     }
 
     /// Nobody holds a file's object any more: it may be dropped, but not at the first look.
     pub fn let_go(&self, file: u32) {
-        let mut slabs = self.slabs.lock();
-        if let Some(&FileObject::Held(slab)) = slabs.files.get(&file) {
-            slabs.push_object(Object { slab, file: Some(file), is_referenced: true });
+        let mut objects = self.objects.lock();
+        if let Some(&FileObject::Held(slab)) = objects.files.get(&file) {
+            objects.push_object(Object { slab, file: Some(file), is_referenced: true });
             self.count.fetch_add(1, Relaxed);
         }
     }
 
     /// Somebody needs a file's object again: it is held until [`ObjectCache::let_go`]. False when it was dropped.
     pub fn hold(&self, file: u32) -> bool {
-        let mut slabs = self.slabs.lock();
-        let number = match slabs.files.get(&file) {
+        let mut objects = self.objects.lock();
+        let number = match objects.files.get(&file) {
             Some(FileObject::Held(_)) => return true,
             None => return false,
             Some(FileObject::Listed(number)) => *number,
         };
-        let object = slabs.objects.remove(&number).expect("a listed object is there");
+        let object = objects.objects.remove(&number).expect("a listed object is there");
         self.count.fetch_sub(1, Relaxed);
-        slabs.files.insert(file, FileObject::Held(object.slab));
+        objects.files.insert(file, FileObject::Held(object.slab));
         true
-    }
-
-    /// Gives the cache a block for new objects.
-    ///
-    /// # Errors
-    /// The block, when somebody was faster: with two slabs to fill, the first would be forgotten while empty.
-    pub fn add_slab(&self, head: FrameNumber, order: Order) -> Result<(), FrameNumber> {
-        let mut slabs = self.slabs.lock();
-        if slabs.current.is_some() {
-            return Err(head);
-        }
-        let slab = Slab { head, order, live: 0 };
-        let number = match slabs.free_slabs.pop() {
-            Some(number) => {
-                slabs.slabs[number as usize] = slab;
-                number
-            }
-            None => {
-                slabs.slabs.push(slab);
-                slabs.slabs.len() as u32 - 1
-            }
-        };
-        let objects = order.pages() * PAGE_BYTES as u64 / self.kind.bytes();
-        slabs.current = Some((number, objects as u16));
-        Ok(())
     }
 
     /// Looks at `n` objects, oldest first.
     pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
-        let mut slabs = self.slabs.lock();
-        machine.spend(Step::SlabObject, n as u32);
-        for _ in 0..n {
-            let Some(mut object) = slabs.pop_oldest() else { break };
-            if std::mem::take(&mut object.is_referenced) {
-                slabs.push_object(object);
-                continue;
+        let mut dropped = Vec::new();
+        {
+            let mut objects = self.objects.lock();
+            machine.spend(Step::SlabObject, n as u32);
+            for _ in 0..n {
+                let Some(mut object) = objects.pop_oldest() else { break };
+                if std::mem::take(&mut object.is_referenced) {
+                    objects.push_object(object);
+                    continue;
+                }
+                dropped.push(object);
             }
-            self.count.fetch_sub(1, Relaxed);
-            shrunk.objects += 1;
-            shrunk.files.extend(object.file);
-            shrunk.slabs.extend(slabs.drop_object(object.slab));
         }
+        self.count.fetch_sub(dropped.len() as u64, Relaxed);
+        shrunk.objects += dropped.len() as u64;
+        shrunk.files.extend(dropped.iter().filter_map(|object| object.file));
+        shrunk.slabs.extend(dropped.iter().filter_map(|object| self.slabs.give(object.slab)));
     }
 
     /// Drops the object of a file that is being removed; returns its slab if that is free then.
     pub fn remove_file(&self, file: u32) -> Option<(FrameNumber, Order)> {
-        let mut slabs = self.slabs.lock();
-        let slab = match slabs.files.remove(&file)? {
-            FileObject::Held(slab) => slab,
-            FileObject::Listed(number) => {
-                self.count.fetch_sub(1, Relaxed);
-                slabs.objects.remove(&number).expect("a listed object is there").slab
+        let slab = {
+            let mut objects = self.objects.lock();
+            match objects.files.remove(&file)? {
+                FileObject::Held(slab) => slab,
+                FileObject::Listed(number) => {
+                    self.count.fetch_sub(1, Relaxed);
+                    objects.objects.remove(&number).expect("a listed object is there").slab
+                }
             }
         };
-        slabs.drop_object(slab)
-    }
-
-    /// The blocks that hold objects.
-    pub fn blocks(&self) -> Vec<(FrameNumber, Order)> {
-        let slabs = self.slabs.lock();
-        let current = slabs.current.map(|(slab, _)| slab);
-        let is_used =
-            |(n, slab): (usize, &Slab)| (slab.live > 0 || current == Some(n as u32)).then_some((slab.head, slab.order));
-        slabs.slabs.iter().enumerate().filter_map(is_used).collect()
+        self.slabs.give(slab)
     }
 }
 
@@ -313,27 +239,5 @@ impl<M: Machine> ObjectCaches<M> {
     /// All caches, in the order in which they are shrunk.
     pub fn iter(&self) -> impl Iterator<Item = &ObjectCache<M>> {
         self.caches.iter()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slabs_grow_with_the_number_of_cpus() {
-        let inode = |cpus| slub_order(ObjectKind::Inode.bytes(), cpus);
-        assert_eq!([1, 2, 4, 8, 64].map(inode), [1, 2, 2, 3, 3].map(Order));
-        assert_eq!(slub_order(ObjectKind::Dentry.bytes(), 8), Order::ZERO, "21 to a page are enough");
-        assert_eq!(slub_order(2048, 4), Order(3), "16 objects of 2 KiB");
-        assert_eq!(slub_order(8192, 8), Order(3), "at most order 3, however few it holds");
-    }
-
-    #[test]
-    fn much_waste_is_taken_only_where_no_order_has_less() {
-        // 5 to a page would leave 96 bytes over, but 8 are wanted: 10 in two pages.
-        assert_eq!(slub_order(800, 1), Order(1));
-        // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
-        assert_eq!(slub_order(700, 1), Order(1));
     }
 }

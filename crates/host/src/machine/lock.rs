@@ -66,7 +66,7 @@ fn assert_rising(class: LockClass) {
                 let held = LockClass::ALL[(u32::from(class.rank()) + not_lower.trailing_zeros() / 8) as usize];
                 panic!("lock `{}` taken while holding lock `{}`: ranks must rise", class.name(), held.name());
             }
-            let is_inner = matches!(class, LockClass::Lru | LockClass::Zone);
+            let is_inner = class.may_be_taken_in_slot();
             let is_allowed = held.slots.get() == 0 || is_inner;
             assert!(is_allowed, "lock `{}` taken while holding a per-CPU slot", class.name());
         });

@@ -1,0 +1,239 @@
+//! Slabs of kernel objects, as SLUB keeps them: blocks of pages that hold objects of one size.
+//!
+//! *Flow*: each CPU takes objects from a slab of its own. When that is used up, it takes what was given back to it
+//! meanwhile, or the slab that has been partly free for longest, with all the places that it has; only where there is none
+//! does somebody add a block. A slab that is full is on no list; the first object that is given back puts it among the partly
+//! free. A slab of which nothing is left is freed, unless few are partly free.
+//! *Locks*: one of its own, nothing inside it; inside the slot of a CPU, or inside that of a file's index. Description:
+//! balance notes, 6; "The SLUB allocator" (LWN, April 2007).
+
+use super::choices::SlabOrder;
+use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};
+use std::collections::BTreeMap;
+
+/// Largest order of a slab (`slub_max_order`).
+const SLAB_ORDER_MAX: u8 = 3;
+
+/// Partly free slabs that are kept though nothing is left of them (`MIN_PARTIAL`).
+const MIN_PARTIAL: usize = 5;
+
+/// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
+/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects (balance notes, 6).
+#[must_use]
+pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
+    let fls = u64::from(usize::BITS - cpus.leading_zeros());
+    let slab_bytes = |order: u8| (PAGE_BYTES as u64) << order;
+    let most = (4 * (fls + 1)).min(slab_bytes(SLAB_ORDER_MAX) / object_bytes);
+    for objects in (2..=most).rev() {
+        for part in [16, 8, 4] {
+            let is_good = |order: &u8| {
+                let bytes = slab_bytes(*order);
+                bytes / object_bytes >= objects && bytes % object_bytes <= bytes / part
+            };
+            if let Some(order) = (0..=SLAB_ORDER_MAX).find(is_good) {
+                return Order(order);
+            }
+        }
+    }
+    Order((0..SLAB_ORDER_MAX).find(|order| slab_bytes(*order) >= object_bytes).unwrap_or(SLAB_ORDER_MAX))
+}
+
+/// A slab's number among those of its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlabNumber(pub u32);
+
+/// Who may take objects from a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nobody: it had no free object when it was put aside.
+    Full,
+    /// The CPU that has it.
+    Cpu,
+    /// Whoever comes first: it is on the list, with this number.
+    Partial(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slab {
+    head: FrameNumber,
+    order: Order,
+    /// Objects that it holds.
+    room: u32,
+    /// Free objects but for those that its CPU has taken over.
+    free: u32,
+    place: Place,
+}
+
+/// The slab of a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    number: u32,
+    /// Free objects that are the CPU's alone.
+    left: u32,
+}
+
+#[derive(Debug, Default)]
+struct Slabs {
+    slabs: Vec<Slab>,
+    /// Numbers that no slab has.
+    unused: Vec<u32>,
+    /// Slabs with free objects that no CPU has, in the order in which they came.
+    partial: BTreeMap<u64, u32>,
+    /// The number of the next that comes.
+    next: u64,
+}
+
+impl Slabs {
+    fn number(&mut self, slab: Slab) -> u32 {
+        if let Some(number) = self.unused.pop() {
+            self.slabs[number as usize] = slab;
+            return number;
+        }
+        self.slabs.push(slab);
+        self.slabs.len() as u32 - 1
+    }
+
+    /// Puts a slab at the end of the list.
+    fn list(&mut self, number: u32) {
+        self.slabs[number as usize].place = Place::Partial(self.next);
+        self.partial.insert(self.next, number);
+        self.next += 1;
+    }
+
+    /// All free objects of a slab for its CPU.
+    fn take_over(&mut self, number: u32) -> Option<Current> {
+        let slab = &mut self.slabs[number as usize];
+        let left = std::mem::take(&mut slab.free);
+        slab.place = Place::Cpu;
+        (left > 0).then_some(Current { number, left })
+    }
+
+    /// More objects for a CPU whose slab is used up.
+    fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
+        if let Some(Current { number, .. }) = used_up {
+            if let Some(current) = self.take_over(number) {
+                return Some(current);
+            }
+            self.slabs[number as usize].place = Place::Full;
+        }
+        let (_, number) = self.partial.pop_first()?;
+        self.take_over(number)
+    }
+}
+
+/// The slabs of one kind of object.
+pub struct SlabCache<M: Machine> {
+    object_bytes: u64,
+    order: Order,
+    slabs: M::Lock<Slabs>,
+    current: M::PerCpu<Option<Current>>,
+}
+
+impl<M: Machine> SlabCache<M> {
+    pub(super) fn new(machine: &M, object_bytes: u64, order: SlabOrder) -> Self {
+        Self {
+            object_bytes,
+            order: match order {
+                SlabOrder::SinglePages => Order::ZERO,
+                SlabOrder::Slub => slub_order(object_bytes, machine.cpus()),
+            },
+            slabs: machine.lock(LockClass::Other, Slabs::default()),
+            current: machine.per_cpu(|_| None),
+        }
+    }
+
+    /// The order of the blocks that it wants; smaller ones will do.
+    #[must_use]
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Is there an object for this CPU?
+    pub fn has_free(&self) -> bool {
+        let current = self.current.local();
+        if current.is_some_and(|current| current.left > 0) {
+            return true;
+        }
+        let slabs = self.slabs.lock();
+        current.is_some_and(|current| slabs.slabs[current.number as usize].free > 0) || !slabs.partial.is_empty()
+    }
+
+    /// Adds a block.
+    pub fn add(&self, head: FrameNumber, order: Order) {
+        let room = (order.pages() * PAGE_BYTES as u64 / self.object_bytes) as u32;
+        let mut slabs = self.slabs.lock();
+        let number = slabs.number(Slab { head, order, room, free: room, place: Place::Full });
+        slabs.list(number);
+    }
+
+    /// Takes an object: the number of its slab; none when there is none.
+    pub fn take(&self) -> Option<SlabNumber> {
+        let mut current = self.current.local();
+        if current.is_none_or(|current| current.left == 0) {
+            *current = self.slabs.lock().refill(*current);
+        }
+        let Current { number, left } = current.as_mut()?;
+        *left -= 1;
+        Some(SlabNumber(*number))
+    }
+
+    /// Gives an object back; returns its slab's block if that is to be freed.
+    pub fn give(&self, number: SlabNumber) -> Option<(FrameNumber, Order)> {
+        let SlabNumber(number) = number;
+        if let Some(current) = self.current.local().as_mut()
+            && current.number == number
+        {
+            current.left += 1;
+            return None;
+        }
+        let mut slabs = self.slabs.lock();
+        let slab = &mut slabs.slabs[number as usize];
+        slab.free += 1;
+        if slab.place == Place::Full {
+            slabs.list(number);
+        }
+        let Slab { head, order, room, free, place } = slabs.slabs[number as usize];
+        let Place::Partial(at) = place else { return None };
+        if free < room || slabs.partial.len() <= MIN_PARTIAL {
+            return None;
+        }
+        slabs.partial.remove(&at);
+        slabs.unused.push(number);
+        Some((head, order))
+    }
+
+    /// Pages of slabs without an object in use, which are kept for objects to come.
+    #[must_use]
+    pub fn idle_pages(&self) -> u64 {
+        let mut left = BTreeMap::new();
+        self.current.for_each_cpu(|current| left.extend(current.map(|current| (current.number, current.left))));
+        let slabs = self.slabs.lock();
+        let is_idle = |(number, slab): &(usize, &Slab)| {
+            slab.free + left.get(&(*number as u32)).copied().unwrap_or(0) == slab.room
+        };
+        let used = slabs.slabs.iter().enumerate().filter(|(number, _)| !slabs.unused.contains(&(*number as u32)));
+        used.filter(is_idle).map(|(_, slab)| slab.order.pages()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_grow_with_the_number_of_cpus() {
+        let inode = |cpus| slub_order(1016, cpus);
+        assert_eq!([1, 2, 4, 8, 64].map(inode), [1, 2, 2, 3, 3].map(Order));
+        assert_eq!(slub_order(192, 8), Order::ZERO, "21 to a page are enough");
+        assert_eq!(slub_order(2048, 4), Order(3), "16 objects of 2 KiB");
+        assert_eq!(slub_order(8192, 8), Order(3), "at most order 3, however few it holds");
+    }
+
+    #[test]
+    fn much_waste_is_taken_only_where_no_order_has_less() {
+        // 5 to a page would leave 96 bytes over, but 8 are wanted: 10 in two pages.
+        assert_eq!(slub_order(800, 1), Order(1));
+        // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
+        assert_eq!(slub_order(700, 1), Order(1));
+    }
+}
