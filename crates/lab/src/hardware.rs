@@ -7,7 +7,7 @@ use engine::kernel::text::{Entry, Error, Node, Value};
 use engine::memory::Layout;
 use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
-use sim::{CostModel, LockFairness, Sourced, Turn};
+use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};
 
 /// The machine files that jobs run on.
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
@@ -26,9 +26,9 @@ pub fn machine(
     changes: &[(&str, &str)],
 ) -> Result<Machine, Error> {
     let file = source.file.clone();
-    let mut node = over_bases(name, source, resolve)?;
+    let (mut node, bases) = over_bases(name, source, resolve)?;
     changes.iter().try_for_each(|(path, value)| crate::change::change(&mut node, path, value))?;
-    let machine = Machine::of_node(name, &file, node)?;
+    let machine = Machine { bases, ..Machine::of_node(name, &file, node)? };
     for (n, disk) in machine.disks.iter().enumerate() {
         disk.device.check().map_err(|error| {
             let place = place_of(&machine.node, n, error.key);
@@ -40,8 +40,12 @@ pub fn machine(
 }
 
 /// A file laid over its base, that over its own, and so on: sections key by key, lists and constants with their origins as a
-/// whole. A base's words are about the base alone.
-fn over_bases(name: &str, source: Source, resolve: &dyn Fn(&str) -> Result<Source, String>) -> Result<Node, Error> {
+/// whole. A base's words are about the base alone. The bases' names, nearest first, are with it.
+fn over_bases(
+    name: &str,
+    source: Source,
+    resolve: &dyn Fn(&str) -> Result<Source, String>,
+) -> Result<(Node, Vec<String>), Error> {
     let mut node = Node::parse(&source.file, &source.text)?;
     let mut chain = vec![name.to_owned()];
     while let Some(base) = node.take("base") {
@@ -55,7 +59,7 @@ fn over_bases(name: &str, source: Source, resolve: &dyn Fn(&str) -> Result<Sourc
         below.take("about");
         node = over(node, below);
     }
-    Ok(node)
+    Ok((node, chain.split_off(1)))
 }
 
 /// One table laid over another.
@@ -88,7 +92,8 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
         if holds { Ok(()) } else { Err(Error::at(&at(path), format!("in [{}]: {words}", path[0]))) }
     };
     let Cpu { count, interrupt_cpu, .. } = &machine.cpu;
-    ensure((1..=1024).contains(&count.value), &["cpu", "count"], format!("{} CPUs: 1 to 1024 can be", count.value))?;
+    let words = format!("{} CPUs: 1 to {CPUS_MAX} can be", count.value);
+    ensure((1..=CPUS_MAX).contains(&count.value), &["cpu", "count"], words)?;
     let highest = count.value - 1;
     let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", interrupt_cpu.value);
     ensure(interrupt_cpu.value <= highest, &["cpu", "interrupt_cpu"], words)?;
@@ -262,7 +267,7 @@ mod tests {
         let found = wrong("interrupt_cpu = { value = 0", "interrupt_cpu = { value = 9");
         assert_eq!(found, format!("m.toml:{}: in [cpu]: `interrupt_cpu` is 9: CPUs are 0 to 7", line("interrupt_cpu")));
         let found = wrong("count = { value = 8", "count = { value = 0");
-        assert_eq!(found, format!("m.toml:{}: in [cpu]: 0 CPUs: 1 to 1024 can be", line("count")));
+        assert_eq!(found, format!("m.toml:{}: in [cpu]: 0 CPUs: 1 to 256 can be", line("count")));
         let found = wrong("file_cache_active_percent = { value = 50", "file_cache_active_percent = { value = 150");
         let expected = format!("m.toml:{}: in [before]: ", line("file_cache_active_percent"));
         assert!(found.starts_with(&expected), "{found}");
@@ -276,6 +281,7 @@ mod tests {
         let found = parse(format!("base = \"base\"\nabout = \"small\"\n[cpu]\n{count}\n")).unwrap();
         assert_eq!((&*found.about, &*base.about, found.cpu.count.value), ("small", "", 2));
         assert_eq!((&found.cpu.interrupt_cpu, &found.cost), (&base.cpu.interrupt_cpu, &base.cost));
+        assert_eq!(found.bases, ["base"]);
         // A constant does not keep the origin of another.
         let bare = parse("base = \"base\"\n[cpu]\ncount = { value = 2 }\n".into()).unwrap_err();
         assert!(bare.starts_with("m.toml:3: in [cpu]: ") && bare.contains("from"), "{bare}");

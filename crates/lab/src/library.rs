@@ -35,6 +35,14 @@ fn name_of(path: &Path) -> String {
     name.as_deref().unwrap_or(stem).to_string_lossy().into_owned()
 }
 
+/// The file called `name` beside the file `path`, if there is one.
+#[must_use]
+pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
+    let stem = name.strip_suffix(".toml").unwrap_or(name);
+    let path = path.parent().unwrap_or(Path::new("")).join(format!("{stem}.toml"));
+    path.exists().then_some(path)
+}
+
 /// Text of a file, or a message that names the file and says why not.
 fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|error| {
@@ -86,11 +94,9 @@ impl Kind {
 
     /// The base called `name` of the file `path`: beside it, or embedded.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
-        let stem = name.strip_suffix(".toml").unwrap_or(name);
-        let path: PathBuf = path.parent().unwrap_or(Path::new("")).join(format!("{stem}.toml"));
-        if !path.exists() {
+        let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
-        }
+        };
         let text = read(&path).map_err(|error| error.message)?;
         Ok(Source { file: path.display().to_string(), text })
     }

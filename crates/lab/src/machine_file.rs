@@ -24,6 +24,8 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub name: String,
     /// What messages call the file.
     pub file: String,
+    /// The machines that it is based on, nearest first.
+    pub bases: Vec<String>,
     /// One line about it.
     pub about: String,
     /// Nodes and zones.
@@ -73,6 +75,7 @@ where
         Ok(Self {
             name: name.to_owned(),
             file: file.to_owned(),
+            bases: Vec::new(),
             about: node.get("about").map(Node::read).transpose()?.unwrap_or_default(),
             memory: in_section("memory", section("memory")?)?,
             cpu: in_section("cpu", section("cpu")?)?,

@@ -95,9 +95,20 @@ fn a_base_is_sought_beside_its_file_then_among_the_embedded() {
     let text = print(&["explain", &kernel]);
     assert!(text.contains("base: ours -> 3.10-rc4-vanilla"), "{text}");
     assert!(text.contains(&folder.path("ours.toml:3")), "{text}");
-    let orphan = folder.file("orphan.toml", "base = \"oours\"\n");
+    let orphan = folder.file("orphan.toml", "base = \"oours\"\n[lru]\nbatch = 31\n");
     let text = message(2, &["explain", &orphan]);
     assert!(text.starts_with(&format!("error: {orphan}:1: no kernel is called `oours`")), "{text}");
+    // Of a file with nothing but a base, the base says what it is.
+    let machine = folder.file("large.toml", "base = \"kanyzone-4g\"\n");
+    let text = print(&["explain", &folder.file("larger.toml", "base = \"large\"\n")]);
+    assert!(text.starts_with("machine larger\n  base: large -> kanyzone-4g; "), "{text}");
+    fs::write(&machine, "base = \"kanyzone-4q\"\n").expect("a temporary file");
+    let text = message(2, &["explain", &machine]);
+    let expected = format!("error: {machine}:1: no kernel or machine is called `kanyzone-4q`");
+    assert!(text.starts_with(&expected) && text.contains("did you mean `kanyzone-4g`?"), "{text}");
+    let circle = folder.file("round.toml", "base = \"about\"\n");
+    folder.file("about.toml", "base = \"round\"\n");
+    assert!(message(2, &["explain", &circle]).contains("circle: round -> about -> round"));
     let own = folder.file("own.toml", "base = \"own\"\n");
     assert!(message(2, &["explain", &own]).contains("circle: own -> own"));
 }

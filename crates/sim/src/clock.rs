@@ -12,7 +12,7 @@ pub(crate) const PICOS: u64 = 1000;
 /// Low bits of a key that hold the CPU's number.
 pub(crate) const CPU_BITS: u32 = 8;
 /// CPUs that a simulated machine may have.
-pub(crate) const CPUS_MAX: usize = 1 << CPU_BITS;
+pub const CPUS_MAX: usize = 1 << CPU_BITS;
 /// No clock reaches this: 20 virtual hours. Events later than this never come.
 pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// The key of a CPU that runs nothing.

@@ -34,6 +34,7 @@ pub mod trace;
 mod wait;
 mod world;
 
+pub use clock::CPUS_MAX;
 pub use config::{Config, LockFairness, Perturb, Scheduler};
 pub use cost::CostModel;
 pub use failure::Failure;

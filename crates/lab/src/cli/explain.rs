@@ -20,7 +20,7 @@ pub struct Arguments {
 /// Prints what is known about a kernel, a machine or an experiment.
 pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
     let is = |folder| embedded::names(folder).any(|known| known == name);
-    let text = match kind_of_file(name) {
+    let text = match kind_of_file(name)? {
         Some(Kind::Experiment) => experiment(&library::experiment(name)?),
         Some(Kind::Machine) => machine(&library::machine(name)?),
         Some(Kind::Kernel) => kernel(&library::kernel(name)?),
@@ -43,29 +43,44 @@ enum Kind {
     Experiment,
 }
 
-/// What a file holds, by the keys that only one kind has; `None` of a name.
-fn kind_of_file(word: &str) -> Option<Kind> {
-    if !library::is_file(word) {
-        return None;
-    }
+/// Bases are followed so far; a file's own reader finds that they go round in a circle.
+const BASES_MAX: u32 = 16;
+
+/// What a file holds, by the keys that only one kind has, or by its base; `None` of a name.
+fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
+    if library::is_file(word) { kind_of(word, BASES_MAX).map(Some) } else { Ok(None) }
+}
+
+fn kind_of(word: &str, bases_left: u32) -> Result<Kind, End> {
     let text = std::fs::read_to_string(Path::new(word)).unwrap_or_default();
     // Whatever is wrong with the file, its own reader says it better.
-    let node = Node::parse(word, &text).ok();
-    let get = |key: &str| node.as_ref().and_then(|node| node.get(key));
-    let has = |key: &str| get(key).is_some();
-    let has_nodes = || get("memory").is_some_and(|memory| memory.get("nodes").is_some());
-    let is_based_on_machine = || {
-        let base = get("base").and_then(Node::as_text);
-        base.is_some_and(|base| embedded::names("machines").any(|name| name == base))
+    let Ok(node) = Node::parse(word, &text) else { return Ok(Kind::Kernel) };
+    let has = |key: &str| node.get(key).is_some();
+    let has_nodes = || node.get("memory").is_some_and(|memory| memory.get("nodes").is_some());
+    if has("workload") {
+        return Ok(Kind::Experiment);
+    }
+    if ["cpu", "cost", "disk", "network", "before"].into_iter().any(has) || has_nodes() {
+        return Ok(Kind::Machine);
+    }
+    let Some((base, name)) = node.get("base").and_then(|base| Some((base, base.as_text()?))) else {
+        return Ok(Kind::Kernel);
     };
-    Some(if has("workload") {
-        Kind::Experiment
-    } else if ["cpu", "cost", "disk", "network", "before"].into_iter().any(has) || has_nodes() || is_based_on_machine()
-    {
-        Kind::Machine
-    } else {
-        Kind::Kernel
-    })
+    let is = |folder| embedded::names(folder).any(|known| known == name);
+    match (is("kernels"), is("machines"), library::beside(Path::new(word), name)) {
+        (.., Some(file)) if bases_left > 0 => kind_of(&file.to_string_lossy(), bases_left - 1),
+        (true, ..) | (.., Some(_)) => Ok(Kind::Kernel),
+        (_, true, _) => Ok(Kind::Machine),
+        _ if node.entries().iter().any(|entry| !["about", "base"].contains(&entry.key.as_str())) => Ok(Kind::Kernel),
+        _ => {
+            let known: Vec<&str> = ["kernels", "machines"].into_iter().flat_map(embedded::names).collect();
+            let hint = one_of(name, &known);
+            Err(End::Usage(format!(
+                "{}: no kernel or machine is called `{name}`, nor is it beside this file{hint}",
+                base.place
+            )))
+        }
+    }
 }
 
 /// Every value by section; `*` marks what differs from the base.
@@ -115,6 +130,12 @@ fn machine(machine: &Machine) -> String {
     let mut text = format!("machine {}\n", machine.name);
     if !machine.about.is_empty() {
         text.push_str(&format!("  {}\n", machine.about));
+    }
+    if !machine.bases.is_empty() {
+        text.push_str(&format!(
+            "  base: {}; each value stands with the file that it is from\n",
+            machine.bases.join(" -> ")
+        ));
     }
     let sections = machine.node.entries().iter().filter(|entry| entry.key != "about");
     for Entry { key, node, .. } in sections {
