@@ -150,10 +150,13 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
 }
 
 /// Keys, and their new values.
-type Changes<'w> = Vec<(&'w str, &'w str)>;
+pub type Changes<'w> = Vec<(&'w str, &'w str)>;
 
 /// A word without the changes after it, and those: keys and values.
-fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
+///
+/// # Errors
+/// When what is after a `+` is no change.
+pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     if Path::new(word).exists() {
         return Ok((word, Vec::new()));
     }

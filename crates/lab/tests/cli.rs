@@ -106,6 +106,8 @@ fn a_base_is_sought_beside_its_file_then_among_the_embedded() {
     let text = message(2, &["explain", &machine]);
     let expected = format!("error: {machine}:1: no kernel or machine is called `kanyzone-4q`");
     assert!(text.starts_with(&expected) && text.contains("did you mean `kanyzone-4g`?"), "{text}");
+    let text = print(&["explain", "kanyzone-4g+cpu.count=2"]);
+    assert!(text.starts_with("machine kanyzone-4g+cpu.count=2"), "{text}");
     let circle = folder.file("round.toml", "base = \"about\"\n");
     folder.file("about.toml", "base = \"round\"\n");
     assert!(message(2, &["explain", &circle]).contains("circle: round -> about -> round"));

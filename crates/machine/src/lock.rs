@@ -88,7 +88,7 @@ pub trait PerCpu<T> {
         T: 'a;
 
     /// The slot of the CPU that runs the caller. No [`Lock`] is taken inside but of classes that
-    /// [`LockClass::may_be_taken_in_slot`] allows.
+    /// [`LockClass::may_be_taken_in_slot`] allows, and none of these is held by who asks for a slot that they are taken in.
     fn local(&self) -> Self::Guard<'_>;
 
     /// Visits every slot in turn, each while its own CPU stays out of it.

@@ -13,7 +13,7 @@ use machine::{FrameNumber, Machine, Order};
 /// Pages that a node maps (`RADIX_TREE_MAP_SIZE`).
 pub const NODE_PAGES: u32 = 64;
 
-/// Bytes of a node: 64 pointers, two sets of tags, and what links it (x86-64, 2.6.37).
+/// Bytes of a node: 64 pointers, three sets of tags, and what links it (x86-64, 2.6.37).
 const NODE_BYTES: u64 = 560;
 
 /// Where a node lies: its slab's number, or nowhere if no place was left when it was needed.

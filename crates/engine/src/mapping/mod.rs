@@ -362,12 +362,11 @@ impl<M: Machine> Mapping<M> {
 
     // ---- file pages ----
 
-    /// The lock of an index, if there is to be one (`mapping.index_lock`).
+    /// The lock of an index, if there is to be one (`mapping.index_lock`). Nodes that take memory need it in any case: who
+    /// takes the last page of one away gives back its place.
     pub(super) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
-        match self.choices.index_lock {
-            IndexLock::PerPage => Some(i_pages.lock()),
-            IndexLock::None => None,
-        }
+        let is_locked = self.choices.index_lock == IndexLock::PerPage || self.index_nodes.order().is_some();
+        is_locked.then(|| i_pages.lock())
     }
 
     /// The page of a file, with a reference for the caller.

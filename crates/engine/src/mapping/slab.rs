@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 /// Largest order of a slab (`slub_max_order`).
 const SLAB_ORDER_MAX: u8 = 3;
 
-/// Partly free slabs that are kept though nothing is left of them (`MIN_PARTIAL`).
+/// Slabs on the list with nothing in them that are kept for objects to come (`MIN_PARTIAL`; "how many empty slabs shall remain
+/// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). Later kernels keep more for larger objects.
 const MIN_PARTIAL: usize = 5;
 
 /// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
@@ -51,6 +52,8 @@ enum Place {
     Cpu,
     /// Whoever comes first: it is on the list, with this number.
     Partial(u64),
+    /// Nobody: its block was given back.
+    Gone,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +161,7 @@ impl<M: Machine> SlabCache<M> {
         current.is_some_and(|current| slabs.slabs[current.number as usize].free > 0) || !slabs.partial.is_empty()
     }
 
-    /// Adds a block.
+    /// Adds a block, for whoever comes first.
     pub fn add(&self, head: FrameNumber, order: Order) {
         let room = (order.pages() * PAGE_BYTES as u64 / self.object_bytes) as u32;
         let mut slabs = self.slabs.lock();
@@ -188,6 +191,7 @@ impl<M: Machine> SlabCache<M> {
         }
         let mut slabs = self.slabs.lock();
         let slab = &mut slabs.slabs[number as usize];
+        debug_assert!(slab.free < slab.room && slab.place != Place::Gone, "an object is given back twice: {slab:?}");
         slab.free += 1;
         if slab.place == Place::Full {
             slabs.list(number);
@@ -198,21 +202,22 @@ impl<M: Machine> SlabCache<M> {
             return None;
         }
         slabs.partial.remove(&at);
+        slabs.slabs[number as usize].place = Place::Gone;
         slabs.unused.push(number);
         Some((head, order))
     }
 
-    /// Pages of slabs without an object in use, which are kept for objects to come.
+    /// Pages of slabs without an object in use, which are kept for objects to come. Exact only while nobody takes or gives.
     #[must_use]
     pub fn idle_pages(&self) -> u64 {
         let mut left = BTreeMap::new();
         self.current.for_each_cpu(|current| left.extend(current.map(|current| (current.number, current.left))));
         let slabs = self.slabs.lock();
         let is_idle = |(number, slab): &(usize, &Slab)| {
-            slab.free + left.get(&(*number as u32)).copied().unwrap_or(0) == slab.room
+            let left = left.get(&(*number as u32)).copied().unwrap_or(0);
+            slab.place != Place::Gone && slab.free + left == slab.room
         };
-        let used = slabs.slabs.iter().enumerate().filter(|(number, _)| !slabs.unused.contains(&(*number as u32)));
-        used.filter(is_idle).map(|(_, slab)| slab.order.pages()).sum()
+        slabs.slabs.iter().enumerate().filter(is_idle).map(|(_, slab)| slab.order.pages()).sum()
     }
 }
 

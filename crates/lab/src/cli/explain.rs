@@ -19,19 +19,20 @@ pub struct Arguments {
 
 /// Prints what is known about a kernel, a machine or an experiment.
 pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
-    let is = |folder| embedded::names(folder).any(|known| known == name);
+    let plain = name.split('+').next().unwrap_or(name);
+    let is = |folder| embedded::names(folder).any(|known| known == plain);
     let text = match kind_of_file(name)? {
         Some(Kind::Experiment) => experiment(&library::experiment(name)?),
         Some(Kind::Machine) => machine(&library::machine(name)?),
         Some(Kind::Kernel) => kernel(&library::kernel(name)?),
-        None if is("kernels") || name.contains('+') => kernel(&library::kernel(name)?),
+        None if is("kernels") => kernel(&library::kernel(name)?),
         None if is("machines") => machine(&library::machine(name)?),
         None if is("experiments") => experiment(&library::experiment(name)?),
         None => {
             let known: Vec<&str> =
                 ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
-            let hint = one_of(name, &known);
-            return Err(End::Usage(format!("no kernel, machine or experiment is called `{name}`{hint}")));
+            let hint = one_of(plain, &known);
+            return Err(End::Usage(format!("no kernel, machine or experiment is called `{plain}`{hint}")));
         }
     };
     print(&text)
@@ -48,13 +49,15 @@ const BASES_MAX: u32 = 16;
 
 /// What a file holds, by the keys that only one kind has, or by its base; `None` of a name.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
-    if library::is_file(word) { kind_of(word, BASES_MAX).map(Some) } else { Ok(None) }
+    let (file, _) = library::split(word)?;
+    if library::is_file(file) { kind_of(Path::new(file), Path::new(file), BASES_MAX).map(Some) } else { Ok(None) }
 }
 
-fn kind_of(word: &str, bases_left: u32) -> Result<Kind, End> {
-    let text = std::fs::read_to_string(Path::new(word)).unwrap_or_default();
+/// What the file `path` holds, which `top` is based on: bases are sought beside the latter.
+fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     // Whatever is wrong with the file, its own reader says it better.
-    let Ok(node) = Node::parse(word, &text) else { return Ok(Kind::Kernel) };
+    let Ok(node) = Node::parse(&path.to_string_lossy(), &text) else { return Ok(Kind::Kernel) };
     let has = |key: &str| node.get(key).is_some();
     let has_nodes = || node.get("memory").is_some_and(|memory| memory.get("nodes").is_some());
     if has("workload") {
@@ -67,8 +70,8 @@ fn kind_of(word: &str, bases_left: u32) -> Result<Kind, End> {
         return Ok(Kind::Kernel);
     };
     let is = |folder| embedded::names(folder).any(|known| known == name);
-    match (is("kernels"), is("machines"), library::beside(Path::new(word), name)) {
-        (.., Some(file)) if bases_left > 0 => kind_of(&file.to_string_lossy(), bases_left - 1),
+    match (is("kernels"), is("machines"), library::beside(top, name)) {
+        (.., Some(file)) if bases_left > 0 => kind_of(top, &file, bases_left - 1),
         (true, ..) | (.., Some(_)) => Ok(Kind::Kernel),
         (_, true, _) => Ok(Kind::Machine),
         _ if node.entries().iter().any(|entry| !["about", "base"].contains(&entry.key.as_str())) => Ok(Kind::Kernel),
