@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const SLAB_ORDER_MAX: u8 = 3;
 
 /// Slabs on the list with nothing in them that are kept for objects to come (`MIN_PARTIAL`; "how many empty slabs shall remain
-/// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). Later kernels keep more for larger objects.
+/// on a node's partial list", the kernel's documentation of `/sys/kernel/slab`). One rule for every kernel is assumed.
 const MIN_PARTIAL: usize = 5;
 
 /// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
