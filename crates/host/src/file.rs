@@ -593,19 +593,29 @@ impl File {
             return Err(open.cannot_set_length(io::Error::other("a block device is as long as it is")));
         }
         let held = open.length.write();
-        // If the system refuses, nothing has changed. Where it has less than it will have, nobody may find so: what was
-        // written after the new end may not have come there yet.
         let refused = |source| open.cannot_set_length(source);
-        let stored = open.device.file().metadata().map_err(refused)?.len();
-        if stored < bytes {
-            open.device.file().set_len(bytes).map_err(refused)?;
-        }
-        if bytes < cached.length() {
-            open.device.expect_len(bytes);
+        let grow = || -> Result<(), Error> {
+            let file = open.device.file();
+            if file.metadata().map_err(refused)?.len() < bytes {
+                file.set_len(bytes).map_err(refused)?;
+            }
+            Ok(())
+        };
+        let is_cut = bytes < cached.length();
+        if is_cut {
+            open.device.expect_at_most(bytes);
+        } else {
+            // If the system refuses, nothing has changed.
+            grow()?;
         }
         self.shared
             .with_task(|engine, task| engine.set_length(task, cached, bytes))
             .map_err(|error| self.error(error))?;
+        if is_cut {
+            // What was written before the new end may not have come there yet. Not sooner: while what lies after it was still
+            // being written, this would have cut that off, and who read it would have been told that somebody else did.
+            grow()?;
+        }
         open.settle_len(&held)
     }
 

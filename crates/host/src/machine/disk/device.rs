@@ -176,6 +176,16 @@ impl Device {
         }
     }
 
+    /// Says that the file may hold no more than `bytes` bytes from now on: as [`Device::expect_len`] before it is made
+    /// shorter, for an owner who does not know whether so many are there yet.
+    pub fn expect_at_most(&self, bytes: u64) {
+        self.expected_end.fetch_min(bytes, Ordering::SeqCst);
+        self.expectations.fetch_add(1, Ordering::SeqCst);
+        if let Some(checksums) = &self.checksums {
+            checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
+        }
+    }
+
     /// A write has ended: the file is longer than what lies before its last block, of which the owner may cut a part off.
     pub(super) fn note_written(&self, request: &Request) {
         let last = request.block + request.frames.len().saturating_sub(1) as u64;
