@@ -19,9 +19,9 @@ pub struct Arguments {
 
 /// Prints what is known about a kernel, a machine or an experiment.
 pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
-    let plain = name.split('+').next().unwrap_or(name);
+    let (plain, _) = library::split(name)?;
     let is = |folder| embedded::names(folder).any(|known| known == plain);
-    let text = match kind_of_file(name)? {
+    let text = match kind_of_file(plain)? {
         Some(Kind::Experiment) => experiment(&library::experiment(name)?),
         Some(Kind::Machine) => machine(&library::machine(name)?),
         Some(Kind::Kernel) => kernel(&library::kernel(name)?),
@@ -49,8 +49,8 @@ const BASES_MAX: u32 = 16;
 
 /// What a file holds, by the keys that only one kind has, or by its base; `None` of a name.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
-    let (file, _) = library::split(word)?;
-    if library::is_file(file) { kind_of(Path::new(file), Path::new(file), BASES_MAX).map(Some) } else { Ok(None) }
+    let path = Path::new(word);
+    if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
 /// What the file `path` holds, which `top` is based on: bases are sought beside the latter.

@@ -169,19 +169,20 @@ impl Device {
     /// nothing after its new end is being written any more: a write says so, too, for all before its last block.
     pub fn expect_len(&self, bytes: u64) {
         self.expected_end.store(bytes, Ordering::SeqCst);
-        self.expectations.fetch_add(1, Ordering::SeqCst);
-        if let Some(checksums) = &self.checksums {
-            // What it had beyond that is gone.
-            checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
-        }
+        self.note_expected(bytes);
     }
 
     /// Says that the file may hold no more than `bytes` bytes from now on: as [`Device::expect_len`] before it is made
     /// shorter, for an owner who does not know whether so many are there yet.
     pub fn expect_at_most(&self, bytes: u64) {
         self.expected_end.fetch_min(bytes, Ordering::SeqCst);
+        self.note_expected(bytes);
+    }
+
+    fn note_expected(&self, bytes: u64) {
         self.expectations.fetch_add(1, Ordering::SeqCst);
         if let Some(checksums) = &self.checksums {
+            // What it had beyond that is gone.
             checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
         }
     }
