@@ -91,7 +91,7 @@ impl Ground {
         let device = host.add_device(file, "bench").expect("threads are there");
         let receiver = Arc::new(Receiver::default());
         let dynamic: Arc<dyn Completions + Send + Sync> = receiver.clone();
-        host.attach(Arc::downgrade(&dynamic));
+        host.attach([Arc::downgrade(&dynamic)]);
         Self { host, receiver, device, file: direct, blocks }
     }
 

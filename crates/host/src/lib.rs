@@ -41,6 +41,7 @@ mod kernel;
 pub mod machine;
 mod memory;
 mod page;
+mod receiver;
 mod region;
 
 /// The code in docs/library.md compiles.

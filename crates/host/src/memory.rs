@@ -5,6 +5,7 @@ use crate::file::{File, OpenFile, OpenOptions, PAGES_MAX};
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
 use crate::machine::{Config, Host, InUse, Io, Notice, Panic, SwapFile, TaskId, use_huge_pages};
+use crate::receiver::receivers;
 use crate::region::Region;
 use engine::kernel::{Choices, Kernel};
 use engine::mapping::{DeviceLayout, SwapLayout};
@@ -47,6 +48,8 @@ pub struct Memory {
 /// What handles share.
 pub(crate) struct Shared {
     pub engine: Arc<Engine<Host>>,
+    /// For as long as the engine's tasks and its users are there: requests that end later are nobody's.
+    _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     /// Open files by device and inode number: one file has one cache, however often it is opened.
     pub files: Mutex<BTreeMap<(u64, u64), Weak<OpenFile>>>,
     /// Kswapd and the flusher.
@@ -256,7 +259,8 @@ impl Memory {
     /// Opens a file that exists, for reading and writing.
     ///
     /// A file that is open already shares its pages with the new handle. While it is open here, other programs should
-    /// leave it alone: what they write past this memory is not seen, or overwritten.
+    /// leave it alone: what they write past this memory is not seen, or overwritten. Reading does not change the time of last
+    /// access of a file that this user owns.
     ///
     /// # Errors
     /// When the system does not open it.
@@ -699,10 +703,11 @@ impl Builder {
         let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &devices, swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
         use_huge_pages(engine.frames.addresses(pages as u32));
-        let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
-        host.attach(Arc::downgrade(&receiver));
+        let receivers = receivers(&engine, config.shards);
+        host.attach(receivers.iter().map(Arc::downgrade));
         let shared = Shared {
             engine,
+            _receivers: receivers,
             files: Mutex::default(),
             kernel_tasks: Mutex::default(),
             balloon: Mutex::default(),

@@ -32,7 +32,7 @@ fn run_on<G: Ground<Machine = Host>>(io: Io, file: File, acts: &[Act<G>], check:
     let stage = Arc::new(Stage::new(&host));
     let receiver = Arc::new(Receiver { host: host.clone(), stage: Arc::clone(&stage) });
     let dynamic: Arc<dyn Completions + Send + Sync> = receiver.clone();
-    host.attach(Arc::downgrade(&dynamic));
+    host.attach([Arc::downgrade(&dynamic)]);
     let together = Arc::new(Barrier::new(acts.len()));
     let tasks: Vec<_> = acts
         .iter()

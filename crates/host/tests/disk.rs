@@ -17,7 +17,7 @@ fn start(io: Io) -> (Host, Arc<Receiver>) {
     let host = Host::new(&Config { io, ..Config::new(1024) }).expect("4 MiB are there");
     let receiver = Receiver::new();
     let dynamic: Arc<dyn Completions + Send + Sync> = receiver.clone();
-    host.attach(Arc::downgrade(&dynamic));
+    host.attach([Arc::downgrade(&dynamic)]);
     (host, receiver)
 }
 

@@ -139,7 +139,7 @@ fn nothing_is_lost(io: Io, fault: Option<Fault>) {
     let engine = Engine::new(host.clone(), &kernel().choices, &Layout::flat(u64::from(MEMORY_PAGES)), &devices, swap);
     let engine = Arc::new(engine.expect("8 MiB are enough"));
     let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();
-    host.attach(Arc::downgrade(&receiver));
+    host.attach([Arc::downgrade(&receiver)]);
     for task in engine.kernel_tasks() {
         let engine = Arc::clone(&engine);
         host.spawn(&task.name(), move || engine.run(task)).expect("threads are there");

@@ -8,8 +8,8 @@
 use super::index_nodes::{NODE_PAGES, NodePlace};
 use super::segments::{Segments, UsedParts};
 use crate::memory::{Frame, FrameTable, Latched};
-use machine::FrameNumber;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
+use machine::{FrameNumber, prefetch};
 
 /// A property by which pages are found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,14 @@ impl FileIndex {
         frame_of(stored).map(|frame| Found { slot, stored, frame })
     }
 
+    /// Asks for a page's slot: it will be read soon.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        if let Some(slot) = self.slots.get(index as usize) {
+            prefetch(slot);
+        }
+    }
+
     /// As [`FileIndex::find`], of a page that is open to readers with hazard pointers.
     #[inline(always)]
     pub fn find_open(&self, index: usize) -> Option<Found<'_>> {
@@ -250,9 +258,13 @@ impl FileIndex {
 
     /// Removes a tag. The caller has the page's lock, or ends its writeback.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
-        if let Some(word) = self.tags[tag as usize].get(index as usize / 64) {
+        let bit = 1 << (index % 64);
+        // Most pages have none, and nobody else gives them one: a look costs less than a locked step.
+        if let Some(word) = self.tags[tag as usize].get(index as usize / 64)
+            && word.load(Ordering::Relaxed) & bit != 0
+        {
             // Who no longer finds the tag must see what became of the page.
-            word.fetch_and(!(1 << (index % 64)), Ordering::Release);
+            word.fetch_and(!bit, Ordering::Release);
         }
     }
 

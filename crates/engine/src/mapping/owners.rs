@@ -27,6 +27,16 @@ impl<M: Machine> Owners<M> {
         self.file.as_ref()
     }
 
+    /// Asks for the slot of a page in the file that was looked up last, if it is that file's.
+    pub fn prefetch_slot(&self, mapping: &Mapping<M>, frame: FrameNumber) {
+        let descriptor = &mapping.frames[frame];
+        if let Some(file) = &self.file
+            && descriptor.owner() == Owner::File(file.id)
+        {
+            file.index.prefetch(descriptor.index());
+        }
+    }
+
     /// The region that a page belongs to.
     pub fn region_of(&mut self, mapping: &Mapping<M>, frame: FrameNumber) -> Option<&Region<M>> {
         let Owner::Region(id) = mapping.frames[frame].owner() else { return None };

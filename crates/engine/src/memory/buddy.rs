@@ -156,7 +156,7 @@ impl<M: Machine> FreeLists<'_, M> {
         let frame = &self.frames[head];
         debug_assert!(!frame.is(Flags::BUDDY), "{head} freed twice: {frame:?}");
         frame.set_private(order as u32 | (kind as u32) << 8);
-        frame.set(Flags::BUDDY);
+        frame.set_free(Flags::BUDDY);
         let list = &mut self.area.lists[order][kind as usize];
         if at_tail {
             list.push_back(self.frames, head);
@@ -168,7 +168,7 @@ impl<M: Machine> FreeLists<'_, M> {
 
     fn unlink(&mut self, head: FrameNumber, order: usize, kind: MigrateType) {
         self.area.lists[order][kind as usize].remove(self.frames, head);
-        self.frames[head].clear(Flags::BUDDY);
+        self.frames[head].clear_free(Flags::BUDDY);
         self.zone.nr_free[order].fetch_sub(1, Relaxed);
     }
 }

@@ -9,7 +9,7 @@
 
 use super::zeroes::Element;
 use machine::atomic::{AtomicU32, Ordering};
-use machine::{FrameNumber, IoError};
+use machine::{FrameNumber, IoError, prefetch};
 use std::fmt;
 
 /// No frame: the end of a list, an empty slot.
@@ -230,6 +230,19 @@ impl Frame {
     #[must_use]
     pub fn is_now(&self, flag: Flags) -> bool {
         Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
+    }
+
+    /// Sets bits of a frame that is free: whoever holds the lock of the list that it is on changes it alone, without a
+    /// locked step.
+    #[inline]
+    pub fn set_free(&self, flag: Flags) {
+        self.flags.store(self.flags.load(Ordering::Relaxed) | flag.0, Ordering::Release);
+    }
+
+    /// Clears bits of such a frame.
+    #[inline]
+    pub fn clear_free(&self, flag: Flags) {
+        self.flags.store(self.flags.load(Ordering::Relaxed) & !flag.0, Ordering::Release);
     }
 
     /// Sets a bit; was it set before?
@@ -604,6 +617,23 @@ impl List {
         }
         assert!(self.len > 0, "{frame} taken off an empty list");
         self.len -= 1;
+    }
+
+    /// Asks for the descriptor of the page behind another one, and returns that page. A hint, for which the list's lock is not
+    /// needed: a page that has left its list leads to any page, or none.
+    pub fn look_behind(frames: &FrameTable, frame: FrameNumber) -> Option<FrameNumber> {
+        Self::ask_for(frames, &frames[frame].next)
+    }
+
+    /// The same of the page before another one.
+    pub fn look_before(frames: &FrameTable, frame: FrameNumber) -> Option<FrameNumber> {
+        Self::ask_for(frames, &frames[frame].previous)
+    }
+
+    fn ask_for(frames: &FrameTable, link: &AtomicU32) -> Option<FrameNumber> {
+        let frame = some(link.load(Ordering::Relaxed))?;
+        prefetch(&raw const frames[frame]);
+        Some(frame)
     }
 
     /// The pages from head to tail.

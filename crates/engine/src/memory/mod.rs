@@ -19,7 +19,7 @@ pub mod zeroes;
 pub mod zone;
 
 pub use choices::Choices;
-pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, NO_FRAME, OWNERS_MAX, Owner, READERS_MAX};
+pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, List, NO_FRAME, OWNERS_MAX, Owner, READERS_MAX};
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub use per_cpu::Warmth;
@@ -206,7 +206,7 @@ impl<M: Machine> Memory<M> {
                     == 0,
             "{head} freed while in use: {frame:?}"
         );
-        frame.clear(Flags(u32::MAX));
+        frame.clear_free(Flags(u32::MAX));
         frame.set_owner(Owner::None, 0);
         self.stat.count(Event::Pgfree, order.pages());
         let zone = self.zone_of(head);

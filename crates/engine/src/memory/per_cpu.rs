@@ -4,7 +4,7 @@
 //! batch. Description: spec reclaim, 7.
 
 use super::buddy::FreeLists;
-use super::frame::Flags;
+use super::frame::{Flags, List};
 use super::free_area::MigrateType;
 use super::{Memory, Zone};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
@@ -42,6 +42,8 @@ const LOOK_AHEAD: usize = 8;
 pub struct PerCpuPages {
     lists: [VecDeque<FrameNumber>; MigrateType::PER_CPU],
     count: u32,
+    /// How far down the free lists the descriptors were asked for that the next refill will want.
+    refill_from: Option<FrameNumber>,
 }
 
 impl PerCpuPages {
@@ -72,19 +74,22 @@ impl<M: Machine> Memory<M> {
             let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
             while (list.len() as u32) < Self::per_cpu_size(zone).batch {
                 let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
-                self.frames[frame].set(Flags::PER_CPU);
+                self.frames[frame].set_free(Flags::PER_CPU);
                 // Ascending addresses come out first.
                 list.push_back(frame);
                 pages.count += 1;
             }
             self.machine.spend(Step::BuddyTake, list.len() as u32);
+            pages.refill_from = area.list(0, kind).first();
         }
         let frame = match warmth {
             Warmth::Hot => list.pop_front(),
             Warmth::Cold => list.pop_back(),
         }?;
         pages.count -= 1;
-        self.frames[frame].clear(Flags::PER_CPU);
+        self.frames[frame].clear_free(Flags::PER_CPU);
+        // The next refill follows a chain of pages that nobody touched of late, under the zone's lock.
+        pages.refill_from = pages.refill_from.and_then(|next| List::look_behind(&self.frames, next));
         self.machine.spend(Step::AllocateFast, 1);
         Some(frame)
     }
@@ -97,7 +102,7 @@ impl<M: Machine> Memory<M> {
         };
         let mut slots = self.per_cpu.local();
         let pages = &mut slots[usize::from(zone.id.0)];
-        self.frames[frame].set(Flags::PER_CPU);
+        self.frames[frame].set_free(Flags::PER_CPU);
         match warmth {
             Warmth::Hot => pages.lists[kind as usize].push_front(frame),
             Warmth::Cold => pages.lists[kind as usize].push_back(frame),
@@ -156,7 +161,7 @@ impl<M: Machine> Memory<M> {
                 if let Some(later) = pages.lists[kind].len().checked_sub(LOOK_AHEAD) {
                     lists.prefetch_buddies(pages.lists[kind][later]);
                 }
-                self.frames[frame].clear(Flags::PER_CPU);
+                self.frames[frame].clear_free(Flags::PER_CPU);
                 lists.free(frame, Order::ZERO, zone.block_type(frame));
                 take -= 1;
                 left -= 1;

@@ -169,7 +169,7 @@ pub struct Zone<M: Machine> {
     pub(super) managed: AtomicU64,
     /// Watermarks, pages; low and high as they are at rest.
     pub(super) marks: [AtomicU64; 3],
-    /// Pages that low is further from min, and high from low, than at rest.
+    /// Pages that low is further from min than at rest; high is further from low by a quarter of that.
     pub(crate) distance: AtomicU64,
     /// Pages kept from requests that could have used the zone of kind `j`.
     pub(super) lowmem_reserve: [AtomicU64; 3],
@@ -264,7 +264,7 @@ impl<M: Machine> Zone<M> {
     /// The high mark now: kswapd's goal.
     #[inline]
     pub fn high(&self) -> u64 {
-        self.marks[2].load(Relaxed) + 2 * self.distance.load(Relaxed)
+        self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
     }
 
     /// Would the zone still have more than `mark` pages free, and a block of the order, after a

@@ -97,12 +97,13 @@ impl Host {
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
-    /// Says who receives finished requests; once, before any is submitted.
+    /// Says who receives finished requests; once, before any is submitted. Each goes to one of them, mostly to that of its
+    /// CPU: where there are several for the same engine, CPUs do not contend for the count of who uses it.
     ///
     /// # Panics
-    /// When somebody receives them already.
-    pub fn attach(&self, receiver: Receiver) {
-        self.shared.disks.attach(receiver);
+    /// When there are none, or somebody receives them already.
+    pub fn attach(&self, receivers: impl IntoIterator<Item = Receiver>) {
+        self.shared.disks.attach(receivers.into_iter().collect());
     }
 
     /// Returns what the system did not grant so far, each thing once.
@@ -131,7 +132,8 @@ impl Host {
     /// Adds an open file, or a block device, under the name that errors show it by. It gets the lowest free number.
     ///
     /// The machine takes the file past the page cache of the kernel (O_DIRECT) if its file system can do that; otherwise
-    /// there is a [`Notice`]. Handles that were cloned from `file` change with it.
+    /// there is a [`Notice`]. Reads do not change its time of last access (O_NOATIME) if this user owns it. Handles that were
+    /// cloned from `file` change with it.
     ///
     /// # Errors
     /// When all numbers are in use, or when the system has no threads for a device without io_uring.

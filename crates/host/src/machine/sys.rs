@@ -41,7 +41,12 @@ pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[R
 
 fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
+        // Not `libc::pread`, which lets the thread be cancelled, for more than the way into the kernel costs.
+        #[cfg(target_pointer_width = "64")]
         // SAFETY: a run is memory of an arena that is mapped while the run lives.
+        return unsafe { libc::syscall(libc::SYS_pread64, fd, run.pointer(), run.bytes(), offset) } as libc::ssize_t;
+        #[cfg(not(target_pointer_width = "64"))]
+        // SAFETY: as above.
         return unsafe { libc::pread(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
@@ -64,13 +69,22 @@ fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t
 
 /// Turns the page cache of the kernel off, or on again, for an open file.
 pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
+    set_flag(file, libc::O_DIRECT, is_direct)
+}
+
+/// Reads of an open file leave its time of last access as it is. Only the file's owner may ask for that.
+pub(super) fn keep_access_time(file: &File) -> io::Result<()> {
+    set_flag(file, libc::O_NOATIME, true)
+}
+
+fn set_flag(file: &File, flag: libc::c_int, is_set: bool) -> io::Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: no memory is passed.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {
         return Err(io::Error::last_os_error());
     }
-    let wanted = if is_direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    let wanted = if is_set { flags | flag } else { flags & !flag };
     // SAFETY: no memory is passed.
     checked_io(unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) })
 }

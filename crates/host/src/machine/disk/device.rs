@@ -27,7 +27,7 @@ pub type Receiver = Weak<dyn Completions + Send + Sync>;
 /// What all devices of a machine have in common.
 pub(super) struct Context {
     pub arena: Arc<Arena>,
-    pub receiver: OnceLock<Receiver>,
+    pub receivers: OnceLock<Box<[Receiver]>>,
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
     pub notices: Arc<Notices>,
@@ -37,8 +37,8 @@ impl Context {
     /// Hands a finished request over. Nobody waits for it when its receiver is gone.
     #[inline]
     pub(super) fn complete(&self, request: Request, result: Result<(), IoError>) {
-        let receiver = self.receiver.get().expect("a machine is attached before requests are submitted");
-        if let Some(receiver) = receiver.upgrade() {
+        let receivers = self.receivers.get().expect("a machine is attached before requests are submitted");
+        if let Some(receiver) = receivers[sys::current_cpu() % receivers.len()].upgrade() {
             receiver.complete(request, result);
         }
     }

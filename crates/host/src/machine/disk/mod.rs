@@ -75,7 +75,7 @@ impl Disks {
             Io::Threads => None,
             Io::Auto => Rings::new().map_err(|os_error| notices.add(Notice::NoIoUring { os_error })).ok(),
         };
-        let context = Context { arena, receiver: OnceLock::new(), uncongested: WaitQueue::default(), notices };
+        let context = Context { arena, receivers: OnceLock::new(), uncongested: WaitQueue::default(), notices };
         Self {
             table: ArcSwap::default(),
             devices_change: Mutex::new(()),
@@ -89,8 +89,9 @@ impl Disks {
         }
     }
 
-    pub(super) fn attach(&self, receiver: Receiver) {
-        assert!(self.context.receiver.set(receiver).is_ok(), "requests have a receiver already");
+    pub(super) fn attach(&self, receivers: Box<[Receiver]>) {
+        assert!(!receivers.is_empty(), "somebody receives requests");
+        assert!(self.context.receivers.set(receivers).is_ok(), "requests have a receiver already");
     }
 
     // ---- devices ----
@@ -105,6 +106,9 @@ impl Disks {
         if !is_direct {
             self.context.notices.add(Notice::Buffered { name: name.to_string() });
         }
+        // Looking whether it is to be noted costs threads that read one file at the same time a tenth of a read. Where
+        // somebody else owns the file, it is noted.
+        let _ = sys::keep_access_time(&file);
         let backend: Arc<dyn Backend> = match &self.rings {
             Some(rings) if is_direct => Arc::clone(rings) as _,
             _ => self.pool()?,
