@@ -18,12 +18,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Weak};
 
-/// Hazard pointers of a thread: a line of memory.
+/// Hazard pointers of a thread: a line of memory, and another that is nobody's, for processors fetch two at a time.
 const RECORD: usize = 16;
 /// Threads of a process that have some at a time. Others do without.
 const RECORDS: usize = 1024;
 
-#[repr(align(64))]
+#[repr(align(128))]
 struct Record([AtomicU32; RECORD]);
 
 /// A place in which a frame is published.

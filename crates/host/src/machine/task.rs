@@ -3,6 +3,7 @@
 //! Any thread may call the machine; it needs no registration. Threads that the machine starts ([`super::Host::spawn`]:
 //! kswapd, flushers) can be killed too: a killed task returns from its waits at once, and ends when its loop asks.
 
+use super::sys;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
@@ -65,6 +66,8 @@ impl Tasks {
         let mut tasks = self.0.lock();
         let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
             KILL.with(|kill| kill.set(flag).expect("a new thread has no task yet"));
+            // Others wait for what the engine's tasks do. Where the system does not grant it, they wait longer.
+            let _ = sys::runs_early();
             run();
         })?;
         let id = TaskId(u32::try_from(tasks.len()).expect("threads are fewer than 2^32"));
