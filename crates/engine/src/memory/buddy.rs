@@ -13,12 +13,33 @@ use machine::{FrameNumber, Machine, Order, prefetch};
 
 /// A zone's free lists, with what is needed to change them.
 pub(super) struct FreeLists<'a, M: Machine> {
-    pub zone: &'a Zone<M>,
-    pub frames: &'a FrameTable,
-    pub area: &'a mut FreeArea,
+    zone: &'a Zone<M>,
+    frames: &'a FrameTable,
+    area: &'a mut FreeArea,
+    /// Pages that were given back, less those that were taken: counted once, at the end.
+    freed: i64,
 }
 
-impl<M: Machine> FreeLists<'_, M> {
+impl<M: Machine> Drop for FreeLists<'_, M> {
+    fn drop(&mut self) {
+        // Each count takes the line from whoever allocates, and looks at it for that.
+        if self.freed != 0 {
+            self.zone.gauges.add(Gauge::NrFreePages, self.freed);
+        }
+    }
+}
+
+impl<'a, M: Machine> FreeLists<'a, M> {
+    /// Of a zone whose lock the caller has, for `area`.
+    pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
+        Self { zone, frames, area, freed: 0 }
+    }
+
+    /// The first single page of a type: what is taken next.
+    pub fn first_single(&self, kind: MigrateType) -> Option<FrameNumber> {
+        self.area.list(0, kind).first()
+    }
+
     /// Gives a block back, merging it with its buddies as far as they are free.
     pub fn free(&mut self, head: FrameNumber, order: Order, kind: MigrateType) {
         let pages = order.pages();
@@ -35,7 +56,7 @@ impl<M: Machine> FreeLists<'_, M> {
         // When the next merge is likely soon, keep the block from being taken first.
         let merges_soon = order < MAX_ORDERS - 2 && self.free_buddy(offset & !(1 << order), order + 1).is_some();
         self.link(head, order, kind, merges_soon);
-        self.zone.gauges.add(Gauge::NrFreePages, pages as i64);
+        self.freed += pages as i64;
     }
 
     /// Takes a block of the order, from the lists of `kind`, else from another type's, else from the
@@ -46,7 +67,7 @@ impl<M: Machine> FreeLists<'_, M> {
             .take_smallest(order, kind)
             .or_else(|| self.take_fallback(order, kind, remainder))
             .or_else(|| self.take_smallest(order, MigrateType::Reserve))?;
-        self.zone.gauges.add(Gauge::NrFreePages, -(1 << order));
+        self.freed -= 1 << order;
         Some(head)
     }
 
@@ -128,16 +149,6 @@ impl<M: Machine> FreeLists<'_, M> {
         (self.frames[frame].is(Flags::BUDDY) && self.order_of(frame) == order).then_some(frame)
     }
 
-    /// A page will be freed soon: whether it merges is decided by its buddy, and by the buddy of both.
-    pub fn prefetch_buddies(&self, page: FrameNumber) {
-        let offset = page.0 - self.zone.start.0;
-        for buddy in [offset ^ 1, (offset & !1) ^ 2] {
-            if u64::from(buddy) < self.zone.spanned {
-                prefetch(&raw const self.frames[self.frame(buddy)]);
-            }
-        }
-    }
-
     fn frame(&self, offset: u32) -> FrameNumber {
         FrameNumber(self.zone.start.0 + offset)
     }
@@ -152,6 +163,12 @@ impl<M: Machine> FreeLists<'_, M> {
         MigrateType::ALL[(self.frames[head].private() >> 8) as usize]
     }
 
+    /// The lock is the caller's, and nobody else writes.
+    fn count_block(&self, order: usize, blocks: i64) {
+        let count = &self.zone.nr_free[order];
+        count.store(count.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
+    }
+
     fn link(&mut self, head: FrameNumber, order: usize, kind: MigrateType, at_tail: bool) {
         let frame = &self.frames[head];
         debug_assert!(!frame.is(Flags::BUDDY), "{head} freed twice: {frame:?}");
@@ -163,12 +180,22 @@ impl<M: Machine> FreeLists<'_, M> {
         } else {
             list.push_front(self.frames, head);
         }
-        self.zone.nr_free[order].fetch_add(1, Relaxed);
+        self.count_block(order, 1);
     }
 
     fn unlink(&mut self, head: FrameNumber, order: usize, kind: MigrateType) {
         self.area.lists[order][kind as usize].remove(self.frames, head);
         self.frames[head].clear_free(Flags::BUDDY);
-        self.zone.nr_free[order].fetch_sub(1, Relaxed);
+        self.count_block(order, -1);
+    }
+}
+
+/// A page will be freed soon: whether it merges is decided by its buddy, and by the buddy of both.
+pub(super) fn prefetch_buddies<M: Machine>(zone: &Zone<M>, frames: &FrameTable, page: FrameNumber) {
+    let offset = page.0 - zone.start.0;
+    for buddy in [offset ^ 1, (offset & !1) ^ 2] {
+        if u64::from(buddy) < zone.spanned {
+            prefetch(&raw const frames[FrameNumber(zone.start.0 + buddy)]);
+        }
     }
 }

@@ -103,7 +103,7 @@ impl<M: Machine> Memory<M> {
     /// Frees up to `pages` frames that never were the allocator's; returns how many.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
-        let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
+        let mut lists = FreeLists::new(zone, &self.frames, &mut area);
         let start = zone.online();
         let end = (start + pages).min(zone.spanned);
         let mut offset = start;

@@ -166,7 +166,7 @@ impl<M: Machine> Memory<M> {
         } else {
             let mut area = zone.free.lock();
             self.machine.spend(Step::BuddyTake, 1);
-            let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
+            let mut lists = FreeLists::new(zone, &self.frames, &mut area);
             lists.take(order, kind, self.choices.fallback_remainder)?
         };
         let frame = &self.frames[head];
@@ -218,7 +218,7 @@ impl<M: Machine> Memory<M> {
             self.machine.spend(Step::BuddyTake, 1);
             zone.note_freed();
             let kind = zone.block_type(head);
-            FreeLists { zone, frames: &self.frames, area: &mut area }.free(head, order, kind);
+            FreeLists::new(zone, &self.frames, &mut area).free(head, order, kind);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Locks: interrupts off on the CPU; the zone's `free` lock inside, for a refill or a flush of one
 //! batch. Description: spec reclaim, 7.
 
-use super::buddy::FreeLists;
+use super::buddy::{FreeLists, prefetch_buddies};
 use super::frame::{Flags, List};
 use super::free_area::MigrateType;
 use super::{Memory, Zone};
@@ -32,10 +32,6 @@ impl PerCpuSize {
         Self { batch, high: 6 * batch }
     }
 }
-
-/// Pages between the one that is freed and the one whose buddies' descriptors are asked for: of 4 and 8,
-/// the faster by trial.
-const LOOK_AHEAD: usize = 8;
 
 /// One CPU's free pages of one zone.
 #[derive(Debug, Default)]
@@ -71,7 +67,7 @@ impl<M: Machine> Memory<M> {
         if list.is_empty() {
             let _span = self.machine.span(Func::RmqueueBulk);
             let mut area = zone.free.lock();
-            let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
+            let mut lists = FreeLists::new(zone, &self.frames, &mut area);
             while (list.len() as u32) < Self::per_cpu_size(zone).batch {
                 let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
                 self.frames[frame].set_free(Flags::PER_CPU);
@@ -79,8 +75,9 @@ impl<M: Machine> Memory<M> {
                 list.push_back(frame);
                 pages.count += 1;
             }
+            pages.refill_from = lists.first_single(kind);
+            drop(lists);
             self.machine.spend(Step::BuddyTake, list.len() as u32);
-            pages.refill_from = area.list(0, kind).first();
         }
         let frame = match warmth {
             Warmth::Hot => list.pop_front(),
@@ -103,6 +100,10 @@ impl<M: Machine> Memory<M> {
         let mut slots = self.per_cpu.local();
         let pages = &mut slots[usize::from(zone.id.0)];
         self.frames[frame].set_free(Flags::PER_CPU);
+        if warmth == Warmth::Cold {
+            // It is among the next to leave again.
+            prefetch_buddies(zone, &self.frames, frame);
+        }
         match warmth {
             Warmth::Hot => pages.lists[kind as usize].push_front(frame),
             Warmth::Cold => pages.lists[kind as usize].push_back(frame),
@@ -140,7 +141,7 @@ impl<M: Machine> Memory<M> {
         let _span = self.machine.span(Func::FreePcppagesBulk);
         let mut area = zone.free.lock();
         zone.note_freed();
-        let mut lists = FreeLists { zone, frames: &self.frames, area: &mut area };
+        let mut lists = FreeLists::new(zone, &self.frames, &mut area);
         let mut left = n.min(pages.count);
         let mut kind = 0;
         self.machine.spend(Step::BuddyTake, left);
@@ -158,9 +159,6 @@ impl<M: Machine> Memory<M> {
             }
             while take > 0 && left > 0 {
                 let Some(frame) = pages.lists[kind].pop_back() else { break };
-                if let Some(later) = pages.lists[kind].len().checked_sub(LOOK_AHEAD) {
-                    lists.prefetch_buddies(pages.lists[kind][later]);
-                }
                 self.frames[frame].clear_free(Flags::PER_CPU);
                 lists.free(frame, Order::ZERO, zone.block_type(frame));
                 take -= 1;

@@ -162,7 +162,9 @@ impl<M: Machine> Reclaim<M> {
             // Nobody touched these of late: slots of pages of this list, and descriptors of the next one. The last page's
             // link still says where that begins.
             taken.get(n + SLOTS_AHEAD).inspect(|soon| owners.prefetch_slot(self, **soon));
-            next = next.and_then(|next| List::look_before(&self.frames, next));
+            if n.is_multiple_of(2) {
+                next = next.and_then(|next| List::look_before(&self.frames, next));
+            }
             let descriptor = &self.frames[frame];
             self.machine.spend(Step::ScanPage, 1);
             if !descriptor.try_lock() {
@@ -173,7 +175,8 @@ impl<M: Machine> Reclaim<M> {
             control.scanned += 1;
             match self.shrink_page(task, zone, frame, control, counts, &mut owners) {
                 Fate::Free => {
-                    descriptor.clear(Flags::LOCKED);
+                    // Frozen: nobody else has it.
+                    descriptor.clear_free(Flags::LOCKED);
                     free.push(frame);
                     continue;
                 }
@@ -206,7 +209,10 @@ impl<M: Machine> Reclaim<M> {
         });
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend(Step::FreePage, free.len() as u32);
-        for frame in free {
+        for (n, frame) in free.into_iter().enumerate() {
+            if n.is_multiple_of(2) {
+                next = next.and_then(|next| List::look_before(&self.frames, next));
+            }
             self.free(frame, Order::ZERO, Warmth::Cold);
         }
         survivors
