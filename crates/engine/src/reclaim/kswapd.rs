@@ -16,7 +16,7 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 ///
 /// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms, with two
 /// threads on two CPUs that take 470 thousand pages a second, 5 lets one task in ten thousand reclaim for itself and
-/// keeps 2.4 % of memory free, where 20 keeps 11 %.
+/// leaves 5 % of memory unused, where 20 leaves 11 %.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Marks are moved at most so often: a rate over less is chance.
