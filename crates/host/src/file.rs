@@ -182,7 +182,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file.
+    /// Opens a file. Reading does not change its time of last access if this user owns it.
     ///
     /// # Errors
     /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger

@@ -259,8 +259,8 @@ impl Memory {
     /// Opens a file that exists, for reading and writing.
     ///
     /// A file that is open already shares its pages with the new handle. While it is open here, other programs should
-    /// leave it alone: what they write past this memory is not seen, or overwritten. Reading does not change the time of last
-    /// access of a file that this user owns.
+    /// leave it alone: what they write past this memory is not seen, or overwritten. Reading does not change the time of
+    /// last access of a file that this user owns.
     ///
     /// # Errors
     /// When the system does not open it.

@@ -84,6 +84,7 @@ fn a_zipf_choice_hits_more_often_than_a_uniform_one() {
 
 #[test]
 fn a_file_written_at_random_reads_back_as_it_was_written_last() {
+    // So many that memory is full before the end: fewer do not touch enough pages.
     let rows = run("randwrite", "file_percent = 150\ntasks = 3\nsync_every = 100\noperations = 2000\n");
     assert_eq!(value(&rows, "Pages verified"), 2048.0 * 1.5);
     assert!(value(&rows, "pgpgout") > 0.0 && value(&rows, "Sync p50") > value(&rows, "Write p50"));

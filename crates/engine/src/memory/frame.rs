@@ -232,17 +232,26 @@ impl Frame {
         Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
     }
 
-    /// Sets bits of a frame that is free: whoever holds the lock of the list that it is on changes it alone, without a
-    /// locked step.
+    /// Sets bits of a frame without references, without a locked step: its freer, its taker or the holder of the lock of the
+    /// list that it is on changes them alone. [`Frame::is_now`] sees nothing of that.
     #[inline]
     pub fn set_free(&self, flag: Flags) {
+        debug_assert!(self.references() == 0, "not free: {self:?}");
         self.flags.store(self.flags.load(Ordering::Relaxed) | flag.0, Ordering::Release);
     }
 
     /// Clears bits of such a frame.
     #[inline]
     pub fn clear_free(&self, flag: Flags) {
+        debug_assert!(self.references() == 0, "not free: {self:?}");
         self.flags.store(self.flags.load(Ordering::Relaxed) & !flag.0, Ordering::Release);
+    }
+
+    /// Clears all bits of such a frame.
+    #[inline]
+    pub fn reset_free(&self) {
+        debug_assert!(self.references() == 0, "not free: {self:?}");
+        self.flags.store(0, Ordering::Release);
     }
 
     /// Sets a bit; was it set before?
@@ -619,8 +628,8 @@ impl List {
         self.len -= 1;
     }
 
-    /// Asks for the descriptor of the page behind another one, and returns that page. A hint, for which the list's lock is not
-    /// needed: a page that has left its list leads to any page, or none.
+    /// Asks for the descriptor of the page behind another one, and returns that page. A hint, for which the list's lock is
+    /// not needed: a page that has left its list leads to any page, or none.
     pub fn look_behind(frames: &FrameTable, frame: FrameNumber) -> Option<FrameNumber> {
         Self::ask_for(frames, &frames[frame].next)
     }

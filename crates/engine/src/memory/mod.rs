@@ -206,7 +206,7 @@ impl<M: Machine> Memory<M> {
                     == 0,
             "{head} freed while in use: {frame:?}"
         );
-        frame.clear_free(Flags(u32::MAX));
+        frame.reset_free();
         frame.set_owner(Owner::None, 0);
         self.stat.count(Event::Pgfree, order.pages());
         let zone = self.zone_of(head);

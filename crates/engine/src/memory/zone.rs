@@ -179,7 +179,8 @@ pub struct Zone<M: Machine> {
     pub(super) per_cpu_batch: AtomicU32,
     /// Page counts.
     pub gauges: Gauges,
-    /// Free blocks of each order; written under `free` only, read racily by watermark checks.
+    /// Free blocks of each order; written under `free` only, read racily by watermark checks. The gauge of free pages follows
+    /// when the lock is given back.
     pub nr_free: [AtomicU64; MAX_ORDERS],
     /// The free lists.
     pub free: M::Lock<FreeArea>,

@@ -14,9 +14,10 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// What is taken in this time lies between min and low (`MarkDistance::ByRate`).
 ///
-/// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms, with two
-/// threads on two CPUs that take 470 thousand pages a second, 5 lets one task in ten thousand reclaim for itself and
-/// leaves 5 % of memory unused, where 20 leaves 11 %.
+/// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms, with
+/// two threads on two CPUs that take 470 thousand pages a second, 5 lets one task in ten thousand reclaim for itself and
+/// leaves 5 % of memory unused, where 20 leaves 11 %. With 16 threads there one in a thousand does, if the system gives kswapd
+/// short slices (Linux 6.12), otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Marks are moved at most so often: a rate over less is chance.

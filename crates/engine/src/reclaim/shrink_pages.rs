@@ -159,9 +159,11 @@ impl<M: Machine> Reclaim<M> {
         let mut activated = 0;
         let mut next = taken.last().copied();
         for (n, &frame) in taken.iter().enumerate() {
-            // Nobody touched these of late: slots of pages of this list, and descriptors of the next one. The last page's
-            // link still says where that begins.
-            taken.get(n + SLOTS_AHEAD).inspect(|soon| owners.prefetch_slot(self, **soon));
+            // Nobody touched these of late: slots of pages of this list, and descriptors of the next one. Where that begins, the
+            // last page's link still says after `isolate`.
+            if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
+                owners.prefetch_slot(self, *soon);
+            }
             if n.is_multiple_of(2) {
                 next = next.and_then(|next| List::look_before(&self.frames, next));
             }
@@ -175,8 +177,7 @@ impl<M: Machine> Reclaim<M> {
             control.scanned += 1;
             match self.shrink_page(task, zone, frame, control, counts, &mut owners) {
                 Fate::Free => {
-                    // Frozen: nobody else has it.
-                    descriptor.clear_free(Flags::LOCKED);
+                    descriptor.clear(Flags::LOCKED);
                     free.push(frame);
                     continue;
                 }

@@ -132,8 +132,8 @@ impl Host {
     /// Adds an open file, or a block device, under the name that errors show it by. It gets the lowest free number.
     ///
     /// The machine takes the file past the page cache of the kernel (O_DIRECT) if its file system can do that; otherwise
-    /// there is a [`Notice`]. Reads do not change its time of last access (O_NOATIME) if this user owns it. Handles that were
-    /// cloned from `file` change with it.
+    /// there is a [`Notice`]. Reads do not change its time of last access (O_NOATIME) if this user owns it. Handles that
+    /// were cloned from `file` change with it.
     ///
     /// # Errors
     /// When all numbers are in use, or when the system has no threads for a device without io_uring.
@@ -189,7 +189,8 @@ impl Host {
 
     // ---- tasks ----
 
-    /// Starts a task: a thread that can be killed.
+    /// Starts a task: a thread that can be killed. Where the system grants it, it has short slices of the CPU, and so gets one
+    /// early; its share stays the same.
     ///
     /// # Errors
     /// When the system has no thread for it.

@@ -41,12 +41,7 @@ pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[R
 
 fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
-        // Not `libc::pread`, which lets the thread be cancelled, for more than the way into the kernel costs.
-        #[cfg(target_pointer_width = "64")]
         // SAFETY: a run is memory of an arena that is mapped while the run lives.
-        return unsafe { libc::syscall(libc::SYS_pread64, fd, run.pointer(), run.bytes(), offset) } as libc::ssize_t;
-        #[cfg(not(target_pointer_width = "64"))]
-        // SAFETY: as above.
         return unsafe { libc::pread(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
@@ -135,8 +130,8 @@ pub(super) fn runs_early() -> io::Result<()> {
     // SAFETY: all bytes zero are valid `sched_attr`, and the call only wrote into it.
     let mut attributes = unsafe { attributes.assume_init() };
     attributes.sched_runtime = EARLY_SLICE_NS;
-    // SAFETY: the call only reads `attributes`.
-    checked_io(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } as libc::c_int)
+    // SAFETY: the call reads `attributes`, and writes their size where it knows another.
+    checked_io(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw mut attributes, 0) } as libc::c_int)
 }
 
 /// The CPU that runs the caller, which may change at any time.
