@@ -157,16 +157,20 @@ impl<M: Machine> Reclaim<M> {
         let mut free = Isolated::new();
         let mut may_be_held = Isolated::new();
         let mut activated = 0;
+        // Descriptors of the next list, which nobody touched of late: where that begins, the last page's link still says after
+        // `isolate`. Half of them while pages are judged, half while they are freed: each link waits for memory.
         let mut next = taken.last().copied();
-        for (n, &frame) in taken.iter().enumerate() {
-            // Nobody touched these of late: slots of pages of this list, and descriptors of the next one. Where that begins, the
-            // last page's link still says after `isolate`.
-            if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
-                owners.prefetch_slot(self, *soon);
-            }
+        let mut look_ahead = |n: usize| {
             if n.is_multiple_of(2) {
                 next = next.and_then(|next| List::look_before(&self.frames, next));
             }
+        };
+        for (n, &frame) in taken.iter().enumerate() {
+            // Nor did anybody touch the slots of this one's pages.
+            if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
+                owners.prefetch_slot(self, *soon);
+            }
+            look_ahead(n);
             let descriptor = &self.frames[frame];
             self.machine.spend(Step::ScanPage, 1);
             if !descriptor.try_lock() {
@@ -211,9 +215,7 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend(Step::FreePage, free.len() as u32);
         for (n, frame) in free.into_iter().enumerate() {
-            if n.is_multiple_of(2) {
-                next = next.and_then(|next| List::look_before(&self.frames, next));
-            }
+            look_ahead(n);
             self.free(frame, Order::ZERO, Warmth::Cold);
         }
         survivors
