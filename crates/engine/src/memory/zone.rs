@@ -169,7 +169,8 @@ pub struct Zone<M: Machine> {
     pub(super) managed: AtomicU64,
     /// Watermarks, pages; low and high as they are at rest.
     pub(super) marks: [AtomicU64; 3],
-    /// Pages that low is further from min than at rest; high is further from low by a quarter of that.
+    /// Pages that low is further from min than at rest; high is further from low by a quarter of that: of a quarter and all,
+    /// the faster by trial.
     pub(crate) distance: AtomicU64,
     /// Pages kept from requests that could have used the zone of kind `j`.
     pub(super) lowmem_reserve: [AtomicU64; 3],

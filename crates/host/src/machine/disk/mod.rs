@@ -106,7 +106,7 @@ impl Disks {
         if !is_direct {
             self.context.notices.add(Notice::Buffered { name: name.to_string() });
         }
-        // Looking whether it is to be noted costs threads that read one file at the same time a tenth of a read. Where
+        // Looking whether it is to be noted costs threads that read one file at the same time 6 % of a read. Where
         // somebody else owns the file, it is noted.
         let _ = sys::keep_access_time(&file);
         let backend: Arc<dyn Backend> = match &self.rings {
