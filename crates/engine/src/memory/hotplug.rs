@@ -106,15 +106,20 @@ impl<M: Machine> Memory<M> {
         let mut lists = FreeLists::new(zone, &self.frames, &mut area);
         let start = zone.online();
         let end = (start + pages).min(zone.spanned);
-        let mut offset = start;
-        while offset < end {
-            // Whole pageblocks, so that a reserve block does not merge into a list of another type; less where the
-            // last time ended, or this time ends, in the middle of one.
-            let fits = |order: &Order| offset.is_multiple_of(order.pages()) && order.pages() <= end - offset;
-            let largest = (0..=super::PAGEBLOCK_ORDER.0).rev().map(Order).find(fits).unwrap_or(Order::ZERO);
-            let head = FrameNumber(zone.start.0 + offset as u32);
-            lists.free(head, largest, zone.block_type(head));
-            offset += largest.pages();
+        // A block joins the list of what was freed last: the reserve, so that it does not merge into another type's.
+        for is_reserve in [false, true] {
+            let mut offset = start;
+            while offset < end {
+                // Whole pageblocks; less where the last time ended, or this time ends, in the middle of one.
+                let fits = |order: &Order| offset.is_multiple_of(order.pages()) && order.pages() <= end - offset;
+                let largest = (0..=super::PAGEBLOCK_ORDER.0).rev().map(Order).find(fits).unwrap_or(Order::ZERO);
+                let head = FrameNumber(zone.start.0 + offset as u32);
+                let kind = zone.block_type(head);
+                if (kind == MigrateType::Reserve) == is_reserve {
+                    lists.free(head, largest, kind);
+                }
+                offset += largest.pages();
+            }
         }
         zone.online.store(end, Relaxed);
         end - start

@@ -102,3 +102,30 @@ proptest! {
         }
     }
 }
+
+/// A zone begins with a block of its own kind for what cannot be had elsewhere: whoever takes all others does not make it
+/// his, and gets it last.
+#[test]
+fn the_reserve_is_taken_last_and_stays_the_reserve() {
+    let memory = memory(&Layout::flat(4096));
+    let zone = &memory.zones[0];
+    assert!(zone.min() <= 512, "more than one block");
+    let reserve = || -> usize {
+        let area = zone.free.lock();
+        (0..MAX_ORDERS).map(|order| area.list(order, MigrateType::Reserve).iter(&memory.frames).count() << order).sum()
+    };
+    let at_first = reserve();
+    assert!(at_first >= 512, "{at_first} pages");
+    let mut taken = Vec::new();
+    while let Some(head) = memory.take(zone, Order(3), MigrateType::Unmovable, Warmth::Hot) {
+        let others = zone.free_pages() as usize > at_first;
+        assert!(!others || reserve() == at_first, "the reserve is used before others are");
+        taken.push(head);
+    }
+    assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (0, MigrateType::Reserve));
+    for head in taken {
+        assert!(memory.frames[head].put());
+        memory.free(head, Order(3), Warmth::Cold);
+    }
+    assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
+}
