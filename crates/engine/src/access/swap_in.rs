@@ -129,11 +129,11 @@ impl<M: Machine> Access<M> {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
-                (start, (start..end).find(|near| slots.uses(*near) == 0).unwrap_or(end))
+                (start, (start..end).find(|near| slots.is_free(*near)).unwrap_or(end))
             }
             SwapReadahead::UsedRun => {
                 let slots = self.swap.slots.lock();
-                let is_free = |near: &u32| slots.uses(*near) == 0;
+                let is_free = |near: &u32| slots.is_free(*near);
                 let first = (start..slot).rev().find(is_free).map_or(start, |free| free + 1);
                 (first, (slot + 1..end).find(is_free).unwrap_or(end))
             }

@@ -63,6 +63,12 @@ impl Slots {
         self.uses[slot as usize] & CACHE != 0
     }
 
+    /// Is the slot nobody's: no page table's, nor the cache's?
+    #[must_use]
+    pub fn is_free(&self, slot: u32) -> bool {
+        self.uses[slot as usize] == 0
+    }
+
     /// Takes a free slot for the cache. Also returns how many slots were looked at.
     ///
     /// With `or_cached`, the slot found may also be one that only the cache holds: then nothing was taken,
