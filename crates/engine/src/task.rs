@@ -1,6 +1,6 @@
 //! What belongs to a task: every entry of the engine takes the caller's as `&mut Task`.
 
-use machine::Nanos;
+use machine::{DeviceId, Nanos};
 
 /// A task as the engine sees it: its rights and its own counts.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Task {
     pub is_kernel: bool,
     /// May write to a congested queue (`PF_SWAPWRITE`).
     pub may_write_congested: bool,
+    /// The device that it is writing a file of, whose queue it may write to though it is congested.
+    pub writes_to: Option<DeviceId>,
     /// Slab pages freed while this task shrank caches; reclaim counts them to its target.
     pub slab_pages_freed: u64,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.

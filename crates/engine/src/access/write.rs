@@ -44,6 +44,20 @@ impl<M: Machine> Access<M> {
     ) -> Result<usize, Error> {
         let _span = self.machine.span(Func::FileWrite);
         self.machine.spend(Step::SyscallEntry, 1);
+        task.writes_to = Some(file.device);
+        let written = self.write_each_page(task, file, offset, bytes, may_extend);
+        task.writes_to = None;
+        written
+    }
+
+    fn write_each_page(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        offset: u64,
+        bytes: &[u8],
+        may_extend: bool,
+    ) -> Result<usize, Error> {
         let mut at = offset;
         let end = offset + bytes.len() as u64;
         while at < end {

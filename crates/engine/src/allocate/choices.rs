@@ -59,6 +59,17 @@ pub enum RetryWait {
     WaitIffCongested,
 }
 
+/// What a task does after it has waited between two reclaims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retry {
+    /// It reclaims again, whatever others have freed meanwhile.
+    Reclaims,
+    /// It looks first whether that is still needed.
+    #[default]
+    Looks,
+}
+
 /// The section `[allocate]` of a kernel file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -73,4 +84,6 @@ pub struct Choices {
     pub after_reclaim: AfterReclaim,
     /// How does a task wait between two reclaims?
     pub retry_wait: RetryWait,
+    /// What does a task do after that wait?
+    pub retry: Retry,
 }

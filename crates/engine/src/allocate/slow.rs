@@ -1,6 +1,6 @@
-//! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16.3).
+//! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16).
 
-use super::choices::{AfterReclaim, DirectCompact, ReserveThrottle, RetryWait};
+use super::choices::{AfterReclaim, DirectCompact, ReserveThrottle, Retry, RetryWait};
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::compact::Suitability;
@@ -67,10 +67,12 @@ impl<M: Machine> Allocate<M> {
                 self.wake_kswapd(self.zone(*id), order, classzone);
             }
         }
+        let mut looks = true;
         loop {
-            if let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
+            if looks && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
                 return Ok(frame);
             }
+            looks = self.choices.retry == Retry::Looks;
             // Whoever makes room must not need room that is not there.
             if task.may_use_reserve && !gfp.no_reserve {
                 return self.take_from_zonelist(gfp, order, Until::Nothing, rights).ok_or_else(failed);

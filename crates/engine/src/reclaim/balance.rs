@@ -1,8 +1,8 @@
 //! Balancing a node: one call of kswapd's work (`balance_pgdat`; spec reclaim, 18.4 to 18.6).
 
 use super::choices::{
-    FailedOrder, HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority, KswapdTarget,
-    OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
+    CongestionEnds, FailedOrder, HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority,
+    KswapdTarget, OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
 };
 use super::kswapd::Request;
 use super::shrink_lruvec::STALL;
@@ -25,6 +25,8 @@ struct ZonePass {
     scanned: u64,
     /// Is the zone at its high mark; with `KswapdGap::NeverLeft`, was it before?
     is_balanced: bool,
+    /// Was it known to be hopeless, so that it does not count? One found to be so in this pass still does.
+    is_given_up: bool,
 }
 
 /// What a pass over the zones of a node says.
@@ -91,12 +93,12 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Notes in a pass how a zone of it was left.
-    fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, is_balanced: bool) {
-        // Judged before it was shrunk, it was judged before it was found hopeless.
-        if Self::is_marked_hopeless(zone) && self.choices.kswapd_gap != KswapdGap::NeverLeft {
+    fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
+        // Judged before it was shrunk, a zone is judged whether it is hopeless or not.
+        if left.is_given_up && self.choices.kswapd_gap != KswapdGap::NeverLeft {
             return;
         }
-        if is_balanced {
+        if left.is_balanced {
             pass.balanced_pages += zone.managed();
         } else {
             pass.is_lacking = true;
@@ -148,7 +150,9 @@ impl<M: Machine> Reclaim<M> {
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
             }
-            zone.clear(ZoneFlag::CONGESTED);
+            if self.choices.congestion_ends == CongestionEnds::OnSight {
+                zone.clear(ZoneFlag::CONGESTED);
+            }
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
         }
         None
@@ -188,7 +192,13 @@ impl<M: Machine> Reclaim<M> {
             if self.choices.kswapd_priority == KswapdPriority::RestartAfterCluster {
                 zone.clear(ZoneFlag::CONGESTED);
             }
-            return ZonePass { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true };
+            return ZonePass {
+                scanned_enough: true,
+                attempted: 0,
+                scanned: 0,
+                is_balanced: true,
+                is_given_up: Self::is_marked_hopeless(zone),
+            };
         }
         if !needs_none || self.choices.kswapd_gap == KswapdGap::NeverLeft {
             self.shrink_zone(task, zone, control);
@@ -196,6 +206,7 @@ impl<M: Machine> Reclaim<M> {
         task.slab_pages_freed = 0;
         let dropped = self.shrink_slab(task, control.scanned, lru_pages);
         control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
+        let is_given_up = Self::is_marked_hopeless(zone);
         if dropped == 0 && self.is_hopeless(zone) {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
@@ -203,15 +214,15 @@ impl<M: Machine> Reclaim<M> {
         // Where every zone is shrunk in any case, what it had before counts.
         let is_balanced = match self.choices.kswapd_gap {
             KswapdGap::NeverLeft => needs_none,
-            _ => !Self::is_marked_hopeless(zone) && self.is_zone_balanced(zone, order, 0, classzone),
+            _ => self.is_zone_balanced(zone, order, 0, classzone),
         };
-        if is_balanced {
+        if is_balanced && !Self::is_marked_hopeless(zone) {
             zone.clear(ZoneFlag::CONGESTED);
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
         }
         let scanned_enough = needs_none || control.scanned >= high;
         let attempted = if needs_none { 0 } else { high };
-        ZonePass { scanned_enough, attempted, scanned: control.scanned, is_balanced }
+        ZonePass { scanned_enough, attempted, scanned: control.scanned, is_balanced, is_given_up }
     }
 
     /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
@@ -220,11 +231,12 @@ impl<M: Machine> Reclaim<M> {
     /// cluster gives it up. While there is something to free, the call goes on.
     fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
+        // Kept when the call starts again: it is zero only if the first look found nothing to do.
+        let mut end = 0;
         loop {
             self.stat.count(Event::Pageoutrun, 1);
             let mut control = ScanControl::kswapd(request.order);
             let mut is_balanced = false;
-            let mut end = 0;
             let mut total_scanned = 0;
             for priority in (self.floor()..=DEF_PRIORITY).rev() {
                 control.priority = priority;
@@ -242,7 +254,7 @@ impl<M: Machine> Reclaim<M> {
                     }
                     let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                     total_scanned += zone_pass.scanned;
-                    self.note_zone(&mut pass, zone, &control, end, zone_pass.is_balanced);
+                    self.note_zone(&mut pass, zone, &control, end, zone_pass);
                     let is_usable = self.choices.zone_balance == ZoneBalance::QuarterOfUsable;
                     if is_usable && Self::is_marked_hopeless(zone) && end == kind && end > 0 {
                         end -= 1;
@@ -336,7 +348,7 @@ impl<M: Machine> Reclaim<M> {
                 let pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                 attempted += pass.attempted;
                 raise &= !pass.scanned_enough;
-                self.note_zone(&mut node_pass, zone, &control, end, pass.is_balanced);
+                self.note_zone(&mut node_pass, zone, &control, end, pass);
             }
             self.wake_reserve_waiters(node);
             if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {

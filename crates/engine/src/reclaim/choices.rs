@@ -327,6 +327,46 @@ choice! {
     }
 }
 choice! {
+    /// How kswapd scans lists that are small for its priority in a zone that counts as hopeless.
+    HopelessScan {
+        /// Like all others.
+        LikeOthers,
+        /// A cluster of each: who has given a zone up must find out when that is over.
+        #[default]
+        ACluster,
+    }
+}
+choice! {
+    /// What `swappiness` makes of the weights of anonymous and file pages.
+    FamilyWeights {
+        /// It and one, and what that leaves of 202: anonymous pages are scanned a little even with 0.
+        AndOne,
+        /// It, and what it leaves of 200.
+        #[default]
+        AsItIs,
+    }
+}
+choice! {
+    /// Which zones in order stop counting as congested when kswapd comes by.
+    CongestionEnds {
+        /// Those up to the highest that lacks pages: what lies above it, and a node that lacks none, stays congested.
+        WhereItWorks,
+        /// All that it sees.
+        #[default]
+        OnSight,
+    }
+}
+choice! {
+    /// Do pages that go with an inode, when its object is dropped, count as reclaimed?
+    StolenPages {
+        /// No, only the slabs do: kswapd's priority goes down as if nothing had been freed.
+        NotCounted,
+        /// Yes.
+        #[default]
+        Counted,
+    }
+}
+choice! {
     /// How many pages of a list may be in the hands of reclaimers before the next one waits.
     IsolatedLimit {
         /// Any: nobody waits.
@@ -474,6 +514,14 @@ pub struct Choices {
     pub file_only: FileOnly,
     /// What becomes of targets smaller than a cluster.
     pub small_targets: SmallTargets,
+    /// How kswapd scans small lists of a hopeless zone.
+    pub hopeless_scan: HopelessScan,
+    /// What `swappiness` makes of the weights of families.
+    pub family_weights: FamilyWeights,
+    /// Which zones in order stop counting as congested.
+    pub congestion_ends: CongestionEnds,
+    /// Do pages that go with an inode count as reclaimed?
+    pub stolen_pages: StolenPages,
     /// How many pages of a list may be isolated.
     pub isolated_limit: IsolatedLimit,
     /// How long one waits at that limit.
@@ -523,6 +571,10 @@ impl Default for Choices {
             mapped_twice: MappedTwice::default(),
             file_only: FileOnly::default(),
             small_targets: SmallTargets::default(),
+            hopeless_scan: HopelessScan::default(),
+            family_weights: FamilyWeights::default(),
+            congestion_ends: CongestionEnds::default(),
+            stolen_pages: StolenPages::default(),
             isolated_limit: IsolatedLimit::default(),
             isolated_wait: IsolatedWait::default(),
             active_scan: ActiveScan::default(),

@@ -1,6 +1,6 @@
 //! How much of each list of a zone to scan (`get_scan_count`; spec reclaim, 10.2).
 
-use super::choices::{AtPriorityZero, FileOnly, SmallTargets};
+use super::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, SmallTargets};
 use super::{Reclaim, ScanControl};
 use crate::lru::choices::Lists;
 use crate::lru::{CLUSTER, Family, ListKind};
@@ -32,7 +32,8 @@ impl<M: Machine> Reclaim<M> {
             self.note_priority_zero(zone, control);
         }
         let balance = self.scan_balance(zone, control);
-        let force = control.is_kswapd && Self::is_marked_hopeless(zone);
+        let takes_cluster = self.choices.hopeless_scan == HopelessScan::ACluster;
+        let force = takes_cluster && control.is_kswapd && Self::is_marked_hopeless(zone);
         ListKind::ALL.map(|kind| {
             if self.lru_choices().lists == Lists::Two && kind.family() == Family::Anon {
                 return 0;
@@ -109,8 +110,9 @@ impl<M: Machine> Reclaim<M> {
             let family = family as usize;
             weight * (lruvec.recent_scanned[family] + 1) / (lruvec.recent_rotated[family] + 1)
         };
-        let anon = part(swappiness, Family::Anon);
-        let file = part(200 - swappiness.min(200), Family::File);
+        let more = u64::from(self.choices.family_weights == FamilyWeights::AndOne);
+        let anon = part(swappiness + more, Family::Anon);
+        let file = part(200 + more - swappiness.min(200), Family::File);
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 }

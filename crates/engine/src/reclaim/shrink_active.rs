@@ -56,7 +56,7 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         self.stat.count(Event::Pgdeactivate, deactivated);
-        let recent = Recent { rotated, counts_active: true, ..Recent::default() };
+        let recent = Recent { rotated, ..Recent::default() };
         self.putback(zone, kind.family(), taken, recent);
         self.finish_isolation(zone, kind.family(), taken.len() as u64);
     }
@@ -101,8 +101,9 @@ impl<M: Machine> Reclaim<M> {
             self.close_page(frame, owners);
             return used.touched == 0 && !was_referenced;
         }
-        *rotated += u64::from(used.touched > 0);
-        !self.stays_active(frame, used, owners)
+        let stays = self.stays_active(frame, used, owners);
+        *rotated += u64::from(used.touched > 0 || stays);
+        !stays
     }
 
     /// Was an active file page used since this was last asked, and does that keep it active? A program's text does

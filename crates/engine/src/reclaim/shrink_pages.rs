@@ -7,6 +7,7 @@ use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger,
 use super::shrink_lruvec::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::Isolated;
+use crate::lru::choices::Activation;
 use crate::mapping::Owners;
 use crate::mapping::writeback::WritePage;
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
@@ -275,7 +276,9 @@ impl<M: Machine> Reclaim<M> {
             if is_file && self.choices.mapped_twice == MappedTwice::Keep {
                 touched = touched.min(1);
             }
-            if by_family && touched == 1 && is_file && !was_referenced {
+            // An active page is marked only where the mark does not keep it active.
+            let keeps_mark = self.lru_choices().activation != Activation::AtScan || touched == 1 && !was_referenced;
+            if by_family && touched > 0 && is_file && keeps_mark && !control.takes_blocks {
                 descriptor.set(Flags::REFERENCED);
             }
             if control.takes_blocks {
@@ -359,13 +362,12 @@ impl<M: Machine> Reclaim<M> {
         // Flushers never clean anonymous pages: they say nothing of how writers keep up.
         let dirty = is_file && flags.has(Flags::DIRTY);
         let writeback = is_file && flags.has(Flags::WRITEBACK);
-        if !dirty && !writeback {
-            return;
-        }
-        counts.dirty += 1;
+        counts.dirty += u64::from(dirty || writeback);
         counts.unqueued_dirty += u64::from(dirty && !writeback);
-        let is_congested =
-            owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));
+        // A clean page of a congested device counts, too: among such pages a zone is not congested by its dirty ones.
+        let is_congested = is_file
+            && self.machine.is_any_congested(Operation::Write)
+            && owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
@@ -402,8 +404,9 @@ impl<M: Machine> Reclaim<M> {
         let device = file.as_ref().map_or(self.swap.device, |file| file.device);
         // The swap device's own congestion is not looked at (spec reclaim, 22).
         let for_block = self.choices.lumpy_reclaim == LumpyReclaim::AlignedBlocks;
-        let may_write_congested =
-            task.may_write_congested || for_block && control.takes_blocks && control.order > COSTLY_ORDER;
+        let may_write_congested = task.may_write_congested
+            || task.writes_to == Some(device)
+            || for_block && control.takes_blocks && control.order > COSTLY_ORDER;
         if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {
             return keep();
         }

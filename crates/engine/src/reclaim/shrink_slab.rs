@@ -1,6 +1,7 @@
 //! Shrinking object caches in proportion to page reclaim (spec reclaim, 19).
 
 use super::Reclaim;
+use super::choices::StolenPages;
 use crate::lru::CLUSTER;
 use crate::mapping::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
 use crate::stat::{Event, Gauge};
@@ -60,7 +61,9 @@ impl<M: Machine> Reclaim<M> {
             let pages = self.invalidate_file(&file);
             let event = if task.is_kswapd { Event::KswapdInodesteal } else { Event::Pginodesteal };
             self.stat.count(event, pages);
-            task.slab_pages_freed += pages;
+            if self.choices.stolen_pages == StolenPages::Counted {
+                task.slab_pages_freed += pages;
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The allocator when memory is short.
 
 use crate::ground::{Plan, stamp};
+use engine::allocate::choices::{DirectCompact, Retry, RetryWait};
 use engine::memory::Gfp;
 use engine::reclaim::choices::MinScanPriority;
 use engine::stat::Gauge;
@@ -35,6 +36,41 @@ fn a_task_waits_while_the_reserve_is_used_up() {
     // Twice: for the page table, and for the page, if the first wait did not do for both.
     assert!((1..=2).contains(&waits(ReserveThrottle::On)));
     assert_eq!(waits(ReserveThrottle::Off), 0);
+}
+
+/// A task that got nothing from what it reclaimed waits; meanwhile somebody frees what it wants. Up to 3.2 it reclaims
+/// once more before it looks.
+#[test]
+fn a_task_that_has_waited_looks_before_it_reclaims() {
+    let stalls = |retry| {
+        let mut plan = Plan { with_kswapd: false, swap_slots: 0, ..Plan::default() };
+        plan.choices.allocate.retry = retry;
+        plan.choices.allocate.direct_compact = DirectCompact::Never;
+        plan.choices.allocate.retry_wait = RetryWait::CongestionWait;
+        let vmstat = plan.run(|ground| {
+            // Every other page is the kernel's: no two that are free lie together.
+            let mut kernel = ground.take_until_free(0);
+            let other = kernel.extract_if(.., |frame| frame.0 % 2 == 1).collect::<Vec<_>>();
+            ground.give_back(other);
+            let file = ground.import(3000);
+            ground.read(&file, 0..3000).unwrap();
+            let block: Vec<_> = kernel.extract_if(.., |frame| (2048..2560).contains(&frame.0)).collect();
+            let freer = ground.spawn("freer", move |ground| {
+                ground.pause_ms(10);
+                ground.engine.drop_caches();
+                ground.give_back(block);
+                ground.engine.drain_all_per_cpu();
+            });
+            let before = ground.count("allocstall");
+            let head = ground.engine.allocate(&mut Task::user(), Gfp::KERNEL, Order(1)).unwrap();
+            assert!(ground.count("allocstall") > before, "nothing had to be reclaimed");
+            ground.engine.free_block(head, Order(1));
+            ground.sim.join(freer);
+            ground.give_back(kernel);
+        });
+        vmstat["allocstall"]
+    };
+    assert_eq!(stalls(Retry::Reclaims), stalls(Retry::Looks) + 1);
 }
 
 /// The reserve is used up, and all else is anonymous memory that cannot go: nobody will fill the reserve again,

@@ -1,9 +1,11 @@
 //! Kswapd: when it wakes, how hard it works, when it sleeps.
 
 use crate::ground::{Found, PAGES, Plan, choices_of};
-use engine::Layout;
 use engine::allocate::choices::ZoneDirtyShare;
-use engine::reclaim::choices::KswapdPriority;
+use engine::memory::{Gfp, ZoneFlag, ZoneKind};
+use engine::reclaim::choices::{CongestionEnds, KswapdPriority};
+use engine::stat::Gauge;
+use engine::{Layout, Task};
 use machine::{Machine, Nanos};
 use sim::disk::Fault;
 
@@ -45,6 +47,40 @@ fn an_allocation_below_low_wakes_kswapd() {
     });
     assert!(vmstat["pageoutrun"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0);
     assert_eq!((vmstat["allocstall"], vmstat["pgscan_direct_normal"]), (0, 0));
+}
+
+/// A zone counts as congested and lacks nothing, and kswapd works for a lower one: up to 3.2 it did not see the upper one.
+#[test]
+fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
+    let stays_congested = |ends| {
+        let found = Found::default();
+        let result = found.clone();
+        let mut plan = Plan { layout: Layout::single_node(0, 3072, 1024), ..Plan::default() };
+        plan.choices.reclaim.congestion_ends = ends;
+        plan.run(move |ground| {
+            let [lower, upper] = &ground.engine.zones[..] else { panic!("two zones") };
+            let (first, second) = (ground.import(700), ground.import(1500));
+            ground.read(&first, 0..700).unwrap();
+            ground.read(&second, 0..1500).unwrap();
+            ground.engine.unlink(&first);
+            ground.pause_ms(1000);
+            let runs = ground.count("pageoutrun");
+            upper.set(ZoneFlag::CONGESTED);
+            let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
+            let mut kernel = Vec::new();
+            while ground.count("pageoutrun") == runs {
+                let page = ground.engine.allocate_kernel(&mut Task::user(), gfp, Gauge::NrSlabUnreclaimable);
+                kernel.push(page.unwrap());
+            }
+            ground.pause_ms(1000);
+            assert!(lower.free_pages() > lower.high() && upper.free_pages() > upper.high());
+            result.set(upper.is(ZoneFlag::CONGESTED));
+            ground.give_back(kernel);
+        });
+        found.get()
+    };
+    assert!(stays_congested(CongestionEnds::WhereItWorks));
+    assert!(!stays_congested(CongestionEnds::OnSight));
 }
 
 /// Anonymous memory is touched faster than the disk takes it: kswapd waits for the disk, and the task

@@ -279,7 +279,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 77] = [
+const CHOICES: [(&str, &str, &[&str]); 82] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -339,6 +339,10 @@ const CHOICES: [(&str, &str, &[&str]); 77] = [
     ("reclaim", "mapped_twice", &["keep", "activate"]),
     ("reclaim", "file_only", &["never", "while-inactive-suffices"]),
     ("reclaim", "small_targets", &["saved-and-one", "saved", "as-they-are"]),
+    ("reclaim", "hopeless_scan", &["like-others", "a-cluster"]),
+    ("reclaim", "family_weights", &["and-one", "as-it-is"]),
+    ("reclaim", "congestion_ends", &["where-it-works", "on-sight"]),
+    ("reclaim", "stolen_pages", &["not-counted", "counted"]),
     ("reclaim", "isolated_limit", &["none", "whole", "eighth"]),
     ("reclaim", "isolated_wait", &["congestion-wait", "for-putback"]),
     ("reclaim", "active_scan", &["always", "when-inactive-low"]),
@@ -352,6 +356,7 @@ const CHOICES: [(&str, &str, &[&str]); 77] = [
     ("allocate", "direct_compact", &["never", "costly-orders", "all-orders"]),
     ("allocate", "after_reclaim", &["retries", "drains-per-cpu"]),
     ("allocate", "retry_wait", &["congestion-wait", "wait-iff-congested"]),
+    ("allocate", "retry", &["reclaims", "looks"]),
     ("access", "read_ahead_kb", &["0", "16", "128", "512"]),
     ("access", "map_readahead", &["sequential-or-around", "around"]),
     ("access", "dirty_throttle", &["sleeps", "writes"]),
