@@ -15,7 +15,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Failed requests that a device remembers, the latest.
@@ -28,6 +28,9 @@ pub type Receiver = Weak<dyn Completions + Send + Sync>;
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
+    /// How many devices' queues are congested, by operation: reclaim asks for each page. Below 0 for a moment, where the end
+    /// of a congestion is counted before its beginning.
+    pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
     pub notices: Arc<Notices>,
@@ -282,7 +285,10 @@ impl Device {
         let places = &self.places[operation as usize];
         loop {
             let ticket = self.room.ticket();
-            if places.try_take() {
+            if let Some(has_begun) = places.try_take() {
+                if has_begun {
+                    self.context.congested[operation as usize].fetch_add(1, Ordering::SeqCst);
+                }
                 return;
             }
             self.room.sleep_unkillable(ticket);
@@ -292,6 +298,9 @@ impl Device {
     /// Gives a place back. True when that ended a congestion.
     pub(super) fn give_place_back(&self, operation: Operation) -> bool {
         let has_ended = self.places[operation as usize].give_back();
+        if has_ended {
+            self.context.congested[operation as usize].fetch_sub(1, Ordering::SeqCst);
+        }
         self.room.wake();
         has_ended
     }

@@ -50,6 +50,7 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// Devices by number; `None` where one was removed.
@@ -75,7 +76,8 @@ impl Disks {
             Io::Threads => None,
             Io::Auto => Rings::new().map_err(|os_error| notices.add(Notice::NoIoUring { os_error })).ok(),
         };
-        let context = Context { arena, receivers: OnceLock::new(), uncongested: WaitQueue::default(), notices };
+        let (congested, uncongested) = Default::default();
+        let context = Context { arena, receivers: OnceLock::new(), congested, uncongested, notices };
         Self {
             table: ArcSwap::default(),
             devices_change: Mutex::new(()),
@@ -218,7 +220,7 @@ impl Disks {
     }
 
     pub(super) fn is_any_congested(&self, operation: Operation) -> bool {
-        self.table.load().iter().flatten().any(|device| device.is_congested(operation))
+        self.context.congested[operation as usize].load(Ordering::SeqCst) > 0
     }
 
     pub(super) fn uncongested(&self) -> &WaitQueue {

@@ -23,14 +23,15 @@ impl Places {
         Self { depth, congestion_on, congestion_off, taken: AtomicU32::new(0) }
     }
 
-    /// Takes a place if one is free.
-    pub(super) fn try_take(&self) -> bool {
+    /// Takes a place if one is free. True when that began a congestion.
+    pub(super) fn try_take(&self) -> Option<bool> {
         let take = |state: u32| {
             let taken = (state & !CONGESTED) + 1;
             let is_congested = state & CONGESTED != 0 || taken >= self.congestion_on;
             (taken <= self.depth).then_some(taken | if is_congested { CONGESTED } else { 0 })
         };
-        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+        let before = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).ok()?;
+        Some(before & CONGESTED == 0 && before + 1 >= self.congestion_on)
     }
 
     /// Gives a place back. True when that ended a congestion.
@@ -72,10 +73,10 @@ mod tests {
         assert_eq!(congestion_thresholds(256), (225, 207));
         let places = Places::new(128);
         for nth in 1..=128 {
-            assert!(places.try_take());
+            assert_eq!(places.try_take(), Some(nth == 113), "{nth} taken");
             assert_eq!(places.is_congested(), nth >= 113, "{nth} taken");
         }
-        assert!(!places.try_take());
+        assert_eq!(places.try_take(), None);
         for left in (0..128).rev() {
             assert_eq!(places.give_back(), left == 102, "{left} taken");
             assert_eq!(places.is_congested(), left >= 103, "{left} taken");
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn one_place_is_congested_while_it_is_taken() {
         let places = Places::new(1);
-        assert!(places.try_take() && places.is_congested() && !places.try_take());
+        assert_eq!((places.try_take(), places.is_congested(), places.try_take()), (Some(true), true, None));
         assert!(places.give_back() && !places.is_congested());
     }
 }
