@@ -13,7 +13,8 @@ pub struct Task {
     pub is_kernel: bool,
     /// May write to a congested queue (`PF_SWAPWRITE`).
     pub may_write_congested: bool,
-    /// The device that it is writing a file of, whose queue it may write to though it is congested.
+    /// The device that it is writing a file of: it may write to its queue though that is congested
+    /// (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
     /// Slab pages freed while this task shrank caches; reclaim counts them to its target.
     pub slab_pages_freed: u64,

@@ -62,12 +62,12 @@ pub enum RetryWait {
 /// What a task does after it has waited between two reclaims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Retry {
+pub enum AfterWait {
     /// It reclaims again, whatever others have freed meanwhile.
     Reclaims,
-    /// It looks first whether that is still needed.
+    /// It tries first whether it still has to.
     #[default]
-    Looks,
+    TriesFirst,
 }
 
 /// The section `[allocate]` of a kernel file.
@@ -85,5 +85,5 @@ pub struct Choices {
     /// How does a task wait between two reclaims?
     pub retry_wait: RetryWait,
     /// What does a task do after that wait?
-    pub retry: Retry,
+    pub after_wait: AfterWait,
 }

@@ -1,6 +1,6 @@
 //! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16).
 
-use super::choices::{AfterReclaim, DirectCompact, ReserveThrottle, Retry, RetryWait};
+use super::choices::{AfterReclaim, AfterWait, DirectCompact, ReserveThrottle, RetryWait};
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::compact::Suitability;
@@ -67,12 +67,12 @@ impl<M: Machine> Allocate<M> {
                 self.wake_kswapd(self.zone(*id), order, classzone);
             }
         }
-        let mut looks = true;
+        let mut tries = true;
         loop {
-            if looks && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
+            if tries && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
                 return Ok(frame);
             }
-            looks = self.choices.retry == Retry::Looks;
+            tries = self.choices.after_wait == AfterWait::TriesFirst;
             // Whoever makes room must not need room that is not there.
             if task.may_use_reserve && !gfp.no_reserve {
                 return self.take_from_zonelist(gfp, order, Until::Nothing, rights).ok_or_else(failed);

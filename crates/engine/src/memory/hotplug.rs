@@ -106,7 +106,7 @@ impl<M: Machine> Memory<M> {
         let mut lists = FreeLists::new(zone, &self.frames, &mut area);
         let start = zone.online();
         let end = (start + pages).min(zone.spanned);
-        // A block joins the list of what was freed last: the reserve, so that it does not merge into another type's.
+        // A merged block goes to the list of the part that was freed last: the reserve's comes last, and keeps its list.
         for is_reserve in [false, true] {
             let mut offset = start;
             while offset < end {

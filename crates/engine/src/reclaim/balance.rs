@@ -25,8 +25,8 @@ struct ZonePass {
     scanned: u64,
     /// Is the zone at its high mark; with `KswapdGap::NeverLeft`, was it before?
     is_balanced: bool,
-    /// Was it known to be hopeless, so that it does not count? One found to be so in this pass still does.
-    is_given_up: bool,
+    /// Was it marked hopeless before this pass could do that? Then it does not count.
+    was_hopeless: bool,
 }
 
 /// What a pass over the zones of a node says.
@@ -94,8 +94,8 @@ impl<M: Machine> Reclaim<M> {
 
     /// Notes in a pass how a zone of it was left.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
-        // Judged before it was shrunk, a zone is judged whether it is hopeless or not.
-        if left.is_given_up && self.choices.kswapd_gap != KswapdGap::NeverLeft {
+        // With `NeverLeft` a zone was judged before it was shrunk, and counts though it be hopeless.
+        if left.was_hopeless && self.choices.kswapd_gap != KswapdGap::NeverLeft {
             return;
         }
         if left.is_balanced {
@@ -197,7 +197,7 @@ impl<M: Machine> Reclaim<M> {
                 attempted: 0,
                 scanned: 0,
                 is_balanced: true,
-                is_given_up: Self::is_marked_hopeless(zone),
+                was_hopeless: Self::is_marked_hopeless(zone),
             };
         }
         if !needs_none || self.choices.kswapd_gap == KswapdGap::NeverLeft {
@@ -206,7 +206,7 @@ impl<M: Machine> Reclaim<M> {
         task.slab_pages_freed = 0;
         let dropped = self.shrink_slab(task, control.scanned, lru_pages);
         control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
-        let is_given_up = Self::is_marked_hopeless(zone);
+        let was_hopeless = Self::is_marked_hopeless(zone);
         if dropped == 0 && self.is_hopeless(zone) {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
@@ -222,7 +222,7 @@ impl<M: Machine> Reclaim<M> {
         }
         let scanned_enough = needs_none || control.scanned >= high;
         let attempted = if needs_none { 0 } else { high };
-        ZonePass { scanned_enough, attempted, scanned: control.scanned, is_balanced, is_given_up }
+        ZonePass { scanned_enough, attempted, scanned: control.scanned, is_balanced, was_hopeless }
     }
 
     /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.

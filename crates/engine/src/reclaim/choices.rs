@@ -337,7 +337,7 @@ choice! {
     }
 }
 choice! {
-    /// What `swappiness` makes of the weights of anonymous and file pages.
+    /// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
     FamilyWeights {
         /// It and one, and what that leaves of 202: anonymous pages are scanned a little even with 0.
         AndOne,
@@ -347,11 +347,11 @@ choice! {
     }
 }
 choice! {
-    /// Which zones in order stop counting as congested when kswapd comes by.
+    /// In which zones above their high mark kswapd clears `ZONE_CONGESTED`.
     CongestionEnds {
         /// Those up to the highest that lacks pages: what lies above it, and a node that lacks none, stays congested.
         WhereItWorks,
-        /// All that it sees.
+        /// All that it sees while it looks for that one, too.
         #[default]
         OnSight,
     }
@@ -518,7 +518,7 @@ pub struct Choices {
     pub hopeless_scan: HopelessScan,
     /// What `swappiness` makes of the weights of families.
     pub family_weights: FamilyWeights,
-    /// Which zones in order stop counting as congested.
+    /// In which zones kswapd clears `ZONE_CONGESTED`.
     pub congestion_ends: CongestionEnds,
     /// Do pages that go with an inode count as reclaimed?
     pub stolen_pages: StolenPages,

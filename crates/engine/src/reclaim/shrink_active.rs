@@ -22,8 +22,8 @@ enum MappedRule {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Looks at up to `pages` of an active list; all go to the inactive list (with `Activation::AtScan`, file
-    /// pages that were not used since, and program text that was), but those that were referenced count as rotated. With
+    /// Looks at up to `pages` of an active list. They go to the inactive list, except a program's text that was used and,
+    /// with `Activation::AtScan`, any file page that was; used pages count once as rotated. With
     /// `LumpyReclaim::ByOrder` the active pages of their blocks go with them.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, control: &ScanControl) {
@@ -106,8 +106,8 @@ impl<M: Machine> Reclaim<M> {
         !stays
     }
 
-    /// Was an active file page used since this was last asked, and does that keep it active? A program's text does
-    /// in any case.
+    /// Was an active file page used since this was last asked, and does that keep it active? Without
+    /// `Activation::AtScan`, only a use of a program's text does.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {

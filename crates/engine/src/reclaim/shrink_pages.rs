@@ -276,9 +276,9 @@ impl<M: Machine> Reclaim<M> {
             if is_file && self.choices.mapped_twice == MappedTwice::Keep {
                 touched = touched.min(1);
             }
-            // An active page is marked only where the mark does not keep it active.
-            let keeps_mark = self.lru_choices().activation != Activation::AtScan || touched == 1 && !was_referenced;
-            if by_family && touched > 0 && is_file && keeps_mark && !control.takes_blocks {
+            // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
+            let gets_mark = self.lru_choices().activation != Activation::AtScan || touched == 1 && !was_referenced;
+            if by_family && touched > 0 && is_file && gets_mark && !control.takes_blocks {
                 descriptor.set(Flags::REFERENCED);
             }
             if control.takes_blocks {

@@ -103,10 +103,10 @@ proptest! {
     }
 }
 
-/// A zone begins with a block of its own kind for what cannot be had elsewhere: whoever takes all others does not make it
-/// his, and gets it last.
+/// A zone begins with a block for what cannot be had elsewhere: whoever takes all others does not make it his, and gets it
+/// last. Freed again, it may merge into another type's block; its pages by themselves are the reserve's as before.
 #[test]
-fn the_reserve_is_taken_last_and_stays_the_reserve() {
+fn the_reserve_is_taken_last() {
     let memory = memory(&Layout::flat(4096));
     let zone = &memory.zones[0];
     assert!(zone.min() <= 512, "more than one block");

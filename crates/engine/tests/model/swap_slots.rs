@@ -94,6 +94,7 @@ proptest! {
         for slot in 1..count {
             let uses = Uses { tables: slots.uses(slot), is_cached: slots.is_cached(slot) };
             prop_assert_eq!(uses, naive[slot as usize], "slot {}", slot);
+            prop_assert_eq!(slots.is_free(slot), uses.is_free());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The allocator when memory is short.
 
 use crate::ground::{Plan, stamp};
-use engine::allocate::choices::{DirectCompact, Retry, RetryWait};
+use engine::allocate::choices::{AfterWait, DirectCompact, RetryWait};
 use engine::memory::Gfp;
 use engine::reclaim::choices::MinScanPriority;
 use engine::stat::Gauge;
@@ -39,12 +39,12 @@ fn a_task_waits_while_the_reserve_is_used_up() {
 }
 
 /// A task that got nothing from what it reclaimed waits; meanwhile somebody frees what it wants. Up to 3.2 it reclaims
-/// once more before it looks.
+/// once more before it tries.
 #[test]
-fn a_task_that_has_waited_looks_before_it_reclaims() {
-    let stalls = |retry| {
+fn a_task_that_has_waited_tries_before_it_reclaims() {
+    let stalls = |after_wait| {
         let mut plan = Plan { with_kswapd: false, swap_slots: 0, ..Plan::default() };
-        plan.choices.allocate.retry = retry;
+        plan.choices.allocate.after_wait = after_wait;
         plan.choices.allocate.direct_compact = DirectCompact::Never;
         plan.choices.allocate.retry_wait = RetryWait::CongestionWait;
         let vmstat = plan.run(|ground| {
@@ -70,7 +70,7 @@ fn a_task_that_has_waited_looks_before_it_reclaims() {
         });
         vmstat["allocstall"]
     };
-    assert_eq!(stalls(Retry::Reclaims), stalls(Retry::Looks) + 1);
+    assert_eq!(stalls(AfterWait::Reclaims), stalls(AfterWait::TriesFirst) + 1);
 }
 
 /// The reserve is used up, and all else is anonymous memory that cannot go: nobody will fill the reserve again,

@@ -87,8 +87,9 @@ fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     assert!(before > 600 && all_zones > 600 && after < 400, "{found}");
 }
 
-/// How often kswapd refused to nap while pages were read bit by bit, with a Normal zone for which DMA32 keeps pages back.
-fn refusals_to_nap(kernel: &str) -> u64 {
+/// How often kswapd found the high mark lost while pages were read bit by bit, with a Normal zone for which DMA32 keeps
+/// pages back.
+fn high_wmark_hits(kernel: &str) -> u64 {
     let layout = Layout::single_node(512, 7168, 7168);
     let vmstat = Plan { layout, ..plan(choices_of(kernel)) }.run(|ground| {
         let file = ground.import(40_000);
@@ -101,13 +102,13 @@ fn refusals_to_nap(kernel: &str) -> u64 {
     vmstat["kswapd_high_wmark_hit_quickly"]
 }
 
-/// Kanyzone's call reports the highest zone that it worked for, restarts included, and the sleep test asks the zones
-/// below for what they keep from that one's requests; the look that ends the call does not. So kswapd
-/// finds nothing to do in one call more before it naps. Traceonly's test does not look at what is kept back.
+/// Kanyzone's sleep test asks the zones below for the reserve that they keep from requests for the zone that the call
+/// reports; the look that ended the call did not. One more call finds nothing to do, reports the lowest zone, and kswapd
+/// naps. Traceonly's test asks for no reserve.
 #[test]
 fn kanyzone_calls_once_more_before_it_naps() {
-    let [before, after] = ["2.6.37-traceonly", "2.6.37-kanyzone"].map(refusals_to_nap);
-    assert!(before < 10 && (100..1000).contains(&after), "refused by traceonly {before} times, by kanyzone {after}");
+    let [before, after] = ["2.6.37-traceonly", "2.6.37-kanyzone"].map(high_wmark_hits);
+    assert!(before < 10 && (100..1000).contains(&after), "traceonly {before}, kanyzone {after}");
 }
 
 /// A pass that frees less than a cluster gives the order up: the only way out of a call for all zones.

@@ -55,7 +55,9 @@ fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
     let stays_congested = |ends| {
         let found = Found::default();
         let result = found.clone();
-        let mut plan = Plan { layout: Layout::single_node(0, 3072, 1024), ..Plan::default() };
+        let choices = choices_of("2.6.37-traceonly");
+        let mut plan = Plan { choices, layout: Layout::single_node(0, 3072, 1024), ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
         plan.choices.reclaim.congestion_ends = ends;
         plan.run(move |ground| {
             let [lower, upper] = &ground.engine.zones[..] else { panic!("two zones") };

@@ -188,7 +188,7 @@ fn text_becomes_active_at_the_first_look() {
             ground.touch(&region, 0..200, false).unwrap();
             ground.read(&stream, 0..3 * PAGES as u32).unwrap();
             assert_eq!(ground.count("nr_mapped"), if is_executable { 200 } else { 0 });
-            // Its next use on the inactive list makes it active again.
+            // Activation leaves it marked: one use more on the inactive list makes it active again.
             let is_marked = |page| ground.engine.frames[text.index.get(page).unwrap()].is(Flags::REFERENCED);
             assert!(!is_executable || (0..200).all(is_marked));
             ground.engine.drop_region(&region);

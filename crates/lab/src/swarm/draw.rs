@@ -356,7 +356,7 @@ const CHOICES: [(&str, &str, &[&str]); 82] = [
     ("allocate", "direct_compact", &["never", "costly-orders", "all-orders"]),
     ("allocate", "after_reclaim", &["retries", "drains-per-cpu"]),
     ("allocate", "retry_wait", &["congestion-wait", "wait-iff-congested"]),
-    ("allocate", "retry", &["reclaims", "looks"]),
+    ("allocate", "after_wait", &["reclaims", "tries-first"]),
     ("access", "read_ahead_kb", &["0", "16", "128", "512"]),
     ("access", "map_readahead", &["sequential-or-around", "around"]),
     ("access", "dirty_throttle", &["sleeps", "writes"]),

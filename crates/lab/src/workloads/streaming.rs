@@ -87,7 +87,6 @@ impl Workload for Streaming {
             })
             .collect();
         let ended: Vec<_> = tasks.into_iter().map(|task| task.join(system)).collect();
-        ended.into_iter().collect::<Result<Vec<()>, SystemError>>()?;
         let elapsed_s = system.now().since(started).as_secs_f64();
         let counters = difference(&counters, &system.vmstat());
         let rate = (u64::from(pages) * params.tasks.value) as f64 / elapsed_s.max(1e-9);
@@ -95,8 +94,9 @@ impl Workload for Streaming {
         rows.extend(vmscan::duration_rows(system.cpu_times().since(cpu), elapsed_s));
         rows.extend(vmscan::rows(&counters));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        // What is still dirty by now is nobody's: the test is over when the last page is touched.
-        (0..params.tasks.value).try_for_each(|n| system.remove(&file_name(n)))?;
+        // The test ends with the last touch: dropping what is still dirty is no part of it.
+        let removed = (0..params.tasks.value).try_for_each(|n| system.remove(&file_name(n)));
+        ended.into_iter().chain([removed]).collect::<Result<(), SystemError>>()?;
         Ok(Found { rows, profile, ..Found::default() })
     }
 }

@@ -23,7 +23,7 @@ impl Places {
         Self { depth, congestion_on, congestion_off, taken: AtomicU32::new(0) }
     }
 
-    /// Takes a place if one is free. True when that began a congestion.
+    /// Takes a place: `Some(true)` when that began a congestion, `None` when no place is free.
     pub(super) fn try_take(&self) -> Option<bool> {
         let take = |state: u32| {
             let taken = (state & !CONGESTED) + 1;
