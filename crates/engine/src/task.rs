@@ -47,6 +47,14 @@ impl Task {
         Self { may_use_reserve: true, is_kswapd: true, is_kernel: true, may_write_congested: true, ..Self::default() }
     }
 
+    /// Does `work`, which writes a file of the device.
+    pub(crate) fn writing_to<T>(&mut self, device: DeviceId, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.writes_to = Some(device);
+        let done = work(self);
+        self.writes_to = None;
+        done
+    }
+
     /// A device's flusher.
     #[must_use]
     pub fn flusher() -> Self {

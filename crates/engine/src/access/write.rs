@@ -16,7 +16,7 @@ impl<M: Machine> Access<M> {
     /// When memory is exhausted, the device has no room, or a page that is written in part cannot be
     /// read. Bytes before it were written. A killed task gets [`Error::Killed`].
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.write_pages(task, file, offset, bytes, true).map(|_| ())
+        task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }
 
     /// The same within the file as long as it is by then: returns how many bytes were written, fewer where somebody
@@ -31,7 +31,7 @@ impl<M: Machine> Access<M> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<usize, Error> {
-        self.write_pages(task, file, offset, bytes, false)
+        task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, false))
     }
 
     fn write_pages(
@@ -44,20 +44,6 @@ impl<M: Machine> Access<M> {
     ) -> Result<usize, Error> {
         let _span = self.machine.span(Func::FileWrite);
         self.machine.spend(Step::SyscallEntry, 1);
-        task.writes_to = Some(file.device);
-        let written = self.write_each_page(task, file, offset, bytes, may_extend);
-        task.writes_to = None;
-        written
-    }
-
-    fn write_each_page(
-        &self,
-        task: &mut Task,
-        file: &Arc<File<M>>,
-        offset: u64,
-        bytes: &[u8],
-        may_extend: bool,
-    ) -> Result<usize, Error> {
         let mut at = offset;
         let end = offset + bytes.len() as u64;
         while at < end {
