@@ -84,6 +84,7 @@ fn disk(write_ns: u64, nr_requests: u64) -> DiskConfig {
         },
         queue_depth: value(32),
         channels: value(4),
+        stripe_blocks: None,
         read_latency_ns: value(80_000),
         write_latency_ns: value(write_ns),
         read_bandwidth_bytes_per_s: value(3_200_000_000),

@@ -380,11 +380,15 @@ pub struct FlashConfig {
     pub queue: QueueConfig,
     /// Requests that the device works on at once.
     pub queue_depth: Sourced<u64>,
-    /// Pages that are read or written at once (dies, not wires).
+    /// Pages that are read or written at once (dies, not wires); with `stripe_blocks`, drives of an array.
     pub channels: Sourced<u64>,
-    /// Time to read one page of 4096 bytes, in ns.
+    /// Blocks that lie on a channel before the next one's begin, and that one access to it can read or write: the chunk of
+    /// an array. Absent: one, a page of flash memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe_blocks: Option<Sourced<u64>>,
+    /// Time of one access that reads, in ns: a page of 4096 bytes, or what a request wants of a stripe.
     pub read_latency_ns: Sourced<u64>,
-    /// Time to write one page of 4096 bytes, in ns.
+    /// The same of one that writes.
     pub write_latency_ns: Sourced<u64>,
     /// Most bytes a second read through the interface.
     pub read_bandwidth_bytes_per_s: Sourced<u64>,
@@ -417,6 +421,9 @@ impl FlashConfig {
         at_least("queue_depth", self.queue_depth.value, 1)?;
         at_least("channels", self.channels.value, 1)?;
         at_most("channels", self.channels.value, 1 << 16)?;
+        if let Some(stripe) = &self.stripe_blocks {
+            at_least("stripe_blocks", stripe.value, 1)?;
+        }
         at_least("read_latency_ns", self.read_latency_ns.value, 1)?;
         at_least("write_latency_ns", self.write_latency_ns.value, 1)?;
         for (key, bandwidth) in [
@@ -519,6 +526,7 @@ pub(super) mod samples {
             queue: noop_queue(),
             queue_depth: data_sheet(128),
             channels: data_sheet(32),
+            stripe_blocks: None,
             read_latency_ns: data_sheet(80_000),
             write_latency_ns: data_sheet(20_000),
             read_bandwidth_bytes_per_s: data_sheet(3_200_000_000),

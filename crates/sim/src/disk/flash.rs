@@ -1,7 +1,8 @@
 //! A disk of flash memory: what a request costs from how busy its channels are.
 //!
-//! Consecutive blocks lie on consecutive channels; each channel serves page after page. All pages of
-//! one direction pass one interface of limited bandwidth. There is no position, so order is free.
+//! Consecutive blocks lie on consecutive channels, or consecutive stripes of them do; each channel serves access after
+//! access, of a page or of a stripe. All pages of one direction pass one interface of limited bandwidth. There is no
+//! position, so order is free.
 
 use super::config::FlashConfig;
 use super::rotational::mul_div;
@@ -11,8 +12,10 @@ use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 #[derive(Debug)]
 pub(super) struct Flash {
     queue_depth: u64,
-    /// Time of one page, by direction.
-    page_ns: [u64; 2],
+    /// Blocks of a channel that one access can reach.
+    stripe_blocks: u64,
+    /// Time of one access, by direction.
+    access_ns: [u64; 2],
     /// Bytes a second, by direction.
     bandwidth: [u64; 2],
     command_ns: u64,
@@ -36,7 +39,8 @@ impl Flash {
     pub(super) fn new(config: &FlashConfig) -> Self {
         Self {
             queue_depth: config.queue_depth.value,
-            page_ns: [config.read_latency_ns.value, config.write_latency_ns.value],
+            stripe_blocks: config.stripe_blocks.as_ref().map_or(1, |stripe| stripe.value),
+            access_ns: [config.read_latency_ns.value, config.write_latency_ns.value],
             bandwidth: [config.read_bandwidth_bytes_per_s.value, config.write_bandwidth_bytes_per_s.value],
             command_ns: config.command_ns.value,
             erase: config.erase.as_ref().map(|erase| (erase.every_pages.value, erase.stall_ns.value)),
@@ -61,19 +65,21 @@ impl Flash {
         let mut end = *interface;
 
         let channels = self.channels.len() as u64;
-        for page in block..block + blocks {
-            let channel = &mut self.channels[(page % channels) as usize];
-            channel.free = begin.max(channel.free) + Nanos(self.page_ns[direction]);
+        let mut at = block;
+        while at < block + blocks {
+            let stripe = at / self.stripe_blocks;
+            let next = ((stripe + 1) * self.stripe_blocks).min(block + blocks);
+            let channel = &mut self.channels[(stripe % channels) as usize];
+            channel.free = begin.max(channel.free) + Nanos(self.access_ns[direction]);
             end = end.max(channel.free);
             if operation == Operation::Write
                 && let Some((every_pages, stall_ns)) = self.erase
             {
-                channel.written += 1;
-                if channel.written == every_pages {
-                    channel.written = 0;
-                    channel.free += Nanos(stall_ns);
-                }
+                channel.written += next - at;
+                channel.free += Nanos(channel.written / every_pages * stall_ns);
+                channel.written %= every_pages;
             }
+            at = next;
         }
         end
     }
@@ -96,6 +102,21 @@ mod tests {
         assert_eq!(disk.serve(Nanos(0), Operation::Read, 0, 1), Nanos(85_000));
         assert_eq!(disk.serve(Nanos(0), Operation::Read, 1, 1), Nanos(85_000), "another channel");
         assert_eq!(disk.serve(Nanos(0), Operation::Read, 32, 1), Nanos(165_000), "the first channel again");
+    }
+
+    #[test]
+    fn a_stripe_is_one_access_and_the_next_is_on_another_channel() {
+        let mut config = config();
+        config.stripe_blocks = Some(Sourced::new(16, Origin::Fitted, "test"));
+        let serve = |block, blocks| Flash::new(&config).serve(Nanos(0), Operation::Read, block, blocks);
+        let one_access = serve(0, 1);
+        let transfer_ns = |blocks| mul_div(blocks * BLOCK_BYTES as u64, NANOS_PER_SECOND, 3_200_000_000);
+        assert!(transfer_ns(32) < 80_000, "the interface is not what limits");
+        assert_eq!(serve(0, 16), one_access);
+        assert_eq!(serve(8, 16), one_access, "two channels at once");
+        let mut disk = Flash::new(&config);
+        disk.serve(Nanos(0), Operation::Read, 0, 4);
+        assert_eq!(disk.serve(Nanos(0), Operation::Read, 4, 4), one_access + Nanos(80_000), "the same channel again");
     }
 
     #[test]
