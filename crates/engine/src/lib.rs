@@ -28,7 +28,7 @@ pub mod reclaim;
 pub mod stat;
 pub mod task;
 
-pub use access::{Error, ReadPattern, ReadState};
+pub use access::{Error, ReadPattern, ReadState, Unacknowledged};
 pub use kernel::Kernel;
 pub use memory::{Layout, LayoutError};
 pub use task::Task;

@@ -33,6 +33,8 @@ pub enum Func {
     AddToPageCache,
     /// `vfs_fsync_range`: write a file back and wait.
     Fsync,
+    /// `tcp_sendmsg`: send over the network.
+    TcpSendmsg,
     /// `truncate_inode_pages`: drop a file's pages.
     Truncate,
     /// `exit_mmap`: drop an anonymous region.
@@ -129,7 +131,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 61] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -144,6 +146,7 @@ impl Func {
         Self::AsyncReadahead,
         Self::AddToPageCache,
         Self::Fsync,
+        Self::TcpSendmsg,
         Self::Truncate,
         Self::ExitMmap,
         Self::BalanceDirtyPages,
@@ -210,6 +213,7 @@ impl Func {
             Self::AsyncReadahead => "page_cache_async_readahead",
             Self::AddToPageCache => "add_to_page_cache_lru",
             Self::Fsync => "vfs_fsync_range",
+            Self::TcpSendmsg => "tcp_sendmsg",
             Self::Truncate => "truncate_inode_pages",
             Self::ExitMmap => "exit_mmap",
             Self::BalanceDirtyPages => "balance_dirty_pages",

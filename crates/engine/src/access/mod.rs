@@ -17,6 +17,7 @@ pub mod map_file;
 pub mod pin;
 pub mod read;
 pub mod readahead;
+pub mod send;
 pub mod swap_in;
 pub mod unmap;
 pub mod write;
@@ -24,10 +25,12 @@ pub mod write;
 pub use choices::Choices;
 pub use error::Error;
 pub use readahead::{ReadPattern, ReadState};
+pub use send::Unacknowledged;
 
 use crate::allocate::{Allocate, OutOfMemory};
 use crate::mapping::File;
 use crate::mapping::object_cache::{NoPlace, ObjectKind};
+use crate::mapping::slab::SlabCache;
 use crate::memory::Gfp;
 use crate::stat::Gauge;
 use crate::task::Task;
@@ -122,14 +125,17 @@ impl<M: Machine> Access<M> {
                     self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
                     return Ok(());
                 }
-                Err(NoPlace) => {
-                    let (head, order) = self
-                        .allocate_slab(task, Gfp::RECLAIMABLE, cache.slabs().order(), Gauge::NrSlabReclaimable)
-                        .map_err(|cause| self.out_of_memory(cause))?;
-                    cache.slabs().add(head, order);
-                }
+                Err(NoPlace) => self.add_slab(task, cache.slabs(), Gfp::RECLAIMABLE, Gauge::NrSlabReclaimable)?,
             }
         }
+    }
+
+    /// Adds a block to the slabs of a cache. *May sleep.*
+    fn add_slab(&self, task: &mut Task, slabs: &SlabCache<M>, gfp: Gfp, gauge: Gauge) -> Result<(), Error> {
+        let (head, order) =
+            self.allocate_slab(task, gfp, slabs.order(), gauge).map_err(|cause| self.out_of_memory(cause))?;
+        slabs.add(head, order);
+        Ok(())
     }
 
     /// Makes sure that there is a node, and a slot, for a page that is about to be added to a file. *May sleep.*

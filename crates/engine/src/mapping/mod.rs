@@ -131,6 +131,9 @@ impl<T> Table<T> {
     }
 }
 
+/// What a packet of an Ethernet frame takes with its description (`kmalloc-2048`), bytes.
+const SOCKET_BUFFER_BYTES: u64 = 2048;
+
 /// Page queues: a page's waiters wait at the one that its number falls on.
 const PAGE_QUEUES: usize = 256;
 
@@ -147,6 +150,8 @@ pub struct Mapping<M: Machine> {
     pub backings: Vec<Backing<M>>,
     /// Caches of kernel objects that can be shrunk.
     pub object_caches: ObjectCaches<M>,
+    /// What packets lie in until they are acknowledged.
+    pub socket_buffers: slab::SlabCache<M>,
     /// The nodes of files' indexes.
     pub index_nodes: index_nodes::IndexNodes<M>,
     page_queues: Vec<M::WaitQueue>,
@@ -201,6 +206,7 @@ impl<M: Machine> Mapping<M> {
             swap: Swap::new(machine, swap.device, swap.first_block, swap.slots),
             backings,
             object_caches: ObjectCaches::new(machine, slab_order),
+            socket_buffers: slab::SlabCache::new(machine, SOCKET_BUFFER_BYTES, slab_order),
             index_nodes: index_nodes::IndexNodes::new(machine, slab_order),
             reclaim_written: machine.wait_queue(),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),

@@ -14,5 +14,6 @@ mod kernels_of_2_6_23;
 mod kswapd;
 mod map;
 mod rotation;
+mod send;
 mod swap;
 mod wait;

@@ -1,0 +1,57 @@
+//! What a task sends over the network: it is copied into socket buffers, and stays there until the other side has it.
+//!
+//! *Flow*: a buffer is an object of a slab of the kernel's own, which nothing can reclaim. There is no network here: who
+//! sends says when the other side has it. Left out are the heads of the buffers (256 bytes each), and whatever is received.
+
+use super::{Access, Error};
+use crate::mapping::slab::SlabNumber;
+use crate::memory::Gfp;
+use crate::stat::Gauge;
+use crate::task::Task;
+use machine::{Func, Machine, PAGE_BYTES, Step};
+
+/// Bytes of a packet that are the sender's: an Ethernet frame of 1500 without the heads of IP and TCP (RFC 1122, RFC 7323).
+const SEGMENT_BYTES: u64 = 1448;
+
+/// What was sent and not yet acknowledged. Dropping it keeps its memory for ever: see [`Access::acknowledge`].
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Unacknowledged(Vec<SlabNumber>);
+
+impl<M: Machine> Access<M> {
+    /// Sends so many bytes: copies them into socket buffers, one for each packet. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory is exhausted; then nothing is sent.
+    #[doc(alias = "tcp_sendmsg")]
+    pub fn send(&self, task: &mut Task, bytes: u64) -> Result<Unacknowledged, Error> {
+        let _span = self.machine.span(Func::TcpSendmsg);
+        let mut sent = Unacknowledged::default();
+        for _ in 0..bytes.div_ceil(SEGMENT_BYTES) {
+            self.machine.spend(Step::SlabObject, 1);
+            loop {
+                if let Some(slab) = self.socket_buffers.take() {
+                    sent.0.push(slab);
+                    break;
+                }
+                if let Err(error) = self.add_slab(task, &self.socket_buffers, Gfp::KERNEL, Gauge::NrSlabUnreclaimable) {
+                    self.acknowledge(sent);
+                    return Err(error);
+                }
+            }
+        }
+        self.machine.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES as u64) as u32);
+        Ok(sent)
+    }
+
+    /// The other side has what was sent: its memory is given back.
+    #[doc(alias = "tcp_clean_rtx_queue")]
+    pub fn acknowledge(&self, sent: Unacknowledged) {
+        for slab in sent.0 {
+            self.machine.spend(Step::SlabObject, 1);
+            if let Some((head, order)) = self.socket_buffers.give(slab) {
+                self.free_kernel_block(head, order, Gauge::NrSlabUnreclaimable);
+            }
+        }
+    }
+}

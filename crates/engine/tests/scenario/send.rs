@@ -1,0 +1,52 @@
+//! What is sent takes memory until the other side has it.
+
+use crate::ground::{PAGES, Plan};
+use engine::mapping::choices::SlabOrder;
+use engine::{Error, Task};
+
+/// Bytes of one packet.
+const SEGMENT: u64 = 1448;
+
+fn plan() -> Plan {
+    let mut plan = Plan { cpus: 8, swap_slots: 0, ..Plan::default() };
+    plan.choices.mapping.slab_order = SlabOrder::Slub;
+    plan
+}
+
+/// A packet is half a page of a slab of order 3, which nothing can reclaim; when it is acknowledged few slabs stay.
+#[test]
+fn what_was_sent_lies_in_slabs_until_it_is_acknowledged() {
+    let vmstat = plan().run(|ground| {
+        let slabs = &ground.engine.socket_buffers;
+        assert_eq!(slabs.order().0, 3);
+        let slab_pages = || ground.count("nr_slab_unreclaimable");
+        let before = slab_pages();
+        let send = |bytes| ground.engine.send(&mut Task::user(), bytes).unwrap();
+        let (one, many, none) = (send(1), send(800 * SEGMENT), send(0));
+        let held = slab_pages() - before;
+        assert!((401..=401 + 8).contains(&held), "{held} pages for 801 packets");
+        ground.engine.acknowledge(one);
+        ground.engine.acknowledge(none);
+        assert_eq!(slab_pages() - before, held, "others are in the slab");
+        ground.engine.acknowledge(many);
+        let kept = slabs.idle_pages();
+        assert_eq!(slab_pages() - before, kept);
+        assert!(kept <= 7 * 8, "{kept} pages are kept");
+    });
+    assert!(vmstat["alloc_high_order"] > 0);
+}
+
+/// Who would send more than memory holds is told so, and nothing of it stays.
+#[test]
+fn what_does_not_fit_is_not_sent() {
+    plan().run(|ground| {
+        let before = ground.count("nr_slab_unreclaimable");
+        let mut task = Task::user();
+        let error = ground.engine.send(&mut task, 2 * PAGES * 2 * SEGMENT).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+        let slabs = &ground.engine.socket_buffers;
+        assert_eq!(ground.count("nr_slab_unreclaimable") - before, slabs.idle_pages());
+        let sent = ground.engine.send(&mut task, PAGES / 2 * SEGMENT).unwrap();
+        ground.engine.acknowledge(sent);
+    });
+}
