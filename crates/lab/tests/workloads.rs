@@ -165,7 +165,7 @@ fn what_makes_no_run_is_refused_before_it_runs() {
 }
 
 /// 150 MiB at full scale end after two seconds: a kernel without the fault fills them with files.
-const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
+const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nfile_kib = 16\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
     judged_s = 2\nprint_every_s = 1\n";
 
 #[test]

@@ -13,7 +13,7 @@
 //! * A task that was told to end finds [`System::is_killed`] true, its waits return at once, and operations may
 //!   fail: loops ask. Where a user can interrupt the run, all tasks are told, the main one too.
 //! * What only some grounds can tell has a default that says nothing: [`System::profile`],
-//!   [`System::take_disk_samples`], [`System::engine_view`].
+//!   [`System::take_disk_samples`], [`System::engine_view`]; so has a network ([`System::send`]).
 //!
 //! What a ground prepares before a workload begins (old page cache, a memory limit) and what it checks
 //! afterwards is its own: see [`crate::simulation`]. [`conformance`] is the suite that every ground passes.
@@ -32,11 +32,11 @@ use crate::report::mmtests::Sample;
 use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
-use engine::Engine;
 pub use engine::mapping::{MapMode, Sharing};
 use engine::memory::{NodeId, Zone};
 use engine::reclaim::{KswapdCalls, PriorityZero, Reclaim};
 use engine::stat::Vmstat;
+use engine::{Engine, Unacknowledged};
 use machine::{Machine, Nanos, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -312,6 +312,17 @@ pub trait System: Sized + 'static {
     fn pages_read_in(&self) -> Option<u64> {
         self.vmstat().get("pgpgin").map(|kib| kib * 1024 / PAGE_BYTES as u64)
     }
+
+    /// Sends so many bytes over the network; what is returned is in the kernel's memory until [`System::acknowledge`]. A ground
+    /// without a network sends nothing.
+    ///
+    /// # Errors
+    /// When memory is exhausted.
+    fn send(&self, _bytes: u64) -> Result<Unacknowledged, SystemError> {
+        Ok(Unacknowledged::default())
+    }
+    /// The other side has what was sent.
+    fn acknowledge(&self, _sent: Unacknowledged) {}
 
     /// CPU time so far by call path, `task;func;func`; empty where the ground cannot tell.
     fn profile(&self) -> BTreeMap<String, Nanos> {

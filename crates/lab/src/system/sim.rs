@@ -6,7 +6,7 @@ use crate::report::mmtests::Sample;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
-use engine::{Engine, ReadPattern, ReadState, Task};
+use engine::{Engine, ReadPattern, ReadState, Task, Unacknowledged};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
 use machine::{DeviceId, Func, Machine, Nanos, Operation, PAGE_BYTES, Step};
@@ -394,6 +394,14 @@ impl System for SimSystem {
             (path.to_owned(), Nanos(ns.parse().expect("the time is a number")))
         };
         self.shared.sim.profile().into_iter().map(split).collect()
+    }
+
+    fn send(&self, bytes: u64) -> Result<Unacknowledged, SystemError> {
+        self.engine().send(&mut self.task.borrow_mut(), bytes).map_err(words)
+    }
+
+    fn acknowledge(&self, sent: Unacknowledged) {
+        self.engine().acknowledge(sent);
     }
 
     fn take_disk_samples(&self) -> Vec<Sample> {

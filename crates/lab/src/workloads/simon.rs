@@ -1,8 +1,9 @@
 //! A file server on which a large process ends: is the memory that it leaves used again?
 //!
 //! The server has many small files, more than memory holds, and daemons whose memory is in slow use. Readers open a file
-//! at random, read it whole and close it. A large process ends after a while. What it leaves is free memory; a server
-//! whose readers wait for a disk should fill it with files within minutes.
+//! at random, read it whole, send it to a client and close it; what was sent lies in socket buffers until the client has
+//! it. A large process ends after a while. What it leaves is free memory; a server whose readers wait for a disk should
+//! fill it with files within minutes.
 //!
 //! What is watched: free memory by zone, pages that had to be read in again, swap, and how long kswapd stays in one call.
 
@@ -14,12 +15,15 @@ use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{EngineView, Started, System, SystemError, ZoneView, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use ::sim::Rng;
+use engine::Unacknowledged;
 use engine::reclaim::KswapdCalls;
 use engine::stat::Stat;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Streams of chance: the daemons', and the first reader's.
 const STREAM: u64 = 7000;
@@ -29,6 +33,9 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Pages of one MiB.
 const MIB_PAGES: u64 = 256;
+
+/// How often what clients have received is given back: TCP acknowledges many packets at once.
+const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// What a reader computes for one file.
 const COMPUTE: Nanos = Nanos(200_000);
@@ -47,10 +54,16 @@ pub struct Params {
     pub ends_s: u64,
     /// All files together, MiB. Default 3500.
     pub files_mib: u64,
-    /// Size of a file, KiB. Default 16.
+    /// Size of a file, KiB. Default 64.
     pub file_kib: u64,
     /// Tasks that read files. Default 32.
     pub readers: u64,
+    /// Mean time until a client has the file that it asked for, ms; each time up to twice that is as likely. Default 500:
+    /// 64 KiB at 1 Mbit/s. 0: nothing is sent.
+    pub client_ms: u64,
+    /// Clients that wait at most, on the machine at full scale: with so many a reader waits, too. Default 4096: what they wait
+    /// for takes 370 MiB.
+    pub clients: u64,
     /// From when on free memory is judged, seconds after all are at work. Default 480.
     pub judged_from_s: u64,
     /// How long, seconds. Default 300.
@@ -67,8 +80,10 @@ impl Default for Params {
             process_mib: 1500,
             ends_s: 180,
             files_mib: 3500,
-            file_kib: 16,
+            file_kib: 64,
             readers: 32,
+            client_ms: 500,
+            clients: 4096,
             judged_from_s: 480,
             judged_s: 300,
             print_every_s: 60,
@@ -114,6 +129,7 @@ impl Workload for Simon {
             ("judged_s", params.judged_s),
             ("print_every_s", params.print_every_s),
             ("file_kib", params.file_kib),
+            ("clients", params.clients),
         ];
         if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(format!("`{name}` is 0: must be at least 1"));
@@ -149,7 +165,8 @@ impl Workload for Simon {
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
         let scale = system.given().scale;
-        let course = Arc::new(Course::default());
+        let clients = Clients::new(scale.of(params.clients).max(1), Nanos::from_millis(params.client_ms));
+        let course = Arc::new(Course { clients, ..Course::default() });
         let files = Arc::new(Files::make(system, params.files(scale), params.file_pages())?);
         let (daemon_pages, process_pages) = (params.daemon_pages(scale), params.process_pages(scale));
         let touch_every = Nanos(params.touch_every_us * 1000);
@@ -165,6 +182,14 @@ impl Workload for Simon {
         while course.ready.load(Relaxed) < 2 && !course.has_failed() && !system.is_killed() {
             system.sleep(LOOK_EVERY);
         }
+        let shared = course.clone();
+        tasks.push(system.start("network", move |system| {
+            while !shared.is_over() && !system.is_killed() {
+                system.sleep(ACKNOWLEDGE_EVERY);
+                shared.clients.take_until(system, system.now());
+            }
+            Ok(())
+        }));
         for n in 0..params.readers {
             let (files, shared) = (files.clone(), course.clone());
             let read = move |system: &S| shared.ending(read_at_random(system, n, &files, &shared));
@@ -172,6 +197,7 @@ impl Workload for Simon {
         }
         let seen = watch(system, params, &course, &files);
         join(system, tasks)?;
+        course.clients.take_until(system, Nanos(u64::MAX));
         let (rows, profile) = (seen.rows(params), seen.profile);
         files.remove(system)?;
         Ok(Found { rows, profile, ..Found::default() })
@@ -193,6 +219,7 @@ struct Course {
     state: AtomicU8,
     /// Files read.
     reads: AtomicU64,
+    clients: Clients,
 }
 
 impl Course {
@@ -214,6 +241,59 @@ impl Course {
             self.go_to(FAILED);
         }
         result
+    }
+}
+
+/// Those who asked for files.
+#[derive(Debug, Default)]
+struct Clients {
+    /// How many wait at most.
+    count: u64,
+    /// Mean time until one has its file.
+    mean_time: Nanos,
+    /// What was sent to them: when they have it, and the reader and the number of its file, so that no two are alike.
+    awaited: Mutex<BTreeMap<(Nanos, u64, u64), Unacknowledged>>,
+}
+
+impl Clients {
+    fn new(count: u64, mean_time: Nanos) -> Self {
+        Self { count, mean_time, ..Self::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Nanos, u64, u64), Unacknowledged>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Would one more have to wait until another has its file?
+    fn are_busy(&self) -> bool {
+        self.lock().len() as u64 >= self.count
+    }
+
+    /// Sends a reader's `n`th file to one of them.
+    fn send<S: System>(
+        &self,
+        system: &S,
+        rng: &mut Rng,
+        (reader, n): (u64, u64),
+        bytes: u64,
+    ) -> Result<(), SystemError> {
+        if self.mean_time == Nanos(0) {
+            return Ok(());
+        }
+        let sent = system.send(bytes)?;
+        let received_at = system.now() + Nanos(rng.below(2 * self.mean_time.0 + 1));
+        self.lock().insert((received_at, reader, n), sent);
+        Ok(())
+    }
+
+    /// They take what reaches them until `now`.
+    fn take_until<S: System>(&self, system: &S, now: Nanos) {
+        let received = {
+            let mut awaited = self.lock();
+            let later = awaited.split_off(&(now, u64::MAX, u64::MAX));
+            std::mem::replace(&mut *awaited, later)
+        };
+        received.into_values().for_each(|sent| system.acknowledge(sent));
     }
 }
 
@@ -292,7 +372,13 @@ fn read_at_random<S: System>(system: &S, reader: u64, files: &Files, course: &Co
     let mut rng = system.rng(STREAM + 1 + reader);
     let kept = system.kept();
     let mut bytes = vec![0; page_bytes(files.pages) as usize];
-    while !course.is_over() && !system.is_killed() {
+    for read in 0.. {
+        while course.clients.are_busy() && !course.is_over() && !system.is_killed() {
+            system.sleep(ACKNOWLEDGE_EVERY);
+        }
+        if course.is_over() || system.is_killed() {
+            break;
+        }
         let n = rng.below(files.count);
         let name = Files::name(n);
         let mut file = system.open(&name)?;
@@ -300,6 +386,7 @@ fn read_at_random<S: System>(system: &S, reader: u64, files: &Files, course: &Co
         Pattern::new(&name, 1).verify(kept, 0, &bytes)?;
         files.was_read[n as usize].store(1, Relaxed);
         course.reads.fetch_add(1, Relaxed);
+        course.clients.send(system, &mut rng, (reader, read), bytes.len() as u64)?;
         system.compute(COMPUTE);
     }
     Ok(())
