@@ -332,7 +332,10 @@ fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
         ("dirty pages", gauge(Gauge::NrDirty)),
         ("pages under writeback", gauge(Gauge::NrWriteback)),
         ("swap slots", u64::from(engine.swap.total_slots() - engine.swap.free_slots()) - cached),
-        ("pages of unshrinkable slab", gauge(Gauge::NrSlabUnreclaimable)),
+        (
+            "pages of unshrinkable slab more, or fewer, than those kept for packets to come",
+            gauge(Gauge::NrSlabUnreclaimable).abs_diff(engine.socket_buffers.idle_pages()),
+        ),
         (
             "pages of shrinkable slab more, or fewer, than those kept for objects to come",
             gauge(Gauge::NrSlabReclaimable).abs_diff(kept),

@@ -180,11 +180,24 @@ fn what_a_process_leaves_is_used_for_files() {
 }
 
 #[test]
+fn a_server_waits_for_its_clients_unless_it_sends_nothing() {
+    let rate = |params: &str| value(&run("simon", &format!("{SERVER}{params}")), "Ops simon");
+    let of_one = rate("clients = 1\nclient_ms = 100\n");
+    assert!((5.0..20.0).contains(&of_one), "{of_one} files a second for one client, who takes 0.1 s");
+    let unsent = rate("clients = 1\nclient_ms = 0\n");
+    assert!(unsent > 100.0, "{unsent} files a second, and none is sent");
+}
+
+#[test]
 fn a_server_whose_process_ends_too_late_is_refused() {
     let found = refused("simon", "ends_s = 10\njudged_from_s = 10\n");
     assert!(
         found.ends_with("`judged_from_s` is 10: the process ends at 10 s, and memory is judged after that"),
         "{found}"
     );
-    assert!(refused("simon", "readers = 0\n").ends_with("`readers` is 0: must be at least 1"));
+    for name in ["readers", "clients"] {
+        assert!(refused("simon", &format!("{name} = 0\n")).ends_with(&format!("`{name}` is 0: must be at least 1")));
+    }
+    assert!(refused("simon", "client_ms = 9223372036854775807\n").ends_with("`client_ms` is longer than a day"));
+    assert!(refused("simon", "file_kib = 1048576\n").ends_with("a file must take a quarter of memory at most"));
 }

@@ -35,6 +35,8 @@ pub enum Func {
     Fsync,
     /// `tcp_sendmsg`: send over the network.
     TcpSendmsg,
+    /// `tcp_ack`: let go of what the other side has.
+    TcpAck,
     /// `truncate_inode_pages`: drop a file's pages.
     Truncate,
     /// `exit_mmap`: drop an anonymous region.
@@ -131,7 +133,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 61] = [
+    pub const ALL: [Self; 62] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -147,6 +149,7 @@ impl Func {
         Self::AddToPageCache,
         Self::Fsync,
         Self::TcpSendmsg,
+        Self::TcpAck,
         Self::Truncate,
         Self::ExitMmap,
         Self::BalanceDirtyPages,
@@ -214,6 +217,7 @@ impl Func {
             Self::AddToPageCache => "add_to_page_cache_lru",
             Self::Fsync => "vfs_fsync_range",
             Self::TcpSendmsg => "tcp_sendmsg",
+            Self::TcpAck => "tcp_ack",
             Self::Truncate => "truncate_inode_pages",
             Self::ExitMmap => "exit_mmap",
             Self::BalanceDirtyPages => "balance_dirty_pages",

@@ -131,7 +131,8 @@ impl<T> Table<T> {
     }
 }
 
-/// What a packet of an Ethernet frame takes with its description (`kmalloc-2048`), bytes.
+/// What a packet of an Ethernet frame takes in one piece (`kmalloc-2048`), bytes: 1500 and what describes it. Assumed; with long
+/// headers it is more.
 const SOCKET_BUFFER_BYTES: u64 = 2048;
 
 /// Page queues: a page's waiters wait at the one that its number falls on.

@@ -232,7 +232,7 @@ fn draw_disk(rng: &mut Rng) -> DiskConfig {
         queue,
         queue_depth: constant(log_between(rng, 1, 128)),
         channels: constant(log_between(rng, 1, 32)),
-        stripe_blocks: None,
+        stripe_blocks: (rng.below(4) == 0).then(|| constant(log_between(rng, 2, 64))),
         read_latency_ns: constant(log_between(rng, 5_000, 500_000)),
         write_latency_ns: constant(log_between(rng, 5_000, 2_000_000)),
         read_bandwidth_bytes_per_s: constant(3_200_000_000),

@@ -247,6 +247,7 @@ impl Worker {
         let engine = self.shared.engine.clone();
         let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();
         let mut kernel: Vec<FrameNumber> = Vec::new();
+        let mut sent = Vec::new();
         loop {
             let order = Order(match self.rng.below(3) {
                 0 => 9,
@@ -264,7 +265,7 @@ impl Worker {
             if self.rng.below(4) == 0 {
                 gfp.highest_zone = engine.zones[self.rng.below(engine.zones.len() as u64) as usize].kind;
             }
-            match self.rng.below(8) {
+            match self.rng.below(10) {
                 0..3 if blocks.len() < 4 => {
                     blocks.extend(engine.allocate(&mut self.task, gfp, order).ok().map(|head| (head, order)))
                 }
@@ -282,6 +283,14 @@ impl Worker {
                         engine.free_kernel(page, Gauge::NrSlabUnreclaimable);
                     }
                 }
+                6 if sent.len() < 4 => {
+                    let bytes = self.rng.below(1 << 18);
+                    sent.extend(engine.send(&mut self.task, bytes));
+                }
+                7 if !sent.is_empty() => {
+                    let at = self.rng.below(sent.len() as u64) as usize;
+                    engine.acknowledge(sent.swap_remove(at));
+                }
                 _ => {
                     if !blocks.is_empty() {
                         let at = self.rng.below(blocks.len() as u64) as usize;
@@ -294,6 +303,7 @@ impl Worker {
                 break;
             }
         }
+        sent.into_iter().for_each(|sent| engine.acknowledge(sent));
         for (head, order) in blocks {
             engine.free_block(head, order);
         }

@@ -321,7 +321,8 @@ pub trait System: Sized + 'static {
     fn send(&self, _bytes: u64) -> Result<Unacknowledged, SystemError> {
         Ok(Unacknowledged::default())
     }
-    /// The other side has what was sent.
+
+    /// The other side has what was sent. Without effect on a ground without a network.
     fn acknowledge(&self, _sent: Unacknowledged) {}
 
     /// CPU time so far by call path, `task;func;func`; empty where the ground cannot tell.

@@ -366,10 +366,10 @@ impl RotationalConfig {
     }
 }
 
-/// Constants of a disk of flash memory.
+/// Constants of a disk of flash memory, or of an array of drives.
 ///
-/// Consecutive blocks lie on consecutive channels. Latency is also occupation: a channel serves one
-/// page after the other, so `channels / read_latency_ns` bounds the rate of random reads.
+/// Consecutive blocks, or stripes of them, lie on consecutive channels. Latency is also occupation: a channel serves one
+/// access after the other, so `channels / read_latency_ns` bounds the rate of random reads.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashConfig {
@@ -394,7 +394,7 @@ pub struct FlashConfig {
     pub read_bandwidth_bytes_per_s: Sourced<u64>,
     /// Most bytes a second written through the interface.
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
-    /// Time from a command to its first page, in ns.
+    /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
     /// Erasing that stalls a channel after so many writes. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

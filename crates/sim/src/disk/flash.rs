@@ -26,7 +26,7 @@ pub(super) struct Flash {
     interface_free: [Nanos; 2],
 }
 
-/// One page after the other.
+/// One access after the other.
 #[derive(Clone, Debug, Default)]
 struct Channel {
     /// When it has done all that it was given.
@@ -125,6 +125,19 @@ mod tests {
         let end = (0..1000).fold(Nanos(0), |_, i| disk.serve(Nanos(0), Operation::Write, i * 256, 256));
         let bytes_per_s = mul_div(1000 << 20, NANOS_PER_SECOND, end.0);
         assert!((1_990_000_000..=2_000_000_000).contains(&bytes_per_s), "{bytes_per_s} bytes/s");
+    }
+
+    #[test]
+    fn erasing_counts_pages_of_a_stripe_one_by_one() {
+        let mut config = config();
+        let test = |value| Sourced::new(value, Origin::Fitted, "test");
+        config.stripe_blocks = Some(test(16));
+        config.erase = Some(EraseConfig { every_pages: test(10), stall_ns: test(2_000_000) });
+        let mut disk = Flash::new(&config);
+        disk.serve(Nanos(0), Operation::Write, 0, 16);
+        assert_eq!((disk.channels[0].written, disk.channels[0].free), (6, Nanos(5_000 + 20_000 + 2_000_000)));
+        disk.serve(Nanos(0), Operation::Write, 32 * 16, 4);
+        assert_eq!(disk.channels[0].written, 0, "the 33rd stripe is on the first channel again");
     }
 
     #[test]
