@@ -198,6 +198,7 @@ fn a_server_whose_process_ends_too_late_is_refused() {
     for name in ["readers", "clients"] {
         assert!(refused("simon", &format!("{name} = 0\n")).ends_with(&format!("`{name}` is 0: must be at least 1")));
     }
+    assert!(refused("simon", "readers = 100000\n").ends_with("`readers` is 100000: must be at most 4096"));
     assert!(refused("simon", "client_ms = 9223372036854775807\n").ends_with("`client_ms` is longer than a day"));
     assert!(refused("simon", "file_kib = 1048576\n").ends_with("a file must take a quarter of memory at most"));
 }

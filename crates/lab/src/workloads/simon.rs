@@ -41,6 +41,9 @@ const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 /// A run is at most a day long.
 const LONGEST_S: u64 = 86_400;
 
+/// Tasks that read at most: each has a stack of its own.
+const READERS_MAX: u64 = 4096;
+
 /// What a reader computes for one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
@@ -60,7 +63,7 @@ pub struct Params {
     pub files_mib: u64,
     /// Size of a file, KiB. Default 64.
     pub file_kib: u64,
-    /// Tasks that read files. Default 32.
+    /// Tasks that read files, at most 4096. Default 32.
     pub readers: u64,
     /// Mean time until a client has the file that it asked for, ms; each time up to twice that is as likely. Default 500:
     /// 64 KiB at 1 Mbit/s. 0: nothing is sent.
@@ -156,8 +159,12 @@ impl Workload for Simon {
                 params.judged_from_s, params.ends_s
             ));
         }
+        if params.readers > READERS_MAX {
+            return Err(format!("`readers` is {}: must be at most {READERS_MAX}", params.readers));
+        }
         if params.files(Scale::FULL) == 0 {
-            return Err("there is no file to read".into());
+            let Params { files_mib, file_kib, .. } = params;
+            return Err(format!("there is no file to read: `files_mib` is {files_mib}, and `file_kib` {file_kib}"));
         }
         if params.file_pages() > resources.memory_pages / 4 {
             return Err(format!("`file_kib` is {}: a file must take a quarter of memory at most", params.file_kib));
