@@ -5,6 +5,7 @@
 
 use crate::figure::Row;
 use crate::system::{System, SystemError};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// What a ground offers, known before anything runs.
@@ -33,7 +34,7 @@ pub struct Found {
 /// A workload, written against [`System`] alone.
 pub trait Workload: Sync + 'static {
     /// The `[params]` of an experiment; unknown keys are refused.
-    type Params: DeserializeOwned + 'static;
+    type Params: DeserializeOwned + Serialize + 'static;
 
     /// Its name in `experiment.toml`.
     const NAME: &'static str;

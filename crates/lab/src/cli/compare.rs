@@ -28,7 +28,8 @@ pub struct CompareArguments {
     /// A kernel beside them, a name or a file; may be given again
     #[arg(long, value_name = "FILE")]
     kernel: Vec<String>,
-    /// A value of the kernels to change, as a file would have it, or several: a column for each; may be given again
+    /// A value of the kernels to change (`lru.batch`), of the experiment (`params.KEY`) or of its machine (`machine.cpu.count`),
+    /// as a file would have it, or several: a column for each; may be given again
     #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
     set: Vec<Set>,
     #[command(flatten)]

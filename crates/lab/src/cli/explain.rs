@@ -8,7 +8,8 @@ use engine::kernel::{
 };
 
 use super::{End, print};
-use crate::{embedded, experiment::Experiment, hardware::Machine, library};
+use crate::experiment::{Experiment, Variant};
+use crate::{embedded, hardware::Machine, library, workloads};
 
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
@@ -162,9 +163,15 @@ fn experiment(experiment: &Experiment) -> String {
         let crate::experiment::Posting { author, title, date } = &published.posting;
         text.push_str(&format!("in print  {author}, \"{title}\", {date}: {} rows\n", published.rows.len()));
     }
-    if !experiment.params.entries().is_empty() {
-        text.push_str("\n[params]\n");
-        values(&experiment.params, &mut text);
+    text.push_str("\n[params]: as `--set params.KEY=VALUE`\n");
+    values(&experiment.params, &mut text);
+    defaults(experiment, &mut text);
+    if !experiment.variants.is_empty() {
+        text.push_str("\nvariants\n");
+    }
+    for Variant { name, set } in &experiment.variants {
+        let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text.push_str(&format!("  {name}: {}\n", set.join(" ")));
     }
     for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
         if !note.is_empty() {
@@ -172,6 +179,23 @@ fn experiment(experiment: &Experiment) -> String {
         }
     }
     text
+}
+
+/// The parameters that an experiment does not set, a line each.
+fn defaults(experiment: &Experiment, text: &mut String) {
+    let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
+    let Some(serde_json::Value::Object(params)) = params else { return };
+    let is_left = |key: &&String| experiment.params.get(key).is_none();
+    let width = params.keys().filter(is_left).map(|key| key.chars().count()).max().unwrap_or(0);
+    for (key, param) in params.iter().filter(|(key, _)| is_left(key)) {
+        // A constant with its origin, or a plain value.
+        let word = |name| param.get(name).and_then(serde_json::Value::as_str);
+        let line = match (param.get("value"), word("from"), word("source")) {
+            (Some(value), Some(from), Some(source)) => format!("{value} ({from}: {source})"),
+            _ => param.to_string(),
+        };
+        text.push_str(&format!("  {key:<width$} = {line}  default\n"));
+    }
 }
 
 /// Every value under a table, a line each, with its place and the comment on its line.
@@ -254,6 +278,18 @@ mod tests {
         assert_eq!(line("batch"), "* batch = 15 mine.toml:4: a guess (base: 14)");
         assert_eq!(line("kswapd_floor"), "kswapd_floor = \"zero\" kernels/base.toml:2: spec");
         assert_eq!(line("swappiness"), "swappiness = 60 default");
+    }
+
+    #[test]
+    fn an_experiment_shows_all_its_parameters_and_variants() {
+        let text = experiment(&library::experiment("simon").unwrap());
+        assert!(text.contains("\n  client_ms      = 500  default\n"), "{text}");
+        assert!(text.contains("\n  nothing is sent: params.client_ms=0\n"), "{text}");
+        let text = experiment(&library::experiment("parallelio").unwrap());
+        let places = |key: &str| text.lines().filter(|line| line.trim_start().starts_with(&format!("{key} "))).count();
+        for key in library::experiment("parallelio").unwrap().params.entries() {
+            assert_eq!(places(&key.key), 1, "{}", key.key);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::ground::Ground;
 use crate::job::{Failure, Job, Outcome, Progress, Runnable};
 use crate::workload::Workload;
 use crate::{real_time, simulation};
+use engine::kernel::text::Node;
 
 /// Every workload, in the order in which they are listed.
 #[must_use]
@@ -49,6 +50,10 @@ impl<W: Workload> Runnable for W {
 
     fn about(&self) -> &'static str {
         W::ABOUT
+    }
+
+    fn params(&self, given: &Node) -> Option<serde_json::Value> {
+        serde_json::to_value(given.read::<W::Params>().ok()?).ok()
     }
 
     fn sim_only(&self) -> Option<&'static str> {
