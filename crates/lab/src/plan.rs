@@ -233,6 +233,11 @@ impl Plan {
             replays: Vec::new(),
             skipped: Vec::new(),
         };
+        let folder = &plan.place.folder;
+        if grounds.iter().any(|ground| ground.is_timed_by_the_wall()) && !folder.is_dir() {
+            // A slip, not what the computer lacks.
+            return Err(Error { place: None, message: format!("--dir {}: there is no such folder", folder.display()) });
+        }
         for &ground in grounds {
             // What the running kernel does is in no file.
             let count = if ground.has_kernel_files() { kernels.len() } else { 1 };

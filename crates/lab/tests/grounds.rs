@@ -184,13 +184,16 @@ fn what_only_the_simulator_runs_says_so() {
 
 #[test]
 fn a_folder_in_memory_or_nowhere_is_refused() {
-    let on = |directory: &str| {
-        let output = highwater(&["compare", "randread", "--on", "host", "--dir", directory]);
+    let on = |grounds: &str, directory: &str| {
+        let output = highwater(&["compare", "randread", "--on", grounds, "--dir", directory]);
         assert_eq!(output.status.code(), Some(2), "{directory}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert!(on("/nowhere/at/all").contains("cannot make a folder in /nowhere/at/all"));
+    for grounds in ["host", "host,sim"] {
+        let text = on(grounds, "/nowhere/at/all");
+        assert_eq!(text.trim_end(), "error: --dir /nowhere/at/all: there is no such folder");
+    }
     if Path::new("/dev/shm").is_dir() {
-        assert!(on("/dev/shm").contains("lies in memory"), "{}", on("/dev/shm"));
+        assert!(on("host", "/dev/shm").contains("lies in memory"), "{}", on("host", "/dev/shm"));
     }
 }
