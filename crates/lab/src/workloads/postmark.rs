@@ -49,6 +49,9 @@ pub struct Params {
     /// Seconds that it sleeps between two blocks. Default 15.
     #[serde(default = "hog_sleep_s")]
     pub hog_sleep_s: u64,
+    /// Seed of the program's own numbers, which every run of it draws alike. Default 42.
+    #[serde(default = "seed")]
+    pub seed: u64,
     /// Time that it uses a block for, ms.
     pub hog_use_ms: Sourced<u64>,
     /// Time of the program and the C library for a block of 512 bytes, ns.
@@ -81,6 +84,10 @@ fn hog_used_mib() -> u64 {
 
 fn hog_sleep_s() -> u64 {
     15
+}
+
+fn seed() -> u64 {
+    42
 }
 
 /// The workload.
@@ -125,7 +132,7 @@ impl Workload for Postmark {
         while !is_filled.load(Relaxed) && !system.is_killed() {
             system.sleep(Nanos::from_millis(10));
         }
-        let mut rng = system.rng(1);
+        let mut rng = Rng::new(params.seed, 1);
         let marked = Mark::new(system, params).run(&mut rng);
         let elapsed_s = system.now().since(started).as_secs_f64();
         let counters = difference(&counters, &system.vmstat());
