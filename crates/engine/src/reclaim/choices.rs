@@ -357,6 +357,16 @@ choice! {
     }
 }
 choice! {
+    /// What is done of the objects that earlier calls left to be looked at.
+    DeferredObjects {
+        /// All of them, up to twice what a cache has.
+        All,
+        /// While a call itself is due less than a quarter of a cache, half of that at most.
+        #[default]
+        Damped,
+    }
+}
+choice! {
     /// Do pages that go with an inode, when its object is dropped, count as reclaimed?
     StolenPages {
         /// No, only the slabs do: kswapd's priority goes down as if nothing had been freed.
@@ -522,6 +532,8 @@ pub struct Choices {
     pub congestion_ends: CongestionEnds,
     /// Do pages that go with an inode count as reclaimed?
     pub stolen_pages: StolenPages,
+    /// What is done of the objects that earlier calls left.
+    pub deferred_objects: DeferredObjects,
     /// How many pages of a list may be isolated.
     pub isolated_limit: IsolatedLimit,
     /// How long one waits at that limit.
@@ -575,6 +587,7 @@ impl Default for Choices {
             family_weights: FamilyWeights::default(),
             congestion_ends: CongestionEnds::default(),
             stolen_pages: StolenPages::default(),
+            deferred_objects: DeferredObjects::default(),
             isolated_limit: IsolatedLimit::default(),
             isolated_wait: IsolatedWait::default(),
             active_scan: ActiveScan::default(),

@@ -1,7 +1,7 @@
 //! Shrinking object caches in proportion to page reclaim (spec reclaim, 19).
 
 use super::Reclaim;
-use super::choices::StolenPages;
+use super::choices::{DeferredObjects, StolenPages};
 use crate::lru::CLUSTER;
 use crate::mapping::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
 use crate::stat::{Event, Gauge};
@@ -25,7 +25,7 @@ impl<M: Machine> Reclaim<M> {
                 (u128::from(4 * scanned / DEFAULT_SEEKS) * u128::from(count) / u128::from(lru_pages + 1)) as u64;
             let mut total = cache.deferred.swap(0, Relaxed) + delta;
             // Callers that may not enter the file system leave work behind: do not do it all at once.
-            if delta < count / 4 {
+            if self.choices.deferred_objects == DeferredObjects::Damped && delta < count / 4 {
                 total = total.min(count / 2);
             }
             total = total.min(2 * count);

@@ -5,6 +5,7 @@ use engine::access::choices::DirtyThrottle;
 use engine::mapping::File;
 use engine::mapping::choices::{SlabOrder, WritebackChunk};
 use engine::mapping::object_cache::ObjectKind;
+use engine::reclaim::choices::DeferredObjects;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
 use machine::atomic::AtomicU32;
@@ -49,6 +50,25 @@ fn shrinkers_leave_open_files_alone() {
         open.iter().for_each(|file| ground.engine.close(file));
     });
     assert!(vmstat["slabs_scanned"] > 0);
+}
+
+/// What calls leave to be looked at adds up to twice a cache: one of fewer objects than a batch is looked at in the
+/// end, but not where half of it is the most.
+#[test]
+fn a_cache_smaller_than_a_batch_is_shrunk_unless_damped() {
+    let slabs_scanned = |deferred_objects| {
+        let mut plan = Plan::default();
+        plan.choices.reclaim.deferred_objects = deferred_objects;
+        let vmstat = plan.run(|ground| {
+            let files: Vec<_> = (0..100).map(|_| ground.import(1)).collect();
+            files.iter().for_each(|file| drop(ground.read(file, 0..1).unwrap()));
+            let stream = ground.import(6 * PAGES as u32);
+            ground.read(&stream, 0..6 * PAGES as u32).unwrap();
+        });
+        vmstat["slabs_scanned"]
+    };
+    assert!(slabs_scanned(DeferredObjects::All) > 0);
+    assert_eq!(slabs_scanned(DeferredObjects::Damped), 0);
 }
 
 /// Two tasks find that a file's directory entry was dropped, and both add one: the file has one.

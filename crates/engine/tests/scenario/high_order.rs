@@ -135,7 +135,7 @@ fn an_order_is_given_up_when_nothing_can_be_freed() {
 #[test]
 fn each_choice_of_2_6_37_alone_changes_something() {
     type Change = fn(&mut Choices);
-    let changes: [(&str, Change); 19] = [
+    let changes: [(&str, Change); 20] = [
         ("high_order", |c| c.reclaim.high_order = HighOrder::ByCompaction),
         ("zone_balance", |c| c.reclaim.zone_balance = ZoneBalance::AllZones),
         ("zone_balance of 3.10", |c| c.reclaim.zone_balance = ZoneBalance::QuarterOfUsable),
@@ -150,6 +150,7 @@ fn each_choice_of_2_6_37_alone_changes_something() {
         ("hopeless_scan", |c| c.reclaim.hopeless_scan = HopelessScan::ACluster),
         ("family_weights", |c| c.reclaim.family_weights = FamilyWeights::AsItIs),
         ("stolen_pages", |c| c.reclaim.stolen_pages = StolenPages::Counted),
+        ("deferred_objects", |c| c.reclaim.deferred_objects = DeferredObjects::Damped),
         ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::Priority),
         ("activation_batch", |c| c.lru.activation_batch = engine::lru::choices::ActivationBatch::Batched),
         ("dirty_throttle", |c| c.access.dirty_throttle = DirtyThrottle::Sleeps),
@@ -189,7 +190,7 @@ fn crowded(ground: &Ground) {
     let region = ground.region(9000);
     for round in 0..6 {
         ground.touch(&region, round * 1000..round * 1000 + 1500, true).unwrap();
-        for _ in 0..30 {
+        for _ in 0..100 {
             ground.create();
         }
         stream_with_requests(ground, 1500);
