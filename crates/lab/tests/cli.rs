@@ -171,6 +171,18 @@ fn wrong_numbers_are_refused() {
 }
 
 #[test]
+fn one_kernel_runs_with_changed_values_too() {
+    let rows = |set: &str| {
+        let arguments =
+            ["run", "randread", "--kernel", "highwater", "--scale", "1/16", "--rows", "Hit ratio", "--set", set];
+        print(&arguments)
+    };
+    let plain = rows("params.file_percent=50");
+    assert!(plain.contains("file_percent=50") && plain != rows("params.file_percent=400"), "{plain}");
+    assert!(message(2, &["run", "randread", "--kernel", "highwater", "--set", "params.none=1"]).contains("`none`"));
+}
+
+#[test]
 fn a_slip_in_the_rows_is_told_before_the_run() {
     let text = message(2, &["compare", "parallelio", "--rows", "swaptotal,memcachedtest"]);
     assert!(

@@ -28,10 +28,6 @@ pub struct CompareArguments {
     /// A kernel beside them, a name or a file; may be given again
     #[arg(long, value_name = "FILE")]
     kernel: Vec<String>,
-    /// A value of the kernels to change (`lru.batch`), of the experiment (`params.KEY`) or of its machine (`machine.cpu.count`),
-    /// as a file would have it, or several: a column for each; may be given again
-    #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
-    set: Vec<Set>,
     #[command(flatten)]
     options: Options,
 }
@@ -50,6 +46,10 @@ pub struct RunArguments {
 
 #[derive(clap::Args)]
 struct Options {
+    /// A value of the kernels to change (`lru.batch`), of the experiment (`params.KEY`) or of its machine (`machine.cpu.count`),
+    /// as a file would have it, or several: a column for each; may be given again
+    #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
+    set: Vec<Set>,
     /// The random seed, decimal or 0x…; the first one with --runs
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     seed: u64,
@@ -117,9 +117,9 @@ struct Options {
 
 /// Runs an experiment's kernels and shows their table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
-    let CompareArguments { experiment, kernels, kernel, set, options } = arguments;
-    let (kernels, more_kernels, set) = (kernels.clone(), kernel.clone(), merged(set));
-    let request = Request { experiment: experiment.clone(), kernels, more_kernels, set, ..Request::default() };
+    let CompareArguments { experiment, kernels, kernel, options } = arguments;
+    let (kernels, more_kernels) = (kernels.clone(), kernel.clone());
+    let request = Request { experiment: experiment.clone(), kernels, more_kernels, ..Request::default() };
     carry_out(request, options)
 }
 
@@ -131,6 +131,7 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
 
 fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let request = Request {
+        set: merged(&options.set),
         machine: options.machine.clone(),
         seed: options.seed,
         runs: options.runs.into(),

@@ -44,6 +44,9 @@ const LONGEST_S: u64 = 86_400;
 /// Tasks that read at most: each has a stack of its own.
 const READERS_MAX: u64 = 4096;
 
+/// Files at most: each costs the simulation a name and an inode.
+const FILES_MAX: u64 = 1 << 20;
+
 /// What a reader computes for one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
@@ -112,7 +115,7 @@ impl Params {
     }
 
     fn files(&self, scale: Scale) -> u64 {
-        scale.of(self.files_mib * MIB_PAGES) / self.file_pages()
+        scale.of(self.files_mib.saturating_mul(MIB_PAGES)) / self.file_pages()
     }
 }
 
@@ -165,6 +168,12 @@ impl Workload for Simon {
         if params.files(Scale::FULL) == 0 {
             let Params { files_mib, file_kib, .. } = params;
             return Err(format!("there is no file to read: `files_mib` is {files_mib}, and `file_kib` {file_kib}"));
+        }
+        if params.files(Scale::FULL) > FILES_MAX {
+            let (files, Params { files_mib, file_kib, .. }) = (params.files(Scale::FULL), params);
+            return Err(format!(
+                "`files_mib` is {files_mib}, and `file_kib` {file_kib}: {files} files, and {FILES_MAX} are the most"
+            ));
         }
         if params.file_pages() > resources.memory_pages / 4 {
             return Err(format!("`file_kib` is {}: a file must take a quarter of memory at most", params.file_kib));
