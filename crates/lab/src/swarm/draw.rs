@@ -280,7 +280,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 82] = [
+const CHOICES: [(&str, &str, &[&str]); 83] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -344,6 +344,7 @@ const CHOICES: [(&str, &str, &[&str]); 82] = [
     ("reclaim", "family_weights", &["and-one", "as-it-is"]),
     ("reclaim", "congestion_ends", &["where-it-works", "on-sight"]),
     ("reclaim", "stolen_pages", &["not-counted", "counted"]),
+    ("reclaim", "deferred_objects", &["all", "damped"]),
     ("reclaim", "isolated_limit", &["none", "whole", "eighth"]),
     ("reclaim", "isolated_wait", &["congestion-wait", "for-putback"]),
     ("reclaim", "active_scan", &["always", "when-inactive-low"]),
