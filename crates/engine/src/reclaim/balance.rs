@@ -216,12 +216,7 @@ impl<M: Machine> Reclaim<M> {
             KswapdGap::NeverLeft => needs_none,
             _ => self.is_zone_balanced(zone, order, 0, classzone),
         };
-        // Up to 3.10 a zone that this very pass found hopeless is still looked at.
-        let counts = match self.choices.kswapd_priority {
-            KswapdPriority::RestartAfterCluster => !was_hopeless,
-            KswapdPriority::ByScanVolume => !Self::is_marked_hopeless(zone),
-        };
-        if is_balanced && counts {
+        if is_balanced && !Self::is_marked_hopeless(zone) {
             zone.clear(ZoneFlag::CONGESTED);
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
         }

@@ -19,6 +19,9 @@ impl<M: Machine> Reclaim<M> {
         for cache in self.object_caches.iter() {
             let count = cache.count();
             if count == 0 {
+                if self.choices.deferred_objects == DeferredObjects::All {
+                    cache.deferred.store(0, Relaxed);
+                }
                 continue;
             }
             let delta =

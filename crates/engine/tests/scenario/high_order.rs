@@ -190,6 +190,7 @@ fn crowded(ground: &Ground) {
     let region = ground.region(9000);
     for round in 0..6 {
         ground.touch(&region, round * 1000..round * 1000 + 1500, true).unwrap();
+        // Inodes of several batches, so that what becomes of the rest of one shows.
         for _ in 0..100 {
             ground.create();
         }

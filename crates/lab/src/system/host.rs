@@ -11,12 +11,12 @@ use engine::Kernel;
 use engine::stat::Vmstat;
 use highwater::{Advice, File, Memory, OpenOptions, Region};
 use machine::Nanos;
-use quanta::Instant;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// What all tasks share.
 struct Shared {

@@ -101,6 +101,9 @@ impl Workload for Postmark {
 
     const ABOUT: &'static str = "small files come and go beside an idle program that holds half of memory";
 
+    const SIM_ONLY: Option<&'static str> =
+        Some("its idle program holds half of that computer's memory, and takes 15 s a step");
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         if params.least_bytes == 0 || params.least_bytes >= params.most_bytes {
             return Err("`least_bytes` must be above 0 and below `most_bytes`".to_owned());

@@ -16,7 +16,6 @@ use super::{CpuTimes, Faults, Given, System, SystemError, page_bytes};
 use counters::Counters;
 use engine::stat::Vmstat;
 use machine::Nanos;
-use quanta::Instant;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,6 +23,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 /// What all tasks share.
 #[derive(Debug)]
