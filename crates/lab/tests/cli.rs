@@ -203,6 +203,15 @@ fn lists_without_a_name_are_wrong_usage() {
 }
 
 #[test]
+fn a_series_is_no_parquet_file() {
+    let folder = Folder::new();
+    let path = folder.path("free.parquet");
+    let text = message(2, &["compare", "randread", "--series", &path]);
+    assert_eq!(text, "error: --series writes CSV, which no file that ends in .parquet should hold\n");
+    assert!(!std::path::Path::new(&path).exists());
+}
+
+#[test]
 fn report_and_profile_do_not_overwrite_each_other() {
     let folder = Folder::new();
     let (path, other) = (folder.path("both.txt"), folder.path("./both.txt"));

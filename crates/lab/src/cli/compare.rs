@@ -161,6 +161,14 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
             }
         }
     }
+    if options
+        .series
+        .as_ref()
+        .and_then(|path| path.extension())
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
+    {
+        return Err(End::Usage("--series writes CSV, which no file that ends in .parquet should hold".into()));
+    }
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let series = options.series.as_deref().map(Output::open).transpose()?;
