@@ -18,17 +18,16 @@ impl<M: Machine> Reclaim<M> {
         let mut dropped = 0;
         for cache in self.object_caches.iter() {
             let count = cache.count();
-            if count == 0 {
-                if self.choices.deferred_objects == DeferredObjects::All {
-                    cache.deferred.store(0, Relaxed);
-                }
+            let is_damped = self.choices.deferred_objects == DeferredObjects::Damped;
+            // Otherwise an empty cache forgets what was left to do.
+            if count == 0 && is_damped {
                 continue;
             }
             let delta =
                 (u128::from(4 * scanned / DEFAULT_SEEKS) * u128::from(count) / u128::from(lru_pages + 1)) as u64;
             let mut total = cache.deferred.swap(0, Relaxed) + delta;
             // Callers that may not enter the file system leave work behind: do not do it all at once.
-            if self.choices.deferred_objects == DeferredObjects::Damped && delta < count / 4 {
+            if is_damped && delta < count / 4 {
                 total = total.min(count / 2);
             }
             total = total.min(2 * count);
