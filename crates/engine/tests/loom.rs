@@ -54,7 +54,7 @@ fn evict(world: &World) -> bool {
     }
     if frame.try_lock() {
         if frame.freeze_clean(2) {
-            world.index.remove(0, FRAME);
+            world.index.remove(0, FRAME, None);
             frame.set_owner(Owner::None, 0);
             frame.clear(Flags(u32::MAX));
             return true;
@@ -246,7 +246,7 @@ fn evict_open(world: &World, hazard: &Hazard) -> bool {
     let is_held = hazard.is_published();
     if frame.freeze_clean(2) {
         if !frame.is(Flags::HAZARD) || !is_held && world.index.find_open(0).is_none() {
-            world.index.remove(0, FRAME);
+            world.index.remove(0, FRAME, None);
             // SAFETY: nobody holds the page, and the frame is ours.
             world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
             return true;

@@ -477,7 +477,7 @@ impl File {
         self.shared.with_task(|engine, task| {
             for (bytes, offset) in batch {
                 let pages = pages_of(*offset, bytes.len());
-                engine.prefetch(task, self.cached(), pages);
+                engine.start_read(task, self.cached(), pages);
             }
         });
         Ok(())

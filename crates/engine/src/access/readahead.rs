@@ -18,6 +18,17 @@ const MANY_MISSES: u32 = 100;
 /// Largest windows that fill memory: a window that is larger is cut, so that a few readers cannot read ahead of all else.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
+/// When the pages of a window are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Now,
+    Later,
+}
+
+fn window_of(pages: std::ops::Range<u32>) -> ReadState {
+    ReadState { start: pages.start, pages: pages.end.saturating_sub(pages.start), ..ReadState::default() }
+}
+
 impl<M: Machine> Access<M> {
     fn window_max(&self, pattern: ReadPattern) -> u32 {
         let kib = match pattern {
@@ -33,8 +44,12 @@ impl<M: Machine> Access<M> {
     /// Starts to read those pages of a range that are not in memory, and does not wait for them. Stops early when
     /// memory is short. *May sleep.*
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
-        let window = ReadState { start: pages.start, pages: pages.end - pages.start, ..ReadState::default() };
-        self.read_window(task, file, &window);
+        self.read_window(task, file, &window_of(pages), For::Later);
+    }
+
+    /// The same, of pages that the caller reads as soon as they are there.
+    pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
+        self.read_window(task, file, &window_of(pages), For::Now);
     }
 
     /// A page is missing: read it, and what is likely to follow; returns how many pages are being read.
@@ -64,10 +79,9 @@ impl<M: Machine> Access<M> {
             };
             *state =
                 ReadState { start: page, pages: size.max(1), async_pages: size.saturating_sub(wanted_pages), ..*state };
-            self.read_window(task, file, state)
+            self.read_window(task, file, state, For::Later)
         } else {
-            let once = ReadState { start: page, pages: wanted_pages, ..ReadState::default() };
-            self.read_window(task, file, &once)
+            self.read_window(task, file, &window_of(page..page + wanted_pages), For::Now)
         }
     }
 
@@ -79,7 +93,7 @@ impl<M: Machine> Access<M> {
         let max = self.window_max(state.pattern);
         let pages = if state.pages < max / 16 { state.pages * 4 } else { state.pages * 2 }.clamp(1, max);
         *state = ReadState { start, pages, async_pages: pages, ..*state };
-        self.read_window(task, file, state);
+        self.read_window(task, file, state, For::Later);
     }
 
     /// A page of a mapping is missing: read it, and what is likely to be touched next.
@@ -107,11 +121,11 @@ impl<M: Machine> Access<M> {
             MapReadahead::Around => pages / 4,
         };
         *state = ReadState { start: page.saturating_sub(pages / 2), pages, async_pages, ..*state };
-        self.read_window(task, file, state);
+        self.read_window(task, file, state, For::Later);
     }
 
     /// Reads those pages of a window that are not in memory; returns how many.
-    fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState) -> u32 {
+    fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState, wanted: For) -> u32 {
         let mut reads = 0;
         let end = (file.length().div_ceil(PAGE_BYTES as u64) as u32).min(window.start.saturating_add(window.pages));
         let mark = window.start + window.pages - window.async_pages;
@@ -124,14 +138,17 @@ impl<M: Machine> Access<M> {
                 break;
             }
             let Ok(frame) = self.allocate(task, Gfp::READAHEAD, Order::ZERO) else { break };
-            if self.add_to_page_cache(file, page, frame).is_err() {
+            let Ok(is_missed) = self.add_to_page_cache(file, page, frame) else {
                 self.put(frame);
                 continue;
-            }
+            };
             if page == mark && window.async_pages > 0 {
                 self.frames[frame].set(Flags::READAHEAD);
             }
-            self.add(frame, false);
+            match wanted {
+                For::Now => self.add_read(frame, is_missed),
+                For::Later => self.add(frame, false),
+            }
             match file.stored_block(page) {
                 Some(block) => {
                     bio.add(self, block, frame);

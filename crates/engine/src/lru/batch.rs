@@ -15,7 +15,7 @@ use machine::{FrameNumber, Func, Lock, Machine, PerCpu, Step};
 /// Pages that the largest batch can hold; `lru.batch` may not be above it.
 pub const BATCH_MAX: usize = 64;
 
-type Batch = ArrayVec<FrameNumber, BATCH_MAX>;
+pub(super) type Batch = ArrayVec<FrameNumber, BATCH_MAX>;
 
 /// The batches of one CPU.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub struct Batches {
     rotate: Batch,
     /// Whose pages those are, where no reference keeps them.
     rotate_places: Vec<Place>,
+    /// Pages that were read alone ([`super::admission`]).
+    pub(super) read: Batch,
 }
 
 /// Whose page it is, and its number there.
@@ -37,7 +39,7 @@ fn place_of(descriptor: &Frame) -> Place {
 
 /// What a flush does with each page.
 #[derive(Clone, Copy, Debug)]
-enum Apply {
+pub(super) enum Apply {
     /// Insert; on this list if it was chosen before.
     Add(Option<ListKind>),
     Activate,
@@ -214,9 +216,10 @@ impl<M: Machine> Lru<M> {
         }
         self.flush_parked(&batches.rotate, &batches.rotate_places, Apply::Rotate);
         self.flush(&batches.activate, Apply::Activate);
+        self.admit(batches.read);
     }
 
-    fn flush(&self, pages: &[FrameNumber], apply: Apply) {
+    pub(super) fn flush(&self, pages: &[FrameNumber], apply: Apply) {
         self.flush_parked(pages, &[], apply);
     }
 

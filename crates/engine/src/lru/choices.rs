@@ -109,6 +109,19 @@ pub enum Drain {
     Nothing,
 }
 
+/// Which pages that a task reads, and that nobody reads ahead, go on a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Admission {
+    /// All.
+    #[default]
+    Always,
+    /// Those that are used again while they wait in a batch, or that left memory not long ago; and all, while memory has room, or
+    /// while those that are used once are missed more often than what reclaim takes. The others are free again, as warm as they
+    /// came. Quick demotion with ghosts (S3-FIFO); spec multigen, 13.
+    ByRefault,
+}
+
 /// The section `[lru]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -133,6 +146,8 @@ pub struct Choices {
     pub activation_batch: ActivationBatch,
     /// How long the lock is held while pages go back to their lists.
     pub putback: Putback,
+    /// Which pages that were read go on a list.
+    pub admission: Admission,
 }
 
 impl Default for Choices {
@@ -148,6 +163,7 @@ impl Default for Choices {
             activation: Activation::default(),
             activation_batch: ActivationBatch::default(),
             putback: Putback::default(),
+            admission: Admission::default(),
         }
     }
 }

@@ -31,7 +31,7 @@ impl<M: Machine> Lru<M> {
                 continue;
             }
             let is_ours = descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::WRITEBACK);
-            if is_ours && self.remove_mapping(frame, Some(file), None) {
+            if is_ours && self.remove_mapping(frame, Some(file), None, None) {
                 descriptor.clear(Flags::LOCKED);
                 self.free_unreferenced(frame);
                 dropped += 1;
@@ -53,7 +53,7 @@ impl<M: Machine> Lru<M> {
     /// Drops those of `pages` that no reader holds, and a reference of each; returns how many. They are gone from the list.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
-        self.remove_mappings(pages, &mut Owners::default(), |frame, is_removed| match is_removed {
+        self.remove_mappings(pages, &mut Owners::default(), None, |frame, is_removed| match is_removed {
             true => {
                 self.free_unreferenced(frame);
                 dropped += 1;

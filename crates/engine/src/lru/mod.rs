@@ -8,6 +8,7 @@
 //!
 //! Next: [`crate::reclaim`], which takes pages off and decides their fate.
 
+pub mod admission;
 pub mod batch;
 pub mod choices;
 pub mod drop_pages;

@@ -1,13 +1,15 @@
 //! Which page of a file is in which frame.
 //!
 //! A slot is read without a lock. It is written by one atomic step; who may do so says `mapping.index_lock`.
-//! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]).
+//! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may leave
+//! its shadow there ([`super::workingset`]).
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::index_nodes::{NODE_PAGES, NodePlace};
 use super::segments::{Segments, UsedParts};
-use crate::memory::{Frame, FrameTable, Latched};
+use super::workingset::Shadow;
+use crate::memory::{FRAMES_MAX, Frame, FrameTable, Latched};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
 
@@ -36,13 +38,22 @@ pub enum Miss {
 /// The part of a slot that says that its page is open to readers with hazard pointers.
 const OPEN: u32 = 1 << 31;
 
+/// The part of a slot without a page that says that the rest is a shadow.
+const SHADOW: u32 = 1 << 30;
+
+const _: () = assert!(FRAMES_MAX < SHADOW && Shadow::BITS == SHADOW.trailing_zeros());
+
 /// The frame in a slot.
 #[inline(always)]
 const fn frame_of(stored: u32) -> Option<FrameNumber> {
-    match stored & !OPEN {
-        0 => None,
-        number => Some(FrameNumber(number - 1)),
+    match (stored & !OPEN).wrapping_sub(1) {
+        number if number < SHADOW - 1 => Some(FrameNumber(number)),
+        _ => None,
     }
+}
+
+const fn shadow_of(stored: u32) -> Option<Shadow> {
+    if stored & SHADOW != 0 { Some(Shadow(stored & !SHADOW)) } else { None }
 }
 
 /// A slot of an index, and the frame that was in it.
@@ -96,7 +107,7 @@ struct Pages(AtomicU32);
 /// Slots and tags of one file (or of a swap cache).
 #[derive(Debug, Default)]
 pub struct FileIndex {
-    /// Frame number + 1, with [`OPEN`]; 0 is an empty slot.
+    /// Frame number + 1, with [`OPEN`]; or the shadow of a page that left, with [`SHADOW`]; 0 if there was none.
     slots: Segments<AtomicU32>,
     tags: [Segments<AtomicU64>; 2],
     used: UsedParts,
@@ -174,41 +185,47 @@ impl FileIndex {
         has_tags && self.used.note(index).is_some() && self.slots.try_get_or_make(index).is_some()
     }
 
-    /// Fills an empty slot.
+    /// Fills a slot without a page; returns the shadow that was there.
     ///
     /// # Errors
     /// The frame that is there already.
     ///
     /// # Panics
     /// When there is no memory for the slot; see [`FileIndex::prepare`].
-    pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
+    pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<Option<Shadow>, FrameNumber> {
         let slot = self.slots.get_or_make(index as usize);
         // The end first: whoever looks for pages must not stop short of one that is there.
         if self.end.load(Ordering::SeqCst) <= index {
             self.end.fetch_max(index + 1, Ordering::SeqCst);
         }
         self.used.note(index as usize).expect("there is memory for a bit in a thousand pages");
-        match slot.compare_exchange(0, frame.0 + 1, Ordering::SeqCst, Ordering::Acquire) {
-            Ok(_) => {
-                self.pages.0.fetch_add(1, Ordering::Relaxed);
-                Ok(())
+        let mut stored = slot.load(Ordering::Acquire);
+        loop {
+            if let Some(there) = frame_of(stored) {
+                return Err(there);
             }
-            Err(stored) => Err(frame_of(stored).expect("an open slot has a page")),
+            match slot.compare_exchange(stored, frame.0 + 1, Ordering::SeqCst, Ordering::Acquire) {
+                Ok(_) => {
+                    self.pages.0.fetch_add(1, Ordering::Relaxed);
+                    return Ok(shadow_of(stored));
+                }
+                Err(now) => stored = now,
+            }
         }
     }
 
-    /// Empties a slot and its tags. The caller has the page's lock, or froze it.
+    /// Empties a slot and its tags; only `shadow` stays. The caller has the page's lock, or froze it.
     ///
     /// # Panics
     /// When the slot does not hold `frame`.
-    pub fn remove(&self, index: u32, frame: FrameNumber) {
+    pub fn remove(&self, index: u32, frame: FrameNumber, shadow: Option<Shadow>) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
         // Before the slot is empty: the next page there may be dirty at once, and the tags are its own.
         self.clear_tag(index, Tag::Dirty);
         self.clear_tag(index, Tag::Writeback);
         // So is the count: who finds every slot empty finds that none is counted.
         self.pages.0.fetch_sub(1, Ordering::Relaxed);
-        let stored = slot.swap(0, Ordering::AcqRel);
+        let stored = slot.swap(shadow.map_or(0, |shadow| SHADOW | shadow.0), Ordering::AcqRel);
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
@@ -307,19 +324,25 @@ mod tests {
     fn index_matches_naive() {
         let index = FileIndex::default();
         let mut naive: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
+        let mut shadows = BTreeMap::new();
         let mut state = 1u64;
         for frame in 0..5000u32 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let at = (state >> 33) as u32 % 1000;
             match state % 4 {
                 0 => {
-                    let inserted = index.insert(at, FrameNumber(frame)).is_ok();
-                    assert_eq!(inserted, !naive.contains_key(&at));
+                    let inserted = index.insert(at, FrameNumber(frame));
+                    assert_eq!(inserted.is_ok(), !naive.contains_key(&at));
+                    if let Ok(shadow) = inserted {
+                        assert_eq!(shadow, shadows.remove(&at));
+                    }
                     naive.entry(at).or_insert((frame, false));
                 }
                 1 => {
                     if let Some((frame, _)) = naive.remove(&at) {
-                        index.remove(at, FrameNumber(frame));
+                        let shadow = (state & 64 == 0).then_some(Shadow(frame));
+                        index.remove(at, FrameNumber(frame), shadow);
+                        shadows.extend(shadow.map(|shadow| (at, shadow)));
                     }
                 }
                 2 => {

@@ -20,7 +20,7 @@
 //! Only where the machine has hazard pointers, and with `lru.activation = at-scan`: uses of open pages are not noted, which
 //! is well as long as they are marked as used already. Who takes the marks away closes the page.
 
-use super::{File, Mapping, Owners};
+use super::{File, Mapping, Owners, Shadow};
 use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, Lock, LockClass, Machine};
@@ -195,6 +195,7 @@ impl<M: Machine> Mapping<M> {
         &self,
         pages: &[FrameNumber],
         owners: &mut Owners<M>,
+        shadow: Option<Shadow>,
         mut then: impl FnMut(FrameNumber, bool),
     ) {
         if pages.is_empty() {
@@ -217,7 +218,7 @@ impl<M: Machine> Mapping<M> {
             let descriptor = &self.frames[frame];
             let is_removed = descriptor.try_lock() && {
                 let file = owners.file_of(self, frame).filter(|_| !descriptor.is(Flags::WRITEBACK));
-                let is_removed = file.is_some_and(|file| self.remove_mapping(frame, Some(file), Some(&held)));
+                let is_removed = file.is_some_and(|file| self.remove_mapping(frame, Some(file), Some(&held), shadow));
                 match is_removed {
                     true => descriptor.clear(Flags::LOCKED),
                     false => self.unlock_page(frame),

@@ -28,6 +28,7 @@ pub mod segments;
 pub mod slab;
 pub mod swap;
 pub(crate) mod swap_window;
+pub mod workingset;
 pub mod writeback;
 
 pub use choices::Choices;
@@ -41,9 +42,10 @@ pub use region::{Entry, Region};
 pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
 pub use segments::Segments;
 pub use swap::Swap;
+pub use workingset::{Left, Shadow, Workingset};
 
 use crate::memory::{Flags, Memory, OWNERS_MAX, Owner};
-use crate::stat::Gauge;
+use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
 use object_cache::ObjectCaches;
@@ -155,6 +157,8 @@ pub struct Mapping<M: Machine> {
     pub socket_buffers: slab::SlabCache<M>,
     /// The nodes of files' indexes.
     pub index_nodes: index_nodes::IndexNodes<M>,
+    /// Pages of files that left memory (`lru.admission`).
+    pub(crate) workingset: Workingset,
     page_queues: Vec<M::WaitQueue>,
     /// Woken when the write of a page ended that reclaim waits for.
     pub(crate) reclaim_written: M::WaitQueue,
@@ -209,6 +213,7 @@ impl<M: Machine> Mapping<M> {
             object_caches: ObjectCaches::new(machine, slab_order),
             socket_buffers: slab::SlabCache::new(machine, SOCKET_BUFFER_BYTES, slab_order),
             index_nodes: index_nodes::IndexNodes::new(machine, slab_order),
+            workingset: Workingset::default(),
             reclaim_written: machine.wait_queue(),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
@@ -394,32 +399,44 @@ impl<M: Machine> Mapping<M> {
         }
     }
 
-    /// Puts a fresh page, locked by the caller, into a file.
+    /// Puts a fresh page, locked by the caller, into a file. Had it left memory not long ago ([`Workingset::note_refault`])?
     ///
     /// # Errors
     /// The page that is there already; then nothing was changed.
-    pub fn add_to_page_cache(&self, file: &File<M>, page: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
+    pub fn add_to_page_cache(&self, file: &File<M>, page: u32, frame: FrameNumber) -> Result<bool, FrameNumber> {
         let _span = self.machine.span(Func::AddToPageCache);
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::LOCKED);
         descriptor.set_owner(Owner::File(file.id), page);
-        {
+        let shadow = {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
             // The index's reference comes first: from the next step on others take theirs.
             descriptor.get();
-            if let Err(there) = file.index.insert(page, frame) {
-                descriptor.put();
-                descriptor.set_owner(Owner::None, 0);
-                descriptor.clear(Flags::LOCKED);
-                return Err(there);
-            }
+            let shadow = match file.index.insert(page, frame) {
+                Ok(shadow) => shadow,
+                Err(there) => {
+                    descriptor.put();
+                    descriptor.set_owner(Owner::None, 0);
+                    descriptor.clear(Flags::LOCKED);
+                    return Err(there);
+                }
+            };
             if self.index_nodes.order().is_some() {
                 file.index.add_to_node(page, || self.index_nodes.take());
             }
-        }
+            shadow
+        };
         self.add_gauge(frame, Gauge::NrFilePages, 1);
-        Ok(())
+        let Some(shadow) = shadow else { return Ok(false) };
+        self.stat.count(Event::WorkingsetRefaultFile, 1);
+        Ok(self.workingset.note_refault(shadow))
+    }
+
+    /// Pages of files have left memory, of those that are on lists.
+    pub(crate) fn note_left(&self, left: Left, pages: u32) {
+        let held = self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile);
+        self.workingset.note_left(left, pages, held as u32);
     }
 
     /// A page left its file's index: the block of its node's slab, if nothing is left there. The caller holds the lock
@@ -433,8 +450,14 @@ impl<M: Machine> Mapping<M> {
     /// the page is then the caller's alone, without any reference, to be freed.
     ///
     /// The caller isolated the page (one reference), locked it and unmapped it. Readers may have it by hazard pointers:
-    /// then `held` says who is known not to, and without it the page stays.
-    pub fn remove_mapping(&self, frame: FrameNumber, file: Option<&File<M>>, held: Option<&Held>) -> bool {
+    /// then `held` says who is known not to, and without it the page stays. A page of a file leaves `shadow`.
+    pub fn remove_mapping(
+        &self,
+        frame: FrameNumber,
+        file: Option<&File<M>>,
+        held: Option<&Held>,
+        shadow: Option<Shadow>,
+    ) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
         let descriptor = &self.frames[frame];
         let mut slab = None;
@@ -453,7 +476,7 @@ impl<M: Machine> Mapping<M> {
                 }
                 descriptor.clear(Flags::HAZARD);
             }
-            file.index.remove(descriptor.index(), frame);
+            file.index.remove(descriptor.index(), frame, shadow);
             slab = self.leave_node(file, descriptor.index());
         } else {
             let slot = descriptor.private();
@@ -463,7 +486,7 @@ impl<M: Machine> Mapping<M> {
                 if !descriptor.freeze_clean(2) {
                     return false;
                 }
-                self.swap.cache.remove(slot, frame);
+                self.swap.cache.remove(slot, frame, None);
                 descriptor.clear(Flags::SWAPCACHE);
             }
             self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
@@ -483,7 +506,7 @@ impl<M: Machine> Mapping<M> {
         let slab = {
             let _guard = self.lock_index(&file.i_pages);
             self.machine.spend(Step::IndexStore, 1);
-            file.index.remove(descriptor.index(), frame);
+            file.index.remove(descriptor.index(), frame, None);
             self.leave_node(file, descriptor.index())
         };
         if let Some((head, order)) = slab {
@@ -564,7 +587,7 @@ impl<M: Machine> Mapping<M> {
         {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexStore, 1);
-            self.swap.cache.remove(slot, frame);
+            self.swap.cache.remove(slot, frame, None);
             descriptor.clear(Flags::SWAPCACHE);
         }
         self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));

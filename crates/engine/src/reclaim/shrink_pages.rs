@@ -7,9 +7,9 @@ use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger,
 use super::shrink_lruvec::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::Isolated;
-use crate::lru::choices::Activation;
-use crate::mapping::Owners;
+use crate::lru::choices::{Activation, Admission};
 use crate::mapping::writeback::WritePage;
+use crate::mapping::{Left, Owners};
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -205,7 +205,7 @@ impl<M: Machine> Reclaim<M> {
             self.note_kept(control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
-        self.remove_mappings(&may_be_held, &mut owners, |frame, is_removed| {
+        self.remove_mappings(&may_be_held, &mut owners, self.eviction_shadow(), |frame, is_removed| {
             if is_removed {
                 free.push(frame);
             } else {
@@ -215,6 +215,10 @@ impl<M: Machine> Reclaim<M> {
         });
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend(Step::FreePage, free.len() as u32);
+        if self.lru_choices().admission == Admission::ByRefault {
+            let files = free.iter().filter(|frame| !self.frames[**frame].is(Flags::SWAPBACKED)).count();
+            self.note_left(Left::Evicted, files as u32);
+        }
         for (n, frame) in free.into_iter().enumerate() {
             look_ahead(n);
             self.free(frame, Order::ZERO, Warmth::Cold);
@@ -341,7 +345,7 @@ impl<M: Machine> Reclaim<M> {
             // Its owner went away: whoever holds the last reference frees it.
             return Fate::Keep;
         }
-        if self.remove_mapping(frame, file.map(AsRef::as_ref), None) {
+        if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow()) {
             return Fate::Free;
         }
         if !self.may_be_held(frame) {

@@ -72,6 +72,11 @@ pub enum Event {
     ThpFaultFallback,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
+    /// `workingset_refault_file`: pages of files that were read again after they had left memory; only with
+    /// `lru.admission = "by-refault"`.
+    WorkingsetRefaultFile,
+    /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
+    LruUsedOnce,
     /// `pgrotate_locked`: times that the LRU lock was taken to rotate pages whose write ended.
     PgrotateLocked,
     /// `alloc_high_order`: requests of order > 0.
@@ -86,7 +91,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -116,6 +121,8 @@ impl Event {
         Self::ThpFaultAlloc,
         Self::ThpFaultFallback,
         Self::DropPagecache,
+        Self::WorkingsetRefaultFile,
+        Self::LruUsedOnce,
         Self::PgrotateLocked,
         Self::AllocHighOrder,
         Self::AllocHighOrderSlow,
@@ -156,6 +163,8 @@ impl Event {
             Self::ThpFaultAlloc => "thp_fault_alloc",
             Self::ThpFaultFallback => "thp_fault_fallback",
             Self::DropPagecache => "pgcache_dropped",
+            Self::WorkingsetRefaultFile => "workingset_refault_file",
+            Self::LruUsedOnce => "lru_used_once",
             Self::PgrotateLocked => "pgrotate_locked",
             Self::AllocHighOrder => "alloc_high_order",
             Self::AllocHighOrderSlow => "alloc_high_order_slow",

@@ -4,6 +4,7 @@
 //! those are told to end too, the devices come to rest, and the whole machine is checked. Most run on
 //! 16 MiB with 1 MiB as `min_free_kbytes`: the marks are 256, 320 and 384 pages.
 
+mod admission;
 mod allocation;
 mod choices;
 mod file;

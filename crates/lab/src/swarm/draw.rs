@@ -280,7 +280,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 83] = [
+const CHOICES: [(&str, &str, &[&str]); 84] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -296,6 +296,7 @@ const CHOICES: [(&str, &str, &[&str]); 83] = [
     ("lru", "rotation", &["one-by-one", "batched-without-reference", "batched"]),
     ("lru", "activation", &["on-second-access", "at-scan"]),
     ("lru", "activation_batch", &["one-by-one", "batched"]),
+    ("lru", "admission", &["always", "by-refault"]),
     ("mapping", "dirty_ratio", &["2", "20", "60"]),
     ("mapping", "dirty_background_ratio", &["1", "10", "50"]),
     ("mapping", "dirty_expire_ms", &["10", "1000", "30000"]),

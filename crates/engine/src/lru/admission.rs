@@ -1,0 +1,108 @@
+//! Which pages go on a list at all (`lru.admission`).
+//!
+//! Most pages that are read when memory is full go as they came: nobody uses them again before reclaim finds them at the end of
+//! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`] a page
+//! that a task reads, and that was not read ahead, waits in a batch of its CPU first. Whoever uses it again meanwhile
+//! has it put on a list. Otherwise it leaves a shadow in its slot and its frame takes the next page; should it be read again soon, it
+//! goes on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
+//! read of each page that is used again, but later: where that comes to more than it saves, all are put on lists
+//! ([`Workingset::misses_new`](crate::mapping::Workingset::misses_new)), but for a few by which that is known.
+//!
+//! Description: spec multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for cache
+//! eviction", SOSP 2023); 9.4: what dropping pages at once saves.
+
+use super::Lru;
+use super::batch::{Apply, BATCH_MAX, Batch};
+use super::choices::Admission;
+use crate::mapping::{Left, Owners};
+use crate::memory::{Flags, MarkRights, Warmth};
+use crate::stat::Event;
+use machine::{FrameNumber, Machine, Order, PerCpu, Step};
+
+/// Pages that wait, on all CPUs, are this part of memory at most.
+const WAITING_PART: u64 = 64;
+
+/// While all pages are put on lists, every so many is not, so that it shows whether such pages are missed.
+const PROBE_EVERY: u32 = 32;
+
+/// A page that was used once, and whose frame can be another's at once.
+const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
+
+impl<M: Machine> Lru<M> {
+    /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. Had it left memory not
+    /// long ago (`is_missed`)?
+    pub fn add_read(&self, frame: FrameNumber, is_missed: bool) {
+        if is_missed || self.choices.admission == Admission::Always {
+            return self.add(frame, false);
+        }
+        self.frames[frame].get();
+        let most = self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64);
+        let oldest = {
+            let mut batches = self.batches.local();
+            let waiting = &mut batches.read;
+            // The later half stays: many may be read at the same time.
+            let is_full = waiting.len() >= most.clamp(1, BATCH_MAX as u64) as usize;
+            let oldest: Option<Batch> = is_full.then(|| waiting.drain(..waiting.len().div_ceil(2)).collect());
+            waiting.push(frame);
+            oldest
+        };
+        if let Some(oldest) = oldest {
+            self.admit(oldest);
+        }
+    }
+
+    /// Ends the wait of pages: those that stay go on their lists.
+    pub(super) fn admit(&self, mut pages: Batch) {
+        if !pages.is_empty() && !self.has_room() {
+            let waited = pages.len() as u32;
+            self.machine.spend(Step::ScanPage, waited);
+            let mut owners = Owners::default();
+            // Where all but a few are put on lists: how many there were before.
+            let mut number = self.workingset.misses_new().then(|| self.workingset.judge(waited));
+            pages.retain(|frame| {
+                let is_probe = number.as_mut().is_none_or(|number| {
+                    *number = number.wrapping_add(1);
+                    number.is_multiple_of(PROBE_EVERY)
+                });
+                !(is_probe && self.drop_used_once(*frame, &mut owners))
+            });
+            let dropped = waited - pages.len() as u32;
+            self.note_left(Left::UsedOnce, dropped);
+            self.stat.count(Event::LruUsedOnce, dropped.into());
+        }
+        self.flush(&pages, Apply::Add(None));
+    }
+
+    /// Is there a zone above its high mark, so that pages can be added without reclaim?
+    fn has_room(&self) -> bool {
+        let class = self.zones.iter().map(|zone| zone.kind as usize).max().unwrap_or_default();
+        self.zones.iter().any(|zone| zone.is_above(zone.high(), Order::ZERO, class, MarkRights::default()))
+    }
+
+    /// Frees a page that waits, if it was used once and nobody uses it now.
+    fn drop_used_once(&self, frame: FrameNumber, owners: &mut Owners<M>) -> bool {
+        let descriptor = &self.frames[frame];
+        if descriptor.flags() != USED_ONCE || descriptor.mappings() > 0 || !descriptor.try_lock() {
+            return false;
+        }
+        let shadow = self.workingset.shadow(Left::UsedOnce);
+        // With the lock: whoever writes the page, or maps it, comes before this or finds it gone.
+        let is_removed = descriptor.flags() == USED_ONCE.with(Flags::LOCKED)
+            && descriptor.mappings() == 0
+            && owners
+                .file_of(self, frame)
+                .is_some_and(|file| self.remove_mapping(frame, Some(file), None, Some(shadow)));
+        if is_removed {
+            descriptor.clear(Flags::LOCKED);
+            self.free(frame, Order::ZERO, Warmth::Hot);
+        } else {
+            self.unlock_page(frame);
+        }
+        is_removed
+    }
+
+    /// What a page of a file leaves that reclaim takes.
+    pub(crate) fn eviction_shadow(&self) -> Option<crate::mapping::Shadow> {
+        (self.choices.admission == Admission::ByRefault).then(|| self.workingset.shadow(Left::Evicted))
+    }
+}

@@ -1,0 +1,144 @@
+//! Pages that are read once, and whether they go on a list (`lru.admission`).
+
+use crate::ground::{Ground, PAGES, Plan};
+use engine::lru::choices::Admission;
+use engine::mapping::File;
+use engine::{ReadPattern, ReadState};
+use machine::PAGE_BYTES;
+use sim::Sim;
+use std::sync::Arc;
+
+fn plan(admission: Admission) -> Plan {
+    let mut plan = Plan::default();
+    plan.choices.lru.admission = admission;
+    plan
+}
+
+/// Reads pages here and there: nothing is read ahead.
+fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = u32>) {
+    let mut bytes = vec![0; PAGE_BYTES];
+    for page in pages {
+        let mut state = ReadState::default();
+        state.pattern = ReadPattern::Random;
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        ground.engine.read(&mut ground.task.borrow_mut(), file, &mut state, offset, &mut bytes).unwrap();
+    }
+}
+
+/// A file whose first pages fill memory, until each page that is read takes another's room.
+fn filled(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
+    let file = ground.import(pages);
+    read(ground, &file, 0..PAGES as u32 + 500);
+    assert!(ground.count("lru_used_once") > 0, "memory is full");
+    file
+}
+
+fn is_cached(file: &File<Sim>, page: u32) -> bool {
+    file.index.get(page).is_some()
+}
+
+/// A set is read twice, then three times as many pages as there are pass, each once: it stays, and reclaim has next to nothing to do.
+#[test]
+fn what_is_read_once_passes_by() {
+    let passed = |admission| {
+        plan(admission).run(|ground| {
+            let hot = ground.import(1000);
+            for _ in 0..2 {
+                read(ground, &hot, 0..1000);
+                ground.engine.drain_all();
+            }
+            let cold = ground.import(4 * PAGES as u32);
+            read(ground, &cold, 0..4 * PAGES as u32);
+            assert_eq!(hot.index.pages(), 1000);
+        })
+    };
+    let (by_refault, always) = (passed(Admission::ByRefault), passed(Admission::Always));
+    assert!(by_refault["lru_used_once"] > 2 * PAGES);
+    assert_eq!((always["lru_used_once"], always["workingset_refault_file"]), (0, 0));
+    let [few, all] = [&by_refault, &always].map(|vmstat| vmstat["pgscan_kswapd_normal"]);
+    assert!(few < all / 4, "kswapd scans {few} pages for {all}");
+}
+
+#[test]
+fn a_page_goes_on_a_list_when_it_is_read_again_soon() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        let (page, others) = (5000, 6000..6200);
+        read(ground, &file, [page]);
+        assert!(is_cached(&file, page), "it waits");
+        read(ground, &file, others.clone());
+        assert!(!is_cached(&file, page), "nobody used it again");
+        let refaults = ground.count("workingset_refault_file");
+        read(ground, &file, [page]);
+        assert_eq!(ground.count("workingset_refault_file"), refaults + 1);
+        read(ground, &file, others.start + 1000..others.end + 1000);
+        assert!(is_cached(&file, page), "it was missed");
+    });
+}
+
+#[test]
+fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        read(ground, &file, [5000, 5000]);
+        read(ground, &file, 6000..6200);
+        assert!(is_cached(&file, 5000));
+    });
+}
+
+/// A page that was long gone is as good as new.
+#[test]
+fn a_page_that_left_long_ago_is_not_missed() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        read(ground, &file, [5000]);
+        read(ground, &file, 6000..6000 + PAGES as u32);
+        read(ground, &file, [5000]);
+        read(ground, &file, 12_000..12_200);
+        assert!(!is_cached(&file, 5000));
+    });
+}
+
+/// Written while it waits, or held: it stays, and so does what was written.
+#[test]
+fn a_page_that_is_written_while_it_waits_stays() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        read(ground, &file, [5000]);
+        ground.engine.write(&mut ground.task.borrow_mut(), &file, 5000 * PAGE_BYTES as u64, b"new").unwrap();
+        read(ground, &file, 6000..6200);
+        assert!(is_cached(&file, 5000));
+        let mut bytes = [0; 3];
+        let mut state = ReadState::default();
+        let offset = 5000 * PAGE_BYTES as u64;
+        ground.engine.read(&mut ground.task.borrow_mut(), &file, &mut state, offset, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"new");
+    });
+}
+
+/// What is read ahead has not been used yet when it leaves its batch.
+#[test]
+fn pages_that_are_read_ahead_go_on_lists() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        let before = ground.count("lru_used_once");
+        ground.read(&file, 8000..9000).unwrap();
+        let dropped = ground.count("lru_used_once") - before;
+        // Those that still waited.
+        assert!(dropped <= 64, "{dropped} pages dropped");
+    });
+}
+
+/// Each page is read twice, again when 300 others were: to read it from the device once more would be twice the work.
+#[test]
+fn pages_that_are_missed_more_than_others_are_all_kept() {
+    let reads = |admission| {
+        let vmstat = plan(admission).run(|ground| {
+            let file = ground.import(8 * PAGES as u32);
+            read(ground, &file, (0..8 * PAGES as u32).flat_map(|page| [page, page.saturating_sub(300)]));
+        });
+        vmstat["pgpgin"] as f64
+    };
+    let more = reads(Admission::ByRefault) / reads(Admission::Always);
+    assert!(more < 1.15, "{more} times as much is read");
+}
