@@ -111,6 +111,9 @@ fn use_file(world: &Shared, worker: usize) {
 fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
     let mut choices = kernel::Choices::default();
     choices.memory.min_free = engine::memory::choices::MinFree::Formula;
+    choices.lru.activation = engine::lru::choices::Activation::AtScan;
+    choices.lru.admission = engine::lru::choices::Admission::ByRefault;
+    choices.mapping.index_lock = engine::mapping::choices::IndexLock::None;
     let kernel_tasks = 2;
     let machine = ThreadMachine::new(WORKERS + kernel_tasks, MEMORY_PAGES as u32);
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];

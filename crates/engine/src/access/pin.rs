@@ -216,6 +216,7 @@ impl<M: Machine> Access<M> {
         let from = if in_page > 0 { page + 1 } else { page };
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
+        file.index.forget_shadows(from);
         // Whoever was about to copy a page for a private mapping has done so by now.
         self.unmap_file_range(file, from);
         self.give_file_blocks(file, from);

@@ -108,8 +108,8 @@ impl<M: Machine> Access<M> {
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
-        if let Ok(is_missed) = self.add_to_page_cache(file, page, frame) {
-            self.add_read(frame, is_missed);
+        if let Ok(shadow) = self.add_to_page_cache(file, page, frame) {
+            self.add_read(frame, shadow);
             self.fill_locked_page(file, page, frame);
         }
         self.put(frame);

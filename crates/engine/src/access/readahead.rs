@@ -81,7 +81,7 @@ impl<M: Machine> Access<M> {
                 ReadState { start: page, pages: size.max(1), async_pages: size.saturating_sub(wanted_pages), ..*state };
             self.read_window(task, file, state, For::Later)
         } else {
-            self.read_window(task, file, &window_of(page..page + wanted_pages), For::Now)
+            self.read_window(task, file, &window_of(page..page.saturating_add(wanted_pages)), For::Now)
         }
     }
 
@@ -138,7 +138,7 @@ impl<M: Machine> Access<M> {
                 break;
             }
             let Ok(frame) = self.allocate(task, Gfp::READAHEAD, Order::ZERO) else { break };
-            let Ok(is_missed) = self.add_to_page_cache(file, page, frame) else {
+            let Ok(shadow) = self.add_to_page_cache(file, page, frame) else {
                 self.put(frame);
                 continue;
             };
@@ -146,7 +146,7 @@ impl<M: Machine> Access<M> {
                 self.frames[frame].set(Flags::READAHEAD);
             }
             match wanted {
-                For::Now => self.add_read(frame, is_missed),
+                For::Now => self.add_read(frame, shadow),
                 For::Later => self.add(frame, false),
             }
             match file.stored_block(page) {

@@ -2,7 +2,7 @@
 //!
 //! Most pages that are read when memory is full go as they came: nobody uses them again before reclaim finds them at the end of
 //! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`] a page
-//! that a task reads, and that was not read ahead, waits in a batch of its CPU first. Whoever uses it again meanwhile
+//! that a task reads, and that was not read ahead, waits with a few of its CPU first. Whoever uses it again meanwhile
 //! has it put on a list. Otherwise it leaves a shadow in its slot and its frame takes the next page; should it be read again soon, it
 //! goes on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
 //! read of each page that is used again, but later: where that comes to more than it saves, all are put on lists
@@ -14,45 +14,81 @@
 use super::Lru;
 use super::batch::{Apply, BATCH_MAX, Batch};
 use super::choices::Admission;
+use crate::mapping::workingset::Shadow;
 use crate::mapping::{Left, Owners};
 use crate::memory::{Flags, MarkRights, Warmth};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Pages that wait, on all CPUs, are this part of memory at most.
+/// Pages that wait, on all CPUs, are this part of memory at most, as far as that is one for each CPU.
 const WAITING_PART: u64 = 64;
 
 /// While all pages are put on lists, every so many is not, so that it shows whether such pages are missed.
 const PROBE_EVERY: u32 = 32;
 
+/// Pages of files count as no fewer than this part of memory, when it is asked how long ago one left.
+const LEAST_HELD_PART: u64 = 8;
+
 /// A page that was used once, and whose frame can be another's at once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. Had it left memory not
-    /// long ago (`is_missed`)?
-    pub fn add_read(&self, frame: FrameNumber, is_missed: bool) {
-        if is_missed || self.choices.admission == Admission::Always {
+    /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
+    pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
+        if self.is_missed(shadow) || self.choices.admission == Admission::Always {
             return self.add(frame, false);
         }
         self.frames[frame].get();
         let most = self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64);
         let oldest = {
-            let mut batches = self.batches.local();
-            let waiting = &mut batches.read;
+            let mut waiting = self.waiting.local();
             // The later half stays: many may be read at the same time.
             let is_full = waiting.len() >= most.clamp(1, BATCH_MAX as u64) as usize;
-            let oldest: Option<Batch> = is_full.then(|| waiting.drain(..waiting.len().div_ceil(2)).collect());
+            let half = waiting.len().div_ceil(2);
+            let oldest: Option<Batch> = is_full.then(|| waiting.drain(..half).collect());
             waiting.push(frame);
             oldest
         };
         if let Some(oldest) = oldest {
-            self.admit(oldest);
+            self.judge(oldest);
         }
     }
 
+    /// A page that a task reads had left `shadow`, if it ever left: was that not long ago?
+    fn is_missed(&self, shadow: Option<Shadow>) -> bool {
+        shadow.is_some_and(|shadow| {
+            let is_missed = self.workingset.note_refault(shadow);
+            self.stat.count(Event::WorkingsetRefaultFile, 1);
+            self.stat.count(Event::WorkingsetActivateFile, is_missed.into());
+            is_missed
+        })
+    }
+
+    /// Judges what waits on this CPU.
+    pub(super) fn judge_waiting(&self) {
+        if self.choices.admission == Admission::ByRefault {
+            let waiting = std::mem::take(&mut *self.waiting.local());
+            self.judge(waiting);
+        }
+    }
+
+    /// Puts on lists what waits on this CPU: it is to be dropped, by somebody who counts what he drops.
+    pub(super) fn list_waiting(&self) {
+        if self.choices.admission == Admission::ByRefault {
+            let waiting = std::mem::take(&mut *self.waiting.local());
+            self.flush(&waiting, Apply::Add(None));
+        }
+    }
+
+    /// Puts on lists what waits on all CPUs.
+    pub(super) fn list_all_waiting(&self) {
+        let mut waiting = Vec::new();
+        self.waiting.for_each_cpu(|pages| waiting.push(std::mem::take(pages)));
+        waiting.iter().for_each(|pages| self.flush(pages, Apply::Add(None)));
+    }
+
     /// Ends the wait of pages: those that stay go on their lists.
-    pub(super) fn admit(&self, mut pages: Batch) {
+    fn judge(&self, mut pages: Batch) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
@@ -102,7 +138,21 @@ impl<M: Machine> Lru<M> {
     }
 
     /// What a page of a file leaves that reclaim takes.
-    pub(crate) fn eviction_shadow(&self) -> Option<crate::mapping::Shadow> {
+    pub(crate) fn eviction_shadow(&self) -> Option<Shadow> {
         (self.choices.admission == Admission::ByRefault).then(|| self.workingset.shadow(Left::Evicted))
+    }
+
+    /// Reclaim has taken these pages, and those of files have left such shadows.
+    pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
+        if self.choices.admission == Admission::ByRefault {
+            let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);
+            self.note_left(Left::Evicted, pages.iter().filter(is_of_file).count() as u32);
+        }
+    }
+
+    fn note_left(&self, left: Left, pages: u32) {
+        // Where lists are short because memory is another's, what left them lately must not seem long gone.
+        let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
+        self.workingset.note_left(left, pages, held as u32);
     }
 }

@@ -5,7 +5,7 @@
 //! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
 //! flush passes over what is in its frame then. Description: spec reclaim, 8 and 9.
 
-use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Drain, ListChoice, Rotation};
+use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Admission, Drain, ListChoice, Rotation};
 use super::{ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
 use crate::stat::Event;
@@ -26,8 +26,6 @@ pub struct Batches {
     rotate: Batch,
     /// Whose pages those are, where no reference keeps them.
     rotate_places: Vec<Place>,
-    /// Pages that were read alone ([`super::admission`]).
-    pub(super) read: Batch,
 }
 
 /// Whose page it is, and its number there.
@@ -109,6 +107,9 @@ impl<M: Machine> Lru<M> {
             if flags.has(Flags::LRU) {
                 self.activate(frame);
                 descriptor.clear(Flags::REFERENCED);
+            } else if self.choices.admission == Admission::ByRefault {
+                // It may wait for a list: it is to get one, and the use counts when reclaim comes by.
+                descriptor.set(Flags::USED_AGAIN);
             } else if self.choices.accessed_in_batch == AccessedInBatch::Obeyed {
                 let batches = self.batches.local();
                 if batches.add.iter().any(|batch| batch.contains(&frame)) {
@@ -184,6 +185,7 @@ impl<M: Machine> Lru<M> {
     pub fn drain_before_scan(&self) {
         if self.choices.drain != Drain::Nothing {
             self.drain_local();
+            self.judge_waiting();
         }
     }
 
@@ -202,11 +204,12 @@ impl<M: Machine> Lru<M> {
         self.flush_all(taken);
     }
 
-    /// Applies what waits in all CPUs' batches.
+    /// Applies what waits in all CPUs' batches, and puts on lists what waits for admission.
     pub fn drain_all(&self) {
         let mut taken = Vec::new();
         self.batches.for_each_cpu(|batches| taken.push(std::mem::take(batches)));
         taken.into_iter().for_each(|batches| self.flush_all(batches));
+        self.list_all_waiting();
     }
 
     fn flush_all(&self, batches: Batches) {
@@ -216,7 +219,6 @@ impl<M: Machine> Lru<M> {
         }
         self.flush_parked(&batches.rotate, &batches.rotate_places, Apply::Rotate);
         self.flush(&batches.activate, Apply::Activate);
-        self.admit(batches.read);
     }
 
     pub(super) fn flush(&self, pages: &[FrameNumber], apply: Apply) {

@@ -100,7 +100,8 @@ pub enum ActivationBatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {
-    /// Scans of reclaim, swap-ins, and whatever unmaps or drops pages (`lru_add_drain`).
+    /// Scans of reclaim, swap-ins, and whatever unmaps or drops pages (`lru_add_drain`). Before scans, those are judged that wait for
+    /// [`Admission`].
     #[default]
     EveryUse,
     /// Scans of reclaim alone.
@@ -116,9 +117,9 @@ pub enum Admission {
     /// All.
     #[default]
     Always,
-    /// Those that are used again while they wait in a batch, or that left memory not long ago; and all, while memory has room, or
-    /// while those that are used once are missed more often than what reclaim takes. The others are free again, as warm as they
-    /// came. Quick demotion with ghosts (S3-FIFO); spec multigen, 13.
+    /// Those that are used again while they wait with up to 63 others of their CPU, or that left memory not long ago; and all, while
+    /// memory has room, or while those that are used once are missed more often than what reclaim takes. The others are free
+    /// again, as warm as they came. Quick demotion with ghosts (S3-FIFO); spec multigen, 13.
     ByRefault,
 }
 

@@ -1,10 +1,11 @@
 //! LRU: which page goes next.
 //!
 //! *Holds* the lists of each zone, the per-CPU batches in front of their lock, and the fall of a page's
-//! last reference (off its list, then free). *Flow*: pages enter through [`Lru::add`], move by
-//! [`Lru::mark_accessed`] and [`Lru::rotate`], leave by [`Lru::isolate`] or [`Lru::put`]. *Called by*
-//! `access`, `reclaim`, `interrupt`. *Locks*: a batch's slot (interrupts off); `lru`, one zone at a
-//! time; `zone` when a page is freed, never inside `lru`. *Description*: spec reclaim, 8, 9, 12.1.
+//! last reference (off its list, then free). *Flow*: pages enter through [`Lru::add`], or [`Lru::add_read`] where not all that are
+//! read come to a list, move by [`Lru::mark_accessed`] and [`Lru::rotate`], leave by [`Lru::isolate`] or [`Lru::put`]. *Called
+//! by* `access`, `reclaim`, `interrupt`. *Locks*: a batch's slot (interrupts off); `lru`, one zone at a time; `zone` when a page
+//! is freed, never inside `lru`; and what taking a page out of its file needs, when pages that waited are judged
+//! ([`admission`]): who adds pages that were read, or drains before a scan, holds no lock. *Description*: spec reclaim, 8, 9, 12.1.
 //!
 //! Next: [`crate::reclaim`], which takes pages off and decides their fate.
 
@@ -51,6 +52,8 @@ pub struct Lru<M: Machine> {
     pub choices: Choices,
     lruvecs: Vec<M::Lock<Lruvec>>,
     batches: M::PerCpu<Batches>,
+    /// Pages that were read and wait for a list, or to be free again ([`admission`]).
+    waiting: M::PerCpu<batch::Batch>,
 }
 
 impl<M: Machine> Deref for Lru<M> {
@@ -66,7 +69,8 @@ impl<M: Machine> Lru<M> {
     pub fn new(mapping: Mapping<M>, choices: Choices) -> Self {
         let lruvecs = mapping.zones.iter().map(|_| mapping.machine.lock(LockClass::Lru, Lruvec::default())).collect();
         let batches = mapping.machine.per_cpu(|_| Batches::default());
-        Self { mapping, choices, lruvecs, batches }
+        let waiting = mapping.machine.per_cpu(|_| batch::Batch::new());
+        Self { mapping, choices, lruvecs, batches, waiting }
     }
 
     /// The choices of this floor, for floors above that have their own.

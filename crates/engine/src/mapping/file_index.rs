@@ -229,6 +229,17 @@ impl FileIndex {
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
+    /// Forgets the pages that were in slots from `index` on: what comes there is another page.
+    pub fn forget_shadows(&self, index: u32) {
+        for slot in self.used.within(index as usize..self.end() as usize).flatten().filter_map(|at| self.slots.get(at))
+        {
+            let stored = slot.load(Ordering::Relaxed);
+            if shadow_of(stored).is_some() {
+                let _ = slot.compare_exchange(stored, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Makes room for what [`FileIndex::add_to_node`] keeps of a page's node; false when the system does not grant it.
     pub(crate) fn prepare_node(&self, index: u32) -> bool {
         let node = (index / NODE_PAGES) as usize;
@@ -350,6 +361,10 @@ mod tests {
                         index.set_tag(at, Tag::Dirty);
                         entry.1 = true;
                     }
+                }
+                3 if state & 0xf80 == 0 => {
+                    index.forget_shadows(at);
+                    shadows.retain(|slot, _| *slot < at);
                 }
                 _ => {
                     let next = naive.range(at..).find(|(_, entry)| entry.1).map(|(i, _)| *i);

@@ -45,7 +45,7 @@ pub use swap::Swap;
 pub use workingset::{Left, Shadow, Workingset};
 
 use crate::memory::{Flags, Memory, OWNERS_MAX, Owner};
-use crate::stat::{Event, Gauge};
+use crate::stat::Gauge;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
 use object_cache::ObjectCaches;
@@ -399,11 +399,16 @@ impl<M: Machine> Mapping<M> {
         }
     }
 
-    /// Puts a fresh page, locked by the caller, into a file. Had it left memory not long ago ([`Workingset::note_refault`])?
+    /// Puts a fresh page, locked by the caller, into a file; returns the shadow that was in its slot.
     ///
     /// # Errors
     /// The page that is there already; then nothing was changed.
-    pub fn add_to_page_cache(&self, file: &File<M>, page: u32, frame: FrameNumber) -> Result<bool, FrameNumber> {
+    pub fn add_to_page_cache(
+        &self,
+        file: &File<M>,
+        page: u32,
+        frame: FrameNumber,
+    ) -> Result<Option<Shadow>, FrameNumber> {
         let _span = self.machine.span(Func::AddToPageCache);
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::LOCKED);
@@ -428,15 +433,12 @@ impl<M: Machine> Mapping<M> {
             shadow
         };
         self.add_gauge(frame, Gauge::NrFilePages, 1);
-        let Some(shadow) = shadow else { return Ok(false) };
-        self.stat.count(Event::WorkingsetRefaultFile, 1);
-        Ok(self.workingset.note_refault(shadow))
+        Ok(shadow)
     }
 
-    /// Pages of files have left memory, of those that are on lists.
-    pub(crate) fn note_left(&self, left: Left, pages: u32) {
-        let held = self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile);
-        self.workingset.note_left(left, pages, held as u32);
+    /// Pages of files on the lists of all zones.
+    pub(crate) fn listed_file_pages(&self) -> u64 {
+        self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
     /// A page left its file's index: the block of its node's slab, if nothing is left there. The caller holds the lock

@@ -47,6 +47,7 @@ struct Rate {
 }
 
 impl Rate {
+    /// Two who do so at once halve twice: it is an estimate.
     fn halve(&self) {
         for count in [&self.left, &self.missed] {
             let _ = count.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
@@ -54,8 +55,9 @@ impl Rate {
     }
 }
 
-/// The pages that left memory.
+/// The pages that left memory. In lines of its own: each that leaves changes it, and hits look at what would lie beside it.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Workingset {
     /// Pages that have left (`nonresident_age`).
     age: AtomicU32,

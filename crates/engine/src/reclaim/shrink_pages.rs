@@ -7,9 +7,9 @@ use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger,
 use super::shrink_lruvec::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::Isolated;
-use crate::lru::choices::{Activation, Admission};
+use crate::lru::choices::Activation;
+use crate::mapping::Owners;
 use crate::mapping::writeback::WritePage;
-use crate::mapping::{Left, Owners};
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -215,10 +215,7 @@ impl<M: Machine> Reclaim<M> {
         });
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend(Step::FreePage, free.len() as u32);
-        if self.lru_choices().admission == Admission::ByRefault {
-            let files = free.iter().filter(|frame| !self.frames[**frame].is(Flags::SWAPBACKED)).count();
-            self.note_left(Left::Evicted, files as u32);
-        }
+        self.note_evicted(&free);
         for (n, frame) in free.into_iter().enumerate() {
             look_ahead(n);
             self.free(frame, Order::ZERO, Warmth::Cold);

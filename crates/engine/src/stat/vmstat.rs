@@ -72,9 +72,11 @@ pub enum Event {
     ThpFaultFallback,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
-    /// `workingset_refault_file`: pages of files that were read again after they had left memory; only with
+    /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
     /// `lru.admission = "by-refault"`.
     WorkingsetRefaultFile,
+    /// `workingset_activate_file`: those of them that had left not long ago, and so went on a list at once.
+    WorkingsetActivateFile,
     /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
     LruUsedOnce,
     /// `pgrotate_locked`: times that the LRU lock was taken to rotate pages whose write ended.
@@ -91,7 +93,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -122,6 +124,7 @@ impl Event {
         Self::ThpFaultFallback,
         Self::DropPagecache,
         Self::WorkingsetRefaultFile,
+        Self::WorkingsetActivateFile,
         Self::LruUsedOnce,
         Self::PgrotateLocked,
         Self::AllocHighOrder,
@@ -164,6 +167,7 @@ impl Event {
             Self::ThpFaultFallback => "thp_fault_fallback",
             Self::DropPagecache => "pgcache_dropped",
             Self::WorkingsetRefaultFile => "workingset_refault_file",
+            Self::WorkingsetActivateFile => "workingset_activate_file",
             Self::LruUsedOnce => "lru_used_once",
             Self::PgrotateLocked => "pgrotate_locked",
             Self::AllocHighOrder => "alloc_high_order",

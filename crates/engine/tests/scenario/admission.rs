@@ -1,7 +1,7 @@
 //! Pages that are read once, and whether they go on a list (`lru.admission`).
 
-use crate::ground::{Ground, PAGES, Plan};
-use engine::lru::choices::Admission;
+use crate::ground::{Ground, PAGES, Plan, choices_of};
+use engine::lru::choices::{AccessedInBatch, Activation, Admission};
 use engine::mapping::File;
 use engine::{ReadPattern, ReadState};
 use machine::PAGE_BYTES;
@@ -9,7 +9,8 @@ use sim::Sim;
 use std::sync::Arc;
 
 fn plan(admission: Admission) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan { choices: choices_of("highwater"), ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
     plan.choices.lru.admission = admission;
     plan
 }
@@ -76,14 +77,25 @@ fn a_page_goes_on_a_list_when_it_is_read_again_soon() {
     });
 }
 
+/// However often, and whatever a second use does elsewhere.
 #[test]
 fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
-    plan(Admission::ByRefault).run(|ground| {
-        let file = filled(ground, 4 * PAGES as u32);
-        read(ground, &file, [5000, 5000]);
-        read(ground, &file, 6000..6200);
-        assert!(is_cached(&file, 5000));
-    });
+    let of = |activation, accessed_in_batch, uses| {
+        let mut plan = plan(Admission::ByRefault);
+        plan.choices.lru.activation = activation;
+        plan.choices.lru.accessed_in_batch = accessed_in_batch;
+        plan.run(move |ground| {
+            let file = filled(ground, 4 * PAGES as u32);
+            read(ground, &file, vec![5000; uses]);
+            read(ground, &file, 6000..6200);
+            assert!(is_cached(&file, 5000), "{uses} uses, {activation:?}, {accessed_in_batch:?}");
+        });
+    };
+    for uses in 2..5 {
+        of(Activation::AtScan, AccessedInBatch::Obeyed, uses);
+        of(Activation::OnSecondAccess, AccessedInBatch::Obeyed, uses);
+        of(Activation::OnSecondAccess, AccessedInBatch::Ignored, uses);
+    }
 }
 
 /// A page that was long gone is as good as new.
@@ -141,4 +153,46 @@ fn pages_that_are_missed_more_than_others_are_all_kept() {
     };
     let more = reads(Admission::ByRefault) / reads(Admission::Always);
     assert!(more < 1.15, "{more} times as much is read");
+}
+
+/// Anonymous memory leaves little room for files: a few pages that are read again and again are there all the same.
+#[test]
+fn a_small_set_stays_where_files_have_little_room() {
+    for (anon, hot) in [(3800, 50), (3750, 100), (3900, 100)] {
+        let vmstat = plan(Admission::ByRefault).run(move |ground| {
+            let region = ground.region(anon);
+            ground.touch(&region, 0..anon, true).unwrap();
+            let file = ground.import(hot);
+            (0..200).for_each(|_| read(ground, &file, 0..hot));
+            ground.engine.drop_region(&region);
+        });
+        let reads = vmstat["pgpgin"] / 4;
+        assert!(reads < 3 * u64::from(hot), "{reads} reads of {hot} pages beside {anon}");
+    }
+}
+
+/// The slots behind a file's end tell nothing of what comes there later.
+#[test]
+fn pages_that_were_cut_off_are_not_missed() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        let bytes = file.length();
+        ground.engine.set_length(&mut ground.task.borrow_mut(), &file, 5000 * PAGE_BYTES as u64).unwrap();
+        ground.engine.set_length(&mut ground.task.borrow_mut(), &file, 0).unwrap();
+        ground.engine.set_length(&mut ground.task.borrow_mut(), &file, bytes).unwrap();
+        let refaults = ground.count("workingset_refault_file");
+        read(ground, &file, 0..500);
+        assert_eq!(ground.count("workingset_refault_file"), refaults);
+    });
+}
+
+/// What is dropped on request is counted by who dropped it, also when it waited.
+#[test]
+fn pages_that_wait_are_dropped_on_request() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = filled(ground, 4 * PAGES as u32);
+        let (cached, passed) = (u64::from(file.index.pages()), ground.count("lru_used_once"));
+        assert_eq!(ground.engine.drop_caches(), cached);
+        assert_eq!((file.index.pages(), ground.count("lru_used_once")), (0, passed));
+    });
 }

@@ -33,6 +33,7 @@ pub fn choices_of(kernel: &str) -> Choices {
             "2.6.37-kanyzone" => include_str!("../../../../kernels/2.6.37-kanyzone.toml"),
             "3.10-rc4-vanilla" => include_str!("../../../../kernels/3.10-rc4-vanilla.toml"),
             "mm1-mmotm-20130606" => include_str!("../../../../kernels/mm1-mmotm-20130606.toml"),
+            "highwater" => include_str!("../../../../kernels/highwater.toml"),
             "mm1-lessdisrupt-v1" => include_str!("../../../../kernels/mm1-lessdisrupt-v1.toml"),
             _ => return Err(format!("no kernel `{name}`")),
         };

@@ -107,9 +107,9 @@ fn lines_of(row: &TableRow, brackets: bool, show: Show) -> Vec<Line> {
     lines
 }
 
-/// A run's name in two lines: cut at its first `-`, but a `-rc4` directly after stays above.
+/// A run's name in two lines: cut at its first `-`, but a `-rc4` directly after stays above, and so does a value that was set.
 pub(super) fn cut(name: &str) -> (&str, &str) {
-    let Some(mut at) = name.find('-') else { return (name, "") };
+    let Some(mut at) = name.find(['-', '+']).filter(|at| name[*at..].starts_with('-')) else { return (name, "") };
     let rest = &name[at + 1..];
     let candidate = rest.split('-').next().unwrap_or("");
     if candidate.strip_prefix("rc").is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit())) {
@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(cut("mm1-mmotm-20130606"), ("mm1", "mmotm-20130606"));
         assert_eq!(cut("6.1-rcu-test"), ("6.1", "rcu-test"));
         assert_eq!(cut("mine"), ("mine", ""));
+        assert_eq!(cut("mine+lru.admission=by-refault"), ("mine+lru.admission=by-refault", ""));
     }
 
     /// The posting's own figures as if they had been run.

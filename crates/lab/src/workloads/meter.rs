@@ -477,13 +477,16 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
 }
 
 /// Counters that these workloads show, each the sum over its zones where it is kept by zone.
-const COUNTERS: [(&str, &str); 14] = [
+const COUNTERS: [(&str, &str); 17] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
     ("pgsteal_kswapd", "pages"),
     ("pgsteal_direct", "pages"),
     ("pgactivate", "pages"),
     ("pgdeactivate", "pages"),
+    ("workingset_refault_file", "pages"),
+    ("workingset_activate_file", "pages"),
+    ("lru_used_once", "pages"),
     ("allocstall", "events"),
     ("pgfault", "faults"),
     ("pgmajfault", "faults"),
