@@ -1,0 +1,165 @@
+//! What `lru.admission` costs and gains: reads of the disk under access patterns of all kinds, by kernel `highwater` on the
+//! simulator with either value.
+//!
+//! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]`: patterns with that in their names.
+
+use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::{Engine, ReadPattern, ReadState, Task, memory::Layout};
+use lab::choose::{Chooser, Distribution};
+use lab::library;
+use machine::{DeviceId, PAGE_BYTES};
+use sim::{Config, Rng, Sim};
+use std::{cell::RefCell, error::Error, rc::Rc};
+
+/// Pages of memory.
+const MEMORY: u64 = 8192;
+
+/// Pages in the order in which they are read.
+type Reads = Box<dyn Iterator<Item = u64>>;
+
+/// A pattern: its name, and what it reads from a seed.
+struct Pattern {
+    name: &'static str,
+    reads: fn(Rng) -> Reads,
+}
+
+/// A part of memory in hundredths, pages.
+const fn percent(of_memory: u64) -> u64 {
+    MEMORY * of_memory / 100
+}
+
+fn drawn(chooser: Chooser, mut rng: Rng) -> Reads {
+    Box::new((0..50 * MEMORY).map(move |_| chooser.next(&mut rng)))
+}
+
+fn uniform(pages: u64, rng: Rng) -> Reads {
+    drawn(Chooser::new(Distribution::Uniform, 0.0, pages), rng)
+}
+
+fn zipf(theta: f64, rng: Rng) -> Reads {
+    drawn(Chooser::new(Distribution::Zipf, theta, 4 * MEMORY), rng)
+}
+
+/// Each page twice, the second time when `later` others were read for the first time; of some only the first.
+fn twice(later: u64, chance: u64, mut rng: Rng) -> Reads {
+    Box::new((0..25 * MEMORY).flat_map(move |page| {
+        let again = page.checked_sub(later).filter(|_| rng.below(100) < chance);
+        [Some(page), again].into_iter().flatten()
+    }))
+}
+
+fn round(pages: u64) -> Reads {
+    Box::new((0..50 * MEMORY).map(move |n| n % pages))
+}
+
+/// Uniform among `pages`, which are others from time to time.
+fn shifting(pages: u64, mut rng: Rng) -> Reads {
+    Box::new((0..50 * MEMORY).map(move |n| n / (5 * MEMORY) * pages + rng.below(pages)))
+}
+
+/// A set that is read beside pages that are read once.
+fn beside_stream(pages: u64, mut rng: Rng) -> Reads {
+    Box::new((0..50 * MEMORY).map(move |n| if n % 2 == 0 { rng.below(pages) } else { pages + n }))
+}
+
+/// A page that was read so and so many reads ago, most of the time: so many that the chance falls to 1/e at `reads`.
+fn recent(reads: u64, mut rng: Rng) -> Reads {
+    let mut history: Vec<u64> = Vec::new();
+    let mut new = 0;
+    Box::new((0..50 * MEMORY).map(move |_| {
+        let part = (rng.below(1 << 32) as f64 + 1.0) / (1_u64 << 32) as f64;
+        let ago = (-part.ln() * reads as f64) as usize;
+        let page = match history.len().checked_sub(ago + 1) {
+            Some(at) if rng.below(5) > 0 => history[at],
+            _ => {
+                new += 1;
+                new - 1
+            }
+        };
+        history.push(page);
+        page
+    }))
+}
+
+const PATTERNS: [Pattern; 20] = [
+    Pattern { name: "uniform, 2 x memory", reads: |rng| uniform(2 * MEMORY, rng) },
+    Pattern { name: "uniform, 4 x memory", reads: |rng| uniform(4 * MEMORY, rng) },
+    Pattern { name: "uniform, 8 x memory", reads: |rng| uniform(8 * MEMORY, rng) },
+    Pattern { name: "zipf 0.7, 4 x memory", reads: |rng| zipf(0.7, rng) },
+    Pattern { name: "zipf 0.9, 4 x memory", reads: |rng| zipf(0.9, rng) },
+    Pattern { name: "zipf 1.2, 4 x memory", reads: |rng| zipf(1.2, rng) },
+    Pattern { name: "all twice, after 5 %", reads: |rng| twice(percent(5), 100, rng) },
+    Pattern { name: "all twice, after 20 %", reads: |rng| twice(percent(20), 100, rng) },
+    Pattern { name: "all twice, after 50 %", reads: |rng| twice(percent(50), 100, rng) },
+    Pattern { name: "a third twice, after 20 %", reads: |rng| twice(percent(20), 33, rng) },
+    Pattern { name: "round, 0.9 x memory", reads: |_| round(percent(90)) },
+    Pattern { name: "round, 1.2 x memory", reads: |_| round(percent(120)) },
+    Pattern { name: "round, 1.5 x memory", reads: |_| round(percent(150)) },
+    Pattern { name: "round, 2 x memory", reads: |_| round(2 * MEMORY) },
+    Pattern { name: "shifting, 0.5 x memory", reads: |rng| shifting(percent(50), rng) },
+    Pattern { name: "shifting, 0.9 x memory", reads: |rng| shifting(percent(90), rng) },
+    Pattern { name: "0.7 x memory beside a stream", reads: |rng| beside_stream(percent(70), rng) },
+    Pattern { name: "recent, 0.5 x memory", reads: |rng| recent(percent(50), rng) },
+    Pattern { name: "recent, 1 x memory", reads: |rng| recent(MEMORY, rng) },
+    Pattern { name: "recent, 2 x memory", reads: |rng| recent(2 * MEMORY, rng) },
+];
+
+/// What a pattern came to: its reads, those of the disk, and pages that reclaim took off lists.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    reads: u64,
+    missed: u64,
+    reclaimed: u64,
+}
+
+fn read(pattern: &Pattern, admission: &str) -> Result<Found, Box<dyn Error>> {
+    let kernel = library::kernel(&format!("highwater+lru.admission={admission}"))?;
+    let file = library::machine("randread-512m")?;
+    let disks = vec![file.disks[0].device.clone()];
+    let devices = [DeviceLayout { file_blocks: 1000..16_000_000 }];
+    let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots: 0 };
+    let sim = Sim::new(Config { cost: file.cost, disks, seed: 1, ..Config::uniform(2, 0) });
+    let engine = Rc::new(Engine::new(sim.clone(), &kernel.choices, &Layout::flat(MEMORY), &devices, swap)?);
+    sim.attach(engine.clone());
+    for task in engine.kernel_tasks() {
+        let engine = engine.clone();
+        sim.spawn(&task.name(), move || engine.run(task));
+    }
+    let (program, result) = (engine.clone(), Rc::new(RefCell::new(Ok(0))));
+    let (found, reads) = (result.clone(), (pattern.reads)(Rng::new(1, 1)));
+    sim.run("main", move || {
+        let mut task = Task::user();
+        let file = program.create_file(DeviceId(0));
+        assert!(program.allocate_blocks(&file, 60 * MEMORY * PAGE_BYTES as u64), "the disk has room");
+        let mut page_bytes = [0; PAGE_BYTES];
+        *found.borrow_mut() = reads.enumerate().try_fold(0, |_, (n, page)| {
+            let mut state = ReadState::default();
+            state.pattern = ReadPattern::Random;
+            let offset = page * PAGE_BYTES as u64;
+            program.read(&mut task, &file, &mut state, offset, &mut page_bytes).map(|_| n as u64 + 1)
+        });
+    })?;
+    let reads = result.borrow().clone()?;
+    let vmstat = engine.vmstat();
+    Ok(Found { reads, missed: vmstat["pgpgin"] / 4, reclaimed: vmstat["pgsteal_kswapd_normal"] })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    println!("| pattern | read from the disk, `always` | `by-refault` | reclaimed, `always` | `by-refault` |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    for pattern in PATTERNS.iter().filter(|pattern| pattern.name.contains(&wanted)) {
+        let [always, by_refault] = [read(pattern, "always")?, read(pattern, "by-refault")?];
+        let part = |pages: u64| 100.0 * pages as f64 / always.reads as f64;
+        let [a, b, c, d] = [always.missed, by_refault.missed, always.reclaimed, by_refault.reclaimed].map(part);
+        println!("| {} | {a:.2} % | {b:.2} % | {c:.1} % | {d:.1} % |", pattern.name);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_round_that_is_too_large_keeps_half_of_memory_at_least() {
+    let pattern = PATTERNS.iter().find(|pattern| pattern.name == "round, 2 x memory").unwrap();
+    let [always, by_refault] = ["always", "by-refault"].map(|admission| read(pattern, admission).unwrap());
+    assert!(always.missed == always.reads && by_refault.missed < always.reads * 3 / 4, "{always:?} {by_refault:?}");
+}
