@@ -112,9 +112,9 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
     if is_file(word) && Path::new(word).exists() {
         return unchanged_kernel(word);
     }
-    let (name, changes) = word.split_once('+').unwrap_or((word, ""));
-    let mut kernel = unchanged_kernel(name)?;
-    for change in changes.split('+').filter(|_| !changes.is_empty()) {
+    let mut parts = word.split('+');
+    let mut kernel = unchanged_kernel(parts.next().unwrap_or_default())?;
+    for change in parts {
         let Some((key, value)) = change.split_once('=') else {
             let message = format!("{word}: expected KEY=VALUE after `+`, such as lru.batch=14, found `{change}`");
             return Err(Error { place: None, message });
@@ -234,6 +234,15 @@ mod tests {
             assert_eq!((kernel.choices.lru.batch, kernel.about), (20, format!("{base}, changed")));
         }
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_stands_after_a_plus_is_a_change() {
+        assert_eq!(kernel("highwater+lru.batch=3").unwrap().choices.lru.batch, 3);
+        for word in ["highwater+", "highwater+lru.batch", "highwater++lru.batch=3"] {
+            let error = kernel(word).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{word}: expected KEY=VALUE after `+`")), "{error}");
+        }
     }
 
     #[test]
