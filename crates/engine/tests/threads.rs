@@ -10,6 +10,7 @@
 mod thread_machine;
 
 use engine::mapping::{DeviceLayout, MapMode, SwapLayout};
+use engine::stat::Vmstat;
 use engine::{Engine, Layout, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::{Arc, Barrier};
@@ -109,11 +110,22 @@ fn use_file(world: &Shared, worker: usize) {
 
 #[test]
 fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
+    run(kernel::Choices::default());
+}
+
+#[test]
+fn nothing_is_lost_where_pages_wait_for_their_list() {
     let mut choices = kernel::Choices::default();
-    choices.memory.min_free = engine::memory::choices::MinFree::Formula;
     choices.lru.activation = engine::lru::choices::Activation::AtScan;
     choices.lru.admission = engine::lru::choices::Admission::ByRefault;
     choices.mapping.index_lock = engine::mapping::choices::IndexLock::None;
+    let vmstat = run(choices);
+    assert!(vmstat["lru_used_once"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
+}
+
+/// Returns the counters at the end.
+fn run(mut choices: kernel::Choices) -> Vmstat {
+    choices.memory.min_free = engine::memory::choices::MinFree::Formula;
     let kernel_tasks = 2;
     let machine = ThreadMachine::new(WORKERS + kernel_tasks, MEMORY_PAGES as u32);
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
@@ -163,4 +175,5 @@ fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
     let vmstat = world.engine.vmstat();
     assert!(vmstat["pswpin"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0, "memory was never short: {vmstat:?}");
     world.engine.check().unwrap_or_else(|broken| panic!("{broken}"));
+    vmstat
 }

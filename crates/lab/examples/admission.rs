@@ -141,7 +141,11 @@ fn read(pattern: &Pattern, admission: &str) -> Result<Found, Box<dyn Error>> {
     })?;
     let reads = result.borrow().clone()?;
     let vmstat = engine.vmstat();
-    Ok(Found { reads, missed: vmstat["pgpgin"] / 4, reclaimed: vmstat["pgsteal_kswapd_normal"] })
+    Ok(Found {
+        reads,
+        missed: vmstat["pgpgin"] / 4,
+        reclaimed: vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"],
+    })
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -2,7 +2,7 @@
 //!
 //! Most pages that are read when memory is full go as they came: nobody uses them again before reclaim finds them at the end of
 //! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`] a page
-//! that a task reads, and that was not read ahead, waits with a few of its CPU first. Whoever uses it again meanwhile
+//! that a task reads, and that was not read ahead, waits with up to 63 others of its CPU first. Whoever uses it again meanwhile
 //! has it put on a list. Otherwise it leaves a shadow in its slot and its frame takes the next page; should it be read again soon, it
 //! goes on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
 //! read of each page that is used again, but later: where that comes to more than it saves, all are put on lists
@@ -16,7 +16,7 @@ use super::batch::{Apply, BATCH_MAX, Batch};
 use super::choices::Admission;
 use crate::mapping::workingset::Shadow;
 use crate::mapping::{Left, Owners};
-use crate::memory::{Flags, MarkRights, Warmth};
+use crate::memory::{Flags, MarkRights, Owner, Warmth};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
@@ -35,7 +35,7 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
-        if self.is_missed(shadow) || self.choices.admission == Admission::Always {
+        if self.note_refault(shadow) || self.choices.admission == Admission::Always {
             return self.add(frame, false);
         }
         self.frames[frame].get();
@@ -55,7 +55,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A page that a task reads had left `shadow`, if it ever left: was that not long ago?
-    fn is_missed(&self, shadow: Option<Shadow>) -> bool {
+    fn note_refault(&self, shadow: Option<Shadow>) -> bool {
         shadow.is_some_and(|shadow| {
             let is_missed = self.workingset.note_refault(shadow);
             self.stat.count(Event::WorkingsetRefaultFile, 1);
@@ -72,16 +72,30 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts on lists what waits on this CPU: it is to be dropped, by somebody who counts what he drops.
-    pub(super) fn list_waiting(&self) {
+    /// Puts on lists what waits on this CPU of a file: it is to be dropped, by somebody who counts what he drops.
+    pub(super) fn list_waiting(&self, file: u32) {
         if self.choices.admission == Admission::ByRefault {
-            let waiting = std::mem::take(&mut *self.waiting.local());
-            self.flush(&waiting, Apply::Add(None));
+            let of_file = |frame: &FrameNumber| self.frames[*frame].owner() == Owner::File(file);
+            let of_file: Batch = {
+                let mut waiting = self.waiting.local();
+                let (of_file, others): (Batch, Batch) = waiting.iter().copied().partition(of_file);
+                *waiting = others;
+                of_file
+            };
+            self.flush(&of_file, Apply::Add(None));
         }
+    }
+
+    /// Does a page wait on this CPU?
+    pub(super) fn is_waiting(&self, frame: FrameNumber) -> bool {
+        self.choices.admission == Admission::ByRefault && self.waiting.local().contains(&frame)
     }
 
     /// Puts on lists what waits on all CPUs.
     pub(super) fn list_all_waiting(&self) {
+        if self.choices.admission == Admission::Always {
+            return;
+        }
         let mut waiting = Vec::new();
         self.waiting.for_each_cpu(|pages| waiting.push(std::mem::take(pages)));
         waiting.iter().for_each(|pages| self.flush(pages, Apply::Add(None)));
@@ -94,7 +108,7 @@ impl<M: Machine> Lru<M> {
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
             // Where all but a few are put on lists: how many there were before.
-            let mut number = self.workingset.misses_new().then(|| self.workingset.judge(waited));
+            let mut number = self.workingset.misses_new().then(|| self.workingset.count_judged(waited));
             pages.retain(|frame| {
                 let is_probe = number.as_mut().is_none_or(|number| {
                     *number = number.wrapping_add(1);

@@ -5,7 +5,7 @@
 //! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
 //! flush passes over what is in its frame then. Description: spec reclaim, 8 and 9.
 
-use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Admission, Drain, ListChoice, Rotation};
+use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Drain, ListChoice, Rotation};
 use super::{ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
 use crate::stat::Event;
@@ -107,9 +107,9 @@ impl<M: Machine> Lru<M> {
             if flags.has(Flags::LRU) {
                 self.activate(frame);
                 descriptor.clear(Flags::REFERENCED);
-            } else if self.choices.admission == Admission::ByRefault {
-                // It may wait for a list: it is to get one, and the use counts when reclaim comes by.
-                descriptor.set(Flags::USED_AGAIN);
+            } else if self.is_waiting(frame) {
+                descriptor.set(Flags::ACTIVE);
+                descriptor.clear(Flags::REFERENCED);
             } else if self.choices.accessed_in_batch == AccessedInBatch::Obeyed {
                 let batches = self.batches.local();
                 if batches.add.iter().any(|batch| batch.contains(&frame)) {

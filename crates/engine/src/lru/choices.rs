@@ -96,12 +96,12 @@ pub enum ActivationBatch {
     Batched,
 }
 
-/// Before what a CPU applies what waits in its own batches, however few pages they hold.
+/// Before what a CPU applies what waits in its own batches, however few pages they hold. Before scans, unless it is nothing, those
+/// are judged that wait for [`Admission`]; before pages of a file are dropped, those of it go on lists in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {
-    /// Scans of reclaim, swap-ins, and whatever unmaps or drops pages (`lru_add_drain`). Before scans, those are judged that wait for
-    /// [`Admission`].
+    /// Scans of reclaim, swap-ins, and whatever unmaps or drops pages (`lru_add_drain`).
     #[default]
     EveryUse,
     /// Scans of reclaim alone.
@@ -117,7 +117,8 @@ pub enum Admission {
     /// All.
     #[default]
     Always,
-    /// Those that are used again while they wait with up to 63 others of their CPU, or that left memory not long ago; and all, while
+    /// Those that are used again while they wait with up to 63 others of their CPU (with `activation = "on-second-access"`: by that
+    /// CPU, and they are active then), or that left memory not long ago; and all, while
     /// memory has room, or while those that are used once are missed more often than what reclaim takes. The others are free
     /// again, as warm as they came. Quick demotion with ghosts (S3-FIFO); spec multigen, 13.
     ByRefault,

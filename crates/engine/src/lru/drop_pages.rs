@@ -18,7 +18,7 @@ impl<M: Machine> Lru<M> {
     /// The same for a range of pages.
     pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
         self.drain_before_use();
-        self.list_waiting();
+        self.list_waiting(file.id);
         let mut dropped = 0;
         let mut next = range.start;
         let mut may_be_held = Vec::new();
@@ -70,7 +70,7 @@ impl<M: Machine> Lru<M> {
     pub fn truncate_pages(&self, file: &File<M>, from: u32) {
         let _span = self.machine.span(Func::Truncate);
         self.drain_before_use();
-        self.list_waiting();
+        self.list_waiting(file.id);
         let mut gone: Vec<FrameNumber> = Vec::with_capacity(2 * BATCH);
         let mut next = from;
         while let Some((page, _)) = file.index.next_present(next) {

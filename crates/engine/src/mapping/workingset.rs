@@ -118,8 +118,8 @@ impl Workingset {
         is_missed
     }
 
-    /// `pages` more are judged: how many were before.
-    pub fn judge(&self, pages: u32) -> u32 {
+    /// Counts `pages` more that are judged; returns how many were before.
+    pub fn count_judged(&self, pages: u32) -> u32 {
         self.judged.fetch_add(pages, Relaxed)
     }
 

@@ -176,13 +176,32 @@ fn a_small_set_stays_where_files_have_little_room() {
 fn pages_that_were_cut_off_are_not_missed() {
     plan(Admission::ByRefault).run(|ground| {
         let file = filled(ground, 4 * PAGES as u32);
+        let (kept, cut_off) = (6000..6300, 7000..7300);
+        read(ground, &file, kept.clone().chain(cut_off.clone()).chain(8000..8100));
         let bytes = file.length();
-        ground.engine.set_length(&mut ground.task.borrow_mut(), &file, 5000 * PAGE_BYTES as u64).unwrap();
-        ground.engine.set_length(&mut ground.task.borrow_mut(), &file, 0).unwrap();
-        ground.engine.set_length(&mut ground.task.borrow_mut(), &file, bytes).unwrap();
-        let refaults = ground.count("workingset_refault_file");
-        read(ground, &file, 0..500);
-        assert_eq!(ground.count("workingset_refault_file"), refaults);
+        for length in [u64::from(cut_off.start) * PAGE_BYTES as u64, bytes] {
+            ground.engine.set_length(&mut ground.task.borrow_mut(), &file, length).unwrap();
+        }
+        let refaults = || ground.count("workingset_refault_file");
+        let before = refaults();
+        read(ground, &file, cut_off);
+        assert_eq!(refaults(), before);
+        read(ground, &file, kept);
+        assert!(refaults() >= before + 300, "those before the cut left shadows");
+    });
+}
+
+/// Pages of other files go on waiting.
+#[test]
+fn dropping_a_file_leaves_those_that_wait_of_others() {
+    plan(Admission::ByRefault).run(|ground| {
+        let (file, other) = (filled(ground, 4 * PAGES as u32), ground.import(10));
+        read(ground, &other, 0..10);
+        read(ground, &file, [5000]);
+        assert_eq!(ground.engine.invalidate_file(&other), 10);
+        let before = ground.count("lru_used_once");
+        read(ground, &file, 6000..6200);
+        assert!(!is_cached(&file, 5000) && ground.count("lru_used_once") > before);
     });
 }
 

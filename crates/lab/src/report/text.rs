@@ -107,7 +107,8 @@ fn lines_of(row: &TableRow, brackets: bool, show: Show) -> Vec<Line> {
     lines
 }
 
-/// A run's name in two lines: cut at its first `-`, but a `-rc4` directly after stays above, and so does a value that was set.
+/// A run's name in two lines: cut at its first `-`, but a `-rc4` directly after stays above. One that has a `-` only in what was
+/// set stays whole.
 pub(super) fn cut(name: &str) -> (&str, &str) {
     let Some(mut at) = name.find(['-', '+']).filter(|at| name[*at..].starts_with('-')) else { return (name, "") };
     let rest = &name[at + 1..];
