@@ -1,7 +1,7 @@
 //! Which pages go on a list at all (`lru.admission`).
 //!
 //! Most pages that are read when memory is full go as they came: nobody uses them again before reclaim finds them at the end of
-//! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`] a page
+//! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`](super::choices::Admission::ByRefault) a page
 //! that a task reads, and that was not read ahead, waits with up to 63 others of its CPU first. Whoever uses it again meanwhile
 //! has it put on a list. Otherwise it leaves a shadow in its slot and its frame takes the next page; should it be read again soon, it
 //! goes on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
@@ -13,20 +13,22 @@
 
 use super::Lru;
 use super::batch::{Apply, BATCH_MAX, Batch};
-use super::choices::Admission;
 use crate::mapping::workingset::Shadow;
 use crate::mapping::{Left, Owners};
 use crate::memory::{Flags, MarkRights, Owner, Warmth};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Pages that wait, on all CPUs, are this part of memory at most, as far as that is one for each CPU.
+/// Pages that wait, on all CPUs, are this part of memory at most, as far as that is one for each CPU. Chosen, no other was
+/// tried.
 const WAITING_PART: u64 = 64;
 
 /// While all pages are put on lists, every so many is not, so that it shows whether such pages are missed.
+/// Of one in 16 and one in 32, tried on a model (docs/admission.md).
 const PROBE_EVERY: u32 = 32;
 
 /// Pages of files count as no fewer than this part of memory, when it is asked how long ago one left.
+/// Chosen, no other was tried; what happens without it is in docs/admission.md.
 const LEAST_HELD_PART: u64 = 8;
 
 /// A page that was used once, and whose frame can be another's at once.
@@ -35,13 +37,12 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
-        if self.note_refault(shadow) || self.choices.admission == Admission::Always {
-            return self.add(frame, false);
-        }
+        let is_missed = self.note_refault(shadow);
+        let Some(waiting) = self.waiting.as_ref().filter(|_| !is_missed) else { return self.add(frame, false) };
         self.frames[frame].get();
         let most = self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64);
         let oldest = {
-            let mut waiting = self.waiting.local();
+            let mut waiting = waiting.local();
             // The later half stays: many may be read at the same time.
             let is_full = waiting.len() >= most.clamp(1, BATCH_MAX as u64) as usize;
             let half = waiting.len().div_ceil(2);
@@ -66,18 +67,18 @@ impl<M: Machine> Lru<M> {
 
     /// Judges what waits on this CPU.
     pub(super) fn judge_waiting(&self) {
-        if self.choices.admission == Admission::ByRefault {
-            let waiting = std::mem::take(&mut *self.waiting.local());
-            self.judge(waiting);
+        if let Some(waiting) = &self.waiting {
+            let pages = std::mem::take(&mut *waiting.local());
+            self.judge(pages);
         }
     }
 
     /// Puts on lists what waits on this CPU of a file: it is to be dropped, by somebody who counts what he drops.
     pub(super) fn list_waiting(&self, file: u32) {
-        if self.choices.admission == Admission::ByRefault {
+        if let Some(waiting) = &self.waiting {
             let of_file = |frame: &FrameNumber| self.frames[*frame].owner() == Owner::File(file);
             let of_file: Batch = {
-                let mut waiting = self.waiting.local();
+                let mut waiting = waiting.local();
                 let (of_file, others): (Batch, Batch) = waiting.iter().copied().partition(of_file);
                 *waiting = others;
                 of_file
@@ -88,17 +89,15 @@ impl<M: Machine> Lru<M> {
 
     /// Does a page wait on this CPU?
     pub(super) fn is_waiting(&self, frame: FrameNumber) -> bool {
-        self.choices.admission == Admission::ByRefault && self.waiting.local().contains(&frame)
+        self.waiting.as_ref().is_some_and(|waiting| waiting.local().contains(&frame))
     }
 
     /// Puts on lists what waits on all CPUs.
     pub(super) fn list_all_waiting(&self) {
-        if self.choices.admission == Admission::Always {
-            return;
-        }
-        let mut waiting = Vec::new();
-        self.waiting.for_each_cpu(|pages| waiting.push(std::mem::take(pages)));
-        waiting.iter().for_each(|pages| self.flush(pages, Apply::Add(None)));
+        let Some(waiting) = &self.waiting else { return };
+        let mut taken = Vec::new();
+        waiting.for_each_cpu(|pages| taken.push(std::mem::take(pages)));
+        taken.iter().for_each(|pages| self.flush(pages, Apply::Add(None)));
     }
 
     /// Ends the wait of pages: those that stay go on their lists.
@@ -153,12 +152,12 @@ impl<M: Machine> Lru<M> {
 
     /// What a page of a file leaves that reclaim takes.
     pub(crate) fn eviction_shadow(&self) -> Option<Shadow> {
-        (self.choices.admission == Admission::ByRefault).then(|| self.workingset.shadow(Left::Evicted))
+        self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted))
     }
 
     /// Reclaim has taken these pages, and those of files have left such shadows.
     pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
-        if self.choices.admission == Admission::ByRefault {
+        if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);
             self.note_left(Left::Evicted, pages.iter().filter(is_of_file).count() as u32);
         }

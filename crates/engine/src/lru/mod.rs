@@ -16,7 +16,7 @@ pub mod drop_pages;
 pub mod lruvec;
 
 pub use choices::Choices;
-use choices::{Lists, Putback};
+use choices::{Admission, Lists, Putback};
 pub use lruvec::{Family, ListKind, Lruvec};
 
 use crate::mapping::Mapping;
@@ -52,8 +52,8 @@ pub struct Lru<M: Machine> {
     pub choices: Choices,
     lruvecs: Vec<M::Lock<Lruvec>>,
     batches: M::PerCpu<Batches>,
-    /// Pages that were read and wait for a list, or to be free again ([`admission`]).
-    waiting: M::PerCpu<batch::Batch>,
+    /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
+    waiting: Option<M::PerCpu<batch::Batch>>,
 }
 
 impl<M: Machine> Deref for Lru<M> {
@@ -69,7 +69,8 @@ impl<M: Machine> Lru<M> {
     pub fn new(mapping: Mapping<M>, choices: Choices) -> Self {
         let lruvecs = mapping.zones.iter().map(|_| mapping.machine.lock(LockClass::Lru, Lruvec::default())).collect();
         let batches = mapping.machine.per_cpu(|_| Batches::default());
-        let waiting = mapping.machine.per_cpu(|_| batch::Batch::new());
+        let has_waiting = choices.admission == Admission::ByRefault;
+        let waiting = has_waiting.then(|| mapping.machine.per_cpu(|_| batch::Batch::new()));
         Self { mapping, choices, lruvecs, batches, waiting }
     }
 
