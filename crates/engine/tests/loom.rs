@@ -10,7 +10,7 @@
 
 #![cfg(loom)]
 
-use engine::mapping::file_index::{FileIndex, Miss, Tag};
+use engine::mapping::file_index::{FileIndex, Found, Miss, Tag};
 use engine::memory::{Flags, FrameTable, Owner};
 use engine::reclaim::kswapd::Requests;
 use loom::cell::UnsafeCell;
@@ -217,9 +217,13 @@ impl Hazard {
     }
 }
 
+fn find_open(world: &World) -> Option<Found<'_>> {
+    world.index.slot(0)?.find_open()
+}
+
 /// Reads an open page as a hit does; false when it was closed meanwhile, and nothing when nothing was published.
 fn read_open(world: &World, hazard: &Hazard) -> Option<bool> {
-    let found = world.index.find_open(0)?;
+    let found = find_open(world)?;
     hazard.publish(found.frame);
     let is_there = found.is_unchanged();
     if is_there {
@@ -245,7 +249,7 @@ fn evict_open(world: &World, hazard: &Hazard) -> bool {
     world.index.close(0, FRAME);
     let is_held = hazard.is_published();
     if frame.freeze_clean(2) {
-        if !frame.is(Flags::HAZARD) || !is_held && world.index.find_open(0).is_none() {
+        if !frame.is(Flags::HAZARD) || !is_held && find_open(world).is_none() {
             world.index.remove(0, FRAME, None);
             // SAFETY: nobody holds the page, and the frame is ours.
             world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
@@ -268,7 +272,7 @@ fn a_page_that_is_read_by_hazard_pointer_is_not_evicted() {
         });
         let has_read = read_open(&world, &hazard) == Some(true);
         let is_evicted = evictor.join().unwrap();
-        assert!(has_read || is_evicted || world.index.find_open(0).is_none());
+        assert!(has_read || is_evicted || find_open(world).is_none());
     });
 }
 

@@ -322,10 +322,11 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-const HITS: [&str; 7] = [
+const HITS: [&str; 8] = [
     "hit by guard / pread of cached pages",
     "hit by guard / load through mmap",
     "hit by copy / pread of cached pages",
+    "hit by copy, read in no order / pread of cached pages",
     "hit by guard, 2 threads / 1 thread",
     "hit by copy, 2 threads / 1 thread",
     "bare memory: copy / pread of cached pages",
@@ -392,12 +393,16 @@ impl Bench {
     }
 
     fn hits(&self) {
-        let [guard_pread, guard_load, copy_pread, two_guards, two_copies, bare_copy, two_loads] = HITS;
+        let [guard_pread, guard_load, copy_pread, no_order, two_guards, two_copies, bare_copy, two_loads] = HITS;
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let data = Data::new("hot", pages);
         // A quarter more than the file: nothing is evicted.
-        let (_memory, file) = data.open((pages + pages / 4).max(1024));
-        (0..pages).for_each(|page| drop(file.page(page).expect("the disk works")));
+        let (memory, file) = data.open((pages + pages / 4).max(1024));
+        // So often that all are marked as used often.
+        let warm = |order: fn(u64) -> u64| {
+            (0..4 * pages).for_each(|page| drop(file.page(order(page) % pages).expect("the disk works")));
+        };
+        warm(|page| page);
         let mut buffer = vec![0; PAGE as usize];
         (0..pages).for_each(|page| data.buffered.read_exact_at(&mut buffer, page * PAGE).expect("the disk works"));
         let map = Map::new(&data.buffered, pages);
@@ -411,6 +416,11 @@ impl Bench {
         self.line(two_guards, (2, hits, &guard), (1, hits, &guard), false);
         self.line(two_copies, (2, hits / 8, &copy), (1, hits / 8, &copy), false);
         self.line(two_loads, (2, hits, &load), (1, hits, &load), false);
+        if self.wants(no_order) {
+            memory.drop_caches();
+            warm(|page| page * 0x9e37_79b1);
+            self.line(no_order, (1, hits / 8, &copy), (1, hits / 8, &pread), true);
+        }
         if self.wants(bare_copy) {
             let bare = Bare::new(pages);
             let copy = |seed, n| bare.copies(seed, n);

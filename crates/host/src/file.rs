@@ -1,7 +1,7 @@
 //! Files: opened here, cached here, read and written past the system's own cache.
 
 use crate::error::Error;
-use crate::machine::{Device, InUse, Use, copy};
+use crate::machine::{Device, HazardPointer, InUse, Use, copy};
 use crate::memory::{FILES, Memory, Shared};
 use crate::page::{PageRead, PageWrite};
 use engine::mapping::File as Cached;
@@ -423,6 +423,8 @@ impl File {
             let page = at / PAGE_BYTES as u64;
             let last_page = (end - 1) / PAGE_BYTES as u64;
             let in_page = (at % PAGE_BYTES as u64) as usize;
+            let wanted = (PAGE_BYTES - in_page).min((end - at) as usize);
+            self.engine.prefetch_page(&self.cached, page as usize, in_page, wanted);
             let guard = match self.pin_open(page) {
                 Some(guard) => guard,
                 None => match self.pin(page as u32, (last_page - page + 1) as u32) {
@@ -710,6 +712,7 @@ impl File {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn pin_within(&self, page: u64) -> Result<FrameNumber, Box<Error>> {
         let is_within = || {
@@ -755,9 +758,22 @@ impl File {
     // on its way to the caller costs more than finding the page.
     #[inline(always)]
     fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
-        let engine: &Engine<Host> = &self.engine;
-        let pinned = engine.pin_open(&self.cached, usize::try_from(page).ok()?);
+        let (engine, index) = (&self.engine, &self.cached.index);
+        let slot = usize::try_from(page).ok()?;
+        // Twice, so that nothing is put together for both: each instruction that writes a register is 3 % of a hit.
+        let pinned = match index.slot_in_head(slot) {
+            Some(slot) => engine.pin_open(slot),
+            None => index.slot_behind(slot).and_then(|slot| engine.pin_open(slot)),
+        };
+        let pinned = pinned.or_else(|| self.pin_open_slowly(slot));
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
+    }
+
+    /// The same by any hazard pointer that the thread has left.
+    #[cold]
+    #[inline(never)]
+    fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {
+        self.engine.pin_open_slowly(self.cached.index.slot(page)?)
     }
 
     /// A page with a reference and the shared latch, from memory or from the device.

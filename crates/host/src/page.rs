@@ -39,7 +39,8 @@ enum ReadOf {
 /// ```
 #[must_use = "the page is let go at once"]
 pub struct PageRead<'a> {
-    engine: &'a Engine<Host>,
+    // Where the handle has it, which is one address for all pages of a file: a loop over them keeps that, and no other.
+    engine: &'a Arc<Engine<Host>>,
     bytes: *const [u8; PAGE_BYTES],
     frame: FrameNumber,
     hazard: Option<HazardPointer<'a>>,
@@ -54,17 +55,17 @@ unsafe impl Sync for PageRead<'_> {}
 
 impl<'a> PageRead<'a> {
     #[inline(always)]
-    pub(crate) fn of_open(engine: &'a Engine<Host>, frame: FrameNumber, hazard: HazardPointer<'a>) -> Self {
+    pub(crate) fn of_open(engine: &'a Arc<Engine<Host>>, frame: FrameNumber, hazard: HazardPointer<'a>) -> Self {
         Self { engine, bytes: engine.machine.bytes(frame), frame, hazard: Some(hazard), of: ReadOf::File }
     }
 
     #[inline]
-    pub(crate) fn of_file(engine: &'a Engine<Host>, frame: FrameNumber) -> Self {
+    pub(crate) fn of_file(engine: &'a Arc<Engine<Host>>, frame: FrameNumber) -> Self {
         Self { engine, bytes: engine.machine.bytes(frame), frame, hazard: None, of: ReadOf::File }
     }
 
     /// `None` is a page that nobody has written.
-    pub(crate) fn of_region(engine: &'a Engine<Host>, frame: Option<FrameNumber>) -> Self {
+    pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: Option<FrameNumber>) -> Self {
         let (bytes, of) = match frame {
             Some(frame) => (engine.machine.bytes(frame).cast_const(), ReadOf::Region),
             None => (&raw const ZEROES, ReadOf::Zeroes),
@@ -74,8 +75,9 @@ impl<'a> PageRead<'a> {
 
     /// Gives a reference and a latch back.
     // Not inlined, and with nothing but numbers: a guard whose address is taken lies in memory from the beginning.
+    #[cold]
     #[inline(never)]
-    fn give_back(engine: &Engine<Host>, frame: FrameNumber, of: ReadOf) {
+    fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
         match of {
             ReadOf::File => engine.unpin_read(frame, &engine.frames[frame]),
             ReadOf::Region => engine.unpin_region(frame, false),

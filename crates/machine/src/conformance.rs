@@ -447,10 +447,14 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     G::run(
         &[
             |machine, stage| {
-                let Some(hazard) = machine.has_hazards().then(|| machine.publish(FRAME)) else {
-                    return assert!(machine.publish(FRAME).is_none() && machine.published().is_empty());
-                };
-                let second = machine.publish(FrameNumber(3));
+                if !machine.has_hazards() {
+                    let published = [machine.publish(FRAME), machine.publish_at_once(FRAME)];
+                    return assert!(published.iter().all(Option::is_none) && machine.published().is_empty());
+                }
+                // At once or not, they are the same pointers.
+                let hazard = machine.publish(FRAME);
+                let at_once = machine.publish_at_once(FrameNumber(3));
+                let second = at_once.or_else(|| machine.publish(FrameNumber(3)));
                 stage.add(0, 1);
                 machine.wake(&stage.queue);
                 stage.wait_until(machine, &stage.done, || stage.get(0) == 2);

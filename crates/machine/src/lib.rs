@@ -129,9 +129,10 @@ pub trait Machine: Sized + 'static {
     /// The queue that is woken whenever some device's queue stops being congested.
     fn uncongested(&self) -> &Self::WaitQueue;
 
-    /// The bytes of a frame will be read soon: a real machine may begin to bring them nearer. Nothing by default.
+    /// `bytes` of a frame from byte `offset` on will be read soon: a real machine may begin to bring them nearer. There need
+    /// not be such a frame. Nothing by default.
     #[inline]
-    fn prefetch_frame(&self, _frame: FrameNumber) {}
+    fn prefetch_frame(&self, _frame: FrameNumber, _offset: usize, _bytes: usize) {}
 
     /// Have tasks hazard pointers? None by default; then nothing is ever published.
     #[inline]
@@ -147,6 +148,12 @@ pub trait Machine: Sized + 'static {
     #[inline]
     fn publish(&self, _frame: FrameNumber) -> Option<Self::Hazard<'_>> {
         None
+    }
+
+    /// As [`Machine::publish`], if that takes next to nothing. `None` says nothing: `publish` may have one.
+    #[inline(always)]
+    fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Hazard<'_>> {
+        self.publish(frame)
     }
 
     /// Takes that back. Any task may do so for the one that published it. Who finds that it is gone sees all that the caller

@@ -5,6 +5,7 @@
 //! device meanwhile, when its writer lets go of it.
 
 use super::{Access, Error, ReadState};
+use crate::mapping::file_index::Slot;
 use crate::mapping::{File, Region};
 use crate::memory::{Flags, Frame, Owner};
 use crate::task::Task;
@@ -12,21 +13,50 @@ use machine::{FrameNumber, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Pins a page of a file for reading if it is in memory and open ([`crate::mapping::hazard`]), and the task has a hazard
-    /// pointer left.
+    /// Pins the page in a slot for reading if it is in memory and open ([`crate::mapping::hazard`]), and the task's next hazard
+    /// pointer is at hand.
     // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
-    // lie between them.
+    // lie between them, and by how many of those write a register.
     #[inline(always)]
-    pub fn pin_open(&self, file: &File<M>, page: usize) -> Option<(FrameNumber, M::Hazard<'_>)> {
-        let found = file.index.find_open(page)?;
+    pub fn pin_open(&self, slot: Slot<'_>) -> Option<(FrameNumber, M::Hazard<'_>)> {
+        self.pin_open_by(slot, M::publish_at_once)
+    }
+
+    /// The same by any hazard pointer that the task has left.
+    pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, M::Hazard<'_>)> {
+        self.pin_open_by(slot, M::publish)
+    }
+
+    #[inline(always)]
+    fn pin_open_by<'a>(
+        &'a self,
+        slot: Slot<'_>,
+        publish: impl FnOnce(&'a M, FrameNumber) -> Option<M::Hazard<'a>>,
+    ) -> Option<(FrameNumber, M::Hazard<'a>)> {
+        let found = slot.find_open()?;
         self.machine.spend(Step::IndexLookup, 1);
-        let hazard = self.machine.publish(found.frame)?;
+        let hazard = publish(&self.machine, found.frame)?;
         if found.is_unchanged() {
             return Some((found.frame, hazard));
         }
-        // Somebody may have seen it, and wait.
-        self.unpin_open(found.frame, hazard);
+        self.unpin_changed(found.frame, hazard);
         None
+    }
+
+    /// Lets go of a page that was closed, or left, while it was pinned: somebody may have seen that, and wait.
+    #[cold]
+    #[inline(never)]
+    fn unpin_changed(&self, frame: FrameNumber, hazard: M::Hazard<'_>) {
+        self.unpin_open(frame, hazard);
+    }
+
+    /// `bytes` of a page of a file, from byte `offset` on, are about to be read: they are asked for from where they probably
+    /// lie, so that they come while the page is looked up ([`FileIndex::guess`](crate::mapping::FileIndex::guess)).
+    #[inline(always)]
+    pub fn prefetch_page(&self, file: &File<M>, page: usize, offset: usize, bytes: usize) {
+        if let Some(frame) = file.index.guess(page) {
+            self.machine.prefetch_frame(frame, offset, bytes);
+        }
     }
 
     /// Lets go of a page that was pinned so.

@@ -72,23 +72,24 @@ pub struct WriteFailure {
 
 impl<M: Machine> File<M> {
     pub(super) fn new(machine: &M, id: u32, device: DeviceId) -> Self {
-        Self::with_placement(machine, id, device, 0, Placement::Delayed(Box::default()))
+        Self::with_placement(machine, id, device, FileIndex::default(), Placement::Delayed(Box::default()))
     }
 
     /// A file of `bytes` that is a device of its own.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
+        let index = FileIndex::with_pages(pages_of(bytes));
         let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };
-        let file = Self { backing, ..Self::with_placement(machine, id, device, pages_of(bytes), placement) };
+        let file = Self { backing, ..Self::with_placement(machine, id, device, index, placement) };
         file.extend(bytes);
         file
     }
 
-    fn with_placement(machine: &M, id: u32, device: DeviceId, pages: u32, placement: Placement) -> Self {
+    fn with_placement(machine: &M, id: u32, device: DeviceId, index: FileIndex, placement: Placement) -> Self {
         Self {
             id,
             device,
             backing: device,
-            index: FileIndex::with_pages(pages),
+            index,
             i_pages: machine.lock(LockClass::IPages, ()),
             length: AtomicU64::new(0),
             placement,

@@ -6,6 +6,7 @@
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
 //! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
+use super::contiguity::Contiguity;
 use super::index_nodes::{NODE_PAGES, NodePlace};
 use super::segments::{Segments, UsedParts};
 use super::workingset::Shadow;
@@ -35,25 +36,39 @@ pub enum Miss {
     Undo,
 }
 
-/// The part of a slot that says that its page is open to readers with hazard pointers.
-const OPEN: u32 = 1 << 31;
+/// The bits of a slot that say what the others are: the number of a page's frame,
+const PAGE: u32 = 0b10 << 30;
+/// the number of the frame of a page that is open to readers with hazard pointers,
+const OPEN: u32 = 0b11 << 30;
+/// or the shadow of a page that left. Without any of them there was none.
+const SHADOW: u32 = 0b01 << 30;
 
-/// The part of a slot without a page that says that the rest is a shadow.
-const SHADOW: u32 = 1 << 30;
+const NUMBER: u32 = !OPEN;
 
-const _: () = assert!(FRAMES_MAX < SHADOW && Shadow::BITS == SHADOW.trailing_zeros());
+const _: () = assert!(FRAMES_MAX <= NUMBER + 1 && Shadow::BITS == NUMBER.count_ones());
 
 /// The frame in a slot.
 #[inline(always)]
 const fn frame_of(stored: u32) -> Option<FrameNumber> {
-    match (stored & !OPEN).wrapping_sub(1) {
-        number if number < SHADOW - 1 => Some(FrameNumber(number)),
-        _ => None,
-    }
+    if stored & PAGE != 0 { Some(FrameNumber(stored & NUMBER)) } else { None }
 }
 
 const fn shadow_of(stored: u32) -> Option<Shadow> {
-    if stored & SHADOW != 0 { Some(Shadow(stored & !SHADOW)) } else { None }
+    if stored & OPEN == SHADOW { Some(Shadow(stored & NUMBER)) } else { None }
+}
+
+/// A slot of an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<'a>(&'a AtomicU32);
+
+impl<'a> Slot<'a> {
+    /// The page there, if it is open to readers with hazard pointers.
+    #[inline(always)]
+    #[must_use]
+    pub fn find_open(self) -> Option<Found<'a>> {
+        let stored = self.0.load(Ordering::SeqCst);
+        (stored >= OPEN).then_some(Found { slot: self.0, stored, frame: FrameNumber(stored & NUMBER) })
+    }
 }
 
 /// A slot of an index, and the frame that was in it.
@@ -70,7 +85,7 @@ impl Found<'_> {
     #[inline(always)]
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        self.stored & OPEN != 0
+        self.stored >= OPEN
     }
 
     /// Is everything as it was found?
@@ -107,7 +122,7 @@ struct Pages(AtomicU32);
 /// Slots and tags of one file (or of a swap cache).
 #[derive(Debug, Default)]
 pub struct FileIndex {
-    /// Frame number + 1, with [`OPEN`]; or the shadow of a page that left, with [`SHADOW`]; 0 if there was none.
+    /// [`PAGE`] or [`OPEN`] with a frame's number, [`SHADOW`] with a shadow, or 0.
     slots: Segments<AtomicU32>,
     tags: [Segments<AtomicU64>; 2],
     used: UsedParts,
@@ -117,13 +132,16 @@ pub struct FileIndex {
     pages: Pages,
     /// One more than the largest page number ever stored.
     end: AtomicU32,
+    /// Where pages probably lie, of a file whose bytes are real.
+    contiguity: Option<Contiguity>,
 }
 
 impl FileIndex {
-    /// Of a file of which `pages` can be foreseen: they are found fastest.
+    /// Of a file of which `pages` can be foreseen: they are found fastest. Of pages that lie in order in frames it is known
+    /// where they probably are.
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
-        Self { slots: Segments::with_head(pages as usize), ..Self::default() }
+        Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
     }
 
     /// The frame in a slot now. It may leave the slot at any time unless the caller has its page lock or a
@@ -142,6 +160,12 @@ impl FileIndex {
         frame_of(stored).map(|frame| Found { slot, stored, frame })
     }
 
+    /// The frame that a page is probably in, without a look at its slot. It may be no frame at all.
+    #[inline(always)]
+    pub fn guess(&self, index: usize) -> Option<FrameNumber> {
+        self.contiguity.as_ref()?.guess(index)
+    }
+
     /// Asks for a page's slot: it will be read soon.
     #[inline]
     pub fn prefetch(&self, index: u32) {
@@ -150,28 +174,36 @@ impl FileIndex {
         }
     }
 
-    /// As [`FileIndex::find`], of a page that is open to readers with hazard pointers.
+    /// A page's slot, if there was ever a page near it.
+    #[inline]
+    pub fn slot(&self, index: usize) -> Option<Slot<'_>> {
+        self.slots.get(index).map(Slot)
+    }
+
+    /// The same in fewer instructions, of the pages that were foreseen.
     #[inline(always)]
-    pub fn find_open(&self, index: usize) -> Option<Found<'_>> {
-        let slot = self.slots.get(index)?;
-        let stored = slot.load(Ordering::SeqCst);
-        (stored & OPEN != 0).then(|| Found { slot, stored, frame: FrameNumber((stored & !OPEN) - 1) })
+    pub fn slot_in_head(&self, index: usize) -> Option<Slot<'_>> {
+        self.slots.get_in_head(index).map(Slot)
+    }
+
+    /// The same of the others.
+    #[inline(always)]
+    pub fn slot_behind(&self, index: usize) -> Option<Slot<'_>> {
+        self.slots.get_behind(index).map(Slot)
     }
 
     /// Opens a page to readers with hazard pointers. Nothing if `frame` is not in its slot. The caller has its shared latch.
     pub fn open(&self, index: u32, frame: FrameNumber) {
         if let Some(slot) = self.slots.get(index as usize) {
-            let closed = frame.0 + 1;
-            let _ = slot.compare_exchange(closed, closed | OPEN, Ordering::SeqCst, Ordering::Relaxed);
+            let _ = slot.compare_exchange(PAGE | frame.0, OPEN | frame.0, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 
     /// Closes a page to readers with hazard pointers: no other gets it that way. False if it was not open, or `frame` is
     /// not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
-        let closed = frame.0 + 1;
         let close = |slot: &AtomicU32| {
-            slot.compare_exchange(closed | OPEN, closed, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            slot.compare_exchange(OPEN | frame.0, PAGE | frame.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         };
         self.slots.get(index as usize).is_some_and(close)
     }
@@ -204,9 +236,12 @@ impl FileIndex {
             if let Some(there) = frame_of(stored) {
                 return Err(there);
             }
-            match slot.compare_exchange(stored, frame.0 + 1, Ordering::SeqCst, Ordering::Acquire) {
+            match slot.compare_exchange(stored, PAGE | frame.0, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => {
                     self.pages.0.fetch_add(1, Ordering::Relaxed);
+                    if let Some(contiguity) = &self.contiguity {
+                        contiguity.note(index, frame, || self.get(index.checked_sub(1)?));
+                    }
                     return Ok(shadow_of(stored));
                 }
                 Err(now) => stored = now,

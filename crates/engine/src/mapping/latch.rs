@@ -58,7 +58,7 @@ impl<M: Machine> Mapping<M> {
         self.machine.spend(Step::IndexLookup, 1);
         let found = index.find(page)?;
         // While the descriptor is on its way, so can the bytes be.
-        self.machine.prefetch_frame(found.frame);
+        self.machine.prefetch_frame(found.frame, 0, 1);
         let frame = match found.get_shared(&self.frames) {
             Ok(descriptor) => return Some((found.frame, descriptor)),
             Err(miss) => self.find_shared_slowly(index, page, found.frame, miss)?,

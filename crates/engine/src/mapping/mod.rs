@@ -12,6 +12,7 @@
 pub mod bandwidth;
 pub mod blocks;
 pub mod choices;
+mod contiguity;
 pub mod dirty_limit;
 pub mod file;
 pub mod file_index;

@@ -13,7 +13,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::sync::atomic::AtomicPtr;
 
 /// Elements of the shortest head.
 const HEAD_MIN: usize = 64;
@@ -24,8 +24,6 @@ const SEGMENTS: usize = 27;
 
 /// The array; see the module's head.
 pub struct Segments<T> {
-    /// Elements of the head that are there: none until it is made, and then all.
-    head_made: AtomicUsize,
     /// The first element of each segment; null until it is made, and never changed again. Segment 0 is the head, segment
     /// `k` has `head << (k - 1)` elements.
     // Pointers, and not boxes in `OnceLock`s: every hit goes through here, and half of its instructions would be for
@@ -46,7 +44,6 @@ impl<T> Segments<T> {
     /// An array of which `elements` can be foreseen. Nothing is made yet.
     pub fn with_head(elements: usize) -> Self {
         Self {
-            head_made: AtomicUsize::new(0),
             segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             head: elements.clamp(HEAD_MIN, HEAD_MAX).next_power_of_two(),
             owned: PhantomData,
@@ -102,17 +99,19 @@ impl<T: Element> Segments<T> {
 
     /// The element, if it lies in the head, and that was made.
     #[inline(always)]
-    fn get_in_head(&self, index: usize) -> Option<&T> {
-        // Whoever sees that it was made sees where; and in one order with what users of the array keep in order by that.
-        (index < self.head_made.load(Ordering::SeqCst)).then(|| {
-            let first = self.segments[0].load(Ordering::Relaxed);
-            // SAFETY: the head was made and has that many elements. It lives as long as `self`.
-            unsafe { &*first.add(index) }
-        })
+    pub fn get_in_head(&self, index: usize) -> Option<&T> {
+        if index >= self.head {
+            return None;
+        }
+        // In one order with what users of the array keep in order by that.
+        let first = self.segments[0].load(Ordering::SeqCst);
+        // SAFETY: the head was made, and has that many elements. It lives as long as `self`.
+        (!first.is_null()).then(|| unsafe { &*first.add(index) })
     }
 
-    #[inline]
-    fn get_behind(&self, index: usize) -> Option<&T> {
+    /// The element, if it lies behind the head, and its segment was made.
+    #[inline(always)]
+    pub fn get_behind(&self, index: usize) -> Option<&T> {
         if index < self.head {
             return None;
         }
@@ -139,9 +138,6 @@ impl<T: Element> Segments<T> {
         if place.compare_exchange(ptr::null_mut(), first, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             // SAFETY: somebody else was faster; this one is as it was taken apart, and nobody else's.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, elements)) });
-        }
-        if segment == 0 {
-            self.head_made.store(elements, Ordering::SeqCst);
         }
         Some(())
     }

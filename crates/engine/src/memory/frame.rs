@@ -15,8 +15,8 @@ use std::fmt;
 /// No frame: the end of a list, an empty slot.
 pub const NO_FRAME: u32 = u32::MAX;
 
-/// Frames that can be numbered, 4 TiB: a slot of an index has 30 bits for the number and one.
-pub const FRAMES_MAX: u32 = (1 << 30) - 2;
+/// Frames that can be numbered, 4 TiB: a slot of an index has 30 bits for the number.
+pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// State bits of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

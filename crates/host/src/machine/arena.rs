@@ -23,6 +23,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a huge page, and the alignment of frame 0.
 const HUGE_BYTES: usize = 2 << 20;
 
+/// Bytes of a line of memory.
+const LINE: usize = 64;
+
+/// Bytes that are asked for ahead at most: processors wait for some ten to twenty lines at a time, and a loop over them finds
+/// the rest by itself.
+const PREFETCH_MAX: usize = 24 * LINE;
+
 /// Asks the system to put what lies at these addresses into huge pages, as far as it fills them: random accesses to a
 /// large table cost a walk of the page table each otherwise. A wish: nothing is said when it is not granted.
 pub fn use_huge_pages<T>(addresses: Range<*const T>) {
@@ -190,10 +197,11 @@ impl Arena {
         FirstFrame(self.base)
     }
 
-    /// Asks the processor for the first bytes of a frame.
-    #[inline]
-    pub(super) fn prefetch(&self, frame: FrameNumber) {
-        prefetch(self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES));
+    /// Asks the processor for bytes of a frame, which need not be there: as many lines as it can wait for at a time.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, frame: FrameNumber, offset: usize, bytes: usize) {
+        let start = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES + offset);
+        (0..bytes.min(PREFETCH_MAX)).step_by(LINE).for_each(|at| prefetch(start.wrapping_add(at)));
     }
 
     /// Fills a frame with zeroes.

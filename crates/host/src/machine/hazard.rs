@@ -23,6 +23,12 @@ const RECORD: usize = 16;
 /// Threads of a process that have some at a time. Others do without.
 const RECORDS: usize = 1024;
 
+/// What is published is not 0, of frame 0 neither. Both bits, which no number of a frame has, as in an index: so what was found
+/// there is what is published.
+const PUBLISHED: u32 = 0b11 << 30;
+
+const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
+
 #[repr(align(128))]
 struct Record([AtomicU32; RECORD]);
 
@@ -49,7 +55,7 @@ pub(super) struct Hazards {
 
 /// The records of one machine.
 struct Table {
-    /// Frame number + 1; 0 is nothing.
+    /// [`PUBLISHED`] with a frame's number; 0 is nothing.
     records: Box<[Record]>,
     /// Records that were ever used.
     used: AtomicU32,
@@ -89,9 +95,13 @@ fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
 }
 
-#[inline(never)]
-fn next_free(pointers: &[AtomicU32; RECORD]) -> Option<&AtomicU32> {
-    pointers[1..].iter().find(|pointer| is_free(pointer))
+/// Publishes a frame there.
+#[inline(always)]
+fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
+    // Released, as when it is taken back: who sees this one sees what was done with those before it.
+    pointer.store(PUBLISHED | frame.0, Ordering::Release);
+    compiler_fence(Ordering::SeqCst);
+    HazardPointer(pointer)
 }
 
 impl Hazards {
@@ -112,16 +122,26 @@ impl Hazards {
         self.table.is_on
     }
 
+    /// In the first pointer of the thread, if this is the machine that it used last.
     #[inline(always)]
+    pub(super) fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        let first = &self.current_record()?.0[0];
+        is_free(first).then(|| publish_in(first, frame))
+    }
+
+    /// In any pointer of the thread.
+    #[cold]
     pub(super) fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
+        pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))
+    }
+
+    /// The calling thread's record, if this is the machine that it used last.
+    #[inline(always)]
+    fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();
         // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives, or a static one.
-        let Record(pointers) = if id == self.id { unsafe { &*record } } else { self.own_record()? };
-        let pointer = if is_free(&pointers[0]) { &pointers[0] } else { next_free(pointers)? };
-        // Released, as when it is taken back: who sees this one sees what was done with those before it.
-        pointer.store(frame.0 + 1, Ordering::Release);
-        compiler_fence(Ordering::SeqCst);
-        Some(HazardPointer(pointer))
+        (id == self.id).then(|| unsafe { &*record })
     }
 
     /// Has the system interrupt all CPUs that run this process.
@@ -138,7 +158,7 @@ impl Hazards {
         let records = &self.table.records[..self.table.used.load(Ordering::Acquire) as usize];
         let pointers = records.iter().flat_map(|record| &record.0).map(|pointer| pointer.load(Ordering::Acquire));
         let mut frames: Vec<FrameNumber> =
-            pointers.filter(|stored| *stored != 0).map(|stored| FrameNumber(stored - 1)).collect();
+            pointers.filter(|stored| *stored != 0).map(|stored| FrameNumber(stored & !PUBLISHED)).collect();
         frames.sort_unstable();
         frames
     }
@@ -187,11 +207,16 @@ mod tests {
         if !hazards.is_on() {
             return;
         }
+        assert!(hazards.publish_at_once(FrameNumber(7)).is_none(), "a thread gets its record when it asks for any");
         let all: Vec<_> = (0..RECORD as u32).map(|n| hazards.publish(FrameNumber(40 - n)).unwrap()).collect();
         assert!(hazards.publish(FrameNumber(7)).is_none(), "a thread has {RECORD}");
+        assert!(hazards.publish_at_once(FrameNumber(7)).is_none(), "not over what is published");
         assert_eq!(hazards.published(), (25..=40).map(FrameNumber).collect::<Vec<_>>());
         all.into_iter().for_each(HazardPointer::withdraw);
         assert_eq!(hazards.published(), []);
+        let first = hazards.publish_at_once(FrameNumber(0)).unwrap();
+        assert_eq!(hazards.published(), [FrameNumber(0)]);
+        first.withdraw();
     }
 
     #[test]

@@ -332,9 +332,9 @@ impl Machine for Host {
         self.shared.disks.uncongested()
     }
 
-    #[inline]
-    fn prefetch_frame(&self, frame: FrameNumber) {
-        self.shared.arena.prefetch(frame);
+    #[inline(always)]
+    fn prefetch_frame(&self, frame: FrameNumber, offset: usize, bytes: usize) {
+        self.shared.arena.prefetch(frame, offset, bytes);
     }
 
     #[inline]
@@ -344,7 +344,12 @@ impl Machine for Host {
 
     #[inline(always)]
     fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
-        self.hazards.publish(frame)
+        self.publish_at_once(frame).or_else(|| self.hazards.publish(frame))
+    }
+
+    #[inline(always)]
+    fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        self.hazards.publish_at_once(frame)
     }
 
     #[inline(always)]

@@ -1,0 +1,131 @@
+//! Where a page of a file probably lies: runs of pages that are in order in memory, too.
+//!
+//! A hit waits for memory twice, one wait after the other: for the page's slot in the index, and for its bytes. A file that
+//! was read in order lies mostly in order in frames, since the free lists hand them out so; then frame and page differ by the
+//! same number over long stretches, and the bytes can be asked for while the slot is on its way. That is speculative
+//! translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is a hint and nothing more: the slot decides.
+//!
+//! One word for each huge page's worth of a file, 2 KiB for a GiB, which stays in the nearest caches. Nothing is written
+//! where pages come in no order.
+
+use super::segments::Segments;
+use crate::memory::free_area::BLOCK_PAGES;
+use machine::FrameNumber;
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Pages that have a word together.
+const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
+
+/// As many pages as speak for a guess at most: half of the stretch. With as many of the others it is given up.
+const TRUST_MAX: u32 = STRETCH_PAGES / 2;
+
+/// What is known of a stretch: the frame of its first page, if that lay in order with the others; and by how many more the
+/// pages of late were that did than that did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Guess {
+    first: u32,
+    trust: u32,
+}
+
+impl Guess {
+    const fn unpack(word: u64) -> Self {
+        Self { first: word as u32, trust: (word >> 32) as u32 }
+    }
+
+    const fn pack(self) -> u64 {
+        self.first as u64 | (self.trust as u64) << 32
+    }
+
+    /// What is known when one more page has come; `follows` says whether it lies behind the page before it.
+    const fn with_page(self, first: u32, follows: bool) -> Self {
+        match (self.first == first, self.trust) {
+            (true, TRUST_MAX) => self,
+            (true, trust) => Self { first, trust: trust + 1 },
+            (false, 0) if follows => Self { first, trust: 1 },
+            (false, 0) => self,
+            (false, trust) => Self { first: self.first, trust: trust - 1 },
+        }
+    }
+}
+
+/// The guesses of one file. Written without a lock, so that a page may not be counted: a hint may be wrong.
+#[derive(Debug, Default)]
+pub(super) struct Contiguity(Segments<AtomicU64>);
+
+impl Contiguity {
+    /// A page has come into a frame. `before` is the frame of the page before it, asked for where that makes a difference.
+    #[inline]
+    pub fn note(&self, page: u32, frame: FrameNumber, before: impl FnOnce() -> Option<FrameNumber>) {
+        let Some(word) = self.0.try_get_or_make((page / STRETCH_PAGES) as usize) else { return };
+        let known = Guess::unpack(word.load(Relaxed));
+        let first = frame.0.wrapping_sub(page % STRETCH_PAGES);
+        let follows = known.trust == 0 && before().is_some_and(|before| before.0.wrapping_add(1) == frame.0);
+        let now = known.with_page(first, follows);
+        if now != known {
+            word.store(now.pack(), Relaxed);
+        }
+    }
+
+    /// The frame that a page is in if it is in memory, in order with its neighbours. It may be no frame at all.
+    #[inline(always)]
+    pub fn guess(&self, page: usize) -> Option<FrameNumber> {
+        let stretch = STRETCH_PAGES as usize;
+        let guess = Guess::unpack(self.0.get(page / stretch)?.load(Relaxed));
+        (guess.trust > 0).then(|| FrameNumber(guess.first.wrapping_add((page % stretch) as u32)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes pages, each as if the one before it lay where `frame_of` says.
+    fn note(contiguity: &Contiguity, pages: impl Iterator<Item = u32>, frame_of: impl Fn(u32) -> u32) {
+        for page in pages {
+            let before = || page.checked_sub(1).map(|page| FrameNumber(frame_of(page)));
+            contiguity.note(page, FrameNumber(frame_of(page)), before);
+        }
+    }
+
+    #[test]
+    fn pages_in_order_are_guessed() {
+        let contiguity = Contiguity::default();
+        assert_eq!(contiguity.guess(3), None);
+        note(&contiguity, 0..2000, |page| page + 70);
+        assert!((1..2000).all(|page| contiguity.guess(page) == Some(FrameNumber(page as u32 + 70))));
+        assert_eq!(contiguity.guess(5 * STRETCH_PAGES as usize), None);
+    }
+
+    #[test]
+    fn pages_in_no_order_are_not() {
+        let contiguity = Contiguity::default();
+        let anywhere = |page: u32| page.wrapping_mul(2_654_435_761) % 100_000;
+        note(&contiguity, 0..4096, anywhere);
+        let right = (0..4096).filter(|page| contiguity.guess(*page) == Some(FrameNumber(anywhere(*page as u32))));
+        assert!(right.count() <= 8);
+        assert!((0..4096).filter(|page| contiguity.guess(*page).is_some()).count() <= STRETCH_PAGES as usize);
+    }
+
+    #[test]
+    fn a_guess_is_given_up_when_pages_lie_elsewhere() {
+        let contiguity = Contiguity::default();
+        note(&contiguity, 0..STRETCH_PAGES, |page| page);
+        // In no order: most pages are where they were, as far as anybody knows, until half of them have come again.
+        let anywhere = |page: u32| page * 2 + 1000;
+        note(&contiguity, 0..TRUST_MAX - 1, anywhere);
+        assert_eq!(contiguity.guess(500), Some(FrameNumber(500)));
+        note(&contiguity, 0..TRUST_MAX, anywhere);
+        assert_eq!(contiguity.guess(500), None);
+        // In order elsewhere.
+        note(&contiguity, 0..STRETCH_PAGES, |page| page + 7000);
+        assert_eq!(contiguity.guess(500), Some(FrameNumber(7500)));
+    }
+
+    #[test]
+    fn frames_below_their_pages_are_guessed() {
+        let contiguity = Contiguity::default();
+        // The stretch would begin before frame 0.
+        note(&contiguity, 100..200, |page| page.wrapping_sub(100));
+        assert_eq!(contiguity.guess(150), Some(FrameNumber(50)));
+    }
+}
