@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p highwater --bench memory` runs at full size over a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder (an argument chooses the lines whose names contain it); `cargo test` at a small size, silently. The two sides of
-//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (7), and its figure is the median of the rounds' ratios, with the
+//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (15), and its figure is the median of the rounds' ratios, with the
 //! lowest and the highest; beside it the median ratio of the CPU time of an operation, and the rates a second of the last
 //! round. All memory was touched before. Both sides read the same pages, as the hash of what they found proves.
 
@@ -13,6 +13,7 @@ use highwater::machine::Arena;
 use highwater::{Advice, File, Memory};
 use io_uring::{IoUring, opcode, types::Fd};
 use machine::FrameNumber;
+use std::cell::Cell;
 use std::fs::{File as StdFile, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -41,7 +42,7 @@ const FULL: Sizes = Sizes {
     memory_pages: 1 << 16,
     hits: 2_000_000,
     misses: 40_000,
-    rounds: 7,
+    rounds: 15,
 };
 const SMALL: Sizes = Sizes { hot_pages: 256, cold_pages: 4096, memory_pages: 1024, hits: 500, misses: 200, rounds: 2 };
 
@@ -309,6 +310,10 @@ struct Measured {
 fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Sync)) -> Measured {
     let (cpu_before, started) = (cpu_time(), Instant::now());
     let hash = thread::scope(|scope| {
+        // One runs here, where the one before it did: CPUs differ by what else the hardware under them does.
+        if threads == 1 {
+            return run(seed * 64 + 1, n);
+        }
         let threads: Vec<_> = (0..threads).map(|t| scope.spawn(move || run(seed * 64 + t + 1, n))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread failed")).fold(0, |a, b| a ^ b)
     });
@@ -354,6 +359,9 @@ struct Bench {
     filter: Option<String>,
     is_test: bool,
     sizes: Sizes,
+    /// Rounds that were measured: each reads other pages than all before it. Again and again the same few hundred thousand
+    /// would be a loop, of which a cache keeps more than of chance.
+    measured: Cell<u64>,
 }
 
 type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
@@ -366,15 +374,15 @@ impl Bench {
         });
     }
 
-    /// One line of pairs that are measured one round after the other.
+    /// One line of pairs that are measured one after the other, each by a number of its own.
     fn pairs(&self, name: &str, is_same_work: bool, pair: impl Fn(u64) -> (Measured, Measured)) {
         if !self.wants(name) {
             return;
         }
         let (mut rates, mut cpu_times) = (Vec::new(), Vec::new());
         let mut last = (0.0, 0.0);
-        for round in 0..self.sizes.rounds as u64 {
-            let (mine, other) = pair(round);
+        for _ in 0..self.sizes.rounds {
+            let (mine, other) = pair(self.measured.replace(self.measured.get() + 1));
             assert!(!is_same_work || mine.hash == other.hash, "{name}: other pages were read");
             rates.push(mine.rate / other.rate);
             cpu_times.push(mine.cpu / other.cpu);
@@ -517,7 +525,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_test = !arguments.iter().any(|argument| argument == "--bench");
     let filter = arguments.into_iter().find(|argument| !argument.starts_with('-'));
-    let mut bench = Bench { filter, is_test, sizes: if is_test { SMALL } else { FULL } };
+    let mut bench = Bench { filter, is_test, sizes: if is_test { SMALL } else { FULL }, measured: Cell::new(0) };
     if let Ok(rounds) = std::env::var("HIGHWATER_BENCH_ROUNDS") {
         bench.sizes.rounds = rounds.parse().ok().filter(|rounds| *rounds > 0).expect("a number of rounds");
     }

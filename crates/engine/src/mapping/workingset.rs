@@ -2,10 +2,11 @@
 //!
 //! A page that leaves its file's index leaves a *shadow* in its slot: how many pages had left before it. When it comes
 //! back, the pages that have left since are how much larger memory would have had to be to hold it still: its
-//! *refault distance*. Two kinds of pages leave ([`Left`]); whichever is missed more often, for as many that left, should
-//! rather have stayed. Description: spec multigen, 8.5 (shadows, distance) and 4 (rates of refaults that are compared).
+//! *refault distance*. Two kinds of pages leave ([`Left`]); whichever is missed more often, for as many that are out and
+//! could be, should rather have stayed. Description: spec multigen, 8.5 (shadows, distance) and 4 (rates of refaults that are
+//! compared).
 
-use machine::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Which page left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,26 +33,69 @@ impl Shadow {
     }
 }
 
+/// Pages that leave until one that comes back is no longer missed, of a memory that holds `held`: half of these. About so long would
+/// it have stayed on an inactive list, unused.
+const fn missed_within(held: u32) -> u32 {
+    held / 2
+}
+
 /// Missed pages of a kind that tell nothing yet. Chosen, no other was tried; the comparison of classes in spec multigen, 4, has 64.
 const FEW_MISSED: u32 = 8;
 
 /// Those that are used once stay when they are missed more than this many times as often as evicted ones, in halves: where
 /// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/admission.md).
-const HALVES_AS_OFTEN: u64 = 3;
+const HALVES_AS_OFTEN: u128 = 3;
 
-/// Of a kind of pages: those that left of late, and those that were missed, decaying.
+/// Parts in which it is known how many pages left of late: the oldest is forgotten as a whole. Chosen, no other was tried.
+const PARTS: usize = 8;
+
+/// Of a kind of pages, decaying: those that were missed; and, summed over all pages that left meanwhile, how many of the kind were
+/// out and would have been missed. So that it does not count as few missed when many have just left.
 #[derive(Debug, Default)]
 struct Rate {
-    left: AtomicU32,
     missed: AtomicU32,
+    chances: AtomicU64,
 }
 
 impl Rate {
     /// Two who do so at once halve twice: it is an estimate.
     fn halve(&self) {
-        for count in [&self.left, &self.missed] {
-            let _ = count.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
+        let _ = self.missed.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
+        let _ = self.chances.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
+    }
+
+    /// Missed, times another's chances.
+    fn missed_by(&self, chances: &Self) -> u128 {
+        u128::from(self.missed.load(Relaxed)) * (u128::from(chances.chances.load(Relaxed)) + 1)
+    }
+}
+
+/// How many pages of each kind left of late.
+#[derive(Debug, Default)]
+struct Lately {
+    parts: [[AtomicU32; 2]; PARTS],
+    /// The part that is being counted.
+    part: AtomicU32,
+    /// The age at which it began.
+    begun: AtomicU32,
+}
+
+impl Lately {
+    /// Counts pages that have left; no more than the last `window` are to be known. Two who do so at once may forget a few.
+    fn count(&self, left: Left, pages: u32, age: u32, window: u32) {
+        let begun = self.begun.load(Relaxed);
+        if age.wrapping_sub(begun) > window / PARTS as u32
+            && self.begun.compare_exchange(begun, age, Relaxed, Relaxed).is_ok()
+        {
+            let next = (self.part.load(Relaxed) + 1) % PARTS as u32;
+            self.parts[next as usize].iter().for_each(|kind| kind.store(0, Relaxed));
+            self.part.store(next, Relaxed);
         }
+        self.parts[self.part.load(Relaxed) as usize][left as usize].fetch_add(pages, Relaxed);
+    }
+
+    fn pages(&self, left: Left) -> u64 {
+        self.parts.iter().map(|part| u64::from(part[left as usize].load(Relaxed))).sum()
     }
 }
 
@@ -63,8 +107,11 @@ pub struct Workingset {
     age: AtomicU32,
     /// Pages that memory held when the last ones left: kept, so that a refault does not sum counters that other CPUs write.
     held: AtomicU32,
-    evicted: Rate,
-    used_once: Rate,
+    lately: Lately,
+    /// By [`Left`].
+    rates: [Rate; 2],
+    /// The age at which rates were last halved.
+    halved: AtomicU32,
     /// Are pages that are used once missed more often than evicted ones?
     misses_new: AtomicBool,
     /// Pages that were judged while that was so.
@@ -78,42 +125,36 @@ impl Workingset {
         Shadow(if left == Left::UsedOnce { age | Shadow::USED_ONCE } else { age })
     }
 
-    const fn rate(&self, left: Left) -> &Rate {
-        match left {
-            Left::Evicted => &self.evicted,
-            Left::UsedOnce => &self.used_once,
-        }
-    }
-
     /// `pages` have left, of a memory that holds `held`.
     pub fn note_left(&self, left: Left, pages: u32, held: u32) {
         if pages == 0 {
             return;
         }
-        self.age.fetch_add(pages, Relaxed);
+        let age = self.age.fetch_add(pages, Relaxed).wrapping_add(pages);
         self.held.store(held, Relaxed);
-        self.rate(left).left.fetch_add(pages, Relaxed);
-        let [evicted, used_once] = [&self.evicted, &self.used_once].map(|rate| u64::from(rate.left.load(Relaxed)));
-        if evicted + used_once > u64::from(held) / 2 {
-            self.evicted.halve();
-            self.used_once.halve();
+        self.lately.count(left, pages, age, missed_within(held));
+        for left in [Left::Evicted, Left::UsedOnce] {
+            self.rates[left as usize].chances.fetch_add(u64::from(pages) * self.lately.pages(left), Relaxed);
         }
-        // Missed of those that left is more than so many times the same of the others, without dividing.
-        let missed = |rate: &Rate| u64::from(rate.missed.load(Relaxed));
-        let [old, new] = [missed(&self.evicted) * (used_once + 1), missed(&self.used_once) * (evicted + 1)];
-        let is_more = 2 * new > HALVES_AS_OFTEN * old && missed(&self.used_once) > FEW_MISSED.into();
+        let halved = self.halved.load(Relaxed);
+        if age.wrapping_sub(halved) > held / 4 && self.halved.compare_exchange(halved, age, Relaxed, Relaxed).is_ok() {
+            self.rates.iter().for_each(Rate::halve);
+        }
+        // More than so many times as often, without dividing.
+        let [evicted, used_once] = &self.rates;
+        let is_more = 2 * used_once.missed_by(evicted) > HALVES_AS_OFTEN * evicted.missed_by(used_once)
+            && used_once.missed.load(Relaxed) > FEW_MISSED;
         if self.misses_new.load(Relaxed) != is_more {
             self.misses_new.store(is_more, Relaxed);
         }
     }
 
-    /// A page has come back that left `shadow`. Is it missed: have fewer pages left since than half of those that memory
-    /// holds? About so long would it have stayed on an inactive list, unused.
+    /// A page has come back that left `shadow`. Is it missed: did it leave not long ago?
     pub fn note_refault(&self, shadow: Shadow) -> bool {
         let distance = self.age.load(Relaxed).wrapping_sub(shadow.0) % Shadow::AGES;
-        let is_missed = distance <= self.held.load(Relaxed) / 2;
+        let is_missed = distance <= missed_within(self.held.load(Relaxed));
         if is_missed {
-            self.rate(shadow.left()).missed.fetch_add(1, Relaxed);
+            self.rates[shadow.left() as usize].missed.fetch_add(1, Relaxed);
         }
         is_missed
     }
@@ -146,32 +187,52 @@ mod tests {
         assert!(workingset.note_refault(shadow));
     }
 
-    #[test]
-    fn pages_used_once_are_missed_by_their_rate_beside_that_of_evicted_ones() {
-        let came_back = |used_once: u32, evicted: u32| {
-            let workingset = Workingset::default();
-            for (left, missed) in [(Left::UsedOnce, used_once), (Left::Evicted, evicted)] {
+    /// Pages leave in turns, ten of each kind, of a memory that holds 1000; of each so many are missed.
+    fn leave_in_turns(workingset: &Workingset, turns: u32, used_once_missed: u32, evicted_missed: u32) {
+        for _ in 0..turns {
+            for (left, missed) in [(Left::UsedOnce, used_once_missed), (Left::Evicted, evicted_missed)] {
                 let shadow = workingset.shadow(left);
-                workingset.note_left(left, 100, 10_000);
+                workingset.note_left(left, 10, 1000);
                 (0..missed).for_each(|_| assert!(workingset.note_refault(shadow)));
             }
-            workingset.note_left(Left::Evicted, 1, 10_000);
+        }
+    }
+
+    #[test]
+    fn pages_used_once_are_missed_by_their_rate_beside_that_of_evicted_ones() {
+        let came_back = |turns, used_once, evicted| {
+            let workingset = Workingset::default();
+            leave_in_turns(&workingset, turns, used_once, evicted);
+            leave_in_turns(&workingset, 1, 0, 0);
             workingset.misses_new()
         };
-        assert!(came_back(50, 20) && came_back(9, 0));
+        assert!(came_back(20, 5, 2) && came_back(3, 3, 0));
         // No more often, not by half, too few to tell.
-        assert!(!came_back(20, 50) && !came_back(50, 40) && !came_back(8, 0));
+        assert!(!came_back(20, 2, 5) && !came_back(20, 5, 4) && !came_back(2, 4, 0));
+    }
+
+    #[test]
+    fn pages_of_which_many_have_just_left_are_not_missed_less_for_that() {
+        let workingset = Workingset::default();
+        leave_in_turns(&workingset, 50, 2, 2);
+        // All that leave are evicted ones now, and both kinds are missed by how many of them are out.
+        for out in (0..10).map(|turn| 250 - turn * 25) {
+            let shadows = [Left::UsedOnce, Left::Evicted].map(|left| workingset.shadow(left));
+            workingset.note_left(Left::Evicted, 25, 1000);
+            let missed = [out / 25, 20 - out / 25];
+            for (shadow, missed) in shadows.iter().zip(missed) {
+                (0..missed).for_each(|_| assert!(workingset.note_refault(*shadow)));
+            }
+            assert!(!workingset.misses_new(), "{out}");
+        }
     }
 
     #[test]
     fn what_was_long_ago_counts_less() {
         let workingset = Workingset::default();
-        let shadow = workingset.shadow(Left::UsedOnce);
-        workingset.note_left(Left::UsedOnce, 100, 1000);
-        (0..90).for_each(|_| _ = workingset.note_refault(shadow));
-        workingset.note_left(Left::Evicted, 100, 1000);
+        leave_in_turns(&workingset, 20, 8, 1);
         assert!(workingset.misses_new());
-        (0..100).for_each(|_| workingset.note_left(Left::UsedOnce, 100, 1000));
+        leave_in_turns(&workingset, 300, 1, 1);
         assert!(!workingset.misses_new());
     }
 }
