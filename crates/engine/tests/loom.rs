@@ -272,7 +272,7 @@ fn a_page_that_is_read_by_hazard_pointer_is_not_evicted() {
         });
         let has_read = read_open(&world, &hazard) == Some(true);
         let is_evicted = evictor.join().unwrap();
-        assert!(has_read || is_evicted || find_open(world).is_none());
+        assert!(has_read || is_evicted || find_open(&world).is_none());
     });
 }
 

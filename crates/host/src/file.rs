@@ -759,13 +759,13 @@ impl File {
     #[inline(always)]
     fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
         let (engine, index) = (&self.engine, &self.cached.index);
-        let slot = usize::try_from(page).ok()?;
+        let page = usize::try_from(page).ok()?;
         // Twice, so that nothing is put together for both: each instruction that writes a register is 3 % of a hit.
-        let pinned = match index.slot_in_head(slot) {
+        let pinned = match index.slot_in_head(page) {
             Some(slot) => engine.pin_open(slot),
-            None => index.slot_behind(slot).and_then(|slot| engine.pin_open(slot)),
+            None => index.slot_behind(page).and_then(|slot| engine.pin_open(slot)),
         };
-        let pinned = pinned.or_else(|| self.pin_open_slowly(slot));
+        let pinned = pinned.or_else(|| self.pin_open_slowly(page));
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 

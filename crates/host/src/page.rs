@@ -74,7 +74,8 @@ impl<'a> PageRead<'a> {
     }
 
     /// Gives a reference and a latch back.
-    // Not inlined, and with nothing but numbers: a guard whose address is taken lies in memory from the beginning.
+    // Not inlined, and with nothing but numbers: a guard whose address is taken lies in memory from the beginning. Cold, as is
+    // what else is not inlined on the way of a guard, so that it is there that registers are kept, not in the loop around a hit.
     #[cold]
     #[inline(never)]
     fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {

@@ -463,6 +463,10 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
                 assert_eq!(machine.published(), [FRAME]);
                 machine.withdraw(hazard.expect("a task has one"));
                 assert_eq!(machine.published(), []);
+                if let Some(hazard) = machine.publish_at_once(FRAME) {
+                    assert_eq!(machine.published(), [FRAME]);
+                    machine.withdraw(hazard);
+                }
             },
             |machine, stage| {
                 if machine.has_hazards() {

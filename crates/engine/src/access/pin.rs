@@ -13,8 +13,8 @@ use machine::{FrameNumber, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Pins the page in a slot for reading if it is in memory and open ([`crate::mapping::hazard`]), and the task's next hazard
-    /// pointer is at hand.
+    /// Pins the page in a slot for reading if it is in memory and open ([`crate::mapping::hazard`]), and a hazard pointer of
+    /// the task is at hand ([`Machine::publish_at_once`]).
     // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
     // lie between them, and by how many of those write a register.
     #[inline(always)]

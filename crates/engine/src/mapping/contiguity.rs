@@ -5,8 +5,8 @@
 //! same number over long stretches, and the bytes can be asked for while the slot is on its way. That is speculative
 //! translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is a hint and nothing more: the slot decides.
 //!
-//! One word for each huge page's worth of a file, 2 KiB for a GiB, which stays in the nearest caches. Nothing is written
-//! where pages come in no order.
+//! One word for each huge page's worth of a file, 4 KiB for a GiB, which stays in the nearest caches. Hardly anything is written
+//! where pages come in no order: only what is known from before wears off.
 
 use super::segments::Segments;
 use crate::memory::free_area::BLOCK_PAGES;

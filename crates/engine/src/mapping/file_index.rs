@@ -36,13 +36,13 @@ pub enum Miss {
     Undo,
 }
 
-/// The bits of a slot that say what the others are: the number of a page's frame,
+/// Says that a slot holds a page: its frame's number is in the other bits.
 const PAGE: u32 = 0b10 << 30;
-/// the number of the frame of a page that is open to readers with hazard pointers,
+/// The same of a page that is open to readers with hazard pointers.
 const OPEN: u32 = 0b11 << 30;
-/// or the shadow of a page that left. Without any of them there was none.
+/// Says that a slot holds the shadow of a page that left. A slot in which nothing ever was is 0.
 const SHADOW: u32 = 0b01 << 30;
-
+/// The other bits.
 const NUMBER: u32 = !OPEN;
 
 const _: () = assert!(FRAMES_MAX <= NUMBER + 1 && Shadow::BITS == NUMBER.count_ones());
@@ -225,6 +225,7 @@ impl FileIndex {
     /// # Panics
     /// When there is no memory for the slot; see [`FileIndex::prepare`].
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<Option<Shadow>, FrameNumber> {
+        debug_assert!(frame.0 <= NUMBER, "{frame} has no room in a slot");
         let slot = self.slots.get_or_make(index as usize);
         // The end first: whoever looks for pages must not stop short of one that is there.
         if self.end.load(Ordering::SeqCst) <= index {
@@ -365,6 +366,41 @@ impl FileIndex {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn the_last_frame_and_the_largest_shadow_have_room() {
+        let index = FileIndex::default();
+        let (first, last) = (FrameNumber(0), FrameNumber(FRAMES_MAX - 1));
+        for frame in [first, last] {
+            // Behind the head, and in it.
+            for page in [7, 100_000] {
+                let slot = || index.slot(page as usize).unwrap();
+                index.insert(page, frame).unwrap();
+                assert!(index.get(page) == Some(frame) && slot().find_open().is_none());
+                index.open(page, frame);
+                let found = slot().find_open().unwrap();
+                assert!(found.frame == frame && found.is_open() && found.is_unchanged());
+                assert_eq!(index.slot_in_head(page as usize).is_some(), page == 7);
+                assert_eq!(index.slot_behind(page as usize).is_some(), page != 7);
+                assert!(index.close(page, frame) && !found.is_unchanged() && slot().find_open().is_none());
+                for shadow in [0, (1 << Shadow::BITS) - 1].map(Shadow) {
+                    index.remove(page, frame, Some(shadow));
+                    assert!(index.get(page).is_none() && slot().find_open().is_none());
+                    assert_eq!(index.insert(page, frame), Ok(Some(shadow)));
+                }
+                index.remove(page, frame, None);
+            }
+        }
+    }
+
+    #[test]
+    fn where_pages_lie_is_guessed_of_real_files() {
+        let [real, other] = [FileIndex::with_pages(4), FileIndex::default()];
+        for index in [&real, &other] {
+            (0..20).for_each(|page| _ = index.insert(page, FrameNumber(page + 500)).unwrap());
+        }
+        assert_eq!((real.guess(17), other.guess(17)), (Some(FrameNumber(517)), None));
+    }
 
     #[test]
     fn index_matches_naive() {

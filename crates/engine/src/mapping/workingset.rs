@@ -2,8 +2,8 @@
 //!
 //! A page that leaves its file's index leaves a *shadow* in its slot: how many pages had left before it. When it comes
 //! back, the pages that have left since are how much larger memory would have had to be to hold it still: its
-//! *refault distance*. Two kinds of pages leave ([`Left`]); whichever is missed more often, for as many that are out and
-//! could be, should rather have stayed. Description: spec multigen, 8.5 (shadows, distance) and 4 (rates of refaults that are
+//! *refault distance*. Two kinds of pages leave ([`Left`]); whichever is missed more often, for as many that left of late,
+//! should rather have stayed. Description: spec multigen, 8.5 (shadows, distance) and 4 (rates of refaults that are
 //! compared).
 
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -46,11 +46,23 @@ const FEW_MISSED: u32 = 8;
 /// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
+/// Counts halve when this part of what memory holds has left. Half of it was tried on a model, where it did not matter what kind
+/// had left when (docs/admission.md), and an eighth with these counts.
+const HALVED_PART: u32 = 4;
+
+/// Have more than `pages` left between two ages? Not if the second is the earlier: CPUs that count at the same time may come here
+/// in any order.
+const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
+    let left = to.wrapping_sub(from);
+    left.cast_signed() > 0 && left > pages
+}
+
 /// Parts in which it is known how many pages left of late: the oldest is forgotten as a whole. Chosen, no other was tried.
 const PARTS: usize = 8;
 
-/// Of a kind of pages, decaying: those that were missed; and, summed over all pages that left meanwhile, how many of the kind were
-/// out and would have been missed. So that it does not count as few missed when many have just left.
+/// Of a kind of pages, decaying: those that were missed; and, summed over all pages that left meanwhile, how many of the kind had
+/// left so lately that they would have been missed, whether they had come back or not. So that it does not count as few missed
+/// when many have just left.
 #[derive(Debug, Default)]
 struct Rate {
     missed: AtomicU32,
@@ -84,7 +96,7 @@ impl Lately {
     /// Counts pages that have left; no more than the last `window` are to be known. Two who do so at once may forget a few.
     fn count(&self, left: Left, pages: u32, age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
-        if age.wrapping_sub(begun) > window / PARTS as u32
+        if is_longer(begun, age, window / PARTS as u32)
             && self.begun.compare_exchange(begun, age, Relaxed, Relaxed).is_ok()
         {
             let next = (self.part.load(Relaxed) + 1) % PARTS as u32;
@@ -133,11 +145,13 @@ impl Workingset {
         let age = self.age.fetch_add(pages, Relaxed).wrapping_add(pages);
         self.held.store(held, Relaxed);
         self.lately.count(left, pages, age, missed_within(held));
-        for left in [Left::Evicted, Left::UsedOnce] {
-            self.rates[left as usize].chances.fetch_add(u64::from(pages) * self.lately.pages(left), Relaxed);
+        for kind in [Left::Evicted, Left::UsedOnce] {
+            self.rates[kind as usize].chances.fetch_add(u64::from(pages) * self.lately.pages(kind), Relaxed);
         }
         let halved = self.halved.load(Relaxed);
-        if age.wrapping_sub(halved) > held / 4 && self.halved.compare_exchange(halved, age, Relaxed, Relaxed).is_ok() {
+        if is_longer(halved, age, held / HALVED_PART)
+            && self.halved.compare_exchange(halved, age, Relaxed, Relaxed).is_ok()
+        {
             self.rates.iter().for_each(Rate::halve);
         }
         // More than so many times as often, without dividing.
@@ -225,6 +239,18 @@ mod tests {
             }
             assert!(!workingset.misses_new(), "{out}");
         }
+    }
+
+    #[test]
+    fn an_age_that_comes_late_turns_nothing_back() {
+        let lately = Lately::default();
+        lately.count(Left::Evicted, 5, 90, 400);
+        lately.count(Left::Evicted, 5, 110, 400);
+        let begun = lately.begun.load(Relaxed);
+        lately.count(Left::Evicted, 5, 100, 400);
+        assert_eq!((lately.begun.load(Relaxed), lately.pages(Left::Evicted)), (begun, 15));
+        // After the ages have come round, too.
+        assert!(is_longer(u32::MAX - 5, 10, 14) && !is_longer(10, u32::MAX - 5, 14) && !is_longer(3, 17, 14));
     }
 
     #[test]

@@ -26,8 +26,8 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a line of memory.
 const LINE: usize = 64;
 
-/// Bytes that are asked for ahead at most: processors wait for some ten to twenty lines at a time, and a loop over them finds
-/// the rest by itself.
+/// Bytes that are asked for ahead at most, as many as processors of today wait for at a time; the loop over them asks for the
+/// rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
 /// Asks the system to put what lies at these addresses into huge pages, as far as it fills them: random accesses to a
@@ -200,8 +200,9 @@ impl Arena {
     /// Asks the processor for bytes of a frame, which need not be there: as many lines as it can wait for at a time.
     #[inline(always)]
     pub(super) fn prefetch(&self, frame: FrameNumber, offset: usize, bytes: usize) {
-        let start = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES + offset);
-        (0..bytes.min(PREFETCH_MAX)).step_by(LINE).for_each(|at| prefetch(start.wrapping_add(at)));
+        let page = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES);
+        let lines = offset / LINE..(offset + bytes.min(PREFETCH_MAX)).div_ceil(LINE);
+        lines.for_each(|line| prefetch(page.wrapping_add(line * LINE)));
     }
 
     /// Fills a frame with zeroes.

@@ -130,7 +130,6 @@ impl Hazards {
     }
 
     /// In any pointer of the thread.
-    #[cold]
     pub(super) fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
         pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))

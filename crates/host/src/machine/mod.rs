@@ -342,9 +342,8 @@ impl Machine for Host {
         self.hazards.is_on()
     }
 
-    #[inline(always)]
     fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
-        self.publish_at_once(frame).or_else(|| self.hazards.publish(frame))
+        self.hazards.publish(frame)
     }
 
     #[inline(always)]
