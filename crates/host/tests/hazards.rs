@@ -26,8 +26,10 @@ fn is_open(page: &PageRead<'_>) -> bool {
 
 /// A page that was used so often that it is open. `None` where the system does not permit what that needs.
 fn open_page<'a>(memory: &Memory, file: &'a File, page: u64) -> Option<PageRead<'a>> {
+    // Again and again the same page would be one use.
     for _ in 0..4 {
         drop(file.page(page).expect("the disk works"));
+        drop(file.page(page ^ 1).expect("the disk works"));
     }
     let found = file.page(page).expect("the disk works");
     let is_permitted = !memory.notices().contains(&Notice::NoHazardPointers);
