@@ -151,9 +151,9 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
 /// kills a task here so that others have its memory.
 const REFUSALS_MAX: u32 = 20;
 
-/// Steps that the tasks of a world may take in all: a hundred times what they need, for some wait for a slow
-/// disk by scanning.
-const STEPS_MAX: u64 = 300_000_000;
+/// Steps that the tasks of a world may take in all: five hundred times what most need, for some wait for a slow
+/// disk by scanning, and some without swap scan all of memory for each page.
+const STEPS_MAX: u64 = 1_500_000_000;
 
 /// What the main task needs of a world.
 struct Plan {

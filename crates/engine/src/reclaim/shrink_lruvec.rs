@@ -8,6 +8,7 @@ use super::scan_count::Targets;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
+use crate::lru::choices::Lists;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
 use crate::memory::{Zone, ZoneFlag};
 use crate::stat::ZoneEvent;
@@ -204,7 +205,10 @@ impl<M: Machine> Reclaim<M> {
             return false;
         }
         let (scanned, reclaimed) = round;
-        if if control.gfp.repeat { reclaimed == 0 && scanned == 0 } else { reclaimed == 0 } {
+        // With two lists, anonymous pages are scanned though no slot is free for them, which would never end.
+        let scans_in_vain = self.lru_choices().lists == Lists::Two && self.swap.free_slots() == 0;
+        let goes_on_for_nothing = control.gfp.repeat && scanned > 0 && !scans_in_vain;
+        if reclaimed == 0 && !goes_on_for_nothing {
             return false;
         }
         let needed = 2 * order.pages();
