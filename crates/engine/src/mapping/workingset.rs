@@ -46,8 +46,7 @@ const FEW_MISSED: u32 = 8;
 /// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Counts halve when this part of what memory holds has left. Half of it was tried on a model, where it did not matter what kind
-/// had left when (docs/admission.md), and an eighth with these counts.
+/// Counts halve when this part of what memory holds has left. Of a quarter and an eighth, tried with docs/admission.md's example.
 const HALVED_PART: u32 = 4;
 
 /// Have more than `pages` left between two ages? Not if the second is the earlier: CPUs that count at the same time may come here
