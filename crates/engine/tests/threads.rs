@@ -120,7 +120,7 @@ fn nothing_is_lost_where_pages_wait_for_their_list() {
     choices.lru.admission = engine::lru::choices::Admission::ByRefault;
     choices.mapping.index_lock = engine::mapping::choices::IndexLock::None;
     let vmstat = run(choices);
-    assert!(vmstat["lru_used_once"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
+    assert!(vmstat["lru_used_once_normal"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
 }
 
 /// Returns the counters at the end.

@@ -4,9 +4,13 @@
 //! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`](super::choices::Admission::ByRefault) a page
 //! that a task reads, and that was not read ahead, waits with up to 63 others of its CPU first. Whoever uses it again meanwhile
 //! has it put on a list. Otherwise it leaves a shadow in its slot and its frame takes the next page; should it be read again soon, it
-//! goes on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
-//! read of each page that is used again, but later: where that comes to more than it saves, all are put on lists
-//! ([`Workingset::misses_new`](crate::mapping::Workingset::misses_new)), but for a few by which that is known.
+//! may go on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
+//! read of each page that is used again, but later: where that comes to more than it saves, all are put on lists.
+//!
+//! Whether it does is asked of two kinds of pages, those that are read for the first time in a while and those that have come back
+//! soon: are dropped ones missed more often than what reclaim takes off the lists
+//! ([`Workingset::is_missed_more`](crate::mapping::Workingset::is_missed_more))? So pages that come back by chance do not push out
+//! others that are as good. Of either kind a few are treated the other way, by which that is known.
 //!
 //! Description: spec multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for cache
 //! eviction", SOSP 2023); 9.4: what dropping pages at once saves.
@@ -16,16 +20,21 @@ use super::batch::{Apply, BATCH_MAX, Batch};
 use crate::mapping::workingset::Shadow;
 use crate::mapping::{Left, Owners};
 use crate::memory::{Flags, MarkRights, Owner, Warmth};
-use crate::stat::Event;
+use crate::stat::{Event, ZONE_KINDS, ZoneEvent};
+use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
 /// Pages that wait, on all CPUs, are this part of memory at most, as far as that is one for each CPU. Chosen, no other was
 /// tried.
 const WAITING_PART: u64 = 64;
 
-/// While all pages are put on lists, every so many is not, so that it shows whether such pages are missed.
+/// While all pages of a kind are put on lists, every so many is not, so that it shows whether such pages are missed.
 /// Of one in 16 and one in 32, tried on a model (docs/admission.md).
 const PROBE_EVERY: u32 = 32;
+
+/// While pages that come back soon wait to be dropped all the same, every so many goes on a list, so that lists are not closed
+/// and it shows whether what leaves them is missed. Of 4, 8, 16 and 32, tried with docs/admission.md's example.
+const LISTED_EVERY: u32 = 8;
 
 /// Pages of files count as no fewer than this part of memory, when it is asked how long ago one left.
 /// Chosen, no other was tried; what happens without it is in docs/admission.md.
@@ -34,11 +43,36 @@ const LEAST_HELD_PART: u64 = 8;
 /// A page that was used once, and whose frame can be another's at once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
+/// The pages that wait on one CPU, and as which each leaves that is dropped.
+pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
+
+/// How many pages were dropped.
+#[derive(Debug, Default)]
+struct Dropped {
+    used_once: u32,
+    returned: u32,
+    by_zone: [u64; ZONE_KINDS],
+}
+
+impl Dropped {
+    fn count(&mut self, kind: Left, zone: usize) {
+        match kind {
+            Left::Returned => self.returned += 1,
+            _ => self.used_once += 1,
+        }
+        self.by_zone[zone] += 1;
+    }
+}
+
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
-        let is_missed = self.note_refault(shadow);
-        let Some(waiting) = self.waiting.as_ref().filter(|_| !is_missed) else { return self.add(frame, false) };
+        let kind = self.note_refault(shadow);
+        let Some(waiting) = self.waiting.as_ref().filter(|_| kind == Left::UsedOnce || !self.is_listed_at_once())
+        else {
+            self.stat.count(Event::WorkingsetActivateFile, (kind == Left::Returned).into());
+            return self.add(frame, false);
+        };
         self.frames[frame].get();
         let most = self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64);
         let oldest = {
@@ -46,8 +80,8 @@ impl<M: Machine> Lru<M> {
             // The later half stays: many may be read at the same time.
             let is_full = waiting.len() >= most.clamp(1, BATCH_MAX as u64) as usize;
             let half = waiting.len().div_ceil(2);
-            let oldest: Option<Batch> = is_full.then(|| waiting.drain(..half).collect());
-            waiting.push(frame);
+            let oldest: Option<Waiting> = is_full.then(|| waiting.drain(..half).collect());
+            waiting.push((frame, kind));
             oldest
         };
         if let Some(oldest) = oldest {
@@ -55,14 +89,20 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page that a task reads had left `shadow`, if it ever left: was that not long ago?
-    fn note_refault(&self, shadow: Option<Shadow>) -> bool {
-        shadow.is_some_and(|shadow| {
-            let is_missed = self.workingset.note_refault(shadow);
-            self.stat.count(Event::WorkingsetRefaultFile, 1);
-            self.stat.count(Event::WorkingsetActivateFile, is_missed.into());
-            is_missed
-        })
+    /// A page that a task reads had left `shadow`, if it ever left. As which will it leave now, if it is used once?
+    fn note_refault(&self, shadow: Option<Shadow>) -> Left {
+        let Some(shadow) = shadow else { return Left::UsedOnce };
+        self.stat.count(Event::WorkingsetRefaultFile, 1);
+        if self.workingset.note_refault(shadow) { Left::Returned } else { Left::UsedOnce }
+    }
+
+    /// Does one more page that has come back soon go on a list at once?
+    fn is_listed_at_once(&self) -> bool {
+        let number = self.workingset.count_judged(Left::Returned, 1);
+        match self.workingset.is_missed_more(Left::Returned) {
+            true => !number.is_multiple_of(PROBE_EVERY),
+            false => number.is_multiple_of(LISTED_EVERY),
+        }
     }
 
     /// Judges what waits on this CPU.
@@ -76,11 +116,11 @@ impl<M: Machine> Lru<M> {
     /// Puts on lists what waits on this CPU of a file: it is to be dropped, by somebody who counts what he drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
-            let of_file = |frame: &FrameNumber| self.frames[*frame].owner() == Owner::File(file);
             let of_file: Batch = {
                 let mut waiting = waiting.local();
-                let (of_file, others): (Batch, Batch) = waiting.iter().copied().partition(of_file);
-                *waiting = others;
+                let is_of_file = |frame: FrameNumber| self.frames[frame].owner() == Owner::File(file);
+                let of_file = waiting.iter().map(|(frame, _)| *frame).filter(|frame| is_of_file(*frame)).collect();
+                waiting.retain(|(frame, _)| !is_of_file(*frame));
                 of_file
             };
             self.flush(&of_file, Apply::Add(None));
@@ -89,7 +129,7 @@ impl<M: Machine> Lru<M> {
 
     /// Does a page wait on this CPU?
     pub(super) fn is_waiting(&self, frame: FrameNumber) -> bool {
-        self.waiting.as_ref().is_some_and(|waiting| waiting.local().contains(&frame))
+        self.waiting.as_ref().is_some_and(|waiting| waiting.local().iter().any(|(waits, _)| *waits == frame))
     }
 
     /// Puts on lists what waits on all CPUs.
@@ -97,28 +137,47 @@ impl<M: Machine> Lru<M> {
         let Some(waiting) = &self.waiting else { return };
         let mut taken = Vec::new();
         waiting.for_each_cpu(|pages| taken.push(std::mem::take(pages)));
-        taken.iter().for_each(|pages| self.flush(pages, Apply::Add(None)));
+        taken.into_iter().for_each(|pages| self.list(pages));
     }
 
     /// Ends the wait of pages: those that stay go on their lists.
-    fn judge(&self, mut pages: Batch) {
+    fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
             // Where all but a few are put on lists: how many there were before.
-            let mut number = self.workingset.misses_new().then(|| self.workingset.count_judged(waited));
-            pages.retain(|frame| {
-                let is_probe = number.as_mut().is_none_or(|number| {
-                    *number = number.wrapping_add(1);
-                    number.is_multiple_of(PROBE_EVERY)
-                });
-                !(is_probe && self.drop_used_once(*frame, &mut owners))
+            let lists_new = self.workingset.is_missed_more(Left::UsedOnce);
+            let mut number = lists_new.then(|| self.workingset.count_judged(Left::UsedOnce, waited));
+            let mut dropped = Dropped::default();
+            pages.retain(|(frame, kind)| {
+                let stays = *kind == Left::UsedOnce
+                    && number.as_mut().is_some_and(|number| {
+                        *number = number.wrapping_add(1);
+                        !number.is_multiple_of(PROBE_EVERY)
+                    });
+                let is_dropped = !stays && self.drop_used_once(*frame, *kind, &mut owners);
+                if is_dropped {
+                    dropped.count(*kind, self.zone_of(*frame).kind as usize);
+                }
+                !is_dropped
             });
-            let dropped = waited - pages.len() as u32;
-            self.note_left(Left::UsedOnce, dropped);
-            self.stat.count(Event::LruUsedOnce, dropped.into());
+            self.note_dropped(&dropped);
         }
+        self.list(pages);
+    }
+
+    fn note_dropped(&self, dropped: &Dropped) {
+        self.note_left(Left::UsedOnce, dropped.used_once);
+        self.note_left(Left::Returned, dropped.returned);
+        for (zone, pages) in dropped.by_zone.iter().enumerate().filter(|(_, pages)| **pages > 0) {
+            self.stat.count_zone(ZoneEvent::LruUsedOnce, zone, *pages);
+        }
+    }
+
+    /// Puts on lists what waited.
+    fn list(&self, pages: Waiting) {
+        let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));
     }
 
@@ -129,12 +188,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Frees a page that waits, if it was used once and nobody uses it now.
-    fn drop_used_once(&self, frame: FrameNumber, owners: &mut Owners<M>) -> bool {
+    fn drop_used_once(&self, frame: FrameNumber, kind: Left, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.flags() != USED_ONCE || descriptor.mappings() > 0 || !descriptor.try_lock() {
             return false;
         }
-        let shadow = self.workingset.shadow(Left::UsedOnce);
+        let shadow = self.workingset.shadow(kind);
         // With the lock: whoever writes the page, or maps it, comes before this or finds it gone.
         let is_removed = descriptor.flags() == USED_ONCE.with(Flags::LOCKED)
             && descriptor.mappings() == 0
@@ -164,6 +223,9 @@ impl<M: Machine> Lru<M> {
     }
 
     fn note_left(&self, left: Left, pages: u32) {
+        if pages == 0 {
+            return;
+        }
         // Where lists are short because memory is another's, what left them lately must not seem long gone.
         let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
         self.workingset.note_left(left, pages, held as u32);

@@ -118,9 +118,9 @@ pub enum Admission {
     #[default]
     Always,
     /// Those that are used again while they wait with up to 63 others of their CPU (with `activation = "on-second-access"`: by that
-    /// CPU, and they are active then), or that left memory not long ago; and all, while memory has room, or while those that
-    /// are used once are missed more often than what reclaim takes. The others are free again, as warm as they came. Quick
-    /// demotion with ghosts (S3-FIFO); spec multigen, 13.
+    /// CPU, and they are active then), and all, while memory has room. Of those that left memory not long ago, and of the others, all
+    /// but a few go on lists while dropped ones of the kind are missed more often than what reclaim takes. What does not go on one is
+    /// free again, as warm as it came. Quick demotion with ghosts (S3-FIFO); spec multigen, 13.
     ByRefault,
 }
 

@@ -53,7 +53,7 @@ pub struct Lru<M: Machine> {
     lruvecs: Vec<M::Lock<Lruvec>>,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
-    waiting: Option<M::PerCpu<batch::Batch>>,
+    waiting: Option<M::PerCpu<admission::Waiting>>,
 }
 
 impl<M: Machine> Deref for Lru<M> {
@@ -70,7 +70,7 @@ impl<M: Machine> Lru<M> {
         let lruvecs = mapping.zones.iter().map(|_| mapping.machine.lock(LockClass::Lru, Lruvec::default())).collect();
         let batches = mapping.machine.per_cpu(|_| Batches::default());
         let has_waiting = choices.admission == Admission::ByRefault;
-        let waiting = has_waiting.then(|| mapping.machine.per_cpu(|_| batch::Batch::new()));
+        let waiting = has_waiting.then(|| mapping.machine.per_cpu(|_| admission::Waiting::new()));
         Self { mapping, choices, lruvecs, batches, waiting }
     }
 

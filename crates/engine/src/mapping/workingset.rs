@@ -2,7 +2,7 @@
 //!
 //! A page that leaves its file's index leaves a *shadow* in its slot: how many pages had left before it. When it comes
 //! back, the pages that have left since are how much larger memory would have had to be to hold it still: its
-//! *refault distance*. Two kinds of pages leave ([`Left`]); whichever is missed more often, for as many that left of late,
+//! *refault distance*. Pages of three kinds leave ([`Left`]); whichever is missed more often, for as many that left of late,
 //! should rather have stayed. Description: spec multigen, 8.5 (shadows, distance) and 4 (rates of refaults that are
 //! compared).
 
@@ -15,21 +15,39 @@ pub enum Left {
     Evicted,
     /// One that was used once and never came to a list.
     UsedOnce,
+    /// One that had come back soon after it left, and did not come to a list for all that.
+    Returned,
 }
 
-/// What a page leaves in its slot: which it was, and the age of memory when it left.
+impl Left {
+    const ALL: [Self; 3] = [Self::Evicted, Self::UsedOnce, Self::Returned];
+}
+
+/// What a page leaves in its slot: which it was, and the age of memory when it left, in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow(pub(super) u32);
 
 impl Shadow {
     /// Bits of one.
     pub const BITS: u32 = 30;
-    const USED_ONCE: u32 = 1 << (Self::BITS - 1);
-    /// Ages come again after so many pages, 2 TiB: a page that left that long ago is taken for one that left just now.
-    const AGES: u32 = Self::USED_ONCE;
+    const AGE_BITS: u32 = Self::BITS - 2;
+    /// Pages of a step of ages: as few as make room for the ages of the largest memory.
+    const STEP_PAGES: u32 = 4;
+    /// Ages come again after so many pages, 4 TiB: a page that left that long ago is taken for one that left just now.
+    const AGES: u32 = Self::STEP_PAGES << Self::AGE_BITS;
 
-    const fn left(self) -> Left {
-        if self.0 & Self::USED_ONCE != 0 { Left::UsedOnce } else { Left::Evicted }
+    const fn new(left: Left, age: u32) -> Self {
+        Self(((left as u32) << Self::AGE_BITS) | (age % Self::AGES / Self::STEP_PAGES))
+    }
+
+    fn left(self) -> Left {
+        Left::ALL[(self.0 >> Self::AGE_BITS) as usize % Left::ALL.len()]
+    }
+
+    /// How many pages have left since, at this age: up to a step more.
+    const fn distance(self, age: u32) -> u32 {
+        let left_at = self.0 % (Self::AGES / Self::STEP_PAGES) * Self::STEP_PAGES;
+        age.wrapping_sub(left_at) % Self::AGES
     }
 }
 
@@ -42,7 +60,7 @@ const fn missed_within(held: u32) -> u32 {
 /// Missed pages of a kind that tell nothing yet. Chosen, no other was tried; the comparison of classes in spec multigen, 4, has 64.
 const FEW_MISSED: u32 = 8;
 
-/// Those that are used once stay when they are missed more than this many times as often as evicted ones, in halves: where
+/// Pages of another kind stay when they are missed more than this many times as often as evicted ones, in halves: where
 /// both are missed alike, it costs less to let them go. Of 1, 1.25 and 1.5, tried on a model (docs/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
@@ -81,10 +99,10 @@ impl Rate {
     }
 }
 
-/// How many pages of each kind left of late.
+/// How many pages of each kind left of late, by [`Left`].
 #[derive(Debug, Default)]
 struct Lately {
-    parts: [[AtomicU32; 2]; PARTS],
+    parts: [[AtomicU32; Left::ALL.len()]; PARTS],
     /// The part that is being counted.
     part: AtomicU32,
     /// The age at which it began.
@@ -120,20 +138,19 @@ pub struct Workingset {
     held: AtomicU32,
     lately: Lately,
     /// By [`Left`].
-    rates: [Rate; 2],
+    rates: [Rate; Left::ALL.len()],
     /// The age at which rates were last halved.
     halved: AtomicU32,
-    /// Are pages that are used once missed more often than evicted ones?
-    misses_new: AtomicBool,
-    /// Pages that were judged while that was so.
-    judged: AtomicU32,
+    /// By [`Left`]: are such pages missed more often than evicted ones?
+    is_missed_more: [AtomicBool; Left::ALL.len()],
+    /// By [`Left`]: pages that were judged.
+    judged: [AtomicU32; Left::ALL.len()],
 }
 
 impl Workingset {
     /// What a page leaves that leaves now.
     pub fn shadow(&self, left: Left) -> Shadow {
-        let age = self.age.load(Relaxed) % Shadow::AGES;
-        Shadow(if left == Left::UsedOnce { age | Shadow::USED_ONCE } else { age })
+        Shadow::new(left, self.age.load(Relaxed))
     }
 
     /// `pages` have left, of a memory that holds `held`.
@@ -144,7 +161,7 @@ impl Workingset {
         let age = self.age.fetch_add(pages, Relaxed).wrapping_add(pages);
         self.held.store(held, Relaxed);
         self.lately.count(left, pages, age, missed_within(held));
-        for kind in [Left::Evicted, Left::UsedOnce] {
+        for kind in Left::ALL {
             self.rates[kind as usize].chances.fetch_add(u64::from(pages) * self.lately.pages(kind), Relaxed);
         }
         let halved = self.halved.load(Relaxed);
@@ -153,33 +170,34 @@ impl Workingset {
         {
             self.rates.iter().for_each(Rate::halve);
         }
-        // More than so many times as often, without dividing.
-        let [evicted, used_once] = &self.rates;
-        let is_more = 2 * used_once.missed_by(evicted) > HALVES_AS_OFTEN * evicted.missed_by(used_once)
-            && used_once.missed.load(Relaxed) > FEW_MISSED;
-        if self.misses_new.load(Relaxed) != is_more {
-            self.misses_new.store(is_more, Relaxed);
+        let evicted = &self.rates[Left::Evicted as usize];
+        for (rate, is_missed_more) in self.rates.iter().zip(&self.is_missed_more) {
+            // More than so many times as often, without dividing.
+            let is_more = 2 * rate.missed_by(evicted) > HALVES_AS_OFTEN * evicted.missed_by(rate)
+                && rate.missed.load(Relaxed) > FEW_MISSED;
+            if is_missed_more.load(Relaxed) != is_more {
+                is_missed_more.store(is_more, Relaxed);
+            }
         }
     }
 
     /// A page has come back that left `shadow`. Is it missed: did it leave not long ago?
     pub fn note_refault(&self, shadow: Shadow) -> bool {
-        let distance = self.age.load(Relaxed).wrapping_sub(shadow.0) % Shadow::AGES;
-        let is_missed = distance <= missed_within(self.held.load(Relaxed));
+        let is_missed = shadow.distance(self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
         if is_missed {
             self.rates[shadow.left() as usize].missed.fetch_add(1, Relaxed);
         }
         is_missed
     }
 
-    /// Counts `pages` more that are judged; returns how many were before.
-    pub fn count_judged(&self, pages: u32) -> u32 {
-        self.judged.fetch_add(pages, Relaxed)
+    /// Counts `pages` of a kind that are judged; returns how many were before.
+    pub fn count_judged(&self, kind: Left, pages: u32) -> u32 {
+        self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
 
-    /// Are pages that are used once missed more often than those that reclaim takes?
-    pub fn misses_new(&self) -> bool {
-        self.misses_new.load(Relaxed)
+    /// Are pages of this kind missed more often than those that reclaim takes?
+    pub fn is_missed_more(&self, kind: Left) -> bool {
+        self.is_missed_more[kind as usize].load(Relaxed)
     }
 }
 
@@ -200,10 +218,25 @@ mod tests {
         assert!(workingset.note_refault(shadow));
     }
 
-    /// Pages leave in turns, ten of each kind, of a memory that holds 1000; of each so many are missed.
-    fn leave_in_turns(workingset: &Workingset, turns: u32, used_once_missed: u32, evicted_missed: u32) {
+    #[test]
+    fn a_shadow_says_what_left_and_how_long_ago() {
+        for kind in Left::ALL {
+            for left_at in [0, 4, 1 << 20, Shadow::AGES - 4, Shadow::AGES, u32::MAX - 3] {
+                let shadow = Shadow::new(kind, left_at);
+                assert!(shadow.0 >> Shadow::BITS == 0 && shadow.left() == kind, "{kind:?} {left_at}");
+                for since in [0, 1, 5000, Shadow::AGES - 1] {
+                    assert_eq!(shadow.distance(left_at.wrapping_add(since)), since, "{left_at}");
+                }
+                // Between two steps: at most one more than it is.
+                assert_eq!(Shadow::new(kind, left_at + 3).distance(left_at.wrapping_add(10)), 10);
+            }
+        }
+    }
+
+    /// Pages leave in turns, ten of a kind and ten evicted ones, of a memory that holds 1000; of each so many are missed.
+    fn leave_in_turns(workingset: &Workingset, kind: Left, turns: u32, missed: u32, evicted_missed: u32) {
         for _ in 0..turns {
-            for (left, missed) in [(Left::UsedOnce, used_once_missed), (Left::Evicted, evicted_missed)] {
+            for (left, missed) in [(kind, missed), (Left::Evicted, evicted_missed)] {
                 let shadow = workingset.shadow(left);
                 workingset.note_left(left, 10, 1000);
                 (0..missed).for_each(|_| assert!(workingset.note_refault(shadow)));
@@ -212,22 +245,25 @@ mod tests {
     }
 
     #[test]
-    fn pages_used_once_are_missed_by_their_rate_beside_that_of_evicted_ones() {
-        let came_back = |turns, used_once, evicted| {
-            let workingset = Workingset::default();
-            leave_in_turns(&workingset, turns, used_once, evicted);
-            leave_in_turns(&workingset, 1, 0, 0);
-            workingset.misses_new()
-        };
-        assert!(came_back(20, 5, 2) && came_back(3, 3, 0));
-        // No more often, not by half, too few to tell.
-        assert!(!came_back(20, 2, 5) && !came_back(20, 5, 4) && !came_back(2, 4, 0));
+    fn pages_are_missed_more_by_their_rate_beside_that_of_evicted_ones() {
+        for kind in [Left::UsedOnce, Left::Returned] {
+            let came_back = |turns, missed, evicted| {
+                let workingset = Workingset::default();
+                leave_in_turns(&workingset, kind, turns, missed, evicted);
+                leave_in_turns(&workingset, kind, 1, 0, 0);
+                assert!(Left::ALL.into_iter().all(|other| other == kind || !workingset.is_missed_more(other)));
+                workingset.is_missed_more(kind)
+            };
+            assert!(came_back(20, 5, 2) && came_back(3, 3, 0));
+            // No more often, not by half, too few to tell.
+            assert!(!came_back(20, 2, 5) && !came_back(20, 5, 4) && !came_back(2, 4, 0));
+        }
     }
 
     #[test]
     fn pages_of_which_many_have_just_left_are_not_missed_less_for_that() {
         let workingset = Workingset::default();
-        leave_in_turns(&workingset, 50, 2, 2);
+        leave_in_turns(&workingset, Left::UsedOnce, 50, 2, 2);
         // All that leave are evicted ones now, and both kinds are missed by how many of them are out.
         for out in (0..10).map(|turn| 250 - turn * 25) {
             let shadows = [Left::UsedOnce, Left::Evicted].map(|left| workingset.shadow(left));
@@ -236,7 +272,7 @@ mod tests {
             for (shadow, missed) in shadows.iter().zip(missed) {
                 (0..missed).for_each(|_| assert!(workingset.note_refault(*shadow)));
             }
-            assert!(!workingset.misses_new(), "{out}");
+            assert!(!workingset.is_missed_more(Left::UsedOnce), "{out}");
         }
     }
 
@@ -255,9 +291,9 @@ mod tests {
     #[test]
     fn what_was_long_ago_counts_less() {
         let workingset = Workingset::default();
-        leave_in_turns(&workingset, 20, 8, 1);
-        assert!(workingset.misses_new());
-        leave_in_turns(&workingset, 300, 1, 1);
-        assert!(!workingset.misses_new());
+        leave_in_turns(&workingset, Left::UsedOnce, 20, 8, 1);
+        assert!(workingset.is_missed_more(Left::UsedOnce));
+        leave_in_turns(&workingset, Left::UsedOnce, 300, 1, 1);
+        assert!(!workingset.is_missed_more(Left::UsedOnce));
     }
 }

@@ -231,7 +231,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
-    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked.
+    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked, but for those in place of pages
+    /// that were dropped at once.
     fn move_marks(&self, node: NodeId) {
         if self.memory_choices().mark_distance == MarkDistance::QuarterOfMin {
             return;
@@ -244,8 +245,11 @@ impl<M: Machine> Reclaim<M> {
         }
         for id in &self.nodes[usize::from(node.0)].zones {
             let zone = self.zone(*id);
-            let taken = self.stat.get_zone(ZoneEvent::Pgalloc, zone.kind as usize);
-            let lately = taken - std::mem::replace(&mut moved.1[zone.kind as usize], taken);
+            let [taken, given_back] =
+                [ZoneEvent::Pgalloc, ZoneEvent::LruUsedOnce].map(|event| self.stat.get_zone(event, zone.kind as usize));
+            // What is given back is counted later than what was taken, in batches: the difference may go down.
+            let taken = taken.saturating_sub(given_back);
+            let lately = taken.saturating_sub(std::mem::replace(&mut moved.1[zone.kind as usize], taken));
             let in_lead = (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64;
             // Up at once, down by halves: a burst is seldom alone.
             let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.distance_max());

@@ -75,10 +75,8 @@ pub enum Event {
     /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
     /// `lru.admission = "by-refault"`.
     WorkingsetRefaultFile,
-    /// `workingset_activate_file`: those of them that had left not long ago, and so went on a list at once.
+    /// `workingset_activate_file`: those of them that went on a list at once, since they had left not long ago.
     WorkingsetActivateFile,
-    /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
-    LruUsedOnce,
     /// `pgrotate_locked`: times that the LRU lock was taken to rotate pages whose write ended.
     PgrotateLocked,
     /// `alloc_high_order`: requests of order > 0.
@@ -93,7 +91,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 36] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -125,7 +123,6 @@ impl Event {
         Self::DropPagecache,
         Self::WorkingsetRefaultFile,
         Self::WorkingsetActivateFile,
-        Self::LruUsedOnce,
         Self::PgrotateLocked,
         Self::AllocHighOrder,
         Self::AllocHighOrderSlow,
@@ -168,7 +165,6 @@ impl Event {
             Self::DropPagecache => "pgcache_dropped",
             Self::WorkingsetRefaultFile => "workingset_refault_file",
             Self::WorkingsetActivateFile => "workingset_activate_file",
-            Self::LruUsedOnce => "lru_used_once",
             Self::PgrotateLocked => "pgrotate_locked",
             Self::AllocHighOrder => "alloc_high_order",
             Self::AllocHighOrderSlow => "alloc_high_order_slow",
@@ -194,17 +190,20 @@ pub enum ZoneEvent {
     PgstealKswapd,
     /// `pgsteal_direct`: pages reclaimed by direct reclaim.
     PgstealDirect,
+    /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
+    LruUsedOnce,
 }
 
 impl ZoneEvent {
     /// All, in declaration order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pgalloc,
         Self::Pgrefill,
         Self::PgscanKswapd,
         Self::PgscanDirect,
         Self::PgstealKswapd,
         Self::PgstealDirect,
+        Self::LruUsedOnce,
     ];
 
     /// The name in `/proc/vmstat`.
@@ -217,6 +216,7 @@ impl ZoneEvent {
             Self::PgscanDirect => "pgscan_direct",
             Self::PgstealKswapd => "pgsteal_kswapd",
             Self::PgstealDirect => "pgsteal_direct",
+            Self::LruUsedOnce => "lru_used_once",
         }
     }
 }

@@ -30,7 +30,7 @@ fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = 
 fn filled(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
     let file = ground.import(pages);
     read(ground, &file, 0..PAGES as u32 + 500);
-    assert!(ground.count("lru_used_once") > 0, "memory is full");
+    assert!(ground.count("lru_used_once_normal") > 0, "memory is full");
     file
 }
 
@@ -54,8 +54,8 @@ fn what_is_read_once_passes_by() {
         })
     };
     let (by_refault, always) = (passed(Admission::ByRefault), passed(Admission::Always));
-    assert!(by_refault["lru_used_once"] > 2 * PAGES);
-    assert_eq!((always["lru_used_once"], always["workingset_refault_file"]), (0, 0));
+    assert!(by_refault["lru_used_once_normal"] > 2 * PAGES);
+    assert_eq!((always["lru_used_once_normal"], always["workingset_refault_file"]), (0, 0));
     let [few, all] = [&by_refault, &always].map(|vmstat| vmstat["pgscan_kswapd_normal"]);
     assert!(few < all / 4, "kswapd scans {few} pages for {all}");
 }
@@ -133,9 +133,9 @@ fn a_page_that_is_written_while_it_waits_stays() {
 fn pages_that_are_read_ahead_go_on_lists() {
     plan(Admission::ByRefault).run(|ground| {
         let file = filled(ground, 4 * PAGES as u32);
-        let before = ground.count("lru_used_once");
+        let before = ground.count("lru_used_once_normal");
         ground.read(&file, 8000..9000).unwrap();
-        let dropped = ground.count("lru_used_once") - before;
+        let dropped = ground.count("lru_used_once_normal") - before;
         // Those that still waited.
         assert!(dropped <= 64, "{dropped} pages dropped");
     });
@@ -153,6 +153,49 @@ fn pages_that_are_missed_more_than_others_are_all_kept() {
     };
     let more = reads(Admission::ByRefault) / reads(Admission::Always);
     assert!(more < 1.15, "{more} times as much is read");
+}
+
+/// Pages drawn from `0..end`.
+fn drawn(end: u32) -> impl Iterator<Item = u32> {
+    let mut state = 1_u64;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (((state >> 33) * u64::from(end)) >> 31) as u32
+    })
+}
+
+/// Where all pages are alike some come back soon all the same, and nothing is gained by having them in place of others.
+#[test]
+fn pages_that_come_back_soon_by_chance_are_let_go() {
+    const READS: u64 = 12 * PAGES;
+    let vmstat = |admission| {
+        plan(admission).run(|ground| {
+            let file = ground.import(4 * PAGES as u32);
+            read(ground, &file, drawn(4 * PAGES as u32).take(READS as usize));
+        })
+    };
+    let (by_refault, always) = (vmstat(Admission::ByRefault), vmstat(Admission::Always));
+    assert!(by_refault["workingset_refault_file"] > READS / 3);
+    let reclaimed = by_refault["pgsteal_kswapd_normal"] + by_refault["pgsteal_direct_normal"];
+    assert!(reclaimed < READS / 12, "{reclaimed} of {READS} pages read");
+    let [few, all] = [&by_refault, &always].map(|vmstat| vmstat["pgpgin"]);
+    assert!(few < all * 51 / 50, "{few} KiB read for {all}");
+}
+
+/// Memory is full of what nobody uses again when a set is read beside more of that: it comes in, page by page, as it is missed.
+#[test]
+fn pages_that_come_back_soon_because_they_are_used_more_go_on_lists() {
+    const HOT: u32 = PAGES as u32 * 6 / 10;
+    plan(Admission::ByRefault).run(|ground| {
+        let (stream, hot) = (filled(ground, 20 * PAGES as u32), ground.import(HOT));
+        let beside = 2 * PAGES as u32..;
+        drawn(HOT).zip(beside).take(8 * PAGES as usize).for_each(|(page, passing)| {
+            read(ground, &hot, [page]);
+            read(ground, &stream, [passing]);
+        });
+        let there = hot.index.pages();
+        assert!(there > HOT * 9 / 10, "{there} of {HOT} pages are in memory");
+    });
 }
 
 /// Anonymous memory leaves little room for files: a few pages that are read again and again are there all the same.
@@ -199,9 +242,9 @@ fn dropping_a_file_leaves_those_that_wait_of_others() {
         read(ground, &other, 0..10);
         read(ground, &file, [5000]);
         assert_eq!(ground.engine.invalidate_file(&other), 10);
-        let before = ground.count("lru_used_once");
+        let before = ground.count("lru_used_once_normal");
         read(ground, &file, 6000..6200);
-        assert!(!is_cached(&file, 5000) && ground.count("lru_used_once") > before);
+        assert!(!is_cached(&file, 5000) && ground.count("lru_used_once_normal") > before);
     });
 }
 
@@ -210,8 +253,8 @@ fn dropping_a_file_leaves_those_that_wait_of_others() {
 fn pages_that_wait_are_dropped_on_request() {
     plan(Admission::ByRefault).run(|ground| {
         let file = filled(ground, 4 * PAGES as u32);
-        let (cached, passed) = (u64::from(file.index.pages()), ground.count("lru_used_once"));
+        let (cached, passed) = (u64::from(file.index.pages()), ground.count("lru_used_once_normal"));
         assert_eq!(ground.engine.drop_caches(), cached);
-        assert_eq!((file.index.pages(), ground.count("lru_used_once")), (0, passed));
+        assert_eq!((file.index.pages(), ground.count("lru_used_once_normal")), (0, passed));
     });
 }
