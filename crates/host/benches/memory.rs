@@ -123,6 +123,12 @@ fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
+/// Random pages, chosen and not read.
+fn choices(pages: u64, seed: u64, n: u64) -> u64 {
+    let mut chance = Chance(seed);
+    (0..n).fold(0, |hash, _| hash ^ chance.below(pages))
+}
+
 /// A buffer that O_DIRECT takes.
 #[repr(align(4096))]
 struct Aligned([u8; PAGE as usize]);
@@ -339,7 +345,7 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-const HITS: [&str; 8] = [
+const HITS: [&str; 9] = [
     "hit by guard / pread of cached pages",
     "hit by guard / load through mmap",
     "hit by copy / pread of cached pages",
@@ -348,6 +354,7 @@ const HITS: [&str; 8] = [
     "hit by copy, 2 threads / 1 thread",
     "bare memory: copy / pread of cached pages",
     "bare memory: load through mmap, 2 threads / 1 thread",
+    "bare CPU: arithmetic, 2 threads / 1 thread",
 ];
 
 /// Reads of a batch.
@@ -413,7 +420,8 @@ impl Bench {
     }
 
     fn hits(&self) {
-        let [guard_pread, guard_load, copy_pread, no_order, two_guards, two_copies, bare_copy, two_loads] = HITS;
+        let [guard_pread, guard_load, copy_pread, no_order, two_guards, two_copies, bare_copy, two_loads, two_counts] =
+            HITS;
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let data = Data::new("hot", pages);
         // A quarter more than the file: nothing is evicted.
@@ -441,6 +449,8 @@ impl Bench {
         self.line(two_guards, (2, hits, &|seed, n| apart(&guard, seed, n)), (1, hits, &guard), false);
         self.line(two_copies, (2, hits / 8, &|seed, n| apart(&copy, seed, n)), (1, hits / 8, &copy), false);
         self.line(two_loads, (2, hits, &|seed, n| apart(&load, seed, n)), (1, hits, &load), false);
+        let count = |seed, n| choices(pages, seed, n);
+        self.line(two_counts, (2, 16 * hits, &|seed, n| apart(&count, seed, n)), (1, 16 * hits, &count), false);
         if self.wants(no_order) {
             memory.drop_caches();
             warm(|page| page * 0x9e37_79b1);
