@@ -9,21 +9,33 @@
 #[path = "../../machine/tests/threads/machine.rs"]
 mod thread_machine;
 
-use engine::mapping::{DeviceLayout, MapMode, SwapLayout};
+use engine::mapping::{DeviceLayout, File, MapMode, SwapLayout};
 use engine::stat::Vmstat;
-use engine::{Engine, Layout, ReadState, Task, kernel};
+use engine::{Engine, Layout, ReadPattern, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 use thread_machine::ThreadMachine;
 
 struct World {
     engine: Engine<ThreadMachine>,
+    /// A file for all.
+    file: Arc<File<ThreadMachine>>,
+    /// Tasks that have read all they wanted.
+    ended: AtomicUsize,
     /// No task lets go of its memory before all have done their work.
     together: Barrier,
 }
 
 type Shared = Arc<World>;
+
+/// What a task does.
+type Job = fn(&Shared, usize);
+
+/// One uses a file of its own, the others regions.
+const EACH_ITS_OWN: [Job; WORKERS] = [use_file, use_region, use_region, use_region];
 
 const WORKERS: usize = 4;
 const MEMORY_PAGES: u64 = 2048;
@@ -70,6 +82,49 @@ fn use_region(world: &Shared, worker: usize) {
     engine.drop_region(&region);
 }
 
+/// Of a file that fills memory.
+const FILE_PAGES: u32 = 4096;
+
+fn bytes(pages: u32) -> u64 {
+    u64::from(pages) * PAGE_BYTES as u64
+}
+
+/// Reads a file here and there that fills memory, and now and then as many pages of the file for all, which it drops.
+fn read_and_drop(world: &Shared, worker: usize) {
+    let engine = &world.engine;
+    let mut task = Task::user();
+    let own = engine.create_file(DeviceId(0));
+    assert!(engine.allocate_blocks(&own, bytes(FILE_PAGES)), "the device has room");
+    let mut chance = Chance(worker as u64 + 1);
+    let mut state = ReadState::default();
+    state.pattern = ReadPattern::Random;
+    let (mut found, mut dropped) = (vec![0; PAGE_BYTES], 0);
+    for round in 1..=2 * ROUNDS {
+        let offset = bytes(chance.below(FILE_PAGES));
+        let file = if round % 64 < 32 { &own } else { &world.file };
+        engine.read(&mut task, file, &mut state, offset, &mut found).expect("the device works");
+        if round % 64 == 63 {
+            dropped += engine.invalidate_file(&world.file);
+        }
+    }
+    assert!(dropped > 0, "the file for all had no pages");
+    world.ended.fetch_add(1, Relaxed);
+    world.together.wait();
+    engine.unlink(&own);
+}
+
+/// Makes the file for all shorter and longer.
+fn cut(world: &Shared, _: usize) {
+    let mut task = Task::user();
+    while world.ended.load(Relaxed) < WORKERS - 1 {
+        for pages in [1, FILE_PAGES] {
+            world.engine.set_length(&mut task, &world.file, bytes(pages)).expect("nothing is cut in a page");
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+    world.together.wait();
+}
+
 fn use_file(world: &Shared, worker: usize) {
     let engine = &world.engine;
     let mut task = Task::user();
@@ -110,21 +165,39 @@ fn use_file(world: &Shared, worker: usize) {
 
 #[test]
 fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
-    run(kernel::Choices::default());
+    assert_was_short(&run(kernel::Choices::default(), EACH_ITS_OWN));
 }
 
 #[test]
 fn nothing_is_lost_where_pages_wait_for_their_list() {
+    let vmstat = run(by_refault(), EACH_ITS_OWN);
+    assert_was_short(&vmstat);
+    assert!(vmstat["lru_used_once_normal"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
+}
+
+/// Three read a file here and there and drop its pages now and then, also those that wait, while the fourth cuts it.
+#[test]
+fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
+    let vmstat = run(by_refault(), [cut, read_and_drop, read_and_drop, read_and_drop]);
+    assert!(vmstat["lru_used_once_normal"] > 0, "{vmstat:?}");
+}
+
+/// By whom its pages were taken depends on who had a CPU.
+fn assert_was_short(vmstat: &Vmstat) {
+    let taken = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
+    assert!(vmstat["pswpin"] > 0 && taken > 0, "memory was never short: {vmstat:?}");
+}
+
+fn by_refault() -> kernel::Choices {
     let mut choices = kernel::Choices::default();
     choices.lru.activation = engine::lru::choices::Activation::AtScan;
     choices.lru.admission = engine::lru::choices::Admission::ByRefault;
     choices.mapping.index_lock = engine::mapping::choices::IndexLock::None;
-    let vmstat = run(choices);
-    assert!(vmstat["lru_used_once_normal"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
+    choices
 }
 
 /// Returns the counters at the end.
-fn run(mut choices: kernel::Choices) -> Vmstat {
+fn run(mut choices: kernel::Choices, jobs: [Job; WORKERS]) -> Vmstat {
     choices.memory.min_free = engine::memory::choices::MinFree::Formula;
     let kernel_tasks = 2;
     let machine = ThreadMachine::new(WORKERS + kernel_tasks, MEMORY_PAGES as u32);
@@ -132,7 +205,8 @@ fn run(mut choices: kernel::Choices) -> Vmstat {
     let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
     let engine = engine.expect("8 MiB are enough");
-    let world: Shared = Arc::new(World { engine, together: Barrier::new(WORKERS) });
+    let file = engine.create_file(DeviceId(0));
+    let world: Shared = Arc::new(World { engine, file, ended: AtomicUsize::new(0), together: Barrier::new(WORKERS) });
     assert_sync(&world);
     let receiver = Arc::downgrade(&world);
     machine.receive_with(Box::new(move |_, request, result| {
@@ -160,7 +234,7 @@ fn run(mut choices: kernel::Choices) -> Vmstat {
                 let world = world.clone();
                 scope.spawn(move || {
                     world.engine.machine.enter_task(worker);
-                    if worker == 0 { use_file(&world, worker) } else { use_region(&world, worker) }
+                    jobs[worker](&world, worker);
                 })
             })
             .collect();
@@ -173,7 +247,6 @@ fn run(mut choices: kernel::Choices) -> Vmstat {
         }
     });
     let vmstat = world.engine.vmstat();
-    assert!(vmstat["pswpin"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0, "memory was never short: {vmstat:?}");
     world.engine.check().unwrap_or_else(|broken| panic!("{broken}"));
     vmstat
 }

@@ -10,7 +10,8 @@
 //! Whether it does is asked of two kinds of pages, those that are read for the first time in a while and those that have come back
 //! soon: are dropped ones missed more often than what reclaim takes off the lists
 //! ([`Workingset::is_missed_more`](crate::mapping::Workingset::is_missed_more))? So pages that come back by chance do not push out
-//! others that are as good. Of either kind a few are treated the other way, by which that is known.
+//! others that are as good. A few of a kind that is listed are dropped, and of those that come back by chance a few are listed: by
+//! these it is known.
 //!
 //! Description: spec multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for cache
 //! eviction", SOSP 2023); 9.4: what dropping pages at once saves.
@@ -49,36 +50,23 @@ pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 /// How many pages were dropped.
 #[derive(Debug, Default)]
 struct Dropped {
-    used_once: u32,
-    returned: u32,
+    by_kind: [u32; Left::ALL.len()],
     by_zone: [u64; ZONE_KINDS],
-}
-
-impl Dropped {
-    fn count(&mut self, kind: Left, zone: usize) {
-        match kind {
-            Left::Returned => self.returned += 1,
-            _ => self.used_once += 1,
-        }
-        self.by_zone[zone] += 1;
-    }
 }
 
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
         let kind = self.note_refault(shadow);
-        let Some(waiting) = self.waiting.as_ref().filter(|_| kind == Left::UsedOnce || !self.is_listed_at_once())
-        else {
-            self.stat.count(Event::WorkingsetActivateFile, (kind == Left::Returned).into());
+        let Some(waiting) = &self.waiting else { return self.add(frame, false) };
+        if kind == Left::Returned && self.lists_next_returned() {
             return self.add(frame, false);
-        };
+        }
         self.frames[frame].get();
-        let most = self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64);
         let oldest = {
             let mut waiting = waiting.local();
             // The later half stays: many may be read at the same time.
-            let is_full = waiting.len() >= most.clamp(1, BATCH_MAX as u64) as usize;
+            let is_full = waiting.len() as u64 >= self.waiting_max();
             let half = waiting.len().div_ceil(2);
             let oldest: Option<Waiting> = is_full.then(|| waiting.drain(..half).collect());
             waiting.push((frame, kind));
@@ -92,12 +80,24 @@ impl<M: Machine> Lru<M> {
     /// A page that a task reads had left `shadow`, if it ever left. As which will it leave now, if it is used once?
     fn note_refault(&self, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
+        let is_missed = self.workingset.note_refault(shadow);
         self.stat.count(Event::WorkingsetRefaultFile, 1);
-        if self.workingset.note_refault(shadow) { Left::Returned } else { Left::UsedOnce }
+        self.stat.count(Event::WorkingsetActivateFile, is_missed.into());
+        if is_missed { Left::Returned } else { Left::UsedOnce }
     }
 
-    /// Does one more page that has come back soon go on a list at once?
-    fn is_listed_at_once(&self) -> bool {
+    /// Pages that wait on one CPU at most.
+    fn waiting_max(&self) -> u64 {
+        (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
+    }
+
+    /// Pages that wait on all CPUs at most: so many may be taken before the first is given back.
+    pub(crate) fn waiting_max_of_all(&self) -> u64 {
+        if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
+    }
+
+    /// Counts one more page that has come back soon: does it go on a list at once?
+    fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
             true => !number.is_multiple_of(PROBE_EVERY),
@@ -116,13 +116,15 @@ impl<M: Machine> Lru<M> {
     /// Puts on lists what waits on this CPU of a file: it is to be dropped, by somebody who counts what he drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
-            let of_file: Batch = {
-                let mut waiting = waiting.local();
-                let is_of_file = |frame: FrameNumber| self.frames[frame].owner() == Owner::File(file);
-                let of_file = waiting.iter().map(|(frame, _)| *frame).filter(|frame| is_of_file(*frame)).collect();
-                waiting.retain(|(frame, _)| !is_of_file(*frame));
-                of_file
-            };
+            let mut of_file = Batch::new();
+            // Each is asked once: others may take it out of its file meanwhile.
+            waiting.local().retain(|(frame, _)| {
+                let is_of_file = self.frames[*frame].owner() == Owner::File(file);
+                if is_of_file {
+                    of_file.push(*frame);
+                }
+                !is_of_file
+            });
             self.flush(&of_file, Apply::Add(None));
         }
     }
@@ -146,9 +148,10 @@ impl<M: Machine> Lru<M> {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
-            // Where all but a few are put on lists: how many there were before.
-            let lists_new = self.workingset.is_missed_more(Left::UsedOnce);
-            let mut number = lists_new.then(|| self.workingset.count_judged(Left::UsedOnce, waited));
+            // Where all but a few of the others are put on lists: how many there were before.
+            let lists_others = self.workingset.is_missed_more(Left::UsedOnce);
+            let others = pages.iter().filter(|(_, kind)| *kind == Left::UsedOnce).count() as u32;
+            let mut number = lists_others.then(|| self.workingset.count_judged(Left::UsedOnce, others));
             let mut dropped = Dropped::default();
             pages.retain(|(frame, kind)| {
                 let stays = *kind == Left::UsedOnce
@@ -158,21 +161,17 @@ impl<M: Machine> Lru<M> {
                     });
                 let is_dropped = !stays && self.drop_used_once(*frame, *kind, &mut owners);
                 if is_dropped {
-                    dropped.count(*kind, self.zone_of(*frame).kind as usize);
+                    dropped.by_kind[*kind as usize] += 1;
+                    dropped.by_zone[self.zone_of(*frame).kind as usize] += 1;
                 }
                 !is_dropped
             });
-            self.note_dropped(&dropped);
+            self.note_left(dropped.by_kind);
+            for (zone, pages) in dropped.by_zone.iter().enumerate().filter(|(_, pages)| **pages > 0) {
+                self.stat.count_zone(ZoneEvent::LruUsedOnce, zone, *pages);
+            }
         }
         self.list(pages);
-    }
-
-    fn note_dropped(&self, dropped: &Dropped) {
-        self.note_left(Left::UsedOnce, dropped.used_once);
-        self.note_left(Left::Returned, dropped.returned);
-        for (zone, pages) in dropped.by_zone.iter().enumerate().filter(|(_, pages)| **pages > 0) {
-            self.stat.count_zone(ZoneEvent::LruUsedOnce, zone, *pages);
-        }
     }
 
     /// Puts on lists what waited.
@@ -218,16 +217,18 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
         if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);
-            self.note_left(Left::Evicted, pages.iter().filter(is_of_file).count() as u32);
+            let evicted = pages.iter().filter(is_of_file).count() as u32;
+            self.note_left(Left::Evicted.only(evicted));
         }
     }
 
-    fn note_left(&self, left: Left, pages: u32) {
-        if pages == 0 {
+    /// Pages have left, so many of each kind.
+    fn note_left(&self, left: [u32; Left::ALL.len()]) {
+        if left.iter().all(|pages| *pages == 0) {
             return;
         }
         // Where lists are short because memory is another's, what left them lately must not seem long gone.
         let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
-        self.workingset.note_left(left, pages, held as u32);
+        self.workingset.note_left(left, held as u32);
     }
 }

@@ -4,7 +4,7 @@ use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord};
 use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, NodeId, Zone};
-use crate::stat::{Event, ZoneEvent};
+use crate::stat::{Event, ZONE_KINDS, ZoneEvent};
 use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
@@ -15,7 +15,7 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// What is taken in this time lies between min and low (`MarkDistance::ByRate`).
 ///
 /// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms, with
-/// two threads on two CPUs that take 470 thousand pages a second, 5 lets one task in ten thousand reclaim for itself and
+/// two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in ten thousand reclaim for itself and
 /// leaves 5 % of memory unused, where 20 leaves 11 %. With 16 threads there one in a thousand does, if the system gives kswapd
 /// short slices (Linux 6.12), otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
@@ -93,8 +93,8 @@ pub(super) struct NodeState<M: Machine> {
     pub reserve_wait: M::WaitQueue,
     /// How many do.
     pub waiters: AtomicU32,
-    /// When the marks were last moved, and for each kind of zone how many pages had been taken then.
-    marks_moved: M::Lock<(Nanos, [u64; 3])>,
+    /// When the marks were last moved, and for each kind of zone how many pages had been taken then, and dropped at once.
+    marks_moved: M::Lock<(Nanos, [[u64; 2]; ZONE_KINDS])>,
     /// How long kswapd's calls took.
     pub calls: CallTimes,
 }
@@ -159,7 +159,7 @@ impl<M: Machine> NodeState<M> {
             requests: Requests::default(),
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
-            marks_moved: machine.lock(LockClass::Other, (Nanos(0), [0; 3])),
+            marks_moved: machine.lock(LockClass::Other, (Nanos(0), Default::default())),
             calls: CallTimes::default(),
         }
     }
@@ -231,8 +231,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
-    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked, but for those in place of pages
-    /// that were dropped at once.
+    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of pages that were
+    /// dropped at once count no further than what may wait for that.
     fn move_marks(&self, node: NodeId) {
         if self.memory_choices().mark_distance == MarkDistance::QuarterOfMin {
             return;
@@ -245,12 +245,14 @@ impl<M: Machine> Reclaim<M> {
         }
         for id in &self.nodes[usize::from(node.0)].zones {
             let zone = self.zone(*id);
-            let [taken, given_back] =
+            let counts =
                 [ZoneEvent::Pgalloc, ZoneEvent::LruUsedOnce].map(|event| self.stat.get_zone(event, zone.kind as usize));
-            // What is given back is counted later than what was taken, in batches: the difference may go down.
-            let taken = taken.saturating_sub(given_back);
-            let lately = taken.saturating_sub(std::mem::replace(&mut moved.1[zone.kind as usize], taken));
-            let in_lead = (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64;
+            let before = std::mem::replace(&mut moved.1[zone.kind as usize], counts);
+            let [taken, given_back] = [0, 1].map(|n| {
+                let lately = counts[n] - before[n];
+                (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64
+            });
+            let in_lead = taken.saturating_sub(given_back) + given_back.min(self.waiting_max_of_all());
             // Up at once, down by halves: a burst is seldom alone.
             let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.distance_max());
             zone.distance.store(wanted, Relaxed);

@@ -75,7 +75,7 @@ pub enum Event {
     /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
     /// `lru.admission = "by-refault"`.
     WorkingsetRefaultFile,
-    /// `workingset_activate_file`: those of them that went on a list at once, since they had left not long ago.
+    /// `workingset_activate_file`: those of them that had left not long ago.
     WorkingsetActivateFile,
     /// `pgrotate_locked`: times that the LRU lock was taken to rotate pages whose write ended.
     PgrotateLocked,

@@ -189,7 +189,7 @@ fn pages_that_come_back_soon_because_they_are_used_more_go_on_lists() {
     plan(Admission::ByRefault).run(|ground| {
         let (stream, hot) = (filled(ground, 20 * PAGES as u32), ground.import(HOT));
         let beside = 2 * PAGES as u32..;
-        drawn(HOT).zip(beside).take(8 * PAGES as usize).for_each(|(page, passing)| {
+        drawn(HOT).zip(beside).take(4 * PAGES as usize).for_each(|(page, passing)| {
             read(ground, &hot, [page]);
             read(ground, &stream, [passing]);
         });
