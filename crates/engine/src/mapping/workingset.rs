@@ -199,7 +199,9 @@ impl Workingset {
         let evicted = &self.rates[Left::Evicted as usize];
         for (rate, is_missed_more) in self.rates.iter().zip(&self.is_missed_more) {
             let was_more = is_missed_more.load(Relaxed);
-            let is_more = rate.is_missed_more(evicted) && (was_more || rate.missed.load(Relaxed) > FEW_MISSED * MISSED);
+            // To go on, less will do: of those that are listed few are dropped.
+            let least = if was_more { MISSED } else { FEW_MISSED * MISSED + 1 };
+            let is_more = rate.is_missed_more(evicted) && rate.missed.load(Relaxed) >= least;
             if was_more != is_more {
                 is_missed_more.store(is_more, Relaxed);
             }
@@ -283,6 +285,21 @@ mod tests {
             // No more often, not by half, too few to tell.
             assert!(!came_back(20, 2, 5) && !came_back(20, 5, 4) && !came_back(2, 4, 0));
         }
+    }
+
+    #[test]
+    fn a_kind_that_is_not_missed_any_more_is_soon_not_missed_more() {
+        let workingset = Workingset::default();
+        leave_in_turns(&workingset, Left::UsedOnce, 10, 5, 0);
+        assert!(workingset.is_missed_more(Left::UsedOnce));
+        // Of 100 pages that leave five are of the kind and one is missed: never as many as it took at first, and enough to go on.
+        for _ in 0..100 {
+            let shadow = workingset.shadow(Left::UsedOnce);
+            workingset.note_left([95, 5, 0], 1000);
+            assert!(workingset.note_refault(shadow) && workingset.is_missed_more(Left::UsedOnce));
+        }
+        (0..15).for_each(|_| workingset.note_left([95, 5, 0], 1000));
+        assert!(!workingset.is_missed_more(Left::UsedOnce));
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub enum MarkDistance {
     /// A quarter of min, however fast pages are taken: a fast program empties it before kswapd has begun.
     #[default]
     QuarterOfMin,
-    /// A quarter of min and what was lately taken in 5 ms, but for pages in place of others that were dropped at once
-    /// (`lru.admission`), at most a sixteenth of the zone: kswapd has as much time whatever the rate. From low to high it is a quarter of that more than a quarter of min: what is kept free is
+    /// A quarter of min and what was lately taken in 5 ms, of pages in place of others that were dropped at once
+    /// (`lru.admission`) no more than may wait, at most a sixteenth of the zone: kswapd has as much time whatever the rate. From low to high it is a quarter of that more than a quarter of min: what is kept free is
     /// missing in the cache.
     ByRate,
 }
