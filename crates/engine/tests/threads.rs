@@ -1,8 +1,8 @@
 //! The engine on real threads: tasks that use twice the memory there is, every byte verified.
 //!
-//! The story: four tasks share 8 MiB. Three write and read anonymous pages at random, one a file, by calls and through a
-//! mapping; kswapd
-//! and the flusher run beside them. Nothing may be lost, and at the end every frame is in one place.
+//! The stories: four tasks share 8 MiB, with kswapd and the flusher beside them. In two, three write and read anonymous
+//! pages at random and one a file, by calls and through a mapping; in the third, three read files and drop pages of one
+//! that the fourth cuts. Nothing may be lost, and at the end every frame is in one place.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -23,13 +23,23 @@ struct World {
     engine: Engine<ThreadMachine>,
     /// A file for all.
     file: Arc<File<ThreadMachine>>,
-    /// Tasks that have read all they wanted.
+    /// Tasks whose work is done.
     ended: AtomicUsize,
     /// No task lets go of its memory before all have done their work.
     together: Barrier,
 }
 
 type Shared = Arc<World>;
+
+/// A task at work. It waits for the others when its work is done, and also when it failed: they would wait for ever.
+struct AtWork<'a>(&'a World);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Relaxed);
+        self.0.together.wait();
+    }
+}
 
 /// What a task does.
 type Job = fn(&Shared, usize);
@@ -60,6 +70,7 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
 }
 
 fn use_region(world: &Shared, worker: usize) {
+    let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
     let region = engine.create_region(REGION_PAGES, false);
@@ -78,7 +89,7 @@ fn use_region(world: &Shared, worker: usize) {
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
     }
-    world.together.wait();
+    drop(at_work);
     engine.drop_region(&region);
 }
 
@@ -91,30 +102,36 @@ fn bytes(pages: u32) -> u64 {
 
 /// Reads a file here and there that fills memory, and now and then as many pages of the file for all, which it drops.
 fn read_and_drop(world: &Shared, worker: usize) {
+    let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
-    let own = engine.create_file(DeviceId(0));
-    assert!(engine.allocate_blocks(&own, bytes(FILE_PAGES)), "the device has room");
+    let own = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
+    for page in 0..FILE_PAGES {
+        engine.write(&mut task, &own, bytes(page), &contents(worker, page, 1)).expect("memory for a page");
+    }
     let mut chance = Chance(worker as u64 + 1);
     let mut state = ReadState::default();
     state.pattern = ReadPattern::Random;
     let (mut found, mut dropped) = (vec![0; PAGE_BYTES], 0);
     for round in 1..=2 * ROUNDS {
-        let offset = bytes(chance.below(FILE_PAGES));
-        let file = if round % 64 < 32 { &own } else { &world.file };
-        engine.read(&mut task, file, &mut state, offset, &mut found).expect("the device works");
+        let page = chance.below(FILE_PAGES);
+        // What the file for all has after its end was never written.
+        let (file, version) = if round % 64 < 32 { (&own, 1) } else { (&world.file, 0) };
+        let n = engine.read(&mut task, file, &mut state, bytes(page), &mut found).expect("the device works");
+        assert!(found[..n] == contents(worker, page, version)[..n], "worker {worker}, page {page}, version {version}");
+        assert!(version == 0 || n == PAGE_BYTES, "worker {worker}, page {page}: {n} bytes");
         if round % 64 == 63 {
             dropped += engine.invalidate_file(&world.file);
         }
     }
     assert!(dropped > 0, "the file for all had no pages");
-    world.ended.fetch_add(1, Relaxed);
-    world.together.wait();
+    drop(at_work);
     engine.unlink(&own);
 }
 
 /// Makes the file for all shorter and longer.
 fn cut(world: &Shared, _: usize) {
+    let at_work = AtWork(world);
     let mut task = Task::user();
     while world.ended.load(Relaxed) < WORKERS - 1 {
         for pages in [1, FILE_PAGES] {
@@ -122,10 +139,11 @@ fn cut(world: &Shared, _: usize) {
         }
         thread::sleep(Duration::from_micros(50));
     }
-    world.together.wait();
+    drop(at_work);
 }
 
 fn use_file(world: &Shared, worker: usize) {
+    let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
     let file = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
@@ -158,7 +176,7 @@ fn use_file(world: &Shared, worker: usize) {
             engine.fsync(&mut task, &file).expect("the device works");
         }
     }
-    world.together.wait();
+    drop(at_work);
     engine.drop_region(&mapped);
     engine.unlink(&file);
 }

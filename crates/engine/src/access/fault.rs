@@ -11,6 +11,14 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
+/// Whether a fault that makes a page of a file dirty may hold the task back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Throttle {
+    Yes,
+    /// It was held back for this write already.
+    No,
+}
+
 impl<M: Machine> Access<M> {
     /// Touches consecutive pages of a region, as a program does by reading or writing them. *May sleep.*
     ///
@@ -29,7 +37,7 @@ impl<M: Machine> Access<M> {
     ) -> Result<(), Error> {
         for page in pages {
             if !region.touch(page, write) {
-                self.fault(task, region, page, write)?;
+                self.fault(task, region, page, write, Throttle::Yes)?;
             }
         }
         Ok(())
@@ -73,18 +81,9 @@ impl<M: Machine> Access<M> {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min(length - done);
-            while write || !region.is_untouched(page) {
-                self.touch(task, region, page..page + 1, write)?;
-                // The page may be reclaimed at once: hold it, and look whether it is still mapped.
-                let entry = region.entry(page);
-                if entry.is_zero_page() && !write {
-                    break;
-                }
-                if let Some(frame) = self.try_pin(region, page, write)? {
-                    visit(frame, in_page, done..done + n);
-                    self.unpin_region(frame, write);
-                    break;
-                }
+            if let Some(frame) = self.pin_region(task, region, page, write)? {
+                visit(frame, in_page, done..done + n);
+                self.unpin_region(frame, write);
             }
             done += n;
         }
@@ -117,14 +116,21 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// A page is not there, or may not be written yet.
+    /// A page is not there, or may not be written yet. Returns whether a page of a file became dirty by it.
     #[cold]
-    fn fault(&self, task: &mut Task, region: &Region<M>, page: u32, write: bool) -> Result<(), Error> {
+    pub(super) fn fault(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        write: bool,
+        throttle: Throttle,
+    ) -> Result<bool, Error> {
         let _span = self.machine.span(Func::Fault);
         self.machine.spend(Step::FaultEntry, 1);
         self.stat.count(Event::Pgfault, 1);
         let major_before = task.major_faults;
-        let result = self.handle_fault(task, region, page, write);
+        let result = self.handle_fault(task, region, page, write, throttle);
         if task.major_faults == major_before {
             task.minor_faults += 1;
         } else {
@@ -134,7 +140,14 @@ impl<M: Machine> Access<M> {
         result
     }
 
-    fn handle_fault(&self, task: &mut Task, region: &Region<M>, page: u32, write: bool) -> Result<(), Error> {
+    fn handle_fault(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        write: bool,
+        throttle: Throttle,
+    ) -> Result<bool, Error> {
         let mut dirtied = None;
         while !region.touch(page, write) {
             if self.machine.is_killed() {
@@ -165,10 +178,12 @@ impl<M: Machine> Access<M> {
                 }
             }
         }
-        if let Some(device) = dirtied {
+        if let Some(device) = dirtied
+            && throttle == Throttle::Yes
+        {
             self.balance_dirty_pages_ratelimited(task, device);
         }
-        Ok(())
+        Ok(dirtied.is_some())
     }
 
     fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {

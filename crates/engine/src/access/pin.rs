@@ -4,6 +4,7 @@
 //! page of a file is dirty from the time that its writer has it, and again, should it have been written to the
 //! device meanwhile, when its writer lets go of it.
 
+use super::fault::Throttle;
 use super::{Access, Error, ReadState};
 use crate::mapping::file_index::Slot;
 use crate::mapping::{File, Region};
@@ -196,8 +197,14 @@ impl<M: Machine> Access<M> {
         page: u32,
         write: bool,
     ) -> Result<Option<FrameNumber>, Error> {
+        let mut throttle = Throttle::Yes;
         while write || !region.is_untouched(page) {
-            self.touch(task, region, page..page + 1, write)?;
+            // Held back at each try, a write would never be made where the flusher always writes the page meanwhile,
+            // and makes it read-only.
+            if !region.touch(page, write) && self.fault(task, region, page, write, throttle)? {
+                throttle = Throttle::No;
+            }
+            // The page may be reclaimed at once: hold it, and look whether it is still mapped.
             if let Some(frame) = self.try_pin(region, page, write)? {
                 return Ok(Some(frame));
             }

@@ -106,6 +106,26 @@ fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
     assert_eq!(vmstat["nr_dirtied"], 40);
 }
 
+/// Nothing may be dirty: each write waits until the flusher has written the page, which makes it read-only. It is made
+/// nevertheless, and held back once.
+#[test]
+fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_first() {
+    let mut plan = Plan::default();
+    (plan.choices.mapping.dirty_ratio, plan.choices.mapping.dirty_background_ratio) = (0, 0);
+    let vmstat = plan.run(|ground| {
+        let file = ground.create();
+        ground.set_pages(&file, 100);
+        let region = ground.map(&file, SHARED);
+        ground.write_stamps(&region, 0..100).unwrap();
+        let held = ground.engine.pin_region(&mut Task::user(), &region, 0, true).unwrap().unwrap();
+        ground.engine.unpin_region(held, true);
+        let held = ground.engine.pin_for_write(&mut Task::user(), &file, 1).unwrap();
+        ground.engine.unpin_write(&file, held);
+        ground.engine.drop_region(&region);
+    });
+    assert!((100..=204).contains(&vmstat["nr_dirtied"]), "{} pages", vmstat["nr_dirtied"]);
+}
+
 /// A sparse file of four times memory is written through a shared mapping, page by page. What it holds comes back.
 #[test]
 fn a_file_of_four_times_memory_is_written_through_its_mapping() {
