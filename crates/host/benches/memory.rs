@@ -124,7 +124,7 @@ fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
 }
 
 /// Random pages, chosen and not read.
-fn choices(pages: u64, seed: u64, n: u64) -> u64 {
+fn draws(pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     (0..n).fold(0, |hash, _| hash ^ chance.below(pages))
 }
@@ -420,7 +420,7 @@ impl Bench {
     }
 
     fn hits(&self) {
-        let [guard_pread, guard_load, copy_pread, no_order, two_guards, two_copies, bare_copy, two_loads, two_counts] =
+        let [guard_pread, guard_load, copy_pread, no_order, two_guards, two_copies, bare_copy, two_loads, two_draws] =
             HITS;
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let data = Data::new("hot", pages);
@@ -449,8 +449,8 @@ impl Bench {
         self.line(two_guards, (2, hits, &|seed, n| apart(&guard, seed, n)), (1, hits, &guard), false);
         self.line(two_copies, (2, hits / 8, &|seed, n| apart(&copy, seed, n)), (1, hits / 8, &copy), false);
         self.line(two_loads, (2, hits, &|seed, n| apart(&load, seed, n)), (1, hits, &load), false);
-        let count = |seed, n| choices(pages, seed, n);
-        self.line(two_counts, (2, 16 * hits, &|seed, n| apart(&count, seed, n)), (1, 16 * hits, &count), false);
+        let draw = |seed, n| draws(pages, seed, n);
+        self.line(two_draws, (2, 16 * hits, &|seed, n| apart(&draw, seed, n)), (1, 16 * hits, &draw), false);
         if self.wants(no_order) {
             memory.drop_caches();
             warm(|page| page * 0x9e37_79b1);
