@@ -5,7 +5,7 @@ use super::Access;
 use super::choices::DirtyThrottle;
 use crate::mapping::Backing;
 use crate::task::Task;
-use machine::atomic::Ordering::{Relaxed, Release};
+use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
 
 /// Pages between two looks while over the limit, and the fewest worth a pause.
@@ -57,7 +57,7 @@ impl<M: Machine> Access<M> {
 
     /// Nobody writes back any more: who is held back until there are fewer dirty pages goes on.
     pub fn release_writers(&self) {
-        self.backings.iter().for_each(|backing| backing.has_failed.store(true, Release));
+        self.backings.iter().for_each(|backing| backing.is_abandoned.store(true, Relaxed));
     }
 
     fn balance_dirty_pages(&self, task: &mut Task, device: DeviceId) {
@@ -79,10 +79,7 @@ impl<M: Machine> Access<M> {
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
             task.pages_dirtied_poll = pause.poll_pages;
-            // Nobody can say when a failing device will have written what it has: memory may fill with it, and
-            // then it is the allocation that fails.
-            let is_failing = backing.has_failed.load(Relaxed);
-            if pause.is_blocked && !is_failing && !self.machine.is_killed() {
+            if pause.is_blocked && !backing.may_stay_dirty() && !self.machine.is_killed() {
                 continue;
             }
             task.dirty_paused_at = now + pause.time;

@@ -43,8 +43,7 @@ impl<M: Machine> Access<M> {
             if backing.dirty.load(Relaxed) > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
             }
-            // A failing device may never have written what it has: then it is the allocation that fails.
-            if wrote >= wanted || backing.has_failed.load(Relaxed) || self.machine.is_killed() {
+            if wrote >= wanted || backing.may_stay_dirty() || self.machine.is_killed() {
                 break;
             }
             self.machine.pause(pause);

@@ -47,6 +47,8 @@ pub struct File<M: Machine> {
     pub(super) is_being_written: AtomicBool,
     /// Who wants to be the next waits here.
     pub(super) written_wait: M::WaitQueue,
+    /// How many syncs wait there.
+    pub(super) syncs_waiting: AtomicU32,
     /// The regions that map it; few files are ever mapped.
     pub(super) mappers: OnceLock<M::Lock<Mappers<M>>>,
     /// How many they are, read without the lock.
@@ -71,6 +73,11 @@ pub struct WriteFailure {
 }
 
 impl<M: Machine> File<M> {
+    /// Does a sync wait until it may write the file? It has the next turn.
+    pub(super) fn has_waiting_sync(&self) -> bool {
+        self.syncs_waiting.load(Ordering::Relaxed) > 0
+    }
+
     pub(super) fn new(machine: &M, id: u32, device: DeviceId) -> Self {
         Self::with_placement(machine, id, device, FileIndex::default(), Placement::Delayed(Box::default()))
     }
@@ -97,6 +104,7 @@ impl<M: Machine> File<M> {
             is_listed: AtomicBool::new(false),
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
+            syncs_waiting: AtomicU32::new(0),
             mappers: OnceLock::new(),
             mapper_count: AtomicU32::new(0),
             handles: AtomicU32::new(0),

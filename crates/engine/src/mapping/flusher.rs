@@ -132,7 +132,8 @@ impl<M: Machine> Mapping<M> {
             let wrote = self.write_round(backing, &mut left);
             self.update_bandwidth(backing);
             wrote_total += wrote;
-            if wrote == 0 {
+            // What failed is dirty again: it would be written without end.
+            if wrote == 0 || backing.has_failed.load(Relaxed) {
                 break;
             }
         }

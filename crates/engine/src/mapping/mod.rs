@@ -88,9 +88,12 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty: AtomicI64,
     /// Pages of its files that are under writeback.
     pub(crate) writeback: AtomicI64,
-    /// A write failed since the flusher last looked, so that the device may be failing; or no flusher looks any more. Nobody
-    /// waits for fewer dirty pages then.
+    /// A write failed since the flusher last looked: dirty pages may be of files that are on no list.
     pub(crate) has_failed: AtomicBool,
+    /// The last write that ended failed.
+    pub(crate) is_failing: AtomicBool,
+    /// No flusher looks any more.
+    pub(crate) is_abandoned: AtomicBool,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
@@ -105,6 +108,22 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_exceeded: AtomicBool,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
+}
+
+impl<M: Machine> Backing<M> {
+    /// May its pages stay dirty for as long as anybody knows? Then nobody waits for fewer of them: memory may fill with what
+    /// a failing device does not take, and it is the allocation that fails.
+    pub(crate) fn may_stay_dirty(&self) -> bool {
+        self.is_failing.load(Relaxed) || self.is_abandoned.load(Relaxed)
+    }
+
+    /// A page was written.
+    pub(crate) fn note_good_write(&self) {
+        // All writers' processors would fight for a store.
+        if self.is_failing.load(Relaxed) {
+            self.is_failing.store(false, Relaxed);
+        }
+    }
 }
 
 /// A table of numbered things. A number is used again only after all others were: whoever remembers one finds the thing
@@ -195,6 +214,8 @@ impl<M: Machine> Mapping<M> {
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
                 has_failed: AtomicBool::new(false),
+                is_failing: AtomicBool::new(false),
+                is_abandoned: AtomicBool::new(false),
                 dirtied: AtomicU64::new(0),
                 written: AtomicU64::new(0),
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),

@@ -196,8 +196,10 @@ impl<M: Machine> Mapping<M> {
             self.add_gauge(frame, Gauge::NrDirty, 1);
             self.backing(file.backing).dirty.fetch_add(1, Relaxed);
         }
+        let backing = self.backing(file.backing);
+        backing.is_failing.store(true, Relaxed);
         // The flusher lists the file again: its lists are not for interrupts.
-        self.backing(file.backing).has_failed.store(true, Release);
+        backing.has_failed.store(true, Release);
         file.note_write_error(descriptor.index(), error);
     }
 
@@ -271,19 +273,37 @@ impl<M: Machine> Mapping<M> {
     /// the file and nobody waits for this. *May sleep.*
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);
-        while file.is_being_written.swap(true, Acquire) {
-            if !control.is_sync || self.machine.is_killed() {
-                return 0;
-            }
-            let ticket = self.machine.ticket(&file.written_wait);
-            if file.is_being_written.load(Acquire) {
-                self.machine.sleep(&file.written_wait, ticket, None);
-            }
+        let is_ours = match control.is_sync {
+            true => self.wait_to_write(file),
+            false => !file.has_waiting_sync() && !file.is_being_written.swap(true, Acquire),
+        };
+        if !is_ours {
+            return 0;
         }
         let wrote = self.write_file_alone(file, control);
         file.is_being_written.store(false, Release);
         self.machine.wake(&file.written_wait);
         wrote
+    }
+
+    /// Waits until nobody else writes the file; false when the task was killed. *May sleep.*
+    fn wait_to_write(&self, file: &File<M>) -> bool {
+        if !file.is_being_written.swap(true, Acquire) {
+            return true;
+        }
+        file.syncs_waiting.fetch_add(1, Relaxed);
+        let is_ours = loop {
+            let ticket = self.machine.ticket(&file.written_wait);
+            if !file.is_being_written.swap(true, Acquire) {
+                break true;
+            }
+            if self.machine.is_killed() {
+                break false;
+            }
+            self.machine.sleep(&file.written_wait, ticket, None);
+        };
+        file.syncs_waiting.fetch_sub(1, Relaxed);
+        is_ours
     }
 
     fn write_file_alone(&self, file: &File<M>, control: WriteControl) -> u64 {
@@ -312,7 +332,10 @@ impl<M: Machine> Mapping<M> {
     fn write_range(&self, file: &File<M>, writer: &mut Writer, range: std::ops::Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, Tag::Dirty).filter(|page| *page < range.end) {
-            if writer.left == 0 || self.machine.is_killed() {
+            // A sync writes the rest. It would not have its turn before nobody dirties the file any more: the flusher is back
+            // before it has woken up.
+            let gives_way = !writer.is_sync && file.has_waiting_sync();
+            if writer.left == 0 || gives_way || self.machine.is_killed() {
                 return Some(page);
             }
             next = page + 1;

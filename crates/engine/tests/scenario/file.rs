@@ -3,14 +3,76 @@
 use crate::ground::{DISK, PAGES, Plan, stamp};
 use engine::access::choices::DirtyThrottle;
 use engine::mapping::File;
-use engine::mapping::choices::{SlabOrder, WritebackChunk};
+use engine::mapping::choices::{SlabOrder, WriteFailure, WritebackChunk};
 use engine::mapping::object_cache::ObjectKind;
 use engine::reclaim::choices::DeferredObjects;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
 use machine::atomic::AtomicU32;
 use machine::{IoError, Machine, Nanos, Operation};
+use sim::Rng;
 use sim::disk::Fault;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A file is written to all the time, and the flusher never has all of it written. A sync of it has the next turn:
+/// it takes as long as the disk needs for what is dirty, 0.4 s, and not for the flusher's chunk as well.
+#[test]
+fn a_sync_has_its_turn_though_the_flusher_always_has_more_of_the_file() {
+    let mut plan = Plan { cpus: 4, write_ns: 2_000_000, ..Plan::default() };
+    (plan.choices.mapping.dirty_ratio, plan.choices.mapping.dirty_background_ratio) = (20, 1);
+    plan.run(|ground| {
+        let file = ground.import(2000);
+        let (end, written) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+        let writers: Vec<_> = (0..2)
+            .map(|n| {
+                let (file, end, written) = (file.clone(), end.clone(), written.clone());
+                ground.spawn("writer", move |ground| {
+                    let mut rng = Rng::new(7, n);
+                    while !end.get() {
+                        let page = rng.below(2000) as u32;
+                        ground.write(&file, page..page + 1).unwrap();
+                        written.set(written.get() + 1);
+                    }
+                })
+            })
+            .collect();
+        ground.pause_ms(1000);
+        for round in 0..5 {
+            let (began, before) = (ground.sim.now(), written.get());
+            ground.fsync(&file).unwrap();
+            let took = ground.sim.now().since(began);
+            assert!(took < Nanos::from_millis(650), "sync {round} took {took}, {} writes", written.get() - before);
+            ground.pause_ms(50);
+        }
+        end.set(true);
+        writers.into_iter().for_each(|writer| {
+            ground.sim.join(writer);
+        });
+    });
+}
+
+/// No write of a file succeeds any more. The flusher tries again now and then, not all the time.
+#[test]
+fn the_flusher_leaves_a_device_alone_that_fails() {
+    // It fails as fast as the flusher submits.
+    let mut plan = Plan { nr_requests: 4, ..Plan::default() };
+    plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
+    let vmstat = plan.run(|ground| {
+        let file = ground.import(3000);
+        ground.inject(Fault::Blocks { blocks: 1..1 << 17, operation: Some(Operation::Write), error: IoError::Device });
+        let began = ground.sim.now();
+        ground.write(&file, 0..3000).unwrap();
+        let took = ground.sim.now().since(began);
+        assert!(took < Nanos::from_secs(20), "3000 writes took {took}");
+        ground.pause_ms(60_000);
+        assert_eq!(ground.count("nr_dirty") + ground.count("nr_writeback"), 3000, "all are still to be written");
+        assert!(matches!(ground.fsync(&file), Err(Error::Write { .. })));
+        assert!(ground.fsync(&file).is_err(), "and still cannot be");
+    });
+    let written = vmstat["nr_written"];
+    assert!((3000..2_000_000).contains(&written), "{written} pages were tried");
+}
 
 /// One file is read twice, then a stream three times as long as memory passes: the file stays.
 #[test]
