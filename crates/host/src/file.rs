@@ -186,7 +186,8 @@ impl OpenOptions {
     ///
     /// # Errors
     /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
-    /// than 16 TiB.
+    /// than 16 TiB; when this process has it open for reading only and it is to be written, or in another memory; and when a
+    /// file that is not empty is to be emptied and not written.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         let shared = &memory.shared;
         shared.check_is_up()?;
@@ -610,9 +611,12 @@ impl File {
             // If the system refuses, nothing has changed.
             grow()?;
         }
-        self.shared
-            .with_task(|engine, task| engine.set_length(task, cached, bytes))
-            .map_err(|error| self.error(error))?;
+        let changed = self.shared.with_task(|engine, task| engine.set_length(task, cached, bytes));
+        if let Err(error) = changed {
+            // It is as long as it was, and that is expected again. If the system does not say how long, the next sync asks.
+            let _ = open.settle_len(&held);
+            return Err(self.error(error));
+        }
         if is_cut {
             // What was written before the new end may not have come there yet. Not sooner: while what lies after it was still
             // being written, this would have cut that off, and who read it would have been told that somebody else did.
@@ -726,7 +730,9 @@ impl File {
         Ok(frame)
     }
 
-    /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written.
+    /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written. Of the file's last page, what
+    /// lies after the file's end is zeroes again when the guard is dropped. Who dirties more than the disk takes waits in
+    /// here, before the page is his.
     ///
     /// # Errors
     /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].

@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::file::{File, OpenFile, OpenOptions, PAGES_MAX};
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
-use crate::machine::{Config, Host, InUse, Io, Notice, Panic, SwapFile, TaskId, use_huge_pages};
+use crate::machine::task::AbortOnPanic;
+use crate::machine::{Config, Host, InUse, Io, Notice, SwapFile, TaskId, use_huge_pages};
 use crate::receiver::receivers;
 use crate::region::Region;
 use engine::kernel::{Choices, Kernel};
@@ -16,7 +17,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Memory {
 
 /// What handles share.
 pub(crate) struct Shared {
+    /// Not that of any other memory of the process.
+    number: u64,
     pub engine: Arc<Engine<Host>>,
     /// For as long as the engine's tasks and its users are there: requests that end later are nobody's.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
@@ -64,15 +67,40 @@ pub(crate) struct Shared {
     pub late_errors: Mutex<Vec<Error>>,
 }
 
-thread_local! {
-    /// What the engine keeps for the thread: how much it has dirtied since it last paused.
-    static TASK: RefCell<Task> = RefCell::new(Task::user());
+/// What the engine keeps for a thread, with the number of the memory: how much it has dirtied since it last paused. The one
+/// used last comes first; who uses more memories has a pause forgotten that was due.
+// Nothing that is dropped: a thread may use a memory until its last value is gone.
+struct Tasks([(u64, Task); 8]);
+
+impl Tasks {
+    #[cold]
+    fn turn_to(&mut self, memory: u64) {
+        let found = self.0.iter().position(|(number, _)| *number == memory);
+        let at = found.unwrap_or_else(|| {
+            let oldest = self.0.len() - 1;
+            self.0[oldest] = (memory, Task::user());
+            oldest
+        });
+        self.0[..=at].rotate_right(1);
+    }
 }
+
+thread_local! {
+    static TASKS: RefCell<Tasks> = RefCell::new(Tasks(std::array::from_fn(|_| (0, Task::user()))));
+}
+
+/// Memories are numbered from 1.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 impl Shared {
     /// Calls the engine on behalf of this thread.
     pub fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
-        TASK.with_borrow_mut(|task| call(&self.engine, task))
+        TASKS.with_borrow_mut(|tasks| {
+            if tasks.0[0].0 != self.number {
+                tasks.turn_to(self.number);
+            }
+            call(&self.engine, &mut tasks.0[0].1)
+        })
     }
 
     /// # Errors
@@ -132,23 +160,17 @@ impl Shared {
         let mut errors: Vec<Error> = files.iter().flat_map(|file| file.write_back(self)).collect();
         // A handle may have been dropped meanwhile: then the share here is the last one.
         files.into_iter().for_each(|file| file.release(self));
-        errors.append(&mut self.end_tasks(&mut self.kernel_tasks.lock()));
-        self.engine.release_writers();
+        self.end_tasks(&mut self.kernel_tasks.lock());
+        self.engine.release_waiters();
         errors.append(&mut self.late_errors.lock());
         errors
     }
 
-    /// Ends the engine's tasks; returns the panics of those that had one.
-    fn end_tasks(&self, tasks: &mut Vec<TaskId>) -> Vec<Error> {
+    /// Ends the engine's tasks.
+    fn end_tasks(&self, tasks: &mut Vec<TaskId>) {
         let host = &self.engine.machine;
         tasks.iter().for_each(|task| host.kill(*task));
-        let ended = tasks.drain(..).filter_map(|task| host.join(task).err());
-        let error = |panic: Panic| {
-            let words = panic.downcast_ref::<String>().map(String::as_str);
-            let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
-            Error::System(std::io::Error::other(format!("a task of the engine panicked: {words}")))
-        };
-        ended.map(error).collect()
+        tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
     /// Nothing goes on while `look` looks, if nobody uses the memory: the engine's tasks have ended, and no request is on
@@ -156,13 +178,13 @@ impl Shared {
     fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();
-        let ended = self.end_tasks(&mut tasks).pop();
+        self.end_tasks(&mut tasks);
         self.engine.machine.wait_until_idle();
         let found = look(&self.engine);
         if had_tasks {
             start_tasks(&self.engine, &mut tasks)?;
         }
-        ended.map_or(Ok(found), Err)
+        Ok(found)
     }
 }
 
@@ -171,7 +193,11 @@ impl Shared {
 fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
     engine.kernel_tasks().into_iter().try_for_each(|task: KernelTask| {
         let runs = engine.clone();
-        tasks.push(engine.machine.spawn(&task.name(), move || runs.run(task)).map_err(Error::System)?);
+        let run = move || {
+            let _abort = AbortOnPanic::new();
+            runs.run(task);
+        };
+        tasks.push(engine.machine.spawn(&task.name(), run).map_err(Error::System)?);
         Ok(())
     })
 }
@@ -437,8 +463,9 @@ impl Memory {
         found.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Writes all files back, ends the memory's threads, and reports every error. Handles that are left get
-    /// [`Error::ShutDown`] where they would need the disk.
+    /// Writes all files back, ends the memory's threads, and reports every error. What was written is with the system then,
+    /// as after a `write`, and not durable: [`File::sync_data`] before. Handles of files that are left read what is in
+    /// memory, and get [`Error::ShutDown`] where they would need the disk; handles of regions get it always.
     ///
     /// # Errors
     /// Everything that could not be written, and everything that failed with nobody there to be told.
@@ -604,7 +631,8 @@ impl Builder {
         self
     }
 
-    /// Sets the kernel to one that the caller has read or changed.
+    /// Sets the kernel to one that was read elsewhere. What the caller changed in it is not checked.
+    #[doc(hidden)]
     #[must_use]
     pub fn kernel_choices(mut self, kernel: Kernel) -> Self {
         self.kernel = WantedKernel::Given(Box::new(kernel));
@@ -706,6 +734,7 @@ impl Builder {
         let receivers = receivers(&engine, config.shards);
         host.attach(receivers.iter().map(Arc::downgrade));
         let shared = Shared {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             engine,
             _receivers: receivers,
             files: Mutex::default(),
@@ -767,3 +796,27 @@ fn check_count(setting: &str, count: usize) -> Result<usize, Error> {
 
 /// For limits and the flusher all files together are one device.
 pub(crate) const FILES: DeviceId = DeviceId(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a thread has dirtied of one memory is not held against it, nor forgotten, by another.
+    #[test]
+    fn a_thread_has_a_task_of_its_own_in_each_memory() {
+        let memories = [(); 3].map(|()| Memory::builder().size(8 << 20).start().unwrap());
+        let dirtied = |memory: &Memory, pages| {
+            memory.shared.with_task(|_, task| {
+                task.pages_dirtied += pages;
+                task.pages_dirtied
+            })
+        };
+        for round in 1..=3 {
+            for (memory, pages) in memories.iter().zip([1, 10, 100]) {
+                assert_eq!(dirtied(memory, pages), round * pages);
+            }
+        }
+        (0..8).for_each(|_| assert_eq!(dirtied(&Memory::builder().size(8 << 20).start().unwrap(), 1), 1));
+        assert_eq!(dirtied(&memories[0], 1), 1, "eight others were used since");
+    }
+}

@@ -485,6 +485,30 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     assert!(file.page(70).unwrap()[..] == page(70, 2)[..]);
 }
 
+/// The page that the new end lies in cannot be read, so that nothing is cut. Who reads what somebody else cuts off
+/// afterwards is told.
+#[test]
+fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let memory = builder().checksums(true).start().unwrap();
+    let file = memory.create(&path).unwrap();
+    file.advise(0..0, highwater::Advice::Random);
+    (0..20).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
+    file.sync_data().unwrap();
+    memory.drop_caches();
+    let other = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    other.write_all_at(b"!", 5 * PAGE).unwrap();
+    other.sync_all().unwrap();
+    let error = file.set_len(5 * PAGE + 100).unwrap_err();
+    assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }), "{error}");
+    assert_eq!((file.len(), other.metadata().unwrap().len()), (20 * PAGE, 20 * PAGE));
+    assert!(file.page(19).unwrap()[..] == page(19, 1)[..]);
+    other.set_len(10 * PAGE).unwrap();
+    let error = file.page(15).unwrap_err();
+    assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
+}
+
 /// A bit turns over in the swap file. Whoever reads that page is told, each time; all others have what they wrote.
 #[test]
 fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {

@@ -55,8 +55,8 @@ impl<M: Machine> Access<M> {
         self.backings.iter().map(|backing| backing.tracked_limit.load(Relaxed)).max().unwrap_or(0).max(1)
     }
 
-    /// Nobody writes back any more: who is held back until there are fewer dirty pages goes on.
-    pub fn release_writers(&self) {
+    /// Nobody writes back or reclaims in the background any more: who is held back until somebody has done so goes on.
+    pub fn release_waiters(&self) {
         self.backings.iter().for_each(|backing| backing.is_abandoned.store(true, Relaxed));
     }
 

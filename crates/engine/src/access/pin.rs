@@ -136,6 +136,13 @@ impl<M: Machine> Access<M> {
     /// When the page lies after the end of the file, it cannot be read, memory is exhausted, or the device has no room
     /// for it.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
+        // Before the page is held: its readers would wait as well, and what is written meanwhile is not yet changed.
+        self.balance_dirty_pages_ratelimited(task, file.backing);
+        self.pin_dirty(task, file, page)
+    }
+
+    /// The same, and the task is not held back.
+    fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
         // With the page locked: who makes the file shorter now finds it.
@@ -153,7 +160,6 @@ impl<M: Machine> Access<M> {
             return Err(error);
         }
         self.mark_accessed(frame);
-        self.balance_dirty_pages_ratelimited(task, file.backing);
         Ok(frame)
     }
 
@@ -242,7 +248,7 @@ impl<M: Machine> Access<M> {
         let (page, in_page) = ((bytes / PAGE_BYTES as u64) as u32, (bytes % PAGE_BYTES as u64) as usize);
         if in_page > 0 {
             // It may grow again: what is cut off must read as zeroes then.
-            let frame = self.pin_for_write(task, file, page)?;
+            let frame = self.pin_dirty(task, file, page)?;
             self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
             // With the latch: nobody writes after the new end before it is one.
             file.set_length(bytes);

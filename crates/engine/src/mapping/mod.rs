@@ -92,7 +92,7 @@ pub struct Backing<M: Machine> {
     pub(crate) has_failed: AtomicBool,
     /// The last write that ended failed.
     pub(crate) is_failing: AtomicBool,
-    /// No flusher looks any more.
+    /// No flusher looks any more, nor does kswapd.
     pub(crate) is_abandoned: AtomicBool,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
@@ -359,6 +359,11 @@ impl<M: Machine> Mapping<M> {
         &self.backings[device.index()]
     }
 
+    /// Has the engine no tasks of its own any more?
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.backings.iter().any(|backing| backing.is_abandoned.load(Relaxed))
+    }
+
     // ---- the page lock ----
 
     pub(super) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
@@ -544,10 +549,15 @@ impl<M: Machine> Mapping<M> {
 
     // ---- swap cache ----
 
-    /// Gives an anonymous page, locked by the caller, a swap slot; false when swap is full.
+    /// Gives an anonymous page, locked by the caller, a swap slot; false when swap is full, or there is no memory for the
+    /// index of its cache.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let Some(slot) = self.take_swap_slot() else { return false };
+        if !self.swap.cache.prepare(slot) {
+            self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+            return false;
+        }
         self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
         self.frames[frame].set(Flags::DIRTY);
         true

@@ -38,10 +38,10 @@ impl SwapFile {
     ///
     /// # Errors
     /// When the file has other contents, is in use (as swap, or as data of this process), finds no room, or cannot be opened, read or written; and when `bytes` is
-    /// less than a page or more than 2^32 - 1 of them.
+    /// less than a page or more than 2^32 - 2 of them.
     pub fn open(path: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let path = path.as_ref();
-        let slots = u32::try_from(bytes / PAGE_BYTES as u64).ok().filter(|&slots| slots > 0);
+        let slots = u32::try_from(bytes / PAGE_BYTES as u64).ok().filter(|slots| (1..u32::MAX).contains(slots));
         let slots = slots.ok_or_else(|| SwapFileError::Size { path: path.to_owned(), bytes })?;
         let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
 
@@ -259,7 +259,7 @@ impl fmt::Display for SwapFileError {
                 write!(f, "{}: cannot allocate {bytes} bytes of swap: {source}", path.display())
             }
             Self::Size { path, bytes } => {
-                let why = if *bytes < PAGE_BYTES as u64 { "less than one page" } else { "more than 2^32 - 1 pages" };
+                let why = if *bytes < PAGE_BYTES as u64 { "less than one page" } else { "more than 2^32 - 2 pages" };
                 write!(f, "{}: {bytes} bytes of swap are {why}", path.display())
             }
             Self::Io { path, doing, source } => write!(f, "{}: cannot {doing} the swap file: {source}", path.display()),

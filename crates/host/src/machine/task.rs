@@ -48,6 +48,27 @@ pub(super) fn relax() {
     }
 }
 
+/// Ends the process when its owner panics: others wait for what a thread of the engine does, for pages that it writes and
+/// requests that it has in flight, and would wait for ever. The panic's message has been printed by then.
+pub(crate) struct AbortOnPanic {
+    /// Made during a panic of somebody else?
+    is_late: bool,
+}
+
+impl AbortOnPanic {
+    pub(crate) fn new() -> Self {
+        Self { is_late: thread::panicking() }
+    }
+}
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.is_late {
+            std::process::abort();
+        }
+    }
+}
+
 struct Task {
     kill: Arc<AtomicBool>,
     /// Until somebody joins it.

@@ -1,7 +1,7 @@
 //! Threads that read and write, where io_uring is not to be had or has no advantage (a file in the kernel's page cache).
 
 use super::backend::{Backend, Transfer};
-use super::ring::AbortOnPanic;
+use crate::machine::task::AbortOnPanic;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -15,6 +15,7 @@
 use super::backend::{Backend, Runs, Transfer};
 use crate::machine::arena::Run;
 use crate::machine::sys::{self, Errno};
+use crate::machine::task::AbortOnPanic;
 use io_uring::types::Fd;
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use machine::Operation;
@@ -322,25 +323,4 @@ fn check_operations(ring: &IoUring) -> io::Result<()> {
     let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Readv::CODE, opcode::Writev::CODE];
     let is_complete = needed.into_iter().all(|code| probe.is_supported(code));
     if is_complete { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
-}
-
-/// Ends the process when its owner panics: requests are in flight that nobody would wait for any more, and their frames
-/// would stay locked for ever. The panic's message has been printed by then.
-pub(super) struct AbortOnPanic {
-    /// Made during a panic of somebody else?
-    is_late: bool,
-}
-
-impl AbortOnPanic {
-    pub(super) fn new() -> Self {
-        Self { is_late: thread::panicking() }
-    }
-}
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() && !self.is_late {
-            std::process::abort();
-        }
-    }
 }
