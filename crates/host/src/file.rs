@@ -328,6 +328,10 @@ pub enum Advice {
 }
 
 /// A handle of a file. Reading what is in memory takes no lock and no system call.
+///
+/// Dropping the last handle of a file writes its dirty pages, does not sync them, and forgets the file: other files are opened
+/// and closed after that. What could not be written is gone then, and [`Memory::shutdown`] reports it; [`File::sync_data`]
+/// before, if that matters.
 pub struct File {
     /// That of `shared`; here, too, for a hit looks at little else.
     engine: Arc<Engine<Host>>,

@@ -50,7 +50,6 @@ mod region;
 mod library {}
 
 pub use ::machine::IoError;
-pub use engine::Kernel;
 pub use error::Error;
 pub use file::{Advice, File, OpenOptions};
 pub use machine::{Notice, SwapFileError};
