@@ -47,6 +47,7 @@ impl<M: Machine> Engine<M> {
         let file = owners.file_of(self, frame);
         if let (Ok(()), Some(file)) = (result, file) {
             file.note_stored(descriptor.index());
+            file.note_good_write();
             self.backing(file.backing).note_good_write();
         }
         if let Err(error) = result {

@@ -41,7 +41,7 @@ pub enum Error {
         /// Why.
         source: IoError,
     },
-    /// Pages of a file could not be written since this handle was last told. They stay in memory, dirty, and are
+    /// Pages of a file could not be written since this handle was last told, or, of a write, lately. They stay in memory, dirty, and are
     /// written again later, if the kernel has `mapping.write_failure = "keep-dirty"` as `highwater` does; else they are dropped.
     Write {
         /// Which file.
@@ -72,7 +72,7 @@ pub enum Error {
         /// Bytes that there are.
         len: u64,
     },
-    /// A file or region would be longer than 16 TiB.
+    /// A file or region would be longer than 16 TiB less 4 MiB.
     TooLong {
         /// So many bytes.
         bytes: u64,
@@ -167,6 +167,8 @@ impl From<Error> for io::Error {
                 io::ErrorKind::InvalidInput
             }
             Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
+            Error::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => source.kind(),
+            Error::Swap(SwapFileError::Size { .. }) => io::ErrorKind::InvalidInput,
             Error::Swap(_) | Error::ShutDown | Error::TooManyReaders { .. } => io::ErrorKind::Other,
         };
         Self::new(kind, error)

@@ -186,7 +186,8 @@ impl OpenOptions {
     ///
     /// # Errors
     /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
-    /// than 16 TiB; when this process has it open for reading only and it is to be written, or in another memory; and when a
+    /// than 16 TiB; when this process has it open for reading only and it is to be written, or another memory has it and one of the two writes; and
+    /// when a
     /// file that is not empty is to be emptied and not written.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         let shared = &memory.shared;
@@ -207,7 +208,7 @@ impl OpenOptions {
             check_kind(&metadata).map_err(failed)?;
             let bytes = length(&file, &metadata).map_err(failed)?;
             if bytes > PAGES_MAX * PAGE_BYTES as u64 {
-                return Err(failed(io::Error::other("it is larger than 16 TiB")));
+                return Err(failed(io::Error::other("it is larger than 16 TiB less 4 MiB")));
             }
             let key = (metadata.dev(), metadata.ino());
             match files.get(&key).and_then(std::sync::Weak::upgrade) {
@@ -521,8 +522,10 @@ impl File {
     /// durable after [`File::sync_data`].
     ///
     /// # Errors
-    /// When memory is exhausted, a page that is written in part cannot be read, the handle is read-only, the file would be
-    /// larger than 16 TiB, or it is a block device that ends before. Bytes before that were written, but for the last two.
+    /// When memory is exhausted, a page that is written in part cannot be read, the last page of the file that was to go to the
+    /// disk could not be written and much is dirty ([`Error::Write`]), the handle is read-only, the file would be
+    /// larger than 16 TiB less 4 MiB, or it is a block device that ends before. Bytes before that were written, but for the last
+    /// two.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -609,19 +612,16 @@ impl File {
             Ok(())
         };
         let is_cut = bytes < cached.length();
-        if is_cut {
-            open.device.expect_at_most(bytes);
-        } else {
+        if !is_cut {
             // If the system refuses, nothing has changed.
             grow()?;
         }
-        let changed = self.shared.with_task(|engine, task| engine.set_length(task, cached, bytes));
-        if let Err(error) = changed {
-            // It is as long as it was, and that is expected again. If the system does not say how long, the next sync asks.
-            let _ = open.settle_len(&held);
-            return Err(self.error(error));
-        }
+        self.shared
+            .with_task(|engine, task| engine.set_length(task, cached, bytes))
+            .map_err(|error| self.error(error))?;
         if is_cut {
+            // Nobody reads from the disk what lies after the new end any more, and none of it is still being written.
+            open.device.expect_at_most(bytes);
             // What was written before the new end may not have come there yet. Not sooner: while what lies after it was still
             // being written, this would have cut that off, and who read it would have been told that somebody else did.
             grow()?;

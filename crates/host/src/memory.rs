@@ -1,7 +1,7 @@
 //! Memory: the engine, the machine under it, and who uses them.
 
 use crate::error::Error;
-use crate::file::{File, OpenFile, OpenOptions, PAGES_MAX};
+use crate::file::{File, OpenFile, OpenOptions};
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
 use crate::machine::task::AbortOnPanic;
@@ -10,6 +10,7 @@ use crate::receiver::receivers;
 use crate::region::Region;
 use engine::kernel::{Choices, Kernel};
 use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::memory::FRAMES_MAX;
 use engine::{Engine, KernelTask, Layout, Task};
 use machine::{Completions, DeviceId, FrameNumber, Machine, PAGE_BYTES};
 use parking_lot::Mutex;
@@ -248,7 +249,7 @@ impl std::error::Error for ShutdownError {}
 pub struct Vmstat(pub BTreeMap<String, u64>);
 
 impl Vmstat {
-    /// Returns a counter; 0 for a name that there is not.
+    /// Returns a counter, by the name that it is printed under; 0 for a name that there is not.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -464,8 +465,8 @@ impl Memory {
     }
 
     /// Writes all files back, ends the memory's threads, and reports every error. What was written is with the system then,
-    /// as after a `write`, and not durable: [`File::sync_data`] before. Handles of files that are left read what is in
-    /// memory, and get [`Error::ShutDown`] where they would need the disk; handles of regions get it always.
+    /// as after a `write`, and not durable: [`File::sync_data`] before. Handles of files that are left read pages that
+    /// are in memory; all else of them, and all of regions, is [`Error::ShutDown`].
     ///
     /// # Errors
     /// Everything that could not be written, and everything that failed with nobody there to be told.
@@ -709,9 +710,9 @@ impl Builder {
     /// ```
     pub fn start(self) -> Result<Memory, Error> {
         let choices = self.choices()?;
-        check_size("size", self.bytes, PAGES_MAX)?;
+        check_size("size", self.bytes, u64::from(FRAMES_MAX))?;
         let bytes_max = self.bytes_max.unwrap_or(self.bytes);
-        check_size("size_max", bytes_max, PAGES_MAX)?;
+        check_size("size_max", bytes_max, u64::from(FRAMES_MAX))?;
         if bytes_max < self.bytes {
             let words = format!("size_max: {bytes_max} bytes are fewer than `size`, {}", self.bytes);
             return Err(Error::Builder(words));

@@ -253,7 +253,7 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     fs::write(&kernel, "base = \"highwater\"\n[lru]\nactivaton = \"at-scan\"\n").unwrap();
     let message = error(Memory::builder().kernel(kernel.display().to_string()));
     assert!(message.contains("mine.toml:3") && message.contains("activation"), "{message}");
-    let many = "size: 17592186044416 bytes of memory are too many: 17592181850112 are the most";
+    let many = "size: 17592186044416 bytes of memory are too many: 4398046511104 are the most";
     assert_eq!(error(Memory::builder().size(1 << 44)), many);
     let fewer = "size_max: 8388608 bytes are fewer than `size`, 16777216";
     assert_eq!(error(Memory::builder().size(16 << 20).size_max(8 << 20)), fewer);
@@ -498,15 +498,69 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     file.sync_data().unwrap();
     memory.drop_caches();
     let other = fs::OpenOptions::new().write(true).open(&path).unwrap();
-    other.write_all_at(b"!", 5 * PAGE).unwrap();
+    [5, 12].map(|number| other.write_all_at(b"!", number * PAGE).unwrap());
     other.sync_all().unwrap();
+    // Dirty pages behind what is stored.
+    (20..25).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
     let error = file.set_len(5 * PAGE + 100).unwrap_err();
     assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }), "{error}");
-    assert_eq!((file.len(), other.metadata().unwrap().len()), (20 * PAGE, 20 * PAGE));
+    assert_eq!(file.len(), 25 * PAGE);
+    let error = file.page(12).unwrap_err();
+    assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }), "{error}");
     assert!(file.page(19).unwrap()[..] == page(19, 1)[..]);
     other.set_len(10 * PAGE).unwrap();
     let error = file.page(15).unwrap_err();
     assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
+}
+
+/// A file cannot become as long as its writers want. They are told so, by name and cause, before memory is full of it; other
+/// files are written as before.
+#[test]
+fn a_write_to_a_file_that_cannot_be_written_is_refused() {
+    const CHILD: &str = "HIGHWATER_TEST_REFUSED";
+    if let Ok(path) = std::env::var(CHILD) {
+        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        // SAFETY: the limit is read, and nothing else; no handler is set.
+        unsafe {
+            assert_ne!(libc::signal(libc::SIGXFSZ, libc::SIG_IGN), libc::SIG_ERR);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+        }
+        let memory = memory();
+        let file = memory.create(&path).unwrap();
+        let failed = (0..1 << 20).find_map(|number| file.write_at(&page(number, 1), number * PAGE).err());
+        let error = failed.expect("4 GiB do not fit");
+        assert!(matches!(&error, Error::Write { source: IoError::NoSpace, .. }), "{error}");
+        assert!(error.to_string().starts_with(&path), "{error}");
+        assert!(file.page_mut(0).is_err());
+        let other = memory.create(format!("{path}.other")).unwrap();
+        (0..200).for_each(|number| other.write_all_at(&page(number, 2), number * PAGE).unwrap());
+        other.sync_data().unwrap();
+        file.sync_data().expect_err("what lies after the limit cannot be written");
+        // What cannot be written is cut off: then the rest can.
+        file.set_len(1 << 20).unwrap();
+        let _ = file.sync_data();
+        file.sync_data().unwrap();
+        file.write_all_at(&page(7, 3), 7 * PAGE).unwrap();
+        drop(other);
+        drop(file);
+        memory.check().unwrap();
+        memory.shutdown().unwrap();
+        return;
+    }
+    let folder = folder();
+    let path = folder.path().join("file");
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_write_to_a_file_that_cannot_be_written_is_refused", "--nocapture"])
+        .env(CHILD, &path)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let (found, others) = (fs::read(&path).unwrap(), fs::read(format!("{}.other", path.display())).unwrap());
+    for (number, found) in (0..).zip(found.chunks(PAGE as usize)) {
+        assert!(found == page(number, if number == 7 { 3 } else { 1 }), "page {number}");
+    }
+    assert_eq!((found.len(), others.len()), (1 << 20, 200 * PAGE as usize));
+    assert!((0..).zip(others.chunks(PAGE as usize)).all(|(number, found)| found == page(number, 2)));
 }
 
 /// A bit turns over in the swap file. Whoever reads that page is told, each time; all others have what they wrote.
@@ -977,7 +1031,7 @@ fn room_to_grow_is_free() {
     memory.resize(5 << 20).unwrap();
     memory.check().unwrap();
     let too_much = builder().size_max(1 << 50).start().unwrap_err().to_string();
-    assert_eq!(too_much, "size_max: 1125899906842624 bytes of memory are too many: 17592181850112 are the most");
+    assert_eq!(too_much, "size_max: 1125899906842624 bytes of memory are too many: 4398046511104 are the most");
 }
 
 /// Memory is made smaller and larger while two threads use it: nothing is lost, and what is given up goes back to the

@@ -1,9 +1,9 @@
 //! Holding writers back: a task that dirties pages sleeps so that it dirties as fast as the device
 //! writes (`balance_dirty_pages`; spec reclaim, 21.2, ≥33, without I/O of its own).
 
-use super::Access;
 use super::choices::DirtyThrottle;
-use crate::mapping::Backing;
+use super::{Access, Error};
+use crate::mapping::{Backing, File};
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
@@ -16,6 +16,12 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
 /// A pause that is long enough to be worth a sleep, and short enough not to be felt.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
+
+/// How long a writer waits for a page of a file to be written that fails, before it is told: ten attempts of the flusher.
+const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
+
+/// How often it looks meanwhile.
+const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
 
 /// One timer tick.
 pub(super) const TICK: Nanos = Nanos::from_millis(1);
@@ -55,9 +61,30 @@ impl<M: Machine> Access<M> {
         self.backings.iter().map(|backing| backing.tracked_limit.load(Relaxed)).max().unwrap_or(0).max(1)
     }
 
+    /// Holds a task back that is going to dirty more of a file whose pages cannot be written, for as long as they may be written
+    /// yet. *May sleep.*
+    ///
+    /// # Errors
+    /// When they still cannot be.
+    pub(super) fn wait_while_refused(&self, file: &File<M>) -> Result<(), Error> {
+        let mut waited = Nanos(0);
+        while let Some(failure) = self.refuses_writes(file) {
+            if self.machine.is_killed() || self.is_abandoned.load(Relaxed) {
+                break;
+            }
+            if waited >= REFUSAL_AFTER {
+                return Err(Error::of_failure(file, failure));
+            }
+            self.wake_flusher(file.backing);
+            self.machine.pause(REFUSAL_POLL);
+            waited += REFUSAL_POLL;
+        }
+        Ok(())
+    }
+
     /// Nobody writes back or reclaims in the background any more: who is held back until somebody has done so goes on.
     pub fn release_waiters(&self) {
-        self.backings.iter().for_each(|backing| backing.is_abandoned.store(true, Relaxed));
+        self.is_abandoned.store(true, Relaxed);
     }
 
     fn balance_dirty_pages(&self, task: &mut Task, device: DeviceId) {
@@ -74,12 +101,18 @@ impl<M: Machine> Access<M> {
                 task.pages_dirtied_poll = poll_interval(dirty, limits.dirty);
                 break;
             }
+            if self.is_abandoned.load(Relaxed) {
+                break;
+            }
             self.wake_flusher(device);
             self.update_bandwidth(backing);
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
             task.pages_dirtied_poll = pause.poll_pages;
-            if pause.is_blocked && !backing.may_stay_dirty() && !self.machine.is_killed() {
+            // Nobody can say when a failing device will have written what it has: memory may fill with it, and
+            // then it is the allocation that fails.
+            let is_failing = backing.is_failing.load(Relaxed);
+            if pause.is_blocked && !is_failing && !self.machine.is_killed() {
                 continue;
             }
             task.dirty_paused_at = now + pause.time;

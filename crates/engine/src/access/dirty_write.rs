@@ -43,7 +43,9 @@ impl<M: Machine> Access<M> {
             if backing.dirty.load(Relaxed) > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
             }
-            if wrote >= wanted || backing.may_stay_dirty() || self.machine.is_killed() {
+            // A failing device may never have written what it has: then it is the allocation that fails.
+            let stays = backing.is_failing.load(Relaxed) || self.is_abandoned.load(Relaxed);
+            if wrote >= wanted || stays || self.machine.is_killed() {
                 break;
             }
             self.machine.pause(pause);

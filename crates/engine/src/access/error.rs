@@ -1,6 +1,8 @@
 //! What a task can be told.
 
-use machine::{IoError, Order};
+use crate::mapping::File;
+use crate::mapping::file::WriteFailure;
+use machine::{IoError, Machine, Order, PAGE_BYTES};
 use std::fmt;
 
 /// Why an access failed.
@@ -72,6 +74,13 @@ pub enum Error {
     },
     /// The task was told to end.
     Killed,
+}
+
+impl Error {
+    /// A page of a file could not be written.
+    pub(super) fn of_failure<M: Machine>(file: &File<M>, failure: WriteFailure) -> Self {
+        Self::Write { file: file.id, offset: u64::from(failure.page) * PAGE_BYTES as u64, source: failure.source }
+    }
 }
 
 impl fmt::Display for Error {

@@ -133,9 +133,10 @@ impl<M: Machine> Access<M> {
     /// Pins a page of a file for writing; it is valid. *May sleep.*
     ///
     /// # Errors
-    /// When the page lies after the end of the file, it cannot be read, memory is exhausted, or the device has no room
-    /// for it.
+    /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no room
+    /// for it, or pages of the file cannot be written and too many are dirty already.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
+        self.wait_while_refused(file)?;
         // Before the page is held: its readers would wait as well, and what is written meanwhile is not yet changed.
         self.balance_dirty_pages_ratelimited(task, file.backing);
         self.pin_dirty(task, file, page)

@@ -13,8 +13,8 @@ impl<M: Machine> Access<M> {
     /// [`Access::fsync`]. *May sleep.*
     ///
     /// # Errors
-    /// When memory is exhausted, the device has no room, or a page that is written in part cannot be
-    /// read. Bytes before it were written. A killed task gets [`Error::Killed`].
+    /// When memory is exhausted, the device has no room, a page that is written in part cannot be
+    /// read, or pages of the file cannot be written and too many are dirty already. Bytes before it were written. A killed task gets [`Error::Killed`].
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }
@@ -53,6 +53,7 @@ impl<M: Machine> Access<M> {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
+            self.wait_while_refused(file)?;
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
             // With the page locked: who makes the file shorter now comes by after this write.
             let is_cut = !may_extend && at + n as u64 > file.length();
@@ -182,8 +183,7 @@ impl<M: Machine> Access<M> {
         self.sync_file(file);
         self.release_orphans();
         if let Some(failure) = file.write_error_since(seen, failed_before) {
-            let offset = u64::from(failure.page) * PAGE_BYTES as u64;
-            return Err(Error::Write { file: file.id, offset, source: failure.source });
+            return Err(Error::of_failure(file, failure));
         }
         if self.machine.is_killed() { Err(Error::Killed) } else { Ok(()) }
     }

@@ -3,8 +3,9 @@
 //! Description: spec reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
-use super::Mapping;
-use super::choices::{DirtyMapped, Dirtyable};
+use super::choices::{self, DirtyMapped, Dirtyable};
+use super::file::WriteFailure;
+use super::{File, Mapping};
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::Machine;
@@ -73,6 +74,14 @@ impl<M: Machine> Mapping<M> {
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback)
+    }
+
+    /// Why no more of a file may become dirty: its pages cannot be written, and there are as many as one may have that is not
+    /// held back. Nobody can say when there will be fewer; what is free is for others.
+    pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<WriteFailure> {
+        let failure = file.failing_with()?;
+        let stays = self.choices.write_failure == choices::WriteFailure::KeepDirty;
+        (stays && self.dirty_pages() > self.dirty_limits().free_run()).then_some(failure)
     }
 
     /// Does the zone hold no more dirty pages than its share?

@@ -57,6 +57,8 @@ pub struct File<M: Machine> {
     pub(crate) handles: AtomicU32,
     /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
     failed_writes: AtomicU32,
+    /// Was none of its pages written since one could not be?
+    is_failing: AtomicBool,
     /// How many of them were reported to callers that have no handle of their own.
     pub(crate) reported: AtomicU32,
     /// Page of the last one, and the code of its cause.
@@ -109,6 +111,7 @@ impl<M: Machine> File<M> {
             mapper_count: AtomicU32::new(0),
             handles: AtomicU32::new(0),
             failed_writes: AtomicU32::new(0),
+            is_failing: AtomicBool::new(false),
             reported: AtomicU32::new(0),
             last_failure: AtomicU64::new(0),
         }
@@ -221,6 +224,25 @@ impl<M: Machine> File<M> {
     pub fn note_write_error(&self, page: u32, source: IoError) {
         self.last_failure.store(u64::from(page) << 32 | u64::from(source.code()), Ordering::Release);
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
+        self.is_failing.store(true, Ordering::Release);
+    }
+
+    /// A page was written.
+    pub(crate) fn note_good_write(&self) {
+        // All writers' processors would fight for a store.
+        if self.is_failing.load(Ordering::Relaxed) {
+            self.is_failing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The last failure, if no page was written since.
+    pub(crate) fn failing_with(&self) -> Option<WriteFailure> {
+        self.is_failing.load(Ordering::Acquire).then(|| self.last_failure())
+    }
+
+    fn last_failure(&self) -> WriteFailure {
+        let last = self.last_failure.load(Ordering::Acquire);
+        WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }
 
     /// Writes that have failed so far; a handle that is opened now starts to report after them.
@@ -234,10 +256,7 @@ impl<M: Machine> File<M> {
     /// are reported then.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
-        (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| {
-            let last = self.last_failure.load(Ordering::Acquire);
-            WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
-        })
+        (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())
     }
 }
 

@@ -83,7 +83,9 @@ impl<M: Machine> Mapping<M> {
         if backing.has_failed.swap(false, AcqRel) {
             self.list_failed_files(device);
             // What fails at once would fail again at once.
-            self.machine.pause(FAILURE_PAUSE);
+            if backing.is_failing.load(Relaxed) {
+                self.machine.pause(FAILURE_PAUSE);
+            }
         }
         let mut wrote = 0;
         loop {
@@ -91,6 +93,10 @@ impl<M: Machine> Mapping<M> {
             let Some(pages) = request else { break };
             let pages = if pages == 0 { u64::MAX } else { pages };
             wrote += self.write_files(backing, Reason::Request(pages));
+            // Reclaim asks again and again where memory is full of what cannot be written.
+            if backing.is_failing.load(Relaxed) {
+                break;
+            }
         }
         // 0 turns it off, as the sysctl does.
         if self.choices.dirty_writeback_ms > 0 && self.machine.now() >= *periodic_at {
@@ -132,8 +138,8 @@ impl<M: Machine> Mapping<M> {
             let wrote = self.write_round(backing, &mut left);
             self.update_bandwidth(backing);
             wrote_total += wrote;
-            // What failed is dirty again: it would be written without end.
-            if wrote == 0 || backing.has_failed.load(Relaxed) {
+            // What failed may be dirty again: it would be written without end.
+            if wrote == 0 || backing.is_failing.load(Relaxed) {
                 break;
             }
         }
@@ -169,7 +175,8 @@ impl<M: Machine> Mapping<M> {
             // Forgotten meanwhile? Then it has nothing to write.
             let Some(file) = self.file(listed.id) else { continue };
             let chunk = self.chunk_pages(backing, *left);
-            let wrote = self.write_file(&file, WriteControl { pages_max: chunk, is_sync: false, is_cyclic: true });
+            let wrote = self
+                .write_file(&file, WriteControl { pages_max: chunk, is_sync: false, is_cyclic: true, end: u32::MAX });
             *left -= wrote.min(*left);
             wrote_total += wrote;
             self.requeue(backing, &file, listed, wrote >= chunk);

@@ -92,8 +92,6 @@ pub struct Backing<M: Machine> {
     pub(crate) has_failed: AtomicBool,
     /// The last write that ended failed.
     pub(crate) is_failing: AtomicBool,
-    /// No flusher looks any more, nor does kswapd.
-    pub(crate) is_abandoned: AtomicBool,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
@@ -111,12 +109,6 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// May its pages stay dirty for as long as anybody knows? Then nobody waits for fewer of them: memory may fill with what
-    /// a failing device does not take, and it is the allocation that fails.
-    pub(crate) fn may_stay_dirty(&self) -> bool {
-        self.is_failing.load(Relaxed) || self.is_abandoned.load(Relaxed)
-    }
-
     /// A page was written.
     pub(crate) fn note_good_write(&self) {
         // All writers' processors would fight for a store.
@@ -186,6 +178,8 @@ pub struct Mapping<M: Machine> {
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
     /// Is there any? Looked at without the lock.
     pub(crate) has_orphans: AtomicBool,
+    /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
+    pub(crate) is_abandoned: AtomicBool,
     /// Readers with hazard pointers, and who waits for them.
     pub(crate) hazards: hazard::Hazards<M>,
 }
@@ -215,7 +209,6 @@ impl<M: Machine> Mapping<M> {
                 writeback: AtomicI64::new(0),
                 has_failed: AtomicBool::new(false),
                 is_failing: AtomicBool::new(false),
-                is_abandoned: AtomicBool::new(false),
                 dirtied: AtomicU64::new(0),
                 written: AtomicU64::new(0),
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),
@@ -240,6 +233,7 @@ impl<M: Machine> Mapping<M> {
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
             hazards: hazard::Hazards::new(machine),
             memory,
         }
@@ -357,11 +351,6 @@ impl<M: Machine> Mapping<M> {
     /// What writeback knows of a device.
     pub fn backing(&self, device: DeviceId) -> &Backing<M> {
         &self.backings[device.index()]
-    }
-
-    /// Has the engine no tasks of its own any more?
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.backings.iter().any(|backing| backing.is_abandoned.load(Relaxed))
     }
 
     // ---- the page lock ----

@@ -71,6 +71,8 @@ pub(crate) struct WriteControl {
     pub is_sync: bool,
     /// Start where the last cyclic writeback ended, and wrap; otherwise from page 0.
     pub is_cyclic: bool,
+    /// No page from this one on.
+    pub end: u32,
 }
 
 /// Pages of the largest extent that is allocated at once.
@@ -315,7 +317,7 @@ impl<M: Machine> Mapping<M> {
             reserved: 0..0,
             reserved_block: 0,
         };
-        let mut next = self.write_range(file, &mut writer, start..u32::MAX);
+        let mut next = self.write_range(file, &mut writer, start..control.end);
         if next.is_none() && start > 0 && writer.left > 0 {
             next = self.write_range(file, &mut writer, 0..start);
         }
@@ -418,9 +420,11 @@ impl<M: Machine> Mapping<M> {
 
     /// Writes a whole file back and waits until all of it is on the device. *May sleep.*
     pub(crate) fn sync_file(&self, file: &File<M>) {
-        self.write_file(file, WriteControl { pages_max: u64::MAX, is_sync: true, is_cyclic: false });
+        // What is appended from now on is not waited for: that could be for ever.
+        let end = file.index.end();
+        self.write_file(file, WriteControl { pages_max: u64::MAX, is_sync: true, is_cyclic: false, end });
         let mut next = 0;
-        while let Some(page) = file.index.next_tagged(next, Tag::Writeback) {
+        while let Some(page) = file.index.next_tagged(next, Tag::Writeback).filter(|page| *page < end) {
             if self.machine.is_killed() {
                 return;
             }

@@ -116,7 +116,10 @@ impl<M: Machine> Reclaim<M> {
         let state = self.node_state(node);
         // Without the file system kswapd may depend on the caller: give up after a second.
         let deadline = (!gfp.fs).then(|| self.machine.now() + Nanos::from_secs(1));
-        while !self.is_reserve_ok(node) && !self.machine.is_killed() && !self.is_abandoned() {
+        while !self.is_reserve_ok(node)
+            && !self.machine.is_killed()
+            && !self.is_abandoned.load(machine::atomic::Ordering::Relaxed)
+        {
             let ticket = self.machine.ticket(&state.reserve_wait);
             if self.is_reserve_ok(node) {
                 break;

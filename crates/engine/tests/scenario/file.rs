@@ -1,6 +1,6 @@
 //! Pages of files: which go first, how they are written, what happens when that fails.
 
-use crate::ground::{DISK, PAGES, Plan, stamp};
+use crate::ground::{DISK, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
 use engine::mapping::File;
 use engine::mapping::choices::{SlabOrder, WriteFailure, WritebackChunk};
@@ -52,26 +52,71 @@ fn a_sync_has_its_turn_though_the_flusher_always_has_more_of_the_file() {
     });
 }
 
-/// No write of a file succeeds any more. The flusher tries again now and then, not all the time.
+/// A file is appended to while it is synced: the sync does not wait for what was not there when it began.
 #[test]
-fn the_flusher_leaves_a_device_alone_that_fails() {
+fn a_sync_ends_though_the_file_grows() {
+    const PAGES_MAX: u32 = 100_000;
+    let plan = Plan { cpus: 4, write_ns: 200_000, choices: choices_of("highwater"), ..Plan::default() };
+    plan.run(|ground| {
+        let file = ground.create();
+        let is_synced = Rc::new(Cell::new(false));
+        let (grows, seen) = (file.clone(), is_synced.clone());
+        let writer = ground.spawn("writer", move |ground| {
+            (0..PAGES_MAX).take_while(|_| !seen.get()).for_each(|page| ground.write(&grows, page..page + 1).unwrap());
+        });
+        ground.pause_ms(500);
+        let (began, pages) = (ground.sim.now(), file.length_pages());
+        ground.fsync(&file).unwrap();
+        let took = ground.sim.now().since(began);
+        is_synced.set(true);
+        ground.sim.join(writer);
+        let grown = file.length_pages();
+        assert!(grown < PAGES_MAX, "the sync took {took}, while the file grew from {pages} to {grown} pages");
+    });
+}
+
+/// No write of a file succeeds any more. Its writers are told when as much is dirty as they may have, so that others have the
+/// rest; and the flusher tries again now and then, not all the time.
+#[test]
+fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
     // It fails as fast as the flusher submits.
     let mut plan = Plan { nr_requests: 4, ..Plan::default() };
     plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
     let vmstat = plan.run(|ground| {
-        let file = ground.import(3000);
-        ground.inject(Fault::Blocks { blocks: 1..1 << 17, operation: Some(Operation::Write), error: IoError::Device });
+        let (file, other) = (ground.import(3000), ground.import(1000));
+        ground.inject(Fault::Blocks { blocks: 1..3001, operation: Some(Operation::Write), error: IoError::Device });
         let began = ground.sim.now();
-        ground.write(&file, 0..3000).unwrap();
+        let written = (0..3000).find(|page| match ground.write(&file, *page..page + 1) {
+            Ok(()) => false,
+            Err(Error::Write { file: failed, source: IoError::Device, .. }) => failed == file.id,
+            Err(error) => panic!("{error}"),
+        });
+        let (written, took) = (written.expect("it is refused in the end"), ground.sim.now().since(began));
+        let limits = ground.engine.dirty_limits();
+        assert!(
+            u64::from(written) > limits.background && u64::from(written) < 2 * limits.dirty,
+            "{written}, {limits:?}"
+        );
+        assert!(took < Nanos::from_secs(5), "{written} writes took {took}");
+        let pinned = ground.engine.pin_for_write(&mut Task::user(), &file, 0);
+        assert!(matches!(pinned, Err(Error::Write { .. })), "{pinned:?}");
+
+        let began = ground.sim.now();
+        ground.write(&other, 0..1000).unwrap();
         let took = ground.sim.now().since(began);
-        assert!(took < Nanos::from_secs(20), "3000 writes took {took}");
+        assert!(took < Nanos::from_secs(5), "1000 writes of another file took {took}");
         ground.pause_ms(60_000);
-        assert_eq!(ground.count("nr_dirty") + ground.count("nr_writeback"), 3000, "all are still to be written");
+        assert_eq!(
+            ground.count("nr_dirty") + ground.count("nr_writeback"),
+            u64::from(written),
+            "they are to be written"
+        );
         assert!(matches!(ground.fsync(&file), Err(Error::Write { .. })));
         assert!(ground.fsync(&file).is_err(), "and still cannot be");
+        ground.fsync(&other).unwrap();
     });
-    let written = vmstat["nr_written"];
-    assert!((3000..2_000_000).contains(&written), "{written} pages were tried");
+    let tried = vmstat["nr_written"];
+    assert!((1000..1_000_000).contains(&tried), "{tried} pages were tried");
 }
 
 /// One file is read twice, then a stream three times as long as memory passes: the file stays.
@@ -259,8 +304,12 @@ fn a_read_error_reaches_the_reader() {
 #[test]
 fn a_writer_is_held_back_near_the_dirty_limit() {
     // 4 channels of 1 ms a page: 4000 pages a second.
-    let vmstat = Plan { write_ns: 1_000_000, ..Plan::default() }.run(|ground| {
+    let mut plan = Plan { write_ns: 1_000_000, ..Plan::default() };
+    plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
+    let vmstat = plan.run(|ground| {
         let file = ground.create();
+        // One failure is forgotten when it is followed by a good write.
+        ground.inject(Fault::Nth { nth: 1, error: IoError::Device });
         let started = ground.engine.machine.now();
         for start in (0..8000).step_by(8) {
             ground.write(&file, start..start + 8).unwrap();
