@@ -498,7 +498,7 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     file.sync_data().unwrap();
     memory.drop_caches();
     let other = fs::OpenOptions::new().write(true).open(&path).unwrap();
-    [5, 12].map(|number| other.write_all_at(b"!", number * PAGE).unwrap());
+    [5, 12].iter().for_each(|number| other.write_all_at(b"!", number * PAGE).unwrap());
     other.sync_all().unwrap();
     // Dirty pages behind what is stored.
     (20..25).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
