@@ -46,9 +46,7 @@ impl<M: Machine> Engine<M> {
         let descriptor = &self.frames[frame];
         let file = owners.file_of(self, frame);
         if let (Ok(()), Some(file)) = (result, file) {
-            file.note_stored(descriptor.index());
-            file.note_good_write();
-            self.backing(file.backing).note_good_write();
+            self.end_good_write(file, frame);
         }
         if let Err(error) = result {
             match file {

@@ -7,7 +7,7 @@ use crate::mapping::{Entry, Region};
 use crate::memory::{Flags, Gfp, Owner, PAGEBLOCK_ORDER};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
-use machine::{FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
+use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
@@ -130,24 +130,29 @@ impl<M: Machine> Access<M> {
         self.machine.spend(Step::FaultEntry, 1);
         self.stat.count(Event::Pgfault, 1);
         let major_before = task.major_faults;
-        let result = self.handle_fault(task, region, page, write, throttle);
+        let result = self.handle_fault(task, region, page, write);
+        if let Ok(Some(device)) = result
+            && throttle == Throttle::Yes
+        {
+            self.balance_dirty_pages_ratelimited(task, device);
+        }
         if task.major_faults == major_before {
             task.minor_faults += 1;
         } else {
             self.stat.count(Event::Pgmajfault, 1);
         }
         self.release_orphans();
-        result
+        result.map(|dirtied| dirtied.is_some())
     }
 
+    /// Maps the page. Returns the device of the file a page of which became dirty by it.
     fn handle_fault(
         &self,
         task: &mut Task,
         region: &Region<M>,
         page: u32,
         write: bool,
-        throttle: Throttle,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<DeviceId>, Error> {
         let mut dirtied = None;
         while !region.touch(page, write) {
             if self.machine.is_killed() {
@@ -178,12 +183,7 @@ impl<M: Machine> Access<M> {
                 }
             }
         }
-        if let Some(device) = dirtied
-            && throttle == Throttle::Yes
-        {
-            self.balance_dirty_pages_ratelimited(task, device);
-        }
-        Ok(dirtied.is_some())
+        Ok(dirtied)
     }
 
     fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {

@@ -58,7 +58,7 @@ pub struct File<M: Machine> {
     /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
     failed_writes: AtomicU32,
     /// Was none of its pages written since one could not be?
-    is_failing: AtomicBool,
+    pub(super) is_failing: AtomicBool,
     /// How many of them were reported to callers that have no handle of their own.
     pub(crate) reported: AtomicU32,
     /// Page of the last one, and the code of its cause.
@@ -225,14 +225,6 @@ impl<M: Machine> File<M> {
         self.last_failure.store(u64::from(page) << 32 | u64::from(source.code()), Ordering::Release);
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
         self.is_failing.store(true, Ordering::Release);
-    }
-
-    /// A page was written.
-    pub(crate) fn note_good_write(&self) {
-        // All writers' processors would fight for a store.
-        if self.is_failing.load(Ordering::Relaxed) {
-            self.is_failing.store(false, Ordering::Relaxed);
-        }
     }
 
     /// The last failure, if no page was written since.

@@ -108,16 +108,6 @@ pub struct Backing<M: Machine> {
     pub(crate) tracked_limit: AtomicU64,
 }
 
-impl<M: Machine> Backing<M> {
-    /// A page was written.
-    pub(crate) fn note_good_write(&self) {
-        // All writers' processors would fight for a store.
-        if self.is_failing.load(Relaxed) {
-            self.is_failing.store(false, Relaxed);
-        }
-    }
-}
-
 /// A table of numbered things. A number is used again only after all others were: whoever remembers one finds the thing
 /// or nothing.
 struct Table<T> {

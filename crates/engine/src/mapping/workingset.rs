@@ -117,7 +117,7 @@ impl Rate {
     /// uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read from the disk for 26.4; docs/admission.md.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // Without dividing.
-        2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * (other.missed()) * self.chances()
+        2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
     }
 }
 

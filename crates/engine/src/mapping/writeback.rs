@@ -190,6 +190,17 @@ impl<M: Machine> Mapping<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
+    /// A page of a file was written. Called by `interrupt`, before the page's writeback ends.
+    pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
+        file.note_stored(self.frames[frame].index());
+        for is_failing in [&file.is_failing, &self.backing(file.backing).is_failing] {
+            // All writers' processors would fight for a store.
+            if is_failing.load(Relaxed) {
+                is_failing.store(false, Relaxed);
+            }
+        }
+    }
+
     /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
