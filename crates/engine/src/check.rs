@@ -151,7 +151,7 @@ impl<M: Machine> Engine<M> {
     }
 
     fn check_files(&self) -> Result<(), Broken> {
-        let (mut pages, mut dirty, mut nodes) = (0, 0, 0);
+        let (mut pages, mut dirty, mut failed, mut nodes) = (0, 0, 0, 0);
         for file in self.files() {
             let mut next = 0;
             let mut found = 0;
@@ -170,6 +170,11 @@ impl<M: Machine> Engine<M> {
                     format!("file {} page {page} is dirty but not tagged", file.id)
                 })?;
                 let is_written = descriptor.is(Flags::WRITEBACK);
+                let has_failed = descriptor.is(Flags::WRITE_FAILED);
+                failed += u64::from(has_failed);
+                ensure(!has_failed || is_dirty || is_written, || {
+                    format!("file {} page {page} could not be written, and need not be", file.id)
+                })?;
                 ensure(is_written == file.index.has_tag(page, Tag::Writeback), || {
                     format!("file {} page {page}: writeback {is_written}, its tag says otherwise", file.id)
                 })?;
@@ -188,12 +193,14 @@ impl<M: Machine> Engine<M> {
             format!("{pages} file pages and {cached} in the swap cache, nr_file_pages {counted}")
         })?;
         let counted = self.gauge(Gauge::NrDirty);
-        ensure(dirty == counted, || format!("{dirty} dirty file pages, nr_dirty {counted}"))
+        ensure(dirty == counted, || format!("{dirty} dirty file pages, nr_dirty {counted}"))?;
+        let counted = self.gauge(Gauge::NrWriteFailed);
+        ensure(failed == counted, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
     }
 
     /// Blocks are free or a file's; the counts of dirty pages by device and by zone agree.
     fn check_devices(&self) -> Result<(), Broken> {
-        let (mut dirty, mut writeback) = (0, 0);
+        let (mut dirty, mut writeback, mut failed) = (0, 0, 0);
         for backing in &self.backings {
             let files = self.files();
             let of_device = files.iter().filter(|file| file.backing == backing.device);
@@ -204,7 +211,10 @@ impl<M: Machine> Engine<M> {
             })?;
             dirty += backing.dirty.load(machine::atomic::Ordering::Relaxed);
             writeback += backing.writeback.load(machine::atomic::Ordering::Relaxed);
+            failed += backing.write_failed.load(machine::atomic::Ordering::Relaxed);
         }
+        let counted = self.gauge(Gauge::NrWriteFailed);
+        ensure(failed == counted as i64, || format!("{failed} failed pages by device, nr_write_failed {counted}"))?;
         let counted = self.gauge(Gauge::NrDirty);
         ensure(dirty == counted as i64, || format!("{dirty} dirty pages by device, nr_dirty {counted}"))?;
         let counted = self.gauge(Gauge::NrWriteback);

@@ -532,6 +532,7 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
         assert!(matches!(&error, Error::Write { source: IoError::NoSpace, .. }), "{error}");
         assert!(error.to_string().starts_with(&path), "{error}");
         assert!(file.page_mut(0).is_err());
+        assert!(memory.vmstat().get("nr_write_failed") > 0);
         let other = memory.create(format!("{path}.other")).unwrap();
         (0..200).for_each(|number| other.write_all_at(&page(number, 2), number * PAGE).unwrap());
         other.sync_data().unwrap();
@@ -540,6 +541,7 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
         file.set_len(1 << 20).unwrap();
         let _ = file.sync_data();
         file.sync_data().unwrap();
+        assert_eq!(memory.vmstat().get("nr_write_failed"), 0);
         file.write_all_at(&page(7, 3), 7 * PAGE).unwrap();
         drop(other);
         drop(file);

@@ -61,8 +61,8 @@ impl<M: Machine> Access<M> {
         self.backings.iter().map(|backing| backing.tracked_limit.load(Relaxed)).max().unwrap_or(0).max(1)
     }
 
-    /// Holds a task back that is going to dirty more of a file whose pages cannot be written, for as long as they may be written
-    /// yet. *May sleep.*
+    /// Holds a task back that is going to dirty more of a file whose pages cannot be written, for as long as they may be
+    /// written yet. *May sleep.*
     ///
     /// # Errors
     /// When they still cannot be.
@@ -109,10 +109,7 @@ impl<M: Machine> Access<M> {
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
             task.pages_dirtied_poll = pause.poll_pages;
-            // Nobody can say when a failing device will have written what it has: memory may fill with it, and
-            // then it is the allocation that fails.
-            let is_failing = backing.is_failing.load(Relaxed);
-            if pause.is_blocked && !is_failing && !self.machine.is_killed() {
+            if pause.is_blocked && !self.machine.is_killed() {
                 continue;
             }
             task.dirty_paused_at = now + pause.time;

@@ -43,9 +43,7 @@ impl<M: Machine> Access<M> {
             if backing.dirty.load(Relaxed) > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
             }
-            // A failing device may never have written what it has: then it is the allocation that fails.
-            let stays = backing.is_failing.load(Relaxed) || self.is_abandoned.load(Relaxed);
-            if wrote >= wanted || stays || self.machine.is_killed() {
+            if wrote >= wanted || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
                 break;
             }
             self.machine.pause(pause);
@@ -64,8 +62,7 @@ impl<M: Machine> Access<M> {
         let device_limit = self.device_limit(backing, limits.dirty);
         let ever = backing.dirtied.load(Relaxed).max(task.pages_dirtied_ever).max(1);
         let kept = u128::from(device_limit / 8) * u128::from(task.pages_dirtied_ever) / u128::from(ever);
-        let device_dirty = (backing.dirty.load(Relaxed) + backing.writeback.load(Relaxed)).max(0) as u64;
-        let is_over = device_dirty > device_limit - kept as u64 || dirty > limits.dirty;
+        let is_over = backing.dirty_pages() > device_limit - kept as u64 || dirty > limits.dirty;
         if dirty <= limits.free_run() || !is_over {
             backing.dirty_exceeded.store(false, Relaxed);
             return false;

@@ -32,7 +32,8 @@ pub enum WriteFailure {
     /// It counts as written, and its contents are lost when it is reclaimed; `fsync` reports the error.
     #[default]
     Forget,
-    /// It is dirty again, to be written later; `fsync` reports the error.
+    /// It is dirty again, to be written later; `fsync` reports the error. Until it is written it counts for no dirty limit
+    /// ([`crate::stat::Gauge::NrWriteFailed`]), and reclaim leaves it alone.
     KeepDirty,
 }
 

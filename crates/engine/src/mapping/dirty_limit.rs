@@ -3,7 +3,7 @@
 //! Description: spec reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
-use super::choices::{self, DirtyMapped, Dirtyable};
+use super::choices::{DirtyMapped, Dirtyable};
 use super::file::WriteFailure;
 use super::{File, Mapping};
 use crate::memory::Zone;
@@ -48,10 +48,10 @@ impl<M: Machine> Mapping<M> {
         }
     }
 
-    /// The limits now.
+    /// The limits now, of [`Self::dirty_pages`].
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
-        let dirtyable = self.dirtyable_pages();
+        let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
         let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
         let dirty = dirtyable * dirty_ratio / 100;
         let background = dirtyable * background_ratio / 100;
@@ -72,23 +72,38 @@ impl<M: Machine> Mapping<M> {
 
     /// Pages that are dirty or under writeback.
     #[must_use]
-    pub fn dirty_pages(&self) -> u64 {
+    pub fn unwritten_pages(&self) -> u64 {
         self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback)
     }
 
-    /// Why no more of a file may become dirty: its pages cannot be written, and there are as many as one may have that is not
-    /// held back. Nobody can say when there will be fewer; what is free is for others.
+    /// Pages that are dirty or under writeback and will be written, as far as one knows. Those that could not be are
+    /// apart, like memory that is somebody else's: no writer's pause makes them fewer.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.unwritten_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed))
+    }
+
+    /// Is more dirty than the flusher leaves alone? What is being written is its no more.
+    pub(super) fn is_background_exceeded(&self) -> bool {
+        let dirty = self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed));
+        dirty > self.dirty_limits().background
+    }
+
+    /// Why no more of a file may become dirty: its pages cannot be written, and there are as many such pages as one may
+    /// have dirty that is not held back. Nobody can say when there will be fewer; what is free is for others.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<WriteFailure> {
         let failure = file.failing_with()?;
-        let stays = self.choices.write_failure == choices::WriteFailure::KeepDirty;
-        (stays && self.dirty_pages() > self.dirty_limits().free_run()).then_some(failure)
+        (self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run()).then_some(failure)
     }
 
     /// Does the zone hold no more dirty pages than its share?
     #[must_use]
     pub fn is_zone_dirty_ok(&self, zone: &Zone<M>) -> bool {
-        let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(zone.dirty_balance_reserve());
-        let dirty = zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
+        let failed = zone.gauges.get(Gauge::NrWriteFailed);
+        let kept = zone.dirty_balance_reserve() + failed;
+        let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(kept);
+        let unwritten = zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
+        let dirty = unwritten.saturating_sub(failed);
         dirty <= dirtyable * self.choices.dirty_ratio / 100
     }
 }

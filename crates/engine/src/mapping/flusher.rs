@@ -1,7 +1,8 @@
 //! The flusher of a device: writes dirty files back in the background.
 //!
 //! Work that was asked for comes first, then files that have been dirty for too long, then, while too
-//! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33).
+//! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33). Files that
+//! could not be written, where their pages stay dirty, are apart from these, and tried now and then.
 
 use super::choices::{WriteFailure, WritebackChunk};
 use super::writeback::WriteControl;
@@ -13,8 +14,8 @@ use std::collections::VecDeque;
 /// Chunks are whole multiples of this: 4 MiB.
 const CHUNK_PAGES: u64 = 1024;
 
-/// How long the flusher leaves a device alone that failed to write.
-const FAILURE_PAUSE: Nanos = Nanos::from_millis(100);
+/// How long the flusher leaves files alone that could not be written: what fails at once would fail again at once.
+const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// A file on one of the lists.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct Work {
     more_io: VecDeque<DirtyFile>,
     /// Pages that others asked to be written; 0 means all.
     requests: VecDeque<u64>,
+    /// When files that could not be written are tried again.
+    retry_at: Nanos,
 }
 
 /// Why the flusher writes.
@@ -68,10 +71,14 @@ impl<M: Machine> Mapping<M> {
     /// Asks every flusher to write so many pages.
     pub(crate) fn wake_flushers(&self, pages: u64) {
         for backing in &self.backings {
-            if backing.dirty.load(Relaxed) > 0 {
-                backing.work.lock().requests.push_back(pages);
-                self.machine.wake(&backing.flusher);
+            if backing.dirty.load(Relaxed) == 0 {
+                continue;
             }
+            // Reclaim asks again and again where memory is full of what cannot be written: that is tried again, no more.
+            if backing.is_dirty() {
+                backing.work.lock().requests.push_back(pages);
+            }
+            self.machine.wake(&backing.flusher);
         }
     }
 
@@ -82,21 +89,14 @@ impl<M: Machine> Mapping<M> {
         let backing = self.backing(device);
         if backing.has_failed.swap(false, AcqRel) {
             self.list_failed_files(device);
-            // What fails at once would fail again at once.
-            if backing.is_failing.load(Relaxed) {
-                self.machine.pause(FAILURE_PAUSE);
-            }
         }
+        self.retry_failed_files(backing);
         let mut wrote = 0;
         loop {
             let request = backing.work.lock().requests.pop_front();
             let Some(pages) = request else { break };
             let pages = if pages == 0 { u64::MAX } else { pages };
             wrote += self.write_files(backing, Reason::Request(pages));
-            // Reclaim asks again and again where memory is full of what cannot be written.
-            if backing.is_failing.load(Relaxed) {
-                break;
-            }
         }
         // 0 turns it off, as the sysctl does.
         if self.choices.dirty_writeback_ms > 0 && self.machine.now() >= *periodic_at {
@@ -121,9 +121,23 @@ impl<M: Machine> Mapping<M> {
         }
     }
 
+    /// Writes the files of a device that could not be written, if it is time for that.
+    fn retry_failed_files(&self, backing: &Backing<M>) {
+        let now = self.machine.now();
+        if backing.write_failed.load(Relaxed) == 0 || now < backing.work.lock().retry_at {
+            return;
+        }
+        backing.work.lock().retry_at = now + RETRY_INTERVAL;
+        let files = self.files();
+        for file in files.iter().filter(|file| file.backing == backing.device && is_left_alone(backing, file)) {
+            let all = WriteControl { pages_max: u64::MAX, is_sync: false, is_cyclic: false, end: u32::MAX };
+            self.write_file(file, all);
+        }
+    }
+
     /// Is more dirty than the background limit allows?
     pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
-        backing.dirty.load(Relaxed) > 0 && self.gauge(crate::stat::Gauge::NrDirty) > self.dirty_limits().background
+        backing.is_dirty() && self.is_background_exceeded()
     }
 
     fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
@@ -138,8 +152,7 @@ impl<M: Machine> Mapping<M> {
             let wrote = self.write_round(backing, &mut left);
             self.update_bandwidth(backing);
             wrote_total += wrote;
-            // What failed may be dirty again: it would be written without end.
-            if wrote == 0 || backing.is_failing.load(Relaxed) {
+            if wrote == 0 {
                 break;
             }
         }
@@ -174,6 +187,10 @@ impl<M: Machine> Mapping<M> {
             self.machine.spend(Step::WorkItem, 1);
             // Forgotten meanwhile? Then it has nothing to write.
             let Some(file) = self.file(listed.id) else { continue };
+            if is_left_alone(backing, &file) {
+                self.requeue(backing, &file, listed, false);
+                continue;
+            }
             let chunk = self.chunk_pages(backing, *left);
             let wrote = self
                 .write_file(&file, WriteControl { pages_max: chunk, is_sync: false, is_cyclic: true, end: u32::MAX });
@@ -234,13 +251,12 @@ impl<M: Machine> Mapping<M> {
     /// What the device's rates depend on.
     pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> super::bandwidth::Sample {
         let limits = self.dirty_limits();
-        let device_dirty = backing.dirty.load(Relaxed) + backing.writeback.load(Relaxed);
         super::bandwidth::Sample {
             now: self.machine.now(),
             dirtied: backing.dirtied.load(Relaxed),
             written: backing.written.load(Relaxed),
             dirty: self.dirty_pages(),
-            device_dirty: device_dirty.max(0) as u64,
+            device_dirty: backing.dirty_pages(),
             device_limit: self.device_limit(backing, limits.dirty),
             limits,
         }
@@ -254,4 +270,10 @@ impl<M: Machine> Mapping<M> {
         }
         (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64
     }
+}
+
+/// Is the file one of those that only [`Mapping::retry_failed_files`] writes? Its last write failed, and pages that could
+/// not be written are dirty, of this file or another.
+fn is_left_alone<M: Machine>(backing: &Backing<M>, file: &File<M>) -> bool {
+    file.is_failing.load(Relaxed) && backing.write_failed.load(Relaxed) > 0
 }

@@ -88,10 +88,10 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty: AtomicI64,
     /// Pages of its files that are under writeback.
     pub(crate) writeback: AtomicI64,
+    /// Those of both whose last write failed.
+    pub(crate) write_failed: AtomicI64,
     /// A write failed since the flusher last looked: dirty pages may be of files that are on no list.
     pub(crate) has_failed: AtomicBool,
-    /// The last write that ended failed.
-    pub(crate) is_failing: AtomicBool,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
@@ -106,6 +106,19 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_exceeded: AtomicBool,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
+}
+
+impl<M: Machine> Backing<M> {
+    /// Pages of its files that are dirty or under writeback, but for those whose last write failed.
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        let unwritten = self.dirty.load(Relaxed) + self.writeback.load(Relaxed);
+        (unwritten - self.write_failed.load(Relaxed)).max(0) as u64
+    }
+
+    /// Has the flusher anything to write that was not found unwritable?
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Relaxed) > self.write_failed.load(Relaxed)
+    }
 }
 
 /// A table of numbered things. A number is used again only after all others were: whoever remembers one finds the thing
@@ -197,8 +210,8 @@ impl<M: Machine> Mapping<M> {
                 delayed: AtomicU64::new(0),
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
+                write_failed: AtomicI64::new(0),
                 has_failed: AtomicBool::new(false),
-                is_failing: AtomicBool::new(false),
                 dirtied: AtomicU64::new(0),
                 written: AtomicU64::new(0),
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),

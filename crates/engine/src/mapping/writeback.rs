@@ -146,6 +146,7 @@ impl<M: Machine> Mapping<M> {
 
     /// Forgets that a locked page is dirty: its file is going away.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
+        self.forget_write_failure(file, frame);
         if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
             self.end_reservation(file.backing);
         }
@@ -193,27 +194,44 @@ impl<M: Machine> Mapping<M> {
     /// A page of a file was written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
         file.note_stored(self.frames[frame].index());
-        for is_failing in [&file.is_failing, &self.backing(file.backing).is_failing] {
-            // All writers' processors would fight for a store.
-            if is_failing.load(Relaxed) {
-                is_failing.store(false, Relaxed);
-            }
+        self.forget_write_failure(file, frame);
+        // All writers' processors would fight for a store.
+        if file.is_failing.load(Relaxed) {
+            file.is_failing.store(false, Relaxed);
         }
     }
 
     /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
+        let backing = self.backing(file.backing);
         if self.choices.write_failure == WriteFailure::KeepDirty && !descriptor.test_set(Flags::DIRTY) {
             file.index.set_tag(descriptor.index(), Tag::Dirty);
             self.add_gauge(frame, Gauge::NrDirty, 1);
-            self.backing(file.backing).dirty.fetch_add(1, Relaxed);
+            backing.dirty.fetch_add(1, Relaxed);
         }
-        let backing = self.backing(file.backing);
-        backing.is_failing.store(true, Relaxed);
         // The flusher lists the file again: its lists are not for interrupts.
         backing.has_failed.store(true, Release);
+        self.note_write_failure(file, frame, error);
+    }
+
+    /// Remembers that a dirty page could not be written; where it is kept dirty, it counts apart until it can be.
+    fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
+        let descriptor = &self.frames[frame];
+        if self.choices.write_failure == WriteFailure::KeepDirty && !descriptor.test_set(Flags::WRITE_FAILED) {
+            self.add_gauge(frame, Gauge::NrWriteFailed, 1);
+            self.backing(file.backing).write_failed.fetch_add(1, Relaxed);
+        }
         file.note_write_error(descriptor.index(), error);
+    }
+
+    /// A page counts apart no more: it was written, or need not be.
+    fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        if descriptor.is(Flags::WRITE_FAILED) && descriptor.test_clear(Flags::WRITE_FAILED) {
+            self.add_gauge(frame, Gauge::NrWriteFailed, -1);
+            self.backing(file.backing).write_failed.fetch_sub(1, Relaxed);
+        }
     }
 
     fn counts_swap_writeback(&self) -> bool {
@@ -380,7 +398,7 @@ impl<M: Machine> Mapping<M> {
         }
         let Some(block) = self.block_for_write(file, writer, page) else {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
-            file.note_write_error(page, IoError::NoSpace);
+            self.note_write_failure(file, frame, IoError::NoSpace);
             self.unlock_page(frame);
             return;
         };

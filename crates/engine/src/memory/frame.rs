@@ -62,6 +62,9 @@ impl Flags {
     /// Readers may hold it by hazard pointers, without a reference ([`crate::mapping::hazard`]).
     pub const HAZARD: Self = Self(1 << 16);
 
+    /// Its last write failed, and it is still to be written ([`crate::mapping::choices::WriteFailure::KeepDirty`]).
+    pub const WRITE_FAILED: Self = Self(1 << 17);
+
     /// Are all bits of `other` set?
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
@@ -83,7 +86,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 17] = [
+        const NAMES: [&str; 18] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -101,6 +104,7 @@ impl fmt::Debug for Flags {
             "USED_AGAIN",
             "OFFLINE",
             "HAZARD",
+            "WRITE_FAILED",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

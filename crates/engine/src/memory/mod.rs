@@ -202,7 +202,8 @@ impl<M: Machine> Memory<M> {
                         | Flags::LOCKED.0
                         | Flags::SWAPCACHE.0
                         | Flags::BUDDY.0
-                        | Flags::PER_CPU.0)
+                        | Flags::PER_CPU.0
+                        | Flags::WRITE_FAILED.0)
                     == 0,
             "{head} freed while in use: {frame:?}"
         );

@@ -66,7 +66,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Is there anything that will be written, or is?
     pub(super) fn is_any_to_be_written(&self) -> bool {
-        self.gauge(Gauge::NrWriteback) + self.gauge(Gauge::NrDirty) > 0
+        self.dirty_pages() > 0
     }
 
     /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.

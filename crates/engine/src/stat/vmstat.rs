@@ -249,6 +249,9 @@ pub enum Gauge {
     NrFilePages,
     /// `nr_dirty`: dirty file pages.
     NrDirty,
+    /// `nr_write_failed`: pages of files that are dirty, or being written again, because their last write failed; of no
+    /// kernel (`mapping.write_failure`).
+    NrWriteFailed,
     /// `nr_writeback`: pages under writeback.
     NrWriteback,
     /// `nr_slab_reclaimable`: slab pages that a shrinker may free.
@@ -261,7 +264,7 @@ pub enum Gauge {
 
 impl Gauge {
     /// All, in declaration order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NrFreePages,
         Self::NrInactiveAnon,
         Self::NrActiveAnon,
@@ -274,6 +277,7 @@ impl Gauge {
         Self::NrMapped,
         Self::NrFilePages,
         Self::NrDirty,
+        Self::NrWriteFailed,
         Self::NrWriteback,
         Self::NrSlabReclaimable,
         Self::NrSlabUnreclaimable,
@@ -296,6 +300,7 @@ impl Gauge {
             Self::NrMapped => "nr_mapped",
             Self::NrFilePages => "nr_file_pages",
             Self::NrDirty => "nr_dirty",
+            Self::NrWriteFailed => "nr_write_failed",
             Self::NrWriteback => "nr_writeback",
             Self::NrSlabReclaimable => "nr_slab_reclaimable",
             Self::NrSlabUnreclaimable => "nr_slab_unreclaimable",

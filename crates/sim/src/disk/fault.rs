@@ -23,6 +23,8 @@ pub enum Fault {
         /// What requests fail with.
         error: IoError,
     },
+    /// Blocks that were bad are good again: the disk was mended, or has room.
+    Mended,
     /// The disk starts no request before this time; what it has begun, it finishes.
     StallUntil(Nanos),
 }
@@ -45,6 +47,7 @@ impl Faults {
                 self.nth.push((self.submitted + nth, error));
             }
             Fault::Blocks { blocks, operation, error } => self.bad_blocks.push((blocks, operation, error)),
+            Fault::Mended => self.bad_blocks.clear(),
             Fault::StallUntil(time) => self.stalled_until = self.stalled_until.max(time),
         }
     }

@@ -326,6 +326,10 @@ fn faults_hit_their_requests_and_no_others() {
     let failed: Vec<_> = world.done.iter().filter_map(|(_, f)| Some((f.request.block, f.result.err()?))).collect();
     assert_eq!(failed, [(11, IoError::NoSpace), (12, IoError::Device)]);
     assert_eq!(world.disk.statistics(world.now).writes.ios, 1, "one merged request, of which two parts failed");
+    world.disk.inject(Fault::Mended);
+    world.submit(write(12, 1));
+    world.run_until_idle();
+    assert_eq!(world.done.last().unwrap().1.result, Ok(()));
 }
 
 #[test]
