@@ -31,7 +31,12 @@ pub fn resources(job: &Job) -> Resources {
 /// When its parameters are wrong, or memory or swap too small.
 pub fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
     let params: W::Params = job.params.read()?;
-    W::check(&params, &resources(job)).map_err(|why| Failure(format!("ground `{}`: {why}", job.ground)))
+    let fits = |job: &Job| W::check(&params, &resources(job));
+    fits(job).map_err(|why| {
+        let lacks_swap = job.ground == Ground::Linux && fits(&Job { makes_swap: true, ..job.clone() }).is_ok();
+        let remedy = if lacks_swap { "; `--swap` gives it a swap file" } else { "" };
+        Failure(format!("ground `{}`: {why}{remedy}", job.ground))
+    })
 }
 
 /// Runs a workload here.

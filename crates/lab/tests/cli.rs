@@ -192,6 +192,16 @@ fn a_slip_in_the_rows_is_told_before_the_run() {
         "{text}"
     );
     assert!(message(2, &["compare", "randread", "--rows", "Ops randred"]).contains("Ops randread-at-full"));
+    let scaled = message(2, &["compare", "parallelio", "--scale", "1/16", "--rows", "memcachetest-715M"]);
+    assert!(
+        scaled.contains("Ops memcachetest-44M") && scaled.ends_with("; sizes in names are those at --scale 1/16\n")
+    );
+}
+
+#[test]
+fn figures_in_print_have_no_scale() {
+    let text = message(2, &["compare", "parallelio", "--published", "--scale", "1/16"]);
+    assert_eq!(text, "error: --published: figures in print are of full size, not of --scale 1/16\n");
 }
 
 #[test]

@@ -169,6 +169,10 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     {
         return Err(End::Usage("--series writes CSV, which no file that ends in .parquet should hold".into()));
     }
+    let scale = options.scale.filter(|scale| !scale.is_full());
+    if let Some(scale) = scale.filter(|_| options.published) {
+        return Err(End::Usage(format!("--published: figures in print are of full size, not of --scale {scale}")));
+    }
     let output = options.output.as_deref().map(Output::open).transpose()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let series = options.series.as_deref().map(Output::open).transpose()?;
@@ -188,7 +192,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let row_names = plan.row_names();
     if let Some(names) = &row_names {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        rows::check(&names, &options.rows).map_err(End::Usage)?;
+        let sizes = scale.map_or_else(String::new, |scale| format!("; sizes in names are those at --scale {scale}"));
+        let told = |message| End::Usage(format!("{message}{sizes}"));
+        rows::check(&names, &options.rows).map_err(told)?;
     }
     let threads = options.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
     let mut results = {
