@@ -1,8 +1,9 @@
 //! What a task can be told.
 
+use crate::allocate::OutOfMemory;
 use crate::mapping::File;
 use crate::mapping::file::WriteFailure;
-use machine::{IoError, Machine, Order, PAGE_BYTES};
+use machine::{IoError, Machine, PAGE_BYTES};
 use std::fmt;
 
 /// Why an access failed.
@@ -10,8 +11,8 @@ use std::fmt;
 pub enum Error {
     /// Nothing is free and nothing can be made free.
     OutOfMemory {
-        /// Order of the request that failed.
-        order: Order,
+        /// The request that failed.
+        cause: OutOfMemory,
         /// Pages free, which only reclaim may use.
         free_pages: u64,
         /// Free swap slots.
@@ -86,9 +87,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfMemory { order, free_pages, free_slots, total_slots, unwritten_pages } => {
-                write!(f, "out of memory: no block of {order} can be made free ({free_pages} pages in reserve, ")?;
-                write!(f, "{unwritten_pages} dirty or being written; ")?;
+            Self::OutOfMemory { cause, free_pages, free_slots, total_slots, unwritten_pages } => {
+                write!(f, "{cause} ({free_pages} pages in reserve, {unwritten_pages} dirty or being written; ")?;
                 match (free_slots, total_slots) {
                     (_, 0) => write!(f, "there is no swap)"),
                     (0, total) => write!(f, "swap is full: all {total} slots in use)"),

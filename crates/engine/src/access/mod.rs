@@ -62,7 +62,7 @@ impl<M: Machine> Access<M> {
 
     fn out_of_memory(&self, cause: OutOfMemory) -> Error {
         Error::OutOfMemory {
-            order: cause.order,
+            cause,
             free_pages: self.gauge(Gauge::NrFreePages),
             free_slots: self.swap.free_slots(),
             total_slots: self.swap.total_slots(),

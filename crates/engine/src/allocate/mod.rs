@@ -29,7 +29,10 @@ pub struct OutOfMemory {
 
 impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "out of memory: no block of {} is free or can be made free", self.order)
+        match self.order {
+            Order::ZERO => f.write_str("out of memory: no page can be made free"),
+            order => write!(f, "out of memory: no block of {order} can be made free"),
+        }
     }
 }
 

@@ -148,7 +148,7 @@ fn without_swap_memory_is_exhausted_with_a_clear_text() {
         let region = ground.region(TWICE);
         let error = ground.touch(&region, 0..TWICE, true).unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("out of memory: no block of order 0 can be made free ("), "{text}");
+        assert!(text.starts_with("out of memory: no page can be made free ("), "{text}");
         assert!(text.ends_with(" pages in reserve, 0 dirty or being written; there is no swap)"), "{text}");
         ground.engine.drop_region(&region);
         ground.touch(&ground.region(100), 0..100, true).unwrap();
