@@ -154,7 +154,7 @@ impl<M: Machine> Engine<M> {
         let (mut pages, mut dirty, mut failed, mut nodes) = (0, 0, 0, 0);
         for file in self.files() {
             let mut next = 0;
-            let mut found = 0;
+            let (mut found, mut failed_here) = (0, 0);
             let mut node = None;
             while let Some((page, frame)) = file.index.next_present(next) {
                 next = page + 1;
@@ -166,14 +166,16 @@ impl<M: Machine> Engine<M> {
                 })?;
                 let is_dirty = descriptor.is(Flags::DIRTY);
                 dirty += u64::from(is_dirty);
-                ensure(!is_dirty || file.index.has_tag(page, Tag::Dirty), || {
-                    format!("file {} page {page} is dirty but not tagged", file.id)
-                })?;
+                let is_tagged = [Tag::Dirty, Tag::WriteFailed].into_iter().any(|tag| file.index.has_tag(page, tag));
+                ensure(!is_dirty || is_tagged, || format!("file {} page {page} is dirty but not tagged", file.id))?;
                 let is_written = descriptor.is(Flags::WRITEBACK);
-                let has_failed = descriptor.is(Flags::WRITE_FAILED);
-                failed += u64::from(has_failed);
-                ensure(!has_failed || is_dirty || is_written, || {
-                    format!("file {} page {page} could not be written, and need not be", file.id)
+                let has_failed = descriptor.is(Flags::WRITE_FAILED) && !is_written;
+                failed_here += i64::from(has_failed);
+                ensure(!has_failed || is_dirty && file.index.has_tag(page, Tag::WriteFailed), || {
+                    format!(
+                        "file {} page {page} could not be written: {descriptor:?}, not dirty or not tagged",
+                        file.id
+                    )
                 })?;
                 ensure(is_written == file.index.has_tag(page, Tag::Writeback), || {
                     format!("file {} page {page}: writeback {is_written}, its tag says otherwise", file.id)
@@ -183,6 +185,11 @@ impl<M: Machine> Engine<M> {
                 format!("file {}: {found} pages in the index, counted {}", file.id, file.index.pages())
             })?;
             pages += u64::from(found);
+            let counted = file.failed_pages.pages();
+            ensure(failed_here == counted, || {
+                format!("file {}: {failed_here} pages could not be written, counted {counted}", file.id)
+            })?;
+            failed += failed_here;
         }
         let counted = self.index_nodes.nodes();
         let takes_memory = self.index_nodes.order().is_some();
@@ -195,7 +202,7 @@ impl<M: Machine> Engine<M> {
         let counted = self.gauge(Gauge::NrDirty);
         ensure(dirty == counted, || format!("{dirty} dirty file pages, nr_dirty {counted}"))?;
         let counted = self.gauge(Gauge::NrWriteFailed);
-        ensure(failed == counted, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
+        ensure(failed == counted as i64, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
     }
 
     /// Blocks are free or a file's; the counts of dirty pages by device and by zone agree.
@@ -211,7 +218,7 @@ impl<M: Machine> Engine<M> {
             })?;
             dirty += backing.dirty.load(machine::atomic::Ordering::Relaxed);
             writeback += backing.writeback.load(machine::atomic::Ordering::Relaxed);
-            failed += backing.write_failed.load(machine::atomic::Ordering::Relaxed);
+            failed += backing.failed_pages.pages();
         }
         let counted = self.gauge(Gauge::NrWriteFailed);
         ensure(failed == counted as i64, || format!("{failed} failed pages by device, nr_write_failed {counted}"))?;

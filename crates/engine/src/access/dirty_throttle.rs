@@ -17,7 +17,8 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 /// A pause that is long enough to be worth a sleep, and short enough not to be felt.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// How long a writer waits for a page of a file to be written that fails, before it is told: ten attempts of the flusher.
+/// How long a writer waits for pages of a file that cannot be written, before it is told: the flusher has tried ten times by
+/// then, unless the disk takes longer for that.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// How often it looks meanwhile.

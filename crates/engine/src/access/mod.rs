@@ -66,7 +66,7 @@ impl<M: Machine> Access<M> {
             free_pages: self.gauge(Gauge::NrFreePages),
             free_slots: self.swap.free_slots(),
             total_slots: self.swap.total_slots(),
-            unwritten_pages: self.unwritten_pages(),
+            unwritten_pages: self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback),
         }
     }
 

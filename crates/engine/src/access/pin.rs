@@ -134,7 +134,7 @@ impl<M: Machine> Access<M> {
     ///
     /// # Errors
     /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no room
-    /// for it, or pages of the file cannot be written and too many are dirty already.
+    /// for it, or pages of the file cannot be written and memory has many such already.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
         self.wait_while_refused(file)?;
         // Before the page is held: its readers would wait as well, and what is written meanwhile is not yet changed.
@@ -246,6 +246,7 @@ impl<M: Machine> Access<M> {
             file.extend(bytes);
             return Ok(());
         }
+        let end = file.end_page();
         let (page, in_page) = ((bytes / PAGE_BYTES as u64) as u32, (bytes % PAGE_BYTES as u64) as usize);
         if in_page > 0 {
             // It may grow again: what is cut off must read as zeroes then.
@@ -263,7 +264,7 @@ impl<M: Machine> Access<M> {
         file.index.forget_shadows(from);
         // Whoever was about to copy a page for a private mapping has done so by now.
         self.unmap_file_range(file, from);
-        self.give_file_blocks(file, from);
+        self.give_file_blocks(file, from..end);
         self.release_orphans();
         Ok(())
     }

@@ -14,7 +14,8 @@ impl<M: Machine> Access<M> {
     ///
     /// # Errors
     /// When memory is exhausted, the device has no room, a page that is written in part cannot be
-    /// read, or pages of the file cannot be written and too many are dirty already. Bytes before it were written. A killed task gets [`Error::Killed`].
+    /// read, or pages of the file cannot be written and memory has many such already. Bytes before it
+    /// were written. A killed task gets [`Error::Killed`].
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }

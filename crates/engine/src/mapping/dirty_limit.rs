@@ -3,9 +3,8 @@
 //! Description: spec reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
+use super::Mapping;
 use super::choices::{DirtyMapped, Dirtyable};
-use super::file::WriteFailure;
-use super::{File, Mapping};
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::Machine;
@@ -70,30 +69,16 @@ impl<M: Machine> Mapping<M> {
         (dirty, if background >= dirty { dirty / 2 } else { background })
     }
 
-    /// Pages that are dirty or under writeback.
-    #[must_use]
-    pub fn unwritten_pages(&self) -> u64 {
-        self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback)
-    }
-
-    /// Pages that are dirty or under writeback and will be written, as far as one knows. Those that could not be are
-    /// apart, like memory that is somebody else's: no writer's pause makes them fewer.
+    /// Pages that are dirty or under writeback, but for those that could not be written: no writer's pause makes these
+    /// fewer.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
-        self.unwritten_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed))
+        self.writable_pages() + self.gauge(Gauge::NrWriteback)
     }
 
-    /// Is more dirty than the flusher leaves alone? What is being written is its no more.
-    pub(super) fn is_background_exceeded(&self) -> bool {
-        let dirty = self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed));
-        dirty > self.dirty_limits().background
-    }
-
-    /// Why no more of a file may become dirty: its pages cannot be written, and there are as many such pages as one may
-    /// have dirty that is not held back. Nobody can say when there will be fewer; what is free is for others.
-    pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<WriteFailure> {
-        let failure = file.failing_with()?;
-        (self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run()).then_some(failure)
+    /// Dirty pages that the flusher has before it.
+    pub(super) fn writable_pages(&self) -> u64 {
+        self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed))
     }
 
     /// Does the zone hold no more dirty pages than its share?
@@ -102,8 +87,7 @@ impl<M: Machine> Mapping<M> {
         let failed = zone.gauges.get(Gauge::NrWriteFailed);
         let kept = zone.dirty_balance_reserve() + failed;
         let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(kept);
-        let unwritten = zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
-        let dirty = unwritten.saturating_sub(failed);
+        let dirty = zone.gauges.get(Gauge::NrDirty).saturating_sub(failed) + zone.gauges.get(Gauge::NrWriteback);
         dirty <= dirtyable * self.choices.dirty_ratio / 100
     }
 }

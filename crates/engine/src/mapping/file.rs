@@ -3,6 +3,7 @@
 use super::file_index::FileIndex;
 use super::reverse_map::Mappers;
 use super::segments::Segments;
+use super::write_failure::FailedPages;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 use std::sync::OnceLock;
@@ -57,8 +58,8 @@ pub struct File<M: Machine> {
     pub(crate) handles: AtomicU32,
     /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
     failed_writes: AtomicU32,
-    /// Was none of its pages written since one could not be?
-    pub(super) is_failing: AtomicBool,
+    /// Its pages that could not be written and still are to be.
+    pub(crate) failed_pages: FailedPages,
     /// How many of them were reported to callers that have no handle of their own.
     pub(crate) reported: AtomicU32,
     /// Page of the last one, and the code of its cause.
@@ -111,7 +112,7 @@ impl<M: Machine> File<M> {
             mapper_count: AtomicU32::new(0),
             handles: AtomicU32::new(0),
             failed_writes: AtomicU32::new(0),
-            is_failing: AtomicBool::new(false),
+            failed_pages: FailedPages::default(),
             reported: AtomicU32::new(0),
             last_failure: AtomicU64::new(0),
         }
@@ -224,15 +225,10 @@ impl<M: Machine> File<M> {
     pub fn note_write_error(&self, page: u32, source: IoError) {
         self.last_failure.store(u64::from(page) << 32 | u64::from(source.code()), Ordering::Release);
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
-        self.is_failing.store(true, Ordering::Release);
     }
 
-    /// The last failure, if no page was written since.
-    pub(crate) fn failing_with(&self) -> Option<WriteFailure> {
-        self.is_failing.load(Ordering::Acquire).then(|| self.last_failure())
-    }
-
-    fn last_failure(&self) -> WriteFailure {
+    /// The last failure there was.
+    pub(super) fn last_failure(&self) -> WriteFailure {
         let last = self.last_failure.load(Ordering::Acquire);
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }

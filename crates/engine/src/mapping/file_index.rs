@@ -17,10 +17,12 @@ use machine::{FrameNumber, prefetch};
 /// A property by which pages are found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Contents newer than the device's.
+    /// Contents newer than the device's, to be written by the flusher.
     Dirty,
     /// Being written.
     Writeback,
+    /// Contents newer than the device's, which the last write could not bring there.
+    WriteFailed,
 }
 
 /// Why [`Found::get_shared`] did not get a page.
@@ -124,7 +126,7 @@ struct Pages(AtomicU32);
 pub struct FileIndex {
     /// [`PAGE`] or [`OPEN`] with a frame's number, [`SHADOW`] with a shadow, or 0.
     slots: Segments<AtomicU32>,
-    tags: [Segments<AtomicU64>; 2],
+    tags: [Segments<AtomicU64>; 3],
     used: UsedParts,
     /// Of each node, where nodes take memory: its pages, and its place.
     node_pages: Segments<AtomicU32>,
@@ -257,8 +259,9 @@ impl FileIndex {
     pub fn remove(&self, index: u32, frame: FrameNumber, shadow: Option<Shadow>) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
         // Before the slot is empty: the next page there may be dirty at once, and the tags are its own.
-        self.clear_tag(index, Tag::Dirty);
-        self.clear_tag(index, Tag::Writeback);
+        for tag in [Tag::Dirty, Tag::Writeback, Tag::WriteFailed] {
+            self.clear_tag(index, tag);
+        }
         // So is the count: who finds every slot empty finds that none is counted.
         self.pages.0.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(shadow.map_or(0, |shadow| SHADOW | shadow.0), Ordering::AcqRel);

@@ -4,18 +4,16 @@
 //! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33). Files that
 //! could not be written, where their pages stay dirty, are apart from these, and tried now and then.
 
-use super::choices::{WriteFailure, WritebackChunk};
-use super::writeback::WriteControl;
+use super::choices::WritebackChunk;
+use super::write_failure::RETRY_INTERVAL;
+use super::writeback::{Purpose, WriteControl};
 use super::{Backing, File, Mapping, Tag};
-use machine::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
 /// Chunks are whole multiples of this: 4 MiB.
 const CHUNK_PAGES: u64 = 1024;
-
-/// How long the flusher leaves files alone that could not be written: what fails at once would fail again at once.
-const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// A file on one of the lists.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +36,17 @@ pub(crate) struct Work {
     requests: VecDeque<u64>,
     /// When files that could not be written are tried again.
     retry_at: Nanos,
+}
+
+impl Work {
+    /// Is it time to try what could not be written? Then not again soon.
+    pub(super) fn is_retry_due(&mut self, now: Nanos) -> bool {
+        let is_due = now >= self.retry_at;
+        if is_due {
+            self.retry_at = now + RETRY_INTERVAL;
+        }
+        is_due
+    }
 }
 
 /// Why the flusher writes.
@@ -74,8 +83,8 @@ impl<M: Machine> Mapping<M> {
             if backing.dirty.load(Relaxed) == 0 {
                 continue;
             }
-            // Reclaim asks again and again where memory is full of what cannot be written: that is tried again, no more.
-            if backing.is_dirty() {
+            // Reclaim asks again and again where memory is full of what cannot be written: that is tried, no more.
+            if backing.dirty_pages() > 0 {
                 backing.work.lock().requests.push_back(pages);
             }
             self.machine.wake(&backing.flusher);
@@ -87,9 +96,6 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);
-        if backing.has_failed.swap(false, AcqRel) {
-            self.list_failed_files(device);
-        }
         self.retry_failed_files(backing);
         let mut wrote = 0;
         loop {
@@ -110,34 +116,9 @@ impl<M: Machine> Mapping<M> {
         has_requests || wrote > 0 && self.is_over_background(backing)
     }
 
-    /// Lists files that have dirty pages again, because their writes failed.
-    fn list_failed_files(&self, device: DeviceId) {
-        if self.choices.write_failure == WriteFailure::KeepDirty {
-            let files = self.files();
-            let of_device = files.iter().filter(|file| file.backing == device);
-            of_device.filter(|file| file.index.next_tagged(0, Tag::Dirty).is_some()).for_each(|file| {
-                self.list_dirty_file(file);
-            });
-        }
-    }
-
-    /// Writes the files of a device that could not be written, if it is time for that.
-    fn retry_failed_files(&self, backing: &Backing<M>) {
-        let now = self.machine.now();
-        if backing.write_failed.load(Relaxed) == 0 || now < backing.work.lock().retry_at {
-            return;
-        }
-        backing.work.lock().retry_at = now + RETRY_INTERVAL;
-        let files = self.files();
-        for file in files.iter().filter(|file| file.backing == backing.device && is_left_alone(backing, file)) {
-            let all = WriteControl { pages_max: u64::MAX, is_sync: false, is_cyclic: false, end: u32::MAX };
-            self.write_file(file, all);
-        }
-    }
-
     /// Is more dirty than the background limit allows?
     pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
-        backing.is_dirty() && self.is_background_exceeded()
+        backing.dirty_pages() > 0 && self.writable_pages() > self.dirty_limits().background
     }
 
     fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
@@ -187,13 +168,9 @@ impl<M: Machine> Mapping<M> {
             self.machine.spend(Step::WorkItem, 1);
             // Forgotten meanwhile? Then it has nothing to write.
             let Some(file) = self.file(listed.id) else { continue };
-            if is_left_alone(backing, &file) {
-                self.requeue(backing, &file, listed, false);
-                continue;
-            }
             let chunk = self.chunk_pages(backing, *left);
-            let wrote = self
-                .write_file(&file, WriteControl { pages_max: chunk, is_sync: false, is_cyclic: true, end: u32::MAX });
+            let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, end: u32::MAX };
+            let wrote = self.write_file(&file, control);
             *left -= wrote.min(*left);
             wrote_total += wrote;
             self.requeue(backing, &file, listed, wrote >= chunk);
@@ -256,7 +233,7 @@ impl<M: Machine> Mapping<M> {
             dirtied: backing.dirtied.load(Relaxed),
             written: backing.written.load(Relaxed),
             dirty: self.dirty_pages(),
-            device_dirty: backing.dirty_pages(),
+            device_dirty: backing.unwritten_pages(),
             device_limit: self.device_limit(backing, limits.dirty),
             limits,
         }
@@ -270,10 +247,4 @@ impl<M: Machine> Mapping<M> {
         }
         (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64
     }
-}
-
-/// Is the file one of those that only [`Mapping::retry_failed_files`] writes? Its last write failed, and pages that could
-/// not be written are dirty, of this file or another.
-fn is_left_alone<M: Machine>(backing: &Backing<M>, file: &File<M>) -> bool {
-    file.is_failing.load(Relaxed) && backing.write_failed.load(Relaxed) > 0
 }

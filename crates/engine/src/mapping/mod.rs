@@ -30,6 +30,7 @@ pub mod slab;
 pub mod swap;
 pub(crate) mod swap_window;
 pub mod workingset;
+mod write_failure;
 pub mod writeback;
 
 pub use choices::Choices;
@@ -44,6 +45,7 @@ pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
 pub use segments::Segments;
 pub use swap::Swap;
 pub use workingset::{Left, Shadow, Workingset};
+use write_failure::FailedPages;
 
 use crate::memory::{Flags, Memory, OWNERS_MAX, Owner};
 use crate::stat::Gauge;
@@ -88,10 +90,8 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty: AtomicI64,
     /// Pages of its files that are under writeback.
     pub(crate) writeback: AtomicI64,
-    /// Those of both whose last write failed.
-    pub(crate) write_failed: AtomicI64,
-    /// A write failed since the flusher last looked: dirty pages may be of files that are on no list.
-    pub(crate) has_failed: AtomicBool,
+    /// Dirty ones that could not be written.
+    pub(crate) failed_pages: FailedPages,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
@@ -109,15 +109,14 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Pages of its files that are dirty or under writeback, but for those whose last write failed.
+    /// Pages of its files that are dirty, but for those that could not be written.
     pub(crate) fn dirty_pages(&self) -> u64 {
-        let unwritten = self.dirty.load(Relaxed) + self.writeback.load(Relaxed);
-        (unwritten - self.write_failed.load(Relaxed)).max(0) as u64
+        (self.dirty.load(Relaxed) - self.failed_pages.pages()).max(0) as u64
     }
 
-    /// Has the flusher anything to write that was not found unwritable?
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty.load(Relaxed) > self.write_failed.load(Relaxed)
+    /// The same, and those under writeback.
+    pub(crate) fn unwritten_pages(&self) -> u64 {
+        self.dirty_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
 }
 
@@ -210,8 +209,7 @@ impl<M: Machine> Mapping<M> {
                 delayed: AtomicU64::new(0),
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
-                write_failed: AtomicI64::new(0),
-                has_failed: AtomicBool::new(false),
+                failed_pages: FailedPages::default(),
                 dirtied: AtomicU64::new(0),
                 written: AtomicU64::new(0),
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),
@@ -269,17 +267,17 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn forget_file(&self, file: &File<M>) {
         assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
         assert!(!file.is_mapped(), "file {} forgotten while it is mapped", file.id);
-        self.give_file_blocks(file, 0);
+        self.give_file_blocks(file, 0..file.end_page());
         self.files.lock().entries.remove(&file.id);
     }
 
-    /// Gives the blocks of a file's pages from `from` on back to the device.
-    pub(crate) fn give_file_blocks(&self, file: &File<M>, from: u32) {
+    /// Gives the blocks of a file's pages back to the device.
+    pub(crate) fn give_file_blocks(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         if file.is_placed() {
             return;
         }
         let mut run: Option<(u64, u64)> = None;
-        for index in from..file.end_page() {
+        for index in pages {
             let Some(block) = file.take_block(index) else { continue };
             match &mut run {
                 Some((start, length)) if *start + *length == block => *length += 1,

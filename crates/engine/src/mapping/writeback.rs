@@ -8,6 +8,7 @@ use super::choices::WriteFailure;
 use super::{File, Mapping, Tag};
 use crate::memory::{Flags, Owner};
 use crate::stat::{Event, Gauge};
+use machine::atomic::AtomicU32;
 use machine::atomic::Ordering::{Acquire, Relaxed, Release};
 use machine::{DeviceId, FrameNumber, Func, IoError, Lock, Machine, Operation, PAGE_BYTES, Request, Step};
 use std::sync::Arc;
@@ -62,15 +63,24 @@ impl Bio {
     }
 }
 
+/// For what a file is written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A task waits for all of it: pages already under writeback are waited for and written again.
+    Sync,
+    /// That fewer pages are dirty: from where the last time ended, around.
+    Flush,
+    /// To see whether pages can be written that could not be; in the same order.
+    Retry,
+}
+
 /// How a file is written back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
+    /// For what.
+    pub purpose: Purpose,
     /// Pages to write at most.
     pub pages_max: u64,
-    /// Does a task wait for it? Then pages already under writeback are waited for and written again.
-    pub is_sync: bool,
-    /// Start where the last cyclic writeback ended, and wrap; otherwise from page 0.
-    pub is_cyclic: bool,
     /// No page from this one on.
     pub end: u32,
 }
@@ -144,7 +154,7 @@ impl<M: Machine> Mapping<M> {
         true
     }
 
-    /// Forgets that a locked page is dirty: its file is going away.
+    /// Forgets that a locked page is dirty, which nobody writes: its file is going away.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.forget_write_failure(file, frame);
         if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
@@ -166,6 +176,7 @@ impl<M: Machine> Mapping<M> {
         }
         self.add_gauge(frame, Gauge::NrWriteback, 1);
         self.backing(file.backing).writeback.fetch_add(1, Relaxed);
+        self.start_retry(file, frame);
     }
 
     /// The write of a page ended: it may be freed or written again. Called by `interrupt`.
@@ -194,44 +205,17 @@ impl<M: Machine> Mapping<M> {
     /// A page of a file was written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
         file.note_stored(self.frames[frame].index());
-        self.forget_write_failure(file, frame);
-        // All writers' processors would fight for a store.
-        if file.is_failing.load(Relaxed) {
-            file.is_failing.store(false, Relaxed);
-        }
+        self.end_good_retry(file, frame);
     }
 
     /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
-        let descriptor = &self.frames[frame];
-        let backing = self.backing(file.backing);
-        if self.choices.write_failure == WriteFailure::KeepDirty && !descriptor.test_set(Flags::DIRTY) {
-            file.index.set_tag(descriptor.index(), Tag::Dirty);
+        let stays = self.choices.write_failure == WriteFailure::KeepDirty;
+        if stays && !self.frames[frame].test_set(Flags::DIRTY) {
             self.add_gauge(frame, Gauge::NrDirty, 1);
-            backing.dirty.fetch_add(1, Relaxed);
+            self.backing(file.backing).dirty.fetch_add(1, Relaxed);
         }
-        // The flusher lists the file again: its lists are not for interrupts.
-        backing.has_failed.store(true, Release);
         self.note_write_failure(file, frame, error);
-    }
-
-    /// Remembers that a dirty page could not be written; where it is kept dirty, it counts apart until it can be.
-    fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
-        let descriptor = &self.frames[frame];
-        if self.choices.write_failure == WriteFailure::KeepDirty && !descriptor.test_set(Flags::WRITE_FAILED) {
-            self.add_gauge(frame, Gauge::NrWriteFailed, 1);
-            self.backing(file.backing).write_failed.fetch_add(1, Relaxed);
-        }
-        file.note_write_error(descriptor.index(), error);
-    }
-
-    /// A page counts apart no more: it was written, or need not be.
-    fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
-        let descriptor = &self.frames[frame];
-        if descriptor.is(Flags::WRITE_FAILED) && descriptor.test_clear(Flags::WRITE_FAILED) {
-            self.add_gauge(frame, Gauge::NrWriteFailed, -1);
-            self.backing(file.backing).write_failed.fetch_sub(1, Relaxed);
-        }
     }
 
     fn counts_swap_writeback(&self) -> bool {
@@ -304,9 +288,9 @@ impl<M: Machine> Mapping<M> {
     /// the file and nobody waits for this. *May sleep.*
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);
-        let is_ours = match control.is_sync {
-            true => self.wait_to_write(file),
-            false => !file.has_waiting_sync() && !file.is_being_written.swap(true, Acquire),
+        let is_ours = match control.purpose {
+            Purpose::Sync => self.wait_to_write(file),
+            Purpose::Flush | Purpose::Retry => !file.has_waiting_sync() && !file.is_being_written.swap(true, Acquire),
         };
         if !is_ours {
             return 0;
@@ -338,31 +322,44 @@ impl<M: Machine> Mapping<M> {
     }
 
     fn write_file_alone(&self, file: &File<M>, control: WriteControl) -> u64 {
-        let start = if control.is_cyclic { file.writeback_index.load(Relaxed) } else { 0 };
+        let is_sync = control.purpose == Purpose::Sync;
         let mut writer = Writer {
-            bio: Bio::new(file.device, Operation::Write, control.is_sync),
+            bio: Bio::new(file.device, Operation::Write, is_sync),
             left: control.pages_max,
-            is_sync: control.is_sync,
+            is_sync,
             reserved: 0..0,
             reserved_block: 0,
         };
-        let mut next = self.write_range(file, &mut writer, start..control.end);
-        if next.is_none() && start > 0 && writer.left > 0 {
-            next = self.write_range(file, &mut writer, 0..start);
-        }
-        if control.is_cyclic {
-            file.writeback_index.store(next.unwrap_or(0), Relaxed);
+        match control.purpose {
+            Purpose::Sync => {
+                for tag in [Tag::Dirty, Tag::WriteFailed] {
+                    self.write_range(file, &mut writer, tag, 0..control.end);
+                }
+            }
+            Purpose::Flush => self.write_around(file, &mut writer, Tag::Dirty, &file.writeback_index, control.end),
+            Purpose::Retry => {
+                self.write_around(file, &mut writer, Tag::WriteFailed, &file.failed_pages.next, control.end)
+            }
         }
         self.give_reserved(file, &mut writer);
         writer.bio.submit(self);
         control.pages_max - writer.left
     }
 
-    /// Writes dirty pages of a range until nothing is left to write; returns where to go on, if not at
-    /// the end.
-    fn write_range(&self, file: &File<M>, writer: &mut Writer, range: std::ops::Range<u32>) -> Option<u32> {
+    /// Writes pages from where `position` is to the end, and from the beginning to there.
+    fn write_around(&self, file: &File<M>, writer: &mut Writer, tag: Tag, position: &AtomicU32, end: u32) {
+        let start = position.load(Relaxed);
+        let mut next = self.write_range(file, writer, tag, start..end);
+        if next.is_none() && start > 0 && writer.left > 0 {
+            next = self.write_range(file, writer, tag, 0..start);
+        }
+        position.store(next.unwrap_or(0), Relaxed);
+    }
+
+    /// Writes pages of a range until nothing is left to write; returns where to go on, if not at the end.
+    fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: std::ops::Range<u32>) -> Option<u32> {
         let mut next = range.start;
-        while let Some(page) = file.index.next_tagged(next, Tag::Dirty).filter(|page| *page < range.end) {
+        while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
             // A sync writes the rest. It would not have its turn before nobody dirties the file any more: the flusher is back
             // before it has woken up.
             let gives_way = !writer.is_sync && file.has_waiting_sync();
@@ -451,7 +448,7 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn sync_file(&self, file: &File<M>) {
         // What is appended from now on is not waited for: that could be for ever.
         let end = file.index.end();
-        self.write_file(file, WriteControl { pages_max: u64::MAX, is_sync: true, is_cyclic: false, end });
+        self.write_file(file, WriteControl { purpose: Purpose::Sync, pages_max: u64::MAX, end });
         let mut next = 0;
         while let Some(page) = file.index.next_tagged(next, Tag::Writeback).filter(|page| *page < end) {
             if self.machine.is_killed() {

@@ -241,7 +241,7 @@ impl<M: Machine> Reclaim<M> {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let is_file = !flags.has(Flags::SWAPBACKED);
-        if flags.has(Flags::WRITE_FAILED) {
+        if flags.has(Flags::WRITE_FAILED) && !flags.has(Flags::WRITEBACK) {
             // Nobody knows when it can be written: out of the way, and of the counts by which reclaimers wait for writes.
             return Fate::Activate;
         }

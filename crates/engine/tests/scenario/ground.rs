@@ -20,7 +20,7 @@ pub const PAGES: u64 = 4096;
 pub const DISK: DeviceId = DeviceId(0);
 
 /// Blocks for files; swap lies behind.
-const FILE_BLOCKS: u64 = 1 << 17;
+pub const FILE_BLOCKS: u64 = 1 << 17;
 
 /// The choices of a kernel of this repository.
 pub fn choices_of(kernel: &str) -> Choices {

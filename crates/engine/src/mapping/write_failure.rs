@@ -1,0 +1,137 @@
+//! Pages of files that could not be written, where they stay dirty (`mapping.write_failure = "keep-dirty"`).
+//!
+//! Nobody can say when they can be, so they are like memory that is somebody else's: no dirty limit counts them, reclaim
+//! leaves them alone, and the flusher has them apart. Of each file that has some it tries a few now and then; one that
+//! is written shows that others may be, and those are then written as fast as they can be. A sync writes all.
+//!
+//! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a write that failed to the end of one that did not; it counts
+//! and is tagged ([`Tag::WriteFailed`]) but while it is being written again.
+
+use super::choices::WriteFailure;
+use super::writeback::{Purpose, WriteControl};
+use super::{Backing, File, Mapping, Tag, file};
+use crate::memory::Flags;
+use crate::stat::Gauge;
+use machine::atomic::Ordering::{AcqRel, Relaxed, Release};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU32};
+use machine::{FrameNumber, IoError, Lock, Machine, Nanos};
+
+/// How often files are tried that could not be written: what fails at once would fail again at once.
+pub(super) const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// How many pages of a file are tried then: a slow disk has time for others.
+const PROBE_PAGES: u64 = 16;
+
+/// How many pages are written of a file that can be written again, before one looks how that went: 4 MiB.
+const RECOVERY_PAGES: u64 = 1024;
+
+/// What a file, or all of a device, has of such pages.
+#[derive(Debug, Default)]
+pub(crate) struct FailedPages {
+    /// How many; those that are being written again are not counted.
+    pages: AtomicI64,
+    /// How many are being written again.
+    retried: AtomicI64,
+    /// One was written since the flusher last looked.
+    has_recovered: AtomicBool,
+    /// Where the flusher goes on; of a file.
+    pub(super) next: AtomicU32,
+}
+
+impl FailedPages {
+    /// How many pages could not be written and are not being written again.
+    pub(crate) fn pages(&self) -> i64 {
+        self.pages.load(Relaxed)
+    }
+}
+
+impl<M: Machine> Mapping<M> {
+    fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, change: i64) {
+        self.add_gauge(frame, Gauge::NrWriteFailed, change);
+        for failed in [&file.failed_pages, &self.backing(file.backing).failed_pages] {
+            failed.pages.fetch_add(change, Relaxed);
+        }
+    }
+
+    fn add_retried(&self, file: &File<M>, change: i64) {
+        file.failed_pages.retried.fetch_add(change, Relaxed);
+    }
+
+    /// A dirty page could not be written. It is locked, or the completion of its write is at work on it.
+    pub(super) fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
+        let descriptor = &self.frames[frame];
+        let index = descriptor.index();
+        file.note_write_error(index, error);
+        if self.choices.write_failure != WriteFailure::KeepDirty {
+            return;
+        }
+        let failed_before = descriptor.test_set(Flags::WRITE_FAILED);
+        let was_written = descriptor.is(Flags::WRITEBACK);
+        if failed_before && was_written {
+            self.add_retried(file, -1);
+        }
+        if !failed_before || was_written {
+            file.index.set_tag(index, Tag::WriteFailed);
+            file.index.clear_tag(index, Tag::Dirty);
+            self.add_write_failed(file, frame, 1);
+        }
+    }
+
+    /// A locked page is written again, if its last write failed.
+    pub(super) fn start_retry(&self, file: &File<M>, frame: FrameNumber) {
+        if self.frames[frame].is(Flags::WRITE_FAILED) {
+            file.index.clear_tag(self.frames[frame].index(), Tag::WriteFailed);
+            self.add_retried(file, 1);
+            self.add_write_failed(file, frame, -1);
+        }
+    }
+
+    /// A page was written: if it could not be before, others of its file may be, too.
+    pub(super) fn end_good_retry(&self, file: &File<M>, frame: FrameNumber) {
+        if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
+            self.add_retried(file, -1);
+            let backing = self.backing(file.backing);
+            file.failed_pages.has_recovered.store(true, Release);
+            if !backing.failed_pages.has_recovered.swap(true, AcqRel) {
+                self.machine.wake(&backing.flusher);
+            }
+        }
+    }
+
+    /// A locked page that nobody writes need not be written any more.
+    pub(super) fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
+        if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
+            file.index.clear_tag(self.frames[frame].index(), Tag::WriteFailed);
+            self.add_write_failed(file, frame, -1);
+        }
+    }
+
+    /// Why no more of a file may become dirty: pages of it cannot be written, and there are as many such pages as one may
+    /// have dirty that is not held back. Nobody can say when there will be fewer; what is free is for others.
+    pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
+        let is_refused =
+            file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
+        is_refused.then(|| file.last_failure())
+    }
+
+    /// Tries files of a device again that could not be written, if it is time for that or one of them can be.
+    pub(super) fn retry_failed_files(&self, backing: &Backing<M>) {
+        let is_due = backing.failed_pages.pages() > 0 && backing.work.lock().is_retry_due(self.machine.now());
+        let has_recovered = backing.failed_pages.has_recovered.swap(false, AcqRel);
+        if !is_due && !has_recovered {
+            return;
+        }
+        let files = self.files();
+        for file in files.iter().filter(|file| file.backing == backing.device && file.failed_pages.pages() > 0) {
+            let failed = &file.failed_pages;
+            let pages_max = if failed.has_recovered.swap(false, AcqRel) {
+                RECOVERY_PAGES
+            } else if is_due && failed.retried.load(Relaxed) == 0 {
+                PROBE_PAGES
+            } else {
+                continue;
+            };
+            self.write_file(file, WriteControl { purpose: Purpose::Retry, pages_max, end: u32::MAX });
+        }
+    }
+}
