@@ -40,7 +40,7 @@ impl<M: Machine> Access<M> {
         let (mut wrote, mut pause) = (0, TICK);
         while self.is_over_limit_of(task, backing) {
             backing.dirty_exceeded.store(true, Relaxed);
-            if backing.dirty.load(Relaxed) > 0 {
+            if backing.dirty_pages() > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
             }
             if wrote >= wanted || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {

@@ -264,7 +264,8 @@ impl<M: Machine> Access<M> {
         file.index.forget_shadows(from);
         // Whoever was about to copy a page for a private mapping has done so by now.
         self.unmap_file_range(file, from);
-        self.give_file_blocks(file, from..end);
+        // Writers may have made it longer meanwhile.
+        self.give_file_blocks(file, from..end.max(file.end_page()));
         self.release_orphans();
         Ok(())
     }

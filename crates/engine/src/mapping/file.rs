@@ -58,12 +58,12 @@ pub struct File<M: Machine> {
     pub(crate) handles: AtomicU32,
     /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
     failed_writes: AtomicU32,
-    /// Its pages that could not be written and still are to be.
-    pub(crate) failed_pages: FailedPages,
     /// How many of them were reported to callers that have no handle of their own.
     pub(crate) reported: AtomicU32,
     /// Page of the last one, and the code of its cause.
     last_failure: AtomicU64,
+    /// Its pages that could not be written and still are to be.
+    pub(crate) failed_pages: FailedPages,
 }
 
 /// A write that failed.

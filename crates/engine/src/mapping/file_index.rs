@@ -317,7 +317,7 @@ impl FileIndex {
         self.end.load(Ordering::SeqCst)
     }
 
-    /// Tags a page. The caller has its lock.
+    /// Tags a page. The caller has its lock, or ends its writeback.
     pub fn set_tag(&self, index: u32, tag: Tag) {
         // In one order with `File::is_listed`: see there.
         self.tags[tag as usize].get_or_make(index as usize / 64).fetch_or(1 << (index % 64), Ordering::SeqCst);
@@ -327,7 +327,8 @@ impl FileIndex {
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         let bit = 1 << (index % 64);
         // Most pages have none, and a look costs less than a locked step. Whoever gave this one a tag did so before the caller had
-        // its lock, or submitted its write: the look sees it.
+        // its lock, or submitted its write: the look sees it. (A writer that dirties a page while its write fails may be too
+        // late for that: then its tag stays, which does no harm.)
         if let Some(word) = self.tags[tag as usize].get(index as usize / 64)
             && word.load(Ordering::Relaxed) & bit != 0
         {

@@ -5,14 +5,15 @@
 //! is written shows that others may be, and those are then written as fast as they can be. A sync writes all.
 //!
 //! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a write that failed to the end of one that did not; it counts
-//! and is tagged ([`Tag::WriteFailed`]) but while it is being written again.
+//! and is tagged ([`Tag::WriteFailed`]) but while it is being written again. A writer that dirties it meanwhile tags it as
+//! others; a page may have both tags, and a dirty one has one of them at least.
 
 use super::choices::WriteFailure;
 use super::writeback::{Purpose, WriteControl};
 use super::{Backing, File, Mapping, Tag, file};
 use crate::memory::Flags;
 use crate::stat::Gauge;
-use machine::atomic::Ordering::{AcqRel, Relaxed, Release};
+use machine::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU32};
 use machine::{FrameNumber, IoError, Lock, Machine, Nanos};
 
@@ -22,7 +23,7 @@ pub(super) const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 /// How many pages of a file are tried then: a slow disk has time for others.
 const PROBE_PAGES: u64 = 16;
 
-/// How many pages are written of a file that can be written again, before one looks how that went: 4 MiB.
+/// How many pages are written at a time of a file that can be written again: 4 MiB. As many may be under way already.
 const RECOVERY_PAGES: u64 = 1024;
 
 /// What a file, or all of a device, has of such pages.
@@ -30,7 +31,7 @@ const RECOVERY_PAGES: u64 = 1024;
 pub(crate) struct FailedPages {
     /// How many; those that are being written again are not counted.
     pages: AtomicI64,
-    /// How many are being written again.
+    /// How many are being written again; of a file.
     retried: AtomicI64,
     /// One was written since the flusher last looked.
     has_recovered: AtomicBool,
@@ -41,7 +42,7 @@ pub(crate) struct FailedPages {
 impl FailedPages {
     /// How many pages could not be written and are not being written again.
     pub(crate) fn pages(&self) -> i64 {
-        self.pages.load(Relaxed)
+        self.pages.load(Acquire)
     }
 }
 
@@ -49,7 +50,7 @@ impl<M: Machine> Mapping<M> {
     fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, change: i64) {
         self.add_gauge(frame, Gauge::NrWriteFailed, change);
         for failed in [&file.failed_pages, &self.backing(file.backing).failed_pages] {
-            failed.pages.fetch_add(change, Relaxed);
+            failed.pages.fetch_add(change, Release);
         }
     }
 
@@ -61,18 +62,19 @@ impl<M: Machine> Mapping<M> {
     pub(super) fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
         let index = descriptor.index();
-        file.note_write_error(index, error);
         if self.choices.write_failure != WriteFailure::KeepDirty {
-            return;
+            return file.note_write_error(index, error);
         }
         let failed_before = descriptor.test_set(Flags::WRITE_FAILED);
         let was_written = descriptor.is(Flags::WRITEBACK);
         if failed_before && was_written {
             self.add_retried(file, -1);
         }
+        file.index.set_tag(index, Tag::WriteFailed);
+        file.index.clear_tag(index, Tag::Dirty);
+        // After the tag: a sync that has not found the page is told. Before it counts: whoever is refused is told why.
+        file.note_write_error(index, error);
         if !failed_before || was_written {
-            file.index.set_tag(index, Tag::WriteFailed);
-            file.index.clear_tag(index, Tag::Dirty);
             self.add_write_failed(file, frame, 1);
         }
     }
@@ -122,16 +124,35 @@ impl<M: Machine> Mapping<M> {
             return;
         }
         let files = self.files();
-        for file in files.iter().filter(|file| file.backing == backing.device && file.failed_pages.pages() > 0) {
+        for file in files.iter().filter(|file| file.backing == backing.device) {
             let failed = &file.failed_pages;
-            let pages_max = if failed.has_recovered.swap(false, AcqRel) {
-                RECOVERY_PAGES
-            } else if is_due && failed.retried.load(Relaxed) == 0 {
-                PROBE_PAGES
-            } else {
-                continue;
+            let (pages, retried) = (failed.pages(), failed.retried.load(Relaxed));
+            let has_recovered = failed.has_recovered.load(Acquire);
+            let pages_max = match (pages, retried) {
+                (0, 0) => {
+                    failed.has_recovered.store(false, Release);
+                    continue;
+                }
+                (0, _) => continue,
+                _ if has_recovered && retried < RECOVERY_PAGES as i64 => RECOVERY_PAGES,
+                (_, 0) if is_due => PROBE_PAGES,
+                _ => continue,
             };
             self.write_file(file, WriteControl { purpose: Purpose::Retry, pages_max, end: u32::MAX });
+        }
+    }
+
+    /// The flusher has the file's turn to write pages again that could not be written.
+    pub(super) fn begin_retry(&self, file: &File<M>) {
+        file.failed_pages.has_recovered.store(false, Release);
+    }
+
+    /// Another has had the file's turn: did the flusher want it?
+    pub(super) fn continue_recovery(&self, file: &File<M>) {
+        if file.failed_pages.has_recovered.load(Acquire) {
+            let backing = self.backing(file.backing);
+            backing.failed_pages.has_recovered.store(true, Release);
+            self.machine.wake(&backing.flusher);
         }
     }
 }

@@ -94,7 +94,7 @@ struct Writer {
     bio: Bio,
     /// Pages still to be written.
     left: u64,
-    is_sync: bool,
+    purpose: Purpose,
     /// Pages that blocks are reserved for, from `reserved_block` on.
     reserved: std::ops::Range<u32>,
     reserved_block: u64,
@@ -234,7 +234,11 @@ impl<M: Machine> Mapping<M> {
             self.give_reserved(file, writer);
             let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
             let mut end = page + 1;
-            while end - page < EXTENT_PAGES && file.index.has_tag(end, Tag::Dirty) && file.block(end).is_none() {
+            let needs_block = |page| {
+                let is_dirty = [Tag::Dirty, Tag::WriteFailed].into_iter().any(|tag| file.index.has_tag(page, tag));
+                is_dirty && file.block(page).is_none()
+            };
+            while end - page < EXTENT_PAGES && needs_block(end) {
                 end += 1;
             }
             let (start, got) = self.take_blocks(file.backing, goal, u64::from(end - page))?;
@@ -295,9 +299,15 @@ impl<M: Machine> Mapping<M> {
         if !is_ours {
             return 0;
         }
+        if control.purpose == Purpose::Retry {
+            self.begin_retry(file);
+        }
         let wrote = self.write_file_alone(file, control);
         file.is_being_written.store(false, Release);
         self.machine.wake(&file.written_wait);
+        if control.purpose != Purpose::Retry {
+            self.continue_recovery(file);
+        }
         wrote
     }
 
@@ -322,15 +332,15 @@ impl<M: Machine> Mapping<M> {
     }
 
     fn write_file_alone(&self, file: &File<M>, control: WriteControl) -> u64 {
-        let is_sync = control.purpose == Purpose::Sync;
         let mut writer = Writer {
-            bio: Bio::new(file.device, Operation::Write, is_sync),
+            bio: Bio::new(file.device, Operation::Write, control.purpose == Purpose::Sync),
             left: control.pages_max,
-            is_sync,
+            purpose: control.purpose,
             reserved: 0..0,
             reserved_block: 0,
         };
         match control.purpose {
+            // What fails in the first pass may be tried again in the second.
             Purpose::Sync => {
                 for tag in [Tag::Dirty, Tag::WriteFailed] {
                     self.write_range(file, &mut writer, tag, 0..control.end);
@@ -362,7 +372,7 @@ impl<M: Machine> Mapping<M> {
         while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
             // A sync writes the rest. It would not have its turn before nobody dirties the file any more: the flusher is back
             // before it has woken up.
-            let gives_way = !writer.is_sync && file.has_waiting_sync();
+            let gives_way = writer.purpose != Purpose::Sync && file.has_waiting_sync();
             if writer.left == 0 || gives_way || self.machine.is_killed() {
                 return Some(page);
             }
@@ -385,7 +395,7 @@ impl<M: Machine> Mapping<M> {
     fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
-        if is_wanted() && writer.is_sync && descriptor.is(Flags::WRITEBACK) {
+        if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
             writer.bio.submit(self);
             self.wait_for_clear(frame, Flags::WRITEBACK);
         }
@@ -396,6 +406,10 @@ impl<M: Machine> Mapping<M> {
         let Some(block) = self.block_for_write(file, writer, page) else {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
             self.note_write_failure(file, frame, IoError::NoSpace);
+            if writer.purpose == Purpose::Retry {
+                // Nor has it one for the next.
+                writer.left = 0;
+            }
             self.unlock_page(frame);
             return;
         };

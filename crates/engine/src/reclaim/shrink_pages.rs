@@ -255,6 +255,9 @@ impl<M: Machine> Reclaim<M> {
         }
         if flags.has(Flags::WRITEBACK) && control.waits_for_writeback && control.takes_blocks && may_enter_fs {
             self.wait_for_clear(frame, Flags::WRITEBACK);
+            if descriptor.is(Flags::WRITE_FAILED) {
+                return Fate::Activate;
+            }
         } else if flags.has(Flags::WRITEBACK) {
             let (is_marked, zone_is_full) = (flags.has(Flags::RECLAIM), zone.is(ZoneFlag::WRITEBACK));
             match check_writeback(self.choices.writeback_met, control.is_kswapd, is_marked, zone_is_full) {

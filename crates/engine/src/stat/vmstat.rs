@@ -249,8 +249,8 @@ pub enum Gauge {
     NrFilePages,
     /// `nr_dirty`: dirty file pages.
     NrDirty,
-    /// `nr_write_failed`: pages of files that are dirty, or being written again, because their last write failed; of no
-    /// kernel (`mapping.write_failure`).
+    /// `nr_write_failed`: dirty pages of files whose last write failed, and that are not being written again just now; no
+    /// kernel has it (`mapping.write_failure`).
     NrWriteFailed,
     /// `nr_writeback`: pages under writeback.
     NrWriteback,
