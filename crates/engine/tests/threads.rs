@@ -2,7 +2,8 @@
 //!
 //! The stories: tasks share 8 MiB, with kswapd and the flusher beside them. In two, three write and read anonymous
 //! pages at random and one a file, by calls and through a mapping; in the third, three read files and drop pages of one
-//! that a fourth cuts. Nothing may be lost, and at the end every frame is in one place.
+//! that a fourth cuts; in the fourth the device fails now and then. Nothing may be lost, and at the end every frame is in
+//! one place.
 //!
 //! Who has a CPU when is not ours to say: what a test asks of the counters holds in every order, also one task after
 //! the other.
@@ -12,9 +13,10 @@
 #[path = "../../machine/tests/threads/machine.rs"]
 mod thread_machine;
 
-use engine::mapping::{DeviceLayout, File, MapMode, SwapLayout};
+use engine::mapping::choices::WriteFailure;
+use engine::mapping::{DeviceLayout, File, MapMode, SwapLayout, Tag};
 use engine::stat::Vmstat;
-use engine::{Engine, Layout, ReadPattern, ReadState, Task, kernel};
+use engine::{Engine, Error, Layout, ReadPattern, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -30,6 +32,21 @@ struct World {
     at_work: AtomicUsize,
     /// No task lets go of its memory before all have done their work.
     together: Barrier,
+    /// Writes to files may fail.
+    is_failing: bool,
+}
+
+impl World {
+    /// Does what a disk that fails now and then may refuse for a while.
+    fn insist(&self, mut attempt: impl FnMut() -> Result<(), Error>) {
+        loop {
+            match attempt() {
+                Ok(()) => return,
+                Err(Error::Write { .. }) if self.is_failing => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
 }
 
 type Shared = Arc<World>;
@@ -167,9 +184,9 @@ fn use_file(world: &Shared, worker: usize) {
             versions[page as usize] = round;
             let bytes = contents(worker, page, round);
             if chance.below(2) == 0 {
-                engine.write(&mut task, &file, offset, &bytes).expect("memory for a page");
+                world.insist(|| engine.write(&mut task, &file, offset, &bytes));
             } else {
-                engine.write_region(&mut task, &mapped, offset, &bytes).expect("memory for a page");
+                world.insist(|| engine.write_region(&mut task, &mapped, offset, &bytes));
             }
         } else if chance.below(2) == 0 {
             engine.read_region(&mut task, &mapped, offset, &mut found).expect("the device works");
@@ -180,7 +197,8 @@ fn use_file(world: &Shared, worker: usize) {
             assert!(found[..n] == expected[..n], "file page {page}, version {}", versions[page as usize]);
         }
         if round % 1000 == 0 {
-            engine.fsync(&mut task, &file).expect("the device works");
+            let synced = engine.fsync(&mut task, &file);
+            assert!(synced.is_ok() || world.is_failing, "{synced:?}");
         }
     }
     drop(at_work);
@@ -189,6 +207,8 @@ fn use_file(world: &Shared, worker: usize) {
         assert!(found[..n] == contents(worker, page, version)[..n], "file page {page}, version {version} at the end");
         assert_eq!(n, PAGE_BYTES, "file page {page} at the end");
     }
+    world.insist(|| engine.fsync(&mut task, &file));
+    assert_eq!(file.index.next_tagged(0, Tag::WriteFailed), None, "a good sync leaves nothing unwritten");
     engine.drop_region(&mapped);
     engine.unlink(&file);
 }
@@ -214,6 +234,16 @@ fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     assert!(vmstat["lru_used_once_normal"] > 0, "{vmstat:?}");
 }
 
+/// One in three writes of files fails, and what failed is written again while others dirty it.
+#[test]
+fn what_could_not_be_written_is_written_again() {
+    let mut choices = kernel::Choices::default();
+    choices.mapping.write_failure = WriteFailure::KeepDirty;
+    let vmstat = run(choices, &[use_file, use_file, use_region, use_region, use_region]);
+    assert_was_short(&vmstat);
+    assert_eq!(vmstat["nr_write_failed"], 0, "the files are gone");
+}
+
 /// By whom its pages were taken depends on who had a CPU.
 fn assert_was_short(vmstat: &Vmstat) {
     let taken = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
@@ -237,10 +267,19 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
     let engine = engine.expect("8 MiB are enough");
+    let is_failing = choices.mapping.write_failure == WriteFailure::KeepDirty;
+    if is_failing {
+        machine.fail_writes(3, swap.first_block);
+    }
     let file = engine.create_file(DeviceId(0));
     engine.set_length(&mut Task::user(), &file, bytes(FILE_PAGES)).expect("longer takes no room");
-    let world: Shared =
-        Arc::new(World { engine, file, at_work: AtomicUsize::new(workers), together: Barrier::new(workers) });
+    let world: Shared = Arc::new(World {
+        engine,
+        file,
+        at_work: AtomicUsize::new(workers),
+        together: Barrier::new(workers),
+        is_failing,
+    });
     assert_sync(&world);
     let receiver = Arc::downgrade(&world);
     machine.receive_with(Box::new(move |_, request, result| {
@@ -282,6 +321,7 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
             result.expect("a task failed");
         }
     });
+    assert_eq!(machine.failed_writes() > 0, is_failing);
     let vmstat = world.engine.vmstat();
     world.engine.check().unwrap_or_else(|broken| panic!("{broken}"));
     vmstat

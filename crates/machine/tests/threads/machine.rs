@@ -47,7 +47,28 @@ struct Device {
     allocated: [usize; 2],
     is_congested: [bool; 2],
     blocks: BTreeMap<u64, [u8; PAGE_BYTES]>,
+    /// Every so many of the writes to blocks before the second fail.
+    bad: Option<(u64, u64)>,
+    /// Writes to such blocks, and those of them that failed.
+    tried: u64,
+    failed: u64,
     is_over: bool,
+}
+
+impl Device {
+    /// How a request comes back.
+    fn result(&mut self, request: &Request) -> Result<(), IoError> {
+        let Some((n, end)) = self.bad else { return Ok(()) };
+        if request.operation == Operation::Read || request.block >= end {
+            return Ok(());
+        }
+        self.tried += 1;
+        if !self.tried.is_multiple_of(n) {
+            return Ok(());
+        }
+        self.failed += 1;
+        Err(IoError::Device)
+    }
 }
 
 #[derive(Default)]
@@ -226,7 +247,11 @@ impl ThreadMachine {
             drop(device);
             thread::sleep(Duration::from_micros(100));
             let mut device = self.0.device.lock().unwrap();
+            let result = device.result(&request);
             for ((block, &frame), bytes) in (request.block..).zip(&request.frames).zip(contents) {
+                if result.is_err() {
+                    break;
+                }
                 if request.operation == Operation::Write {
                     device.blocks.insert(block, bytes);
                 } else {
@@ -240,11 +265,21 @@ impl ThreadMachine {
             device.is_congested[way] &= !has_ended;
             self.0.device_changed.notify_all();
             drop(device);
-            (self.0.receive.get().expect("set before the tasks start"))(self, request, Ok(()));
+            (self.0.receive.get().expect("set before the tasks start"))(self, request, result);
             if has_ended {
                 self.wake(&self.0.uncongested);
             }
         }
+    }
+
+    /// From now on one in `n` of the writes to blocks before `end` fails.
+    pub fn fail_writes(&self, n: u64, end: u64) {
+        self.0.device.lock().unwrap().bad = Some((n, end));
+    }
+
+    /// Writes that have failed.
+    pub fn failed_writes(&self) -> u64 {
+        self.0.device.lock().unwrap().failed
     }
 
     /// Ends the device's thread.
