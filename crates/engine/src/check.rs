@@ -166,8 +166,9 @@ impl<M: Machine> Engine<M> {
                 })?;
                 let is_dirty = descriptor.is(Flags::DIRTY);
                 dirty += u64::from(is_dirty);
-                let is_tagged = [Tag::Dirty, Tag::WriteFailed].into_iter().any(|tag| file.index.has_tag(page, tag));
-                ensure(!is_dirty || is_tagged, || format!("file {} page {page} is dirty but not tagged", file.id))?;
+                ensure(!is_dirty || file.index.is_to_be_written(page), || {
+                    format!("file {} page {page} is dirty but not tagged", file.id)
+                })?;
                 let is_written = descriptor.is(Flags::WRITEBACK);
                 let has_failed = descriptor.is(Flags::WRITE_FAILED) && !is_written;
                 failed_here += i64::from(has_failed);
@@ -218,7 +219,7 @@ impl<M: Machine> Engine<M> {
             })?;
             dirty += backing.dirty.load(machine::atomic::Ordering::Relaxed);
             writeback += backing.writeback.load(machine::atomic::Ordering::Relaxed);
-            failed += backing.failed_pages.pages();
+            failed += backing.failed_files.pages();
         }
         let counted = self.gauge(Gauge::NrWriteFailed);
         ensure(failed == counted as i64, || format!("{failed} failed pages by device, nr_write_failed {counted}"))?;

@@ -337,6 +337,12 @@ impl FileIndex {
         }
     }
 
+    /// Is the page tagged as one that is to be written?
+    #[must_use]
+    pub fn is_to_be_written(&self, index: u32) -> bool {
+        self.has_tag(index, Tag::Dirty) || self.has_tag(index, Tag::WriteFailed)
+    }
+
     /// Is the page tagged?
     #[must_use]
     pub fn has_tag(&self, index: u32, tag: Tag) -> bool {

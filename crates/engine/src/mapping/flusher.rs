@@ -5,7 +5,6 @@
 //! could not be written, where their pages stay dirty, are apart from these, and tried now and then.
 
 use super::choices::WritebackChunk;
-use super::write_failure::RETRY_INTERVAL;
 use super::writeback::{Purpose, WriteControl};
 use super::{Backing, File, Mapping, Tag};
 use machine::atomic::Ordering::{Relaxed, SeqCst};
@@ -13,7 +12,7 @@ use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
 /// Chunks are whole multiples of this: 4 MiB.
-const CHUNK_PAGES: u64 = 1024;
+pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on one of the lists.
 #[derive(Clone, Copy, Debug)]
@@ -34,19 +33,6 @@ pub(crate) struct Work {
     more_io: VecDeque<DirtyFile>,
     /// Pages that others asked to be written; 0 means all.
     requests: VecDeque<u64>,
-    /// When files that could not be written are tried again.
-    retry_at: Nanos,
-}
-
-impl Work {
-    /// Is it time to try what could not be written? Then not again soon.
-    pub(super) fn is_retry_due(&mut self, now: Nanos) -> bool {
-        let is_due = now >= self.retry_at;
-        if is_due {
-            self.retry_at = now + RETRY_INTERVAL;
-        }
-        is_due
-    }
 }
 
 /// Why the flusher writes.

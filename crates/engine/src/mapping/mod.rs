@@ -45,7 +45,7 @@ pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
 pub use segments::Segments;
 pub use swap::Swap;
 pub use workingset::{Left, Shadow, Workingset};
-use write_failure::FailedPages;
+use write_failure::FailedFiles;
 
 use crate::memory::{Flags, Memory, OWNERS_MAX, Owner};
 use crate::stat::Gauge;
@@ -91,7 +91,7 @@ pub struct Backing<M: Machine> {
     /// Pages of its files that are under writeback.
     pub(crate) writeback: AtomicI64,
     /// Dirty ones that could not be written.
-    pub(crate) failed_pages: FailedPages,
+    pub(crate) failed_files: FailedFiles,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
@@ -111,7 +111,7 @@ pub struct Backing<M: Machine> {
 impl<M: Machine> Backing<M> {
     /// Pages of its files that are dirty, but for those that could not be written.
     pub(crate) fn dirty_pages(&self) -> u64 {
-        (self.dirty.load(Relaxed) - self.failed_pages.pages()).max(0) as u64
+        (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
     }
 
     /// The same, and those under writeback.
@@ -209,7 +209,7 @@ impl<M: Machine> Mapping<M> {
                 delayed: AtomicU64::new(0),
                 dirty: AtomicI64::new(0),
                 writeback: AtomicI64::new(0),
-                failed_pages: FailedPages::default(),
+                failed_files: FailedFiles::default(),
                 dirtied: AtomicU64::new(0),
                 written: AtomicU64::new(0),
                 work: machine.lock(LockClass::Writeback, flusher::Work::default()),

@@ -234,11 +234,7 @@ impl<M: Machine> Mapping<M> {
             self.give_reserved(file, writer);
             let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
             let mut end = page + 1;
-            let needs_block = |page| {
-                let is_dirty = [Tag::Dirty, Tag::WriteFailed].into_iter().any(|tag| file.index.has_tag(page, tag));
-                is_dirty && file.block(page).is_none()
-            };
-            while end - page < EXTENT_PAGES && needs_block(end) {
+            while end - page < EXTENT_PAGES && file.index.is_to_be_written(end) && file.block(end).is_none() {
                 end += 1;
             }
             let (start, got) = self.take_blocks(file.backing, goal, u64::from(end - page))?;
