@@ -40,7 +40,7 @@ impl<M: Machine> Access<M> {
         let (mut wrote, mut pause) = (0, TICK);
         while self.is_over_limit_of(task, backing) {
             backing.dirty_exceeded.store(true, Relaxed);
-            if backing.dirty_pages() > 0 {
+            if backing.writable_pages() > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
             }
             if wrote >= wanted || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
@@ -62,7 +62,7 @@ impl<M: Machine> Access<M> {
         let device_limit = self.device_limit(backing, limits.dirty);
         let ever = backing.dirtied.load(Relaxed).max(task.pages_dirtied_ever).max(1);
         let kept = u128::from(device_limit / 8) * u128::from(task.pages_dirtied_ever) / u128::from(ever);
-        let is_over = backing.unwritten_pages() > device_limit - kept as u64 || dirty > limits.dirty;
+        let is_over = backing.dirty_pages() > device_limit - kept as u64 || dirty > limits.dirty;
         if dirty <= limits.free_run() || !is_over {
             backing.dirty_exceeded.store(false, Relaxed);
             return false;

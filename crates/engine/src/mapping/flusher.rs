@@ -1,8 +1,8 @@
 //! The flusher of a device: writes dirty files back in the background.
 //!
 //! Work that was asked for comes first, then files that have been dirty for too long, then, while too
-//! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33). Files that
-//! could not be written, where their pages stay dirty, are apart from these, and tried now and then.
+//! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33). Pages that
+//! could not be written, where they stay dirty, are apart from these, and tried now and then.
 
 use super::choices::WritebackChunk;
 use super::writeback::{Purpose, WriteControl};
@@ -70,7 +70,7 @@ impl<M: Machine> Mapping<M> {
                 continue;
             }
             // Reclaim asks again and again where memory is full of what cannot be written: that is tried, no more.
-            if backing.dirty_pages() > 0 {
+            if backing.writable_pages() > 0 {
                 backing.work.lock().requests.push_back(pages);
             }
             self.machine.wake(&backing.flusher);
@@ -104,7 +104,7 @@ impl<M: Machine> Mapping<M> {
 
     /// Is more dirty than the background limit allows?
     pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
-        backing.dirty_pages() > 0 && self.writable_pages() > self.dirty_limits().background
+        backing.writable_pages() > 0 && self.writable_pages() > self.dirty_limits().background
     }
 
     fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
@@ -219,7 +219,7 @@ impl<M: Machine> Mapping<M> {
             dirtied: backing.dirtied.load(Relaxed),
             written: backing.written.load(Relaxed),
             dirty: self.dirty_pages(),
-            device_dirty: backing.unwritten_pages(),
+            device_dirty: backing.dirty_pages(),
             device_limit: self.device_limit(backing, limits.dirty),
             limits,
         }

@@ -110,13 +110,13 @@ pub struct Backing<M: Machine> {
 
 impl<M: Machine> Backing<M> {
     /// Pages of its files that are dirty, but for those that could not be written.
-    pub(crate) fn dirty_pages(&self) -> u64 {
+    pub(crate) fn writable_pages(&self) -> u64 {
         (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
     }
 
     /// The same, and those under writeback.
-    pub(crate) fn unwritten_pages(&self) -> u64 {
-        self.dirty_pages() + self.writeback.load(Relaxed).max(0) as u64
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
 }
 
