@@ -34,6 +34,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![deny(unsafe_code)]
 
+mod builder;
 mod error;
 mod file;
 mod kernel;
@@ -50,9 +51,10 @@ mod region;
 mod library {}
 
 pub use ::machine::IoError;
+pub use builder::Builder;
 pub use error::Error;
 pub use file::{Advice, File, OpenOptions};
 pub use machine::{Notice, SwapFileError};
-pub use memory::{Builder, Memory, ShutdownError, Vmstat};
+pub use memory::{Memory, ShutdownError, Vmstat};
 pub use page::{PageRead, PageWrite};
 pub use region::Region;

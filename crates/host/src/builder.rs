@@ -1,0 +1,304 @@
+//! What a memory is made of: the settings, checked, and the machine and the engine that come of them.
+
+use crate::error::Error;
+use crate::kernel;
+use crate::machine::disk::backend::Backend;
+use crate::machine::{Config, Host, InUse, Io, SwapFile, use_huge_pages};
+use crate::memory::{FILES, Memory, Parts};
+use crate::receiver::receivers;
+use engine::kernel::{Choices, Kernel};
+use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::memory::FRAMES_MAX;
+use engine::{Engine, Layout};
+use machine::{DeviceId, PAGE_BYTES};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which kernel a memory runs.
+#[derive(Clone, Debug)]
+enum WantedKernel {
+    Default,
+    Named(String),
+    Given(Box<Kernel>),
+}
+
+/// Describes a [`Memory`]; [`Builder::start`] makes it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let memory = highwater::Memory::builder()
+///     .size(16 << 20)
+///     .size_max(32 << 20)
+///     .swap(&path, 64 << 20)
+///     .kernel("highwater")
+///     .shards(2)
+///     .io_threads(2)
+///     .io_uring(false)
+///     .checksums(true)
+///     .start()?;
+/// memory.resize(32 << 20)?;
+/// assert_eq!(std::fs::metadata(&path)?.len(), (64 << 20) + 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    bytes: u64,
+    bytes_max: Option<u64>,
+    swap: Option<(PathBuf, u64)>,
+    kernel: WantedKernel,
+    shards: Option<usize>,
+    io_threads: Option<usize>,
+    uses_io_uring: bool,
+    checksums: bool,
+    wrap: Wrap,
+}
+
+/// What is put in front of whatever carries requests out.
+#[derive(Clone)]
+pub(crate) struct Wrap(Arc<WrapBackend>);
+
+type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
+
+impl Wrap {
+    pub fn add_device(&self, host: &Host, file: std::fs::File, name: String) -> std::io::Result<DeviceId> {
+        host.add_device_behind(file, name, |backend| (self.0)(backend))
+    }
+}
+
+impl fmt::Debug for Wrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wrap")
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            bytes: 256 << 20,
+            bytes_max: None,
+            swap: None,
+            kernel: WantedKernel::Default,
+            shards: None,
+            io_threads: None,
+            uses_io_uring: true,
+            checksums: false,
+            wrap: Wrap(Arc::new(|backend| backend)),
+        }
+    }
+}
+
+impl Builder {
+    /// Sets how much memory there is, in bytes; whole pages of it are used. Default: 256 MiB. At least 4 MiB.
+    #[must_use]
+    pub const fn size(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Sets how large [`Memory::resize`] can make it, in bytes; not less than at the start. Default: as large as it is
+    /// at the start. Each page that it might have costs 32 bytes of address space from the start, and of memory once it
+    /// was there. Address space for these, a hundredth of the size, must not be more than the computer has memory, or
+    /// the system refuses it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert!(memory.resize(32 << 20).is_err(), "its largest size is that at the start");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn size_max(mut self, bytes: u64) -> Self {
+        self.bytes_max = Some(bytes);
+        self
+    }
+
+    /// Gives anonymous memory a swap file of `bytes` bytes, which is created and allocated in full. Default: no swap.
+    ///
+    /// A file that is there already is used only if it is a swap file of Highwater that nobody uses.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(4 << 20).swap(&path, 16 << 20).start()?;
+    /// let heap = memory.anonymous(12 << 20)?;
+    /// (0..12 << 20).step_by(4096).try_for_each(|at| heap.write_at(b"three times the memory", at).map(drop))?;
+    /// assert!(memory.vmstat().get("pswpout") > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn swap(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.swap = Some((path.into(), bytes));
+        self
+    }
+
+    /// Sets the kernel: the name of one that comes with the library, or the path of a kernel file (with a `/`, or ending
+    /// in `.toml`). Default: `highwater`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let path = path.with_extension("toml");
+    /// std::fs::write(&path, "base = \"highwater\"\n[access]\nread_ahead_kb = 512\n")?;
+    /// let path = path.to_str().expect("UTF-8");
+    /// let memory = highwater::Memory::builder().size(16 << 20).kernel(path).start()?;
+    /// assert!(highwater::Memory::builder().kernel("nonesuch").start().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn kernel(mut self, name_or_path: impl Into<String>) -> Self {
+        self.kernel = WantedKernel::Named(name_or_path.into());
+        self
+    }
+
+    /// Sets the kernel to one that was read elsewhere. What the caller changed in it is not checked.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn kernel_choices(mut self, kernel: Kernel) -> Self {
+        self.kernel = WantedKernel::Given(Box::new(kernel));
+        self
+    }
+
+    /// Sets over how many shards per-CPU lists are spread, 1 to 1024. Default: the CPUs that the process may use, at least
+    /// 2.
+    #[must_use]
+    pub const fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// Sets how many threads read and write where io_uring is not permitted, 1 to 1024. Default: 4.
+    #[must_use]
+    pub const fn io_threads(mut self, threads: usize) -> Self {
+        self.io_threads = Some(threads);
+        self
+    }
+
+    /// Says whether io_uring may be used. Default: yes, where the system permits it.
+    #[must_use]
+    pub const fn io_uring(mut self, is_used: bool) -> Self {
+        self.uses_io_uring = is_used;
+        self
+    }
+
+    /// Says whether pages carry checksums, of files and in swap. Default: no.
+    ///
+    /// Checksums are kept in memory, 8 bytes a page, from when a file is opened until its last handle is dropped: a page
+    /// that is read must be what was read or written there before, or else the read fails. So a device that loses or
+    /// confuses writes, or another program that changes the file, is told of. Each request costs about 300 ns more a page.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("ledger");
+    /// let memory = highwater::Memory::builder().size(16 << 20).checksums(true).start()?;
+    /// let ledger = memory.create(&path)?;
+    /// ledger.write_all_at(&[1; 4096], 0)?;
+    /// ledger.sync_data()?;
+    /// memory.drop_caches();
+    /// std::fs::write(&path, [2; 4096])?;
+    /// assert!(ledger.read_at(&mut [0; 10], 0).unwrap_err().to_string().ends_with("not what was last read or written there"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn checksums(mut self, are_kept: bool) -> Self {
+        self.checksums = are_kept;
+        self
+    }
+
+    /// Puts something in front of what carries requests out, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+        self.wrap = Wrap(Arc::new(wrap));
+        self
+    }
+
+    /// Makes the memory and starts its threads: kswapd, a flusher, and those that do its I/O.
+    ///
+    /// # Errors
+    /// When a size is too small or too large, there are no shards or threads or more than 1024, the kernel is unknown or its
+    /// file has a mistake, the swap file cannot be used, or the system does not grant memory or threads.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let error = highwater::Memory::builder().size(1).start().unwrap_err();
+    /// assert_eq!(error.to_string(), "size: 1 bytes of memory are too few: at least 4194304 are needed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start(self) -> Result<Memory, Error> {
+        let choices = self.choices()?;
+        check_size("size", self.bytes, u64::from(FRAMES_MAX))?;
+        let bytes_max = self.bytes_max.unwrap_or(self.bytes);
+        check_size("size_max", bytes_max, u64::from(FRAMES_MAX))?;
+        if bytes_max < self.bytes {
+            let words = format!("size_max: {bytes_max} bytes are fewer than `size`, {}", self.bytes);
+            return Err(Error::Builder(words));
+        }
+        let pages_max = bytes_max / PAGE_BYTES as u64;
+        let pages = self.bytes / PAGE_BYTES as u64;
+        let mut config = Config::new(pages as u32);
+        config.frames_max = pages_max as u32;
+        config.io = if self.uses_io_uring { Io::Auto } else { Io::Threads };
+        config.shards = check_count("shards", self.shards.unwrap_or(config.shards))?;
+        config.io_threads = check_count("io_threads", self.io_threads.unwrap_or(config.io_threads))?;
+        config.checksums = self.checksums;
+        let host = Host::new(&config).map_err(Error::System)?;
+        let (swap, swap_use) = self.make_swap(&host)?;
+        // Files lie where the system puts them: the engine has no blocks to give.
+        let devices = [DeviceLayout { file_blocks: 0..0 }];
+        let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &devices, swap);
+        let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
+        use_huge_pages(engine.frames.addresses(pages as u32));
+        let receivers = receivers(&engine, config.shards);
+        host.attach(receivers.iter().map(Arc::downgrade));
+        Memory::of(Parts { engine, receivers, swap: swap_use, wrap: self.wrap.clone() })
+    }
+
+    fn choices(&self) -> Result<Choices, Error> {
+        match &self.kernel {
+            WantedKernel::Default => Ok(kernel::highwater().choices),
+            WantedKernel::Named(name) => kernel::find(name).map(|kernel| kernel.choices).map_err(Error::Builder),
+            WantedKernel::Given(kernel) => Ok(kernel.choices.clone()),
+        }
+    }
+
+    fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<InUse>), Error> {
+        let Some((path, bytes)) = &self.swap else {
+            return Ok((SwapLayout { device: FILES, first_block: 0, slots: 0 }, None));
+        };
+        let file = SwapFile::open(path, *bytes).map_err(Error::Swap)?;
+        // Slot 0 is never used: the header of the file lies in its block.
+        let slots = file.slots() + 1;
+        let name = path.display().to_string();
+        let (file, in_use) = file.into_parts();
+        let device = self.wrap.add_device(host, file, name).map_err(Error::System)?;
+        Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, Some(in_use)))
+    }
+}
+
+/// # Errors
+/// When `bytes`, which `setting` says, are too few for a memory, or more than `pages_max`.
+pub(crate) fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
+    let (least, most) = (engine::memory::LEAST_PAGES * PAGE_BYTES as u64, pages_max * PAGE_BYTES as u64);
+    let error = |what: &str| Err(Error::Builder(format!("{setting}: {bytes} bytes of memory are too {what}")));
+    if bytes < least {
+        return error(&format!("few: at least {least} are needed"));
+    }
+    if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
+}
+
+/// Shards, or threads, that a memory may have.
+const COUNT_MAX: usize = 1024;
+
+/// # Errors
+/// When there are none, or too many, of what `setting` says how many there are.
+fn check_count(setting: &str, count: usize) -> Result<usize, Error> {
+    if (1..=COUNT_MAX).contains(&count) {
+        return Ok(count);
+    }
+    Err(Error::Builder(format!("{setting}: {count} cannot be: 1 to {COUNT_MAX} can")))
+}
