@@ -1,5 +1,6 @@
 //! Everything that CI runs, and what puts figures into texts: `cargo ci`, or `cargo xtask VERB`.
 
+mod citations;
 mod fidelity;
 mod figures;
 mod readme;
@@ -19,7 +20,7 @@ usage: cargo xtask VERB
   figures [--only NAME,...]
                     run what docs/parallelio.toml lists and put the tables into docs/parallelio.md; takes minutes
   fidelity          set every figure in print beside the simulated one, in docs/fidelity.md; takes many minutes
-  links             look for what links in README.md and docs/ point to
+  links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]
                     loom, the address and thread sanitizers and valgrind, as far as this computer has them; or
                     those that are named: loom, address, thread, valgrind";
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         ["figures"] => figures::write(&root(), None),
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
         ["fidelity"] => fidelity::write(&root()),
-        ["links"] => readme::links(&root()),
+        ["links"] => links(),
         ["sanitize", names @ ..] => sanitize::sanitize(names),
         _ => {
             eprintln!("{USAGE}");
@@ -58,10 +59,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
 }
 
+/// Links and citations lead somewhere.
+fn links() -> Outcome {
+    readme::links(&root())?;
+    citations::check(&root())
+}
+
 /// Cheap steps first, so that a slip is told early.
 fn ci() -> Outcome {
     cargo(&["fmt", "--all", "--check"])?;
-    readme::links(&root())?;
+    links()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace"])?;
     sanitize::sanitize(&["loom", "address", "valgrind"])?;

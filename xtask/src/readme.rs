@@ -12,16 +12,37 @@ use crate::{Outcome, highwater, output, splice::spliced};
 
 const BEGIN: &str = "<!-- spliced: highwater ";
 
-/// The texts: Markdown files at the root and in `docs/`.
+/// The texts: Markdown files at the root and in `docs/` with its folders.
 fn texts(root: &Path) -> Vec<PathBuf> {
-    let folder = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut texts: Vec<PathBuf> = folder(root.into()).chain(folder(root.join("docs"))).collect();
-    texts.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let mut texts = files_below(&root.join("docs"), &["md"]);
+    texts.extend(files_of(root, &["md"]));
     texts.sort();
     texts
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The files in a folder whose names end with one of `endings`.
+pub fn files_of(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = entries(folder).filter(|path| path.is_file()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| endings.iter().any(|it| ending == *it)));
+    files.sort();
+    files
+}
+
+/// The files in a folder and in its folders whose names end with one of `endings`.
+pub fn files_below(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let deeper = entries(folder).filter(|path| path.is_dir() && !path.ends_with("target"));
+    let mut files: Vec<PathBuf> = deeper.flat_map(|path| files_below(&path, endings)).collect();
+    files.extend(files_of(folder, endings));
+    files.sort();
+    files
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// The text of a file.
+pub fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -77,7 +98,7 @@ pub fn links(root: &Path) -> Outcome {
 }
 
 /// Lines outside of fenced code, numbered from 1.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let is_fence = line.trim_start().starts_with("```");

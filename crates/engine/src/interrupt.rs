@@ -2,7 +2,7 @@
 //!
 //! *Flow*: a read makes its pages valid and unlocks them; a write rotates the pages that reclaim waits
 //! for to the tail of their list, and ends their writeback. *Called by* the ground, in interrupt
-//! context: nothing here sleeps, allocates or submits. *Description*: spec reclaim, 8.2.
+//! context: nothing here sleeps, allocates or submits. *Description*: mechanisms/reclaim, 8.2.
 
 use crate::Engine;
 use crate::mapping::Owners;

@@ -1,5 +1,5 @@
 //! Holding writers back: a task that dirties pages sleeps so that it dirties as fast as the device
-//! writes (`balance_dirty_pages`; spec reclaim, 21.2, ≥33, without I/O of its own).
+//! writes (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33, without I/O of its own).
 
 use super::choices::DirtyThrottle;
 use super::{Access, Error};

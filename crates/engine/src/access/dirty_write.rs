@@ -1,5 +1,5 @@
 //! Holding writers back as Linux did before 3.2: a task that dirties pages while too many are dirty writes some itself, and
-//! sleeps where there is nothing left to write (`balance_dirty_pages`; spec reclaim, 21.2, 37*).
+//! sleeps where there is nothing left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
 //!
 //! Between two looks a task dirties up to 4 MiB unseen, and 8 pages once there is too much: the first makes bursts that reclaim
 //! has to stand, the second makes writers submit in small pieces.

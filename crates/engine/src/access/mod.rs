@@ -3,7 +3,7 @@
 //! *Flow*: a file is read through [`read`] and [`readahead`], written through [mod@write] and held back by
 //! [`dirty_throttle`]; a region is touched, and faults come through [`fault`], those of mapped files through
 //! [`map_file`]; [mod@send] keeps what leaves by the network. *Called by* the ground's tasks. *Locks*: page locks, one at a time;
-//! `page_table` inside. *Description*: spec reclaim, 9, 15, 20, 21.2; parallelio-notes, 5 (swap-in).
+//! `page_table` inside. *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
 //!
 //! Next: nothing; this is where a page's way begins and ends.
 

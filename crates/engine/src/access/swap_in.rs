@@ -1,4 +1,4 @@
-//! Faults on pages in swap (`do_swap_page`; spec reclaim, 20.4 with the correction in parallelio-notes, 5).
+//! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in mechanisms/parallelio-trial, 5).
 //!
 //! A page in the swap cache is a minor fault, even while it is being written. A read maps it read-only and
 //! keeps the slot; a write frees the slot, unless the page is under writeback.

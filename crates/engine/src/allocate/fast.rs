@@ -1,4 +1,4 @@
-//! The fast path: the first zone above its low mark (spec reclaim, 15).
+//! The fast path: the first zone above its low mark (mechanisms/reclaim, 15).
 
 use super::Allocate;
 use super::choices::ZoneDirtyShare;

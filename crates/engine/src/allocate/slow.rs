@@ -1,4 +1,4 @@
-//! The slow path: kswapd, compaction, direct reclaim (spec reclaim, 16).
+//! The slow path: kswapd, compaction, direct reclaim (mechanisms/reclaim, 16).
 
 use super::choices::{AfterReclaim, AfterWait, DirectCompact, ReserveThrottle, RetryWait};
 use super::fast::Until;
@@ -17,7 +17,7 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// Reclaims in a row that found no page to look at, or none to be freed in zones that count as hopeless, before memory
 /// counts as exhausted.
 ///
-/// Spec reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
+/// mechanisms/reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
 /// hopeless, and fail at once in the second. But a mark is set by whoever scanned last, and only a freed page clears
 /// it: pages that were held then, and are not any more, would never be found. So all reclaims but the first doubt it.
 /// Waits between them grow to a quarter of a second in all: what others hold for a moment is back by then, even where a
@@ -151,7 +151,7 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Compacts the zones of a request of order > 0 and tries again (spec reclaim, 23.9).
+    /// Compacts the zones of a request of order > 0 and tries again (mechanisms/reclaim, 23.9).
     fn direct_compact(
         &self,
         gfp: Gfp,

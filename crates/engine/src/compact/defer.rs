@@ -1,4 +1,4 @@
-//! After failures, compaction is left out for a while (spec reclaim, 23.9).
+//! After failures, compaction is left out for a while (mechanisms/reclaim, 23.9).
 
 use super::Compact;
 use machine::atomic::{AtomicU32, Ordering::Relaxed};

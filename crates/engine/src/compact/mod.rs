@@ -2,7 +2,7 @@
 //!
 //! *Holds* per zone how often compaction failed lately. The scanners are not built yet: a run that
 //! would be worth trying ends at once, having moved nothing. *Called by* `reclaim` and `allocate`;
-//! calls no reclaim. *Locks*: none. *Description*: spec reclaim, 23.1, 23.2, 23.9.
+//! calls no reclaim. *Locks*: none. *Description*: mechanisms/reclaim, 23.1, 23.2, 23.9.
 //!
 //! Next: [`crate::reclaim`].
 

@@ -1,4 +1,4 @@
-//! Could compaction of a zone help a request? (spec reclaim, 23.1 and 23.2)
+//! Could compaction of a zone help a request? (mechanisms/reclaim, 23.1 and 23.2)
 
 use super::Compact;
 use crate::memory::{MAX_ORDERS, MarkRights, Zone};

@@ -13,8 +13,8 @@
 //! others that are as good. A few of a kind that is listed are dropped, and of those that come back by chance a few are listed: by
 //! these it is known.
 //!
-//! Description: spec multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for cache
-//! eviction", SOSP 2023); 9.4: what dropping pages at once saves.
+//! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for cache
+//! eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves.
 
 use super::Lru;
 use super::batch::{Apply, BATCH_MAX, Batch};

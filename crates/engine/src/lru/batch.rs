@@ -3,7 +3,7 @@
 //! Insertions, activations and rotations are parked in small per-CPU arrays and applied under one
 //! hold of the lock for each run of pages in one zone. A parked page has one more reference, so that
 //! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
-//! flush passes over what is in its frame then. Description: spec reclaim, 8 and 9.
+//! flush passes over what is in its frame then. Description: mechanisms/reclaim, 8 and 9.
 
 use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Drain, ListChoice, Rotation};
 use super::{ListKind, Lru};

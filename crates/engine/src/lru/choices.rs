@@ -120,7 +120,7 @@ pub enum Admission {
     /// Those that are used again while they wait with up to 63 others of their CPU (with `activation = "on-second-access"`: by that
     /// CPU, and they are active then), and all, while memory has room. Of those that left memory not long ago, and of the others, all
     /// but a few go on lists while dropped ones of the kind are missed more often than what reclaim takes. What does not go on one is
-    /// free again, as warm as it came. Quick demotion with ghosts (S3-FIFO); spec multigen, 13.
+    /// free again, as warm as it came. Quick demotion with ghosts (S3-FIFO); mechanisms/multigen, 13.
     ByRefault,
 }
 

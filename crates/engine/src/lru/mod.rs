@@ -5,7 +5,7 @@
 //! read come to a list, move by [`Lru::mark_accessed`] and [`Lru::rotate`], leave by [`Lru::isolate`] or [`Lru::put`]. *Called
 //! by* `access`, `reclaim`, `interrupt`. *Locks*: a batch's slot (interrupts off); `lru`, one zone at a time; `zone` when a page
 //! is freed, never inside `lru`; and what taking a page out of its file needs, when pages that waited are judged
-//! ([`admission`]): who adds pages that were read, or drains before a scan, holds no lock but a page's. *Description*: spec reclaim, 8, 9, 12.1.
+//! ([`admission`]): who adds pages that were read, or drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
 //!
 //! Next: [`crate::reclaim`], which takes pages off and decides their fate.
 

@@ -1,4 +1,4 @@
-//! How fast a device writes, and how fast its writers may dirty pages (spec reclaim, 21.2, ≥33).
+//! How fast a device writes, and how fast its writers may dirty pages (mechanisms/reclaim, 21.2, ≥33).
 //!
 //! All in integers: rates in pages a second, ratios in 1/1024.
 

@@ -1,6 +1,6 @@
 //! How many pages may be dirty: over all memory, and in each zone.
 //!
-//! Description: spec reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
+//! Description: mechanisms/reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
 use super::Mapping;

@@ -4,7 +4,7 @@
 //! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may leave
 //! its shadow there ([`super::workingset`]).
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
-//! Description: spec reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
+//! Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::contiguity::Contiguity;
 use super::index_nodes::{NODE_PAGES, NodePlace};

@@ -1,7 +1,7 @@
 //! The flusher of a device: writes dirty files back in the background.
 //!
 //! Work that was asked for comes first, then files that have been dirty for too long, then, while too
-//! much is dirty, all of them in turn, a chunk each. Description: spec reclaim, 21.5 (≥33). Pages that
+//! much is dirty, all of them in turn, a chunk each. Description: mechanisms/reclaim, 21.5 (≥33). Pages that
 //! could not be written, where they stay dirty, are apart from these, and tried now and then.
 
 use super::choices::WritebackChunk;

@@ -5,7 +5,7 @@
 //! ([`Mapping::remove_mapping`]); writers find dirty pages in file order ([`writeback`], [`flusher`]).
 //! *Called by* every floor above. *Locks*: the page lock (a bit, sleeps) outermost, then `table`,
 //! `writeback`, `page_table`, `swap`, `i_pages`; never two of one class.
-//! *Description*: spec reclaim, 1, 13, 19 to 21.
+//! *Description*: mechanisms/reclaim, 1, 13, 19 to 21.
 //!
 //! Next: [`crate::lru`], which says in which order pages go.
 
@@ -553,7 +553,7 @@ impl<M: Machine> Mapping<M> {
         true
     }
 
-    /// A free slot; when swap is more than half full, also one that is made free (spec reclaim, 20.1).
+    /// A free slot; when swap is more than half full, also one that is made free (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
         loop {

@@ -3,7 +3,7 @@
 //! They lie in slabs ([`super::slab`]) and are dropped in the order of their last use, with a second chance for those used
 //! since. A directory entry holds its file's inode; only when the entry is dropped does the inode come on to its own
 //! list, and when that is dropped it takes the file's clean cache pages with it. An open file holds its entry.
-//! Description: spec reclaim, 19.
+//! Description: mechanisms/reclaim, 19.
 
 use super::choices::SlabOrder;
 use super::slab::{SlabCache, SlabNumber};

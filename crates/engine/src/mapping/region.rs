@@ -2,7 +2,7 @@
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does; it is
 //! filled, emptied or turned into a swap entry under the region's `page_table` lock. An anonymous page is
-//! mapped once, so that its reverse map is its owner and page number (spec reclaim, 12, 20); that of a page
+//! mapped once, so that its reverse map is its owner and page number (mechanisms/reclaim, 12, 20); that of a page
 //! of a file is [`super::reverse_map`].
 
 use super::reverse_map::FileMapping;

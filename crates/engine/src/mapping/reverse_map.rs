@@ -4,8 +4,8 @@
 //! made and looked for under the page lock: whoever holds that sees all mappings. *Dirtying*: an entry of a shared
 //! mapping is made writable only after the page was marked dirty, and writeback takes the right to write away before
 //! it takes the mark (`page_mkwrite`, `page_mkclean`): so an entry that may be written has a dirty page, and unmapping
-//! never has to tell. *Locks*: the list alone; then each region's `page_table`. *Description*: spec reclaim, 1, 9, 12,
-//! 13; how shared mappings are dirtied is as in Linux since 2.6.19.
+//! never has to tell. *Locks*: the list alone; then each region's `page_table`. *Description*:
+//! mechanisms/reclaim, 1, 9, 12, 13; how shared mappings are dirtied is as in Linux since 2.6.19.
 
 use super::read_state::{ReadPattern, ReadState};
 use super::{Entry, File, Mapping, Owners, Region};

@@ -5,7 +5,7 @@
 //! does somebody add a block. A slab that is full is on no list; the first object that is given back puts it among the partly
 //! free. A slab of which nothing is left is freed, unless few are partly free.
 //! *Locks*: one of its own, nothing inside it; inside the slot of a CPU, or inside that of a file's index. Description:
-//! balance notes, 6; "The SLUB allocator" (LWN, April 2007).
+//! mechanisms/balance-trial, 6; "The SLUB allocator" (LWN, April 2007).
 
 use super::choices::SlabOrder;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};
@@ -19,7 +19,7 @@ const SLAB_ORDER_MAX: u8 = 3;
 const MIN_PARTIAL: usize = 5;
 
 /// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
-/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects (balance notes, 6).
+/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects (mechanisms/balance-trial, 6).
 #[must_use]
 pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     let fls = u64::from(usize::BITS - cpus.leading_zeros());

@@ -1,7 +1,7 @@
 //! Swap: slots, how they are found, and the cache of pages that have one.
 //!
 //! *Slots*: a use count for each, with a bit for the cache's own use, under one `swap` lock. New slots
-//! come from runs of 256 free ones, so that pages written together lie together (spec reclaim, 20.1).
+//! come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
 //! *Cache*: an index by slot, under its `i_pages` lock (20.2).
 
 use super::file_index::FileIndex;

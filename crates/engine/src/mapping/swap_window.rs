@@ -1,6 +1,6 @@
 //! How many slots a fault of a region reads from swap at once, by what became of those that were read before.
 //!
-//! The kernels of the spec always read `2^page_cluster` slots (reclaim, 20.4). Where faults come in no order, all but one
+//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). Where faults come in no order, all but one
 //! of them are read, and take other pages' room, for nothing.
 
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -3,8 +3,8 @@
 //! A page that leaves its file's index leaves a *shadow* in its slot: how many pages had left before it. When it comes
 //! back, the pages that have left since are how much larger memory would have had to be to hold it still: its
 //! *refault distance*. Pages of three kinds leave ([`Left`]); whichever is missed more often, for as many that left of late,
-//! should rather have stayed. Description: spec multigen, 8.5 (shadows, distance) and 4 (rates of refaults that are
-//! compared).
+//! should rather have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and mechanisms/multigen, 4
+//! (rates of refaults that are compared).
 
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -64,7 +64,7 @@ const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Missed pages of a kind that do not tell yet that it is missed more often. Chosen, no other was tried; the comparison of classes in spec multigen, 4, has 64.
+/// Missed pages of a kind that do not tell yet that it is missed more often. Chosen, no other was tried; the comparison of classes in mechanisms/multigen, 4, has 64.
 const FEW_MISSED: u64 = 8;
 
 /// Pages of another kind stay when they are missed more than this many times as often as evicted ones, in halves: where

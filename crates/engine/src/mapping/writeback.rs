@@ -2,7 +2,7 @@
 //!
 //! A page is dirty (newer than the device), then under writeback (being written), then clean. Every
 //! change of state is made by the holder of the page lock, or by the completion of its write.
-//! Description: spec reclaim, 13.5 and 21.5; parallelio-notes, 5 (delayed allocation).
+//! Description: mechanisms/reclaim, 13.5 and 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
 
 use super::choices::WriteFailure;
 use super::{File, Mapping, Tag};

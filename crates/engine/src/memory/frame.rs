@@ -5,7 +5,7 @@
 //! one list at a time (a free list under `zone`, an LRU list under `lru`).
 //!
 //! Every field is an atomic, so that the table is shared without a lock; who may change what is said
-//! at each field. Description: spec reclaim, 1.
+//! at each field. Description: mechanisms/reclaim, 1.
 
 use super::zeroes::Element;
 use machine::atomic::{AtomicU32, Ordering};

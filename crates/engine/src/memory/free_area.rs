@@ -1,6 +1,6 @@
 //! The sizes and kinds of free blocks, and the lists that hold them (`struct free_area`).
 //!
-//! Description: spec reclaim, 6.
+//! Description: mechanisms/reclaim, 6.
 
 use super::frame::List;
 use machine::Order;

@@ -4,7 +4,7 @@
 //! again is single pages, wherever they lie, that somebody allocated ([`Memory::take_offline`], as a balloon does it:
 //! [`crate::allocate::balloon`]).
 //! Watermarks, reserves and the sizes of per-CPU lists follow at once ([`Memory::set_marks`]).
-//! Description: spec reclaim, 2, 3, 7.
+//! Description: mechanisms/reclaim, 2, 3, 7.
 
 use super::buddy::FreeLists;
 use super::free_area::{BLOCK_PAGES, MigrateType};
@@ -70,7 +70,7 @@ impl<M: Machine> Memory<M> {
         self.reserve_pages.store(total, Relaxed);
     }
 
-    /// `lowmem_reserve`: spec reclaim, 2.
+    /// `lowmem_reserve`: mechanisms/reclaim, 2.
     fn set_lowmem_reserves(&self) {
         for node in &self.nodes {
             for class in 0..3 {

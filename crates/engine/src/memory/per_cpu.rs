@@ -1,7 +1,7 @@
 //! Per-CPU lists of single pages, in front of the zone lock.
 //!
 //! Locks: interrupts off on the CPU; the zone's `free` lock inside, for a refill or a flush of one
-//! batch. Description: spec reclaim, 7.
+//! batch. Description: mechanisms/reclaim, 7.
 
 use super::buddy::{FreeLists, prefetch_buddies};
 use super::frame::{Flags, List};

@@ -1,6 +1,6 @@
 //! Watermarks: when memory is low, and when it is enough.
 //!
-//! Description: spec reclaim, 3. Kswapd wakes below *low*, works up to *high*; *min* is the reserve.
+//! Description: mechanisms/reclaim, 3. Kswapd wakes below *low*, works up to *high*; *min* is the reserve.
 
 use super::Choices;
 use super::choices::MinFree;
@@ -58,7 +58,7 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64) -> Marks {
 mod tests {
     use super::*;
 
-    /// Reference points of spec reclaim, 3.
+    /// Reference points of mechanisms/reclaim, 3.
     #[test]
     fn min_free_kbytes_follows_the_square_root_of_memory() {
         let choices = Choices { min_free: MinFree::Formula, ..Choices::default() };

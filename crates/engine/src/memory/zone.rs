@@ -1,7 +1,7 @@
 //! Nodes and zones: which frames there are, and how they are divided.
 //!
 //! A zone holds its free lists and its gauges, not its LRU lists: those are the floor above.
-//! Description: spec reclaim, 2, 4.
+//! Description: mechanisms/reclaim, 2, 4.
 
 use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
 use super::watermark::{MarkRights, Marks};
@@ -136,7 +136,7 @@ impl Layout {
 /// Pages of the largest buddy block.
 pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 
-/// Marks on a zone that reclaim leaves for reclaim (spec reclaim, 18.7).
+/// Marks on a zone that reclaim leaves for reclaim (mechanisms/reclaim, 18.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFlag(u32);
 

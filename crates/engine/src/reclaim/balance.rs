@@ -1,4 +1,4 @@
-//! Balancing a node: one call of kswapd's work (`balance_pgdat`; spec reclaim, 18.4 to 18.6).
+//! Balancing a node: one call of kswapd's work (`balance_pgdat`; mechanisms/reclaim, 18.4 to 18.6).
 
 use super::choices::{
     CongestionEnds, FailedOrder, HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority,

@@ -1,4 +1,4 @@
-//! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; spec reclaim, 17).
+//! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; mechanisms/reclaim, 17).
 
 use super::choices::{DirectNap, ForCompaction, ListStall, MinScanPriority};
 use super::shrink_lruvec::{COSTLY_ORDER, STALL};
@@ -126,7 +126,7 @@ impl<M: Machine> Reclaim<M> {
         aborted
     }
 
-    /// Has the zone enough free for compaction to work with (spec reclaim, 24)?
+    /// Has the zone enough free for compaction to work with (mechanisms/reclaim, 24)?
     #[doc(alias = "compaction_ready")]
     fn is_compaction_ready(&self, zone: &Zone<M>, order: Order) -> bool {
         let mark = zone.high() + self.balance_gap(zone) + 2 * order.pages();

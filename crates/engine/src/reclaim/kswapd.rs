@@ -1,4 +1,4 @@
-//! Kswapd: a node's reclaim task, and how it sleeps and is woken (spec reclaim, 18.1 to 18.3).
+//! Kswapd: a node's reclaim task, and how it sleeps and is woken (mechanisms/reclaim, 18.1 to 18.3).
 
 use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord};

@@ -1,5 +1,5 @@
 //! Lumpy reclaim: whole aligned blocks are taken off the lists, so that an order above 0 can be had without compaction
-//! (spec reclaim, 12.1 and 12.2).
+//! (mechanisms/reclaim, 12.1 and 12.2).
 
 use super::choices::LumpyReclaim;
 use super::shrink_lruvec::{COSTLY_ORDER, STALL, reclaim_events};

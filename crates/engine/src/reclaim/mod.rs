@@ -4,8 +4,8 @@
 //! that is not enough. Both shrink a zone ([`shrink_lruvec`]) by as much of each list as [`scan_count`]
 //! says, in clusters of 32, and decide the fate of each page ([`shrink_pages`]); object caches are shrunk
 //! in proportion ([`shrink_slab`]). *Called by* `allocate`, and as kswapd's task. *Locks*: the page lock
-//! by try only; `lru` for each cluster, never while a page is looked at. *Description*: spec reclaim,
-//! 10 to 14, 17 to 19, 22, 24.
+//! by try only; `lru` for each cluster, never while a page is looked at. *Description*:
+//! mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
 //!
 //! Next: [`crate::allocate`].
 
@@ -157,7 +157,7 @@ impl<M: Machine> Reclaim<M> {
         zone.pages_scanned.load(Relaxed) >= 6 * self.reclaimable_pages(zone)
     }
 
-    /// Is the zone marked hopeless, or would kswapd mark it if it looked? Spec reclaim, 4 has direct reclaim of
+    /// Is the zone marked hopeless, or would kswapd mark it if it looked? mechanisms/reclaim, 4 has direct reclaim of
     /// 3.3 and later trust in the mark alone. But kswapd may sleep, because the zones that it last worked for are
     /// balanced: nobody sets the mark then, and every allocating task would try for ever.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {

@@ -1,4 +1,4 @@
-//! How much of each list of a zone to scan (`get_scan_count`; spec reclaim, 10.2).
+//! How much of each list of a zone to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
 
 use super::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, SmallTargets};
 use super::{Reclaim, ScanControl};

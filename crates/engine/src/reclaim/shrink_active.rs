@@ -1,5 +1,5 @@
 //! Ageing: pages from the tail of an active list to the head of the inactive one
-//! (`shrink_active_list`; spec reclaim, 11.2).
+//! (`shrink_active_list`; mechanisms/reclaim, 11.2).
 
 use super::choices::{LumpyReclaim, MappedPages};
 use super::{Reclaim, ScanControl};

@@ -1,5 +1,5 @@
 //! Shrinking one zone: clusters of each list in turn until the targets, or enough pages, are reached
-//! (spec reclaim, 12, 14, 24).
+//! (mechanisms/reclaim, 12, 14, 24).
 
 use super::choices::{
     ActiveScan, DirtyAccounting, EarlyExit, ForCompaction, IsolatedLimit, ListStall, LumpyReclaim, ZoneWriteback,
@@ -149,7 +149,7 @@ impl<M: Machine> Reclaim<M> {
         self.isolated_pages(zone, family) > limit
     }
 
-    /// Marks the zone by what the list was like, and waits accordingly (spec reclaim, 12.3).
+    /// Marks the zone by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(&self, zone: &Zone<M>, control: &ScanControl, counts: &ListCounts, taken: u64) {
         let scaled = taken >> (DEF_PRIORITY - control.priority.min(DEF_PRIORITY));
         if self.choices.dirty_accounting == DirtyAccounting::OnSight {
@@ -193,7 +193,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Does compaction need more free pages from this zone (spec reclaim, 24)? `round` is what the
+    /// Does compaction need more free pages from this zone (mechanisms/reclaim, 24)? `round` is what the
     /// last round scanned and reclaimed.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: (u64, u64)) -> bool {
@@ -233,7 +233,7 @@ pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
 }
 
 /// Enough was freed: stop with the family that has less left, and trim the other so that both were
-/// scanned in the same proportion (spec reclaim, 14.4).
+/// scanned in the same proportion (mechanisms/reclaim, 14.4).
 fn trim_in_proportion(original: &Targets, left: &mut Targets) {
     let sum =
         |targets: &Targets, family: Family| targets[family.inactive() as usize] + targets[family.active() as usize];

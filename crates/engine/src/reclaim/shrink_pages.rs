@@ -1,7 +1,7 @@
 //! The fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
 //!
 //! Each step first decides ([`check_references`], [`check_writeback`], [`check_dirty`]: pure functions)
-//! and then acts. The page lock is only tried. Description: spec reclaim, 13 (≥36).
+//! and then acts. The page lock is only tried. Description: mechanisms/reclaim, 13 (≥36).
 
 use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger, ReferenceRule, WritebackMet};
 use super::shrink_lruvec::COSTLY_ORDER;
@@ -410,7 +410,7 @@ impl<M: Machine> Reclaim<M> {
         }
         let file = owners.file_of(self, frame).cloned();
         let device = file.as_ref().map_or(self.swap.device, |file| file.device);
-        // The swap device's own congestion is not looked at (spec reclaim, 22).
+        // The swap device's own congestion is not looked at (mechanisms/reclaim, 22).
         let for_block = self.choices.lumpy_reclaim == LumpyReclaim::AlignedBlocks;
         let may_write_congested = task.may_write_congested
             || task.writes_to == Some(device)
@@ -456,7 +456,7 @@ impl<M: Machine> Reclaim<M> {
 mod tests {
     use super::*;
 
-    /// Spec reclaim, 13.4, row "≥36r".
+    /// mechanisms/reclaim, 13.4, row "≥36r".
     #[test]
     fn references_decide_by_mappings_flag_and_family() {
         use References::{Activate, Keep, Reclaim, ReclaimClean};

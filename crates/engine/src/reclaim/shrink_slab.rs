@@ -1,4 +1,4 @@
-//! Shrinking object caches in proportion to page reclaim (spec reclaim, 19).
+//! Shrinking object caches in proportion to page reclaim (mechanisms/reclaim, 19).
 
 use super::Reclaim;
 use super::choices::{DeferredObjects, StolenPages};

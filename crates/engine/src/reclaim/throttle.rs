@@ -1,4 +1,4 @@
-//! How reclaim and its callers wait (spec reclaim, 17.3, 21.3, 22).
+//! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22).
 
 use super::Reclaim;
 use super::choices::{IsolatedWait, WriteoutThrottle};

@@ -1,4 +1,4 @@
-//! Counters and gauges, named as `/proc/vmstat` names them (spec: reclaim, 26).
+//! Counters and gauges, named as `/proc/vmstat` names them (mechanisms/reclaim, 26).
 
 use super::sharded::Sharded;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};

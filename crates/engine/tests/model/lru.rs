@@ -154,7 +154,7 @@ proptest! {
 }
 
 /// A page is freed while it waits to be rotated, and its frame holds another when the batch is flushed: without a
-/// reference the batch must pass over it (spec reclaim, 8.2). The same page put back meanwhile is rotated.
+/// reference the batch must pass over it (mechanisms/reclaim, 8.2). The same page put back meanwhile is rotated.
 #[test]
 fn a_batch_without_references_moves_no_stranger() {
     let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..Choices::default() });

@@ -1,4 +1,4 @@
-//! What reclaim of 2.6.23 does otherwise than that of later kernels (spec reclaim, rows 23).
+//! What reclaim of 2.6.23 does otherwise than that of later kernels (the rows `23` of mechanisms/reclaim, 8 to 20).
 
 use crate::ground::{Found, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
@@ -14,7 +14,7 @@ fn plan() -> Plan {
     Plan { choices, ..Plan::default() }
 }
 
-/// Spec reclaim, 9: a use through a page table and a mark are asked for at once, and both are gone then. All pages of a
+/// mechanisms/reclaim, 9: a use through a page table and a mark are asked for at once, and both are gone then. All pages of a
 /// region have both; those that the sweep of the active list has seen have neither.
 #[test]
 fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
@@ -44,7 +44,7 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
     });
 }
 
-/// Spec reclaim, 12.2 and 13.4: for a costly order recent use saves nothing, and that does not end with the first page
+/// mechanisms/reclaim, 12.2 and 13.4: for a costly order recent use saves nothing, and that does not end with the first page
 /// that must be kept. The oldest page of a file that is in use is locked; all others have been used.
 #[test]
 fn a_costly_order_takes_used_pages_past_one_that_stays() {
@@ -68,7 +68,7 @@ fn a_costly_order_takes_used_pages_past_one_that_stays() {
     });
 }
 
-/// Spec reclaim, 20.4: slots are read from the start of the aligned block up to the first free one, and the wanted one
+/// mechanisms/reclaim, 20.4: slots are read from the start of the aligned block up to the first free one, and the wanted one
 /// by itself where it lies behind that.
 #[test]
 fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
@@ -101,7 +101,7 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     });
 }
 
-/// Spec reclaim, 18.4: a zone is judged before it is shrunk. So the pass that brings it to its high mark is not enough:
+/// mechanisms/reclaim, 18.4: a zone is judged before it is shrunk. So the pass that brings it to its high mark is not enough:
 /// below priority 10, kswapd waits 100 ms after it, and looks once more: the priority that it leaves for the next reclaim
 /// (11.1) is that of a pass with nothing to do. Marks are 128, 160 and 192 pages.
 #[test]
@@ -132,7 +132,7 @@ fn kswapd_waits_after_the_pass_that_suffices() {
     assert!(calls == 1 && longest_ms < 100 && priority < 10, "{calls} calls, {longest_ms} ms, {priority}");
 }
 
-/// Spec reclaim, 11.1: mapped pages stay active until all that the zone has on lists was looked at three times, be it on
+/// mechanisms/reclaim, 11.1: mapped pages stay active until all that the zone has on lists was looked at three times, be it on
 /// two lists or on four, or files' or not.
 #[test]
 fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
@@ -156,7 +156,7 @@ fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     });
 }
 
-/// Spec reclaim, 11.1: for an order above 0 the active pages that lie in the same blocks are looked at with those of the
+/// mechanisms/reclaim, 11.1: for an order above 0 the active pages that lie in the same blocks are looked at with those of the
 /// tail: 256 for an order of 8, however few are to be looked at. All of a file was used twice.
 #[test]
 fn active_pages_are_looked_at_in_blocks() {

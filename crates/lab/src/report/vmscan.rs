@@ -1,4 +1,4 @@
-//! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (spec: benchmarks, 2.2).
+//! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (mechanisms/benchmarks, 2.2).
 
 use super::mmtests::{reclaimed, sum};
 use crate::figure::{Better, Format, Row, names};

@@ -1,4 +1,4 @@
-//! Kernel builds, two at a time, in little memory (MMTests `multibuild`; spec: benchmarks, 1.2).
+//! Kernel builds, two at a time, in little memory (MMTests `multibuild`; mechanisms/benchmarks, 1.2).
 //!
 //! A build is a tree of sources that is unpacked, many compilers, eight at once, and a link. A compiler is a program
 //! whose text is mapped; it reads a source and the headers that all share, touches memory while it computes, and

@@ -1,4 +1,4 @@
-//! memcached beside a growing background write (MMTests `parallelio`; spec: benchmarks, 1.1).
+//! memcached beside a growing background write (MMTests `parallelio`; mechanisms/benchmarks, 1.1).
 //!
 //! A server holds a little over two thirds of memory in chunks of one slab class. One client fills it,
 //! then for 200 seconds gets (two thirds) or sets (one third) an item chosen at random. Once most of

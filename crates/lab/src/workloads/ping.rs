@@ -1,4 +1,4 @@
-//! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007; spec: benchmarks, 1.5).
+//! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007; mechanisms/benchmarks, 1.5).
 //!
 //! The sender waits for no answer: what it sees of a CPU that takes no interrupts is one packet in each interval. So
 //! the times without interrupts are told too, and what other packets, sent between these, would have seen of them.

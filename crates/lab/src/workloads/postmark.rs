@@ -1,5 +1,5 @@
 //! Small files, made, read, extended and removed, beside an idle program that holds half of memory (postmark 1.51 with
-//! the background reader of MMTests; spec: benchmarks, 1.6).
+//! the background reader of MMTests; mechanisms/benchmarks, 1.6).
 
 use crate::figure::{Better, Format, Row, names};
 use crate::report::vmscan;

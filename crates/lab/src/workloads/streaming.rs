@@ -1,4 +1,4 @@
-//! Streaming through mapped files much larger than memory (MMTests; spec: benchmarks, 1.7).
+//! Streaming through mapped files much larger than memory (MMTests; mechanisms/benchmarks, 1.7).
 //!
 //! Each task maps a sparse file of its own and touches page after page once: nothing that is read ahead or kept is
 //! ever wanted again. Written pages become dirty through the page table.

@@ -4,7 +4,7 @@
 //! do. It is asked whenever the disk can take a request: after a completion, after a submission
 //! while a place is free, and at the end of a wait that it asked for itself.
 //!
-//! Description: spec/parallelio-notes.md section 4 ("disk"); the `deadline` and `cfq` chapters of the
+//! Description: mechanisms/parallelio-trial, 4 ("disk"); the `deadline` and `cfq` chapters of the
 //! kernel's block documentation.
 //!
 //! Next: [`super::rotational`], what the decision costs.

@@ -17,7 +17,7 @@
 //! Requests for the same blocks that are in flight together are served in any order, as by Linux:
 //! who cares waits for the first before submitting the second.
 //!
-//! Description: spec/reclaim.md sections 22 and 27, spec/parallelio-notes.md section 4.
+//! Description: mechanisms/reclaim, 22 and 27, mechanisms/parallelio-trial, 4.
 //!
 //! # A disk in a machine file
 //!

@@ -9,7 +9,7 @@
 //! hands the entry to the disk, which still counts as allocated; [`Queue::release`] frees the slot
 //! when the disk is done. Called by [`super::Disk`] alone.
 //!
-//! Description: spec/reclaim.md section 22 (congestion).
+//! Description: mechanisms/reclaim, 22 (congestion).
 //!
 //! Next: [`super::elevator`].
 
@@ -312,7 +312,7 @@ impl Queue {
 /// Allocated requests at which congestion begins, and below which it ends: 113 and 103 of 128.
 ///
 /// 7/8 plus one, and 13/16 less one, rounded as repeated halves are. Linux:
-/// `blk_queue_congestion_threshold`. Source: spec/reclaim.md section 22.
+/// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {
     let on = nr_requests - nr_requests / 8 + 1;

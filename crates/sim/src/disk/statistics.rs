@@ -2,7 +2,7 @@
 //!
 //! [`DiskStatistics`] is a snapshot of cumulative counters, field by field those of
 //! `/proc/diskstats`, but with times in ns. [`DiskStatistics::interval`] turns two snapshots into the
-//! columns of `iostat -x`. Description: spec/reclaim.md section 27, last row.
+//! columns of `iostat -x`. Description: mechanisms/reclaim, 27, last row.
 //!
 //! Once nothing is in flight, every submitted request is counted as one I/O or as one merge.
 
