@@ -218,7 +218,7 @@ fn run(options: &Options) -> Outcome {
     let pages = (options.records * MIB / PAGE).max(1);
     // Room for both halves: what is in memory need not have a slot, but may.
     let swap = 2 * pages * PAGE + MIB;
-    let memory = Memory::builder().size(options.memory * MIB).swap(folder.path().join("swap"), swap).start()?;
+    let memory = Memory::builder().size(options.memory * MIB).swap(swap).swap_folder(folder.path()).start()?;
     let region = memory.anonymous(2 * pages * PAGE)?;
     memory.notices().iter().for_each(|notice| println!("notice: {notice}"));
     println!("{} records in {} MiB, {} MiB of memory", pages * RECORDS as u64, options.records, options.memory);

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
-use crate::machine::{Config, Host, InUse, Io, SwapFile, use_huge_pages};
+use crate::machine::{Config, Host, InUse, Io, Notice, SwapFile, use_huge_pages};
 use crate::memory::{FILES, Memory, Parts};
 use crate::receiver::receivers;
 use engine::kernel::{Choices, Kernel};
@@ -23,6 +23,14 @@ enum WantedKernel {
     Given(Box<Kernel>),
 }
 
+/// Where the swap file lies.
+#[derive(Clone, Debug)]
+enum SwapPlace {
+    /// Without a name; by default where temporary files are that outlive a restart.
+    Folder(Option<PathBuf>),
+    File(PathBuf),
+}
+
 /// Describes a [`Memory`]; [`Builder::start`] makes it.
 ///
 /// ```
@@ -31,7 +39,8 @@ enum WantedKernel {
 /// let memory = highwater::Memory::builder()
 ///     .size(16 << 20)
 ///     .size_max(32 << 20)
-///     .swap(&path, 64 << 20)
+///     .swap(64 << 20)
+///     .swap_file(&path)
 ///     .kernel("highwater")
 ///     .shards(2)
 ///     .io_threads(2)
@@ -46,13 +55,35 @@ enum WantedKernel {
 pub struct Builder {
     bytes: u64,
     bytes_max: Option<u64>,
-    swap: Option<(PathBuf, u64)>,
+    swap_bytes: Option<u64>,
+    swap_place: SwapPlace,
     kernel: WantedKernel,
     shards: Option<usize>,
     io_threads: Option<usize>,
     uses_io_uring: bool,
     checksums: bool,
     wrap: Wrap,
+}
+
+impl SwapPlace {
+    /// The name of what sets it.
+    const fn setting(&self) -> &'static str {
+        match self {
+            Self::Folder(_) => "swap_folder",
+            Self::File(_) => "swap_file",
+        }
+    }
+
+    /// The folder, or the file.
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Folder(Some(path)) | Self::File(path) => path.clone(),
+            Self::Folder(None) => {
+                let named = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+                named.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
+            }
+        }
+    }
 }
 
 /// What is put in front of whatever carries requests out.
@@ -78,7 +109,8 @@ impl Default for Builder {
         Self {
             bytes: 256 << 20,
             bytes_max: None,
-            swap: None,
+            swap_bytes: None,
+            swap_place: SwapPlace::Folder(None),
             kernel: WantedKernel::Default,
             shards: None,
             io_threads: None,
@@ -115,22 +147,56 @@ impl Builder {
         self
     }
 
-    /// Gives anonymous memory a swap file of `bytes` bytes, which is created and allocated in full. Default: no swap.
+    /// Gives anonymous memory swap of `bytes` bytes. Default: no swap.
     ///
-    /// A file that is there already is used only if it is a swap file of Highwater that nobody uses.
+    /// Its file has no name, nobody else can open it, and the system frees it when the memory is gone or the process ends in
+    /// whatever way. It is allocated in full. It lies in the folder that the environment variable `TMPDIR` names, or else in
+    /// `/var/tmp`; [`Builder::swap_folder`] chooses another.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("data");
-    /// let memory = highwater::Memory::builder().size(4 << 20).swap(&path, 16 << 20).start()?;
+    /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).start()?;
     /// let heap = memory.anonymous(12 << 20)?;
     /// (0..12 << 20).step_by(4096).try_for_each(|at| heap.write_at(b"three times the memory", at).map(drop))?;
     /// assert!(memory.vmstat().get("pswpout") > 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn swap(mut self, path: impl Into<PathBuf>, bytes: u64) -> Self {
-        self.swap = Some((path.into(), bytes));
+    pub const fn swap(mut self, bytes: u64) -> Self {
+        self.swap_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the folder in which the swap file lies, without a name. On tmpfs it would lie in memory: then there is a
+    /// [`Notice`](crate::Notice).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).swap_folder(folder.path()).start()?;
+    /// assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn swap_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.swap_place = SwapPlace::Folder(Some(folder.into()));
+        self
+    }
+
+    /// Gives the swap file a name, `path`, that stays. It is created with mode 0600. It is still there when the process has
+    /// ended, with what was swapped, and is replaced by the next memory with the same path.
+    ///
+    /// A file that is there already is replaced only if it is empty or a swap file of Highwater, belongs to this user, has no
+    /// other name, and nobody uses it. Anything else is refused.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).swap_file(&path).start()?;
+    /// assert_eq!(std::fs::metadata(&path)?.len(), (16 << 20) + 4096);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn swap_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.swap_place = SwapPlace::File(path.into());
         self
     }
 
@@ -267,16 +333,27 @@ impl Builder {
     }
 
     fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<InUse>), Error> {
-        let Some((path, bytes)) = &self.swap else {
-            return Ok((SwapLayout { device: FILES, first_block: 0, slots: 0 }, None));
+        let Some(bytes) = self.swap_bytes else {
+            return match &self.swap_place {
+                SwapPlace::Folder(None) => Ok((SwapLayout { device: FILES, first_block: 0, slots: 0 }, None)),
+                place => Err(Error::Builder(format!("{}: `swap` does not say how much", place.setting()))),
+            };
         };
-        let file = SwapFile::open(path, *bytes).map_err(Error::Swap)?;
+        let path = self.swap_place.path();
+        let file = match &self.swap_place {
+            SwapPlace::File(_) => SwapFile::open(&path, bytes),
+            SwapPlace::Folder(_) => SwapFile::unnamed(&path, bytes),
+        }
+        .map_err(Error::Swap)?;
         // Slot 0 is never used: the header of the file lies in its block.
         let slots = file.slots() + 1;
         let name = path.display().to_string();
+        if file.is_in_memory() {
+            host.note(Notice::SwapInMemory { name: name.clone() });
+        }
         let (file, in_use) = file.into_parts();
         let device = self.wrap.add_device(host, file, name).map_err(Error::System)?;
-        Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, Some(in_use)))
+        Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, in_use))
     }
 }
 

@@ -27,7 +27,7 @@ use std::time::Duration;
 /// # std::env::set_current_dir(&folder)?;
 /// use highwater::Memory;
 ///
-/// let memory = Memory::builder().size(16 << 20).swap("swap.img", 32 << 20).start()?;
+/// let memory = Memory::builder().size(16 << 20).swap(32 << 20).start()?;
 /// let file = memory.create("table.dat")?;
 /// file.write_all_at(b"twenty-four bytes of it!", 4096)?;
 /// file.sync_data()?;

@@ -166,7 +166,7 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     let (there, new) = (folder.path().join("there"), folder.path().join("new"));
     fs::write(&there, []).unwrap();
     for path in [&there, &new] {
-        let error = builder().swap(path, 1 << 43).start().unwrap_err().to_string();
+        let error = builder().swap(1 << 43).swap_file(path).start().unwrap_err().to_string();
         assert!(error.contains("cannot allocate"), "{error}");
     }
     assert_eq!(fs::metadata(&there).unwrap().len(), 0);

@@ -44,7 +44,8 @@ fn story(script: &Arc<Script>) -> Outcome {
     let faults = script.clone();
     let memory = Memory::builder()
         .size(4 << 20)
-        .swap(folder.path().join("swap"), 16 << 20)
+        .swap(16 << 20)
+        .swap_folder(folder.path())
         .behind(move |backend| Faults::wrap(&faults, backend))
         .start()
         .unwrap();
@@ -137,7 +138,8 @@ fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
     let faults = script.clone();
     let memory = Memory::builder()
         .size(4 << 20)
-        .swap(folder.path().join("swap"), 16 << 20)
+        .swap(16 << 20)
+        .swap_folder(folder.path())
         .behind(move |backend| Faults::wrap(&faults, backend))
         .start()
         .unwrap();

@@ -45,7 +45,7 @@ fn nothing_is_lost_with_checksums() {
 fn use_four_times_the_memory(builder: highwater::Builder) {
     let folder = folder();
     let seconds = soak_seconds(3);
-    let memory = builder.swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let memory = builder.swap(64 << 20).swap_folder(folder.path()).start().unwrap();
     let end = Instant::now() + Duration::from_secs(seconds);
     let operations: u64 = std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());
@@ -166,7 +166,7 @@ fn use_region(memory: &Memory, n: u64, end: Instant) -> u64 {
 #[test]
 fn everything_is_in_its_place_at_any_time() {
     let folder = folder();
-    let memory = builder().size(4 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let memory = builder().size(4 << 20).swap(64 << 20).swap_folder(folder.path()).start().unwrap();
     let file = memory.create(folder.path().join("file")).unwrap();
     let region = memory.anonymous(OWN_PAGES * PAGE).unwrap();
     let stolen_by_kswapd = || memory.vmstat().get("pgsteal_kswapd_normal");
@@ -261,7 +261,7 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert_eq!(error(Memory::builder().io_threads(2000)), "io_threads: 2000 cannot be: 1 to 1024 can");
     let other = folder.path().join("other");
     fs::write(&other, [7; 5000]).unwrap();
-    let foreign = error(builder().swap(&other, 1 << 20));
+    let foreign = error(builder().swap(1 << 20).swap_file(&other));
     assert!(foreign.contains("not a swap file but a file that begins with"), "{foreign}");
     assert_eq!(fs::read(&other).unwrap(), [7; 5000]);
 }
@@ -271,7 +271,7 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
 fn a_swap_file_that_is_used_cannot_be_opened() {
     let folder = folder();
     let path = folder.path().join("swap");
-    let memory = builder().swap(&path, 8 << 20).start().unwrap();
+    let memory = builder().swap(8 << 20).swap_file(&path).start().unwrap();
     let link = folder.path().join("link");
     fs::hard_link(&path, &link).unwrap();
     let other = self::memory();
@@ -294,7 +294,7 @@ fn an_open_file_is_nobodys_swap() {
     let reading = OpenOptions::new();
     let (file, again) = (reading.open(&memory, &path).unwrap(), reading.open(&other, &path).unwrap());
     for _ in 0..2 {
-        let error = builder().swap(&path, 8 << 20).start().unwrap_err().to_string();
+        let error = builder().swap(8 << 20).swap_file(&path).start().unwrap_err().to_string();
         assert!(
             error.ends_with("not a swap file but a file that this process has open; it was not touched"),
             "{error}"
@@ -303,9 +303,9 @@ fn an_open_file_is_nobodys_swap() {
         assert!(reading.open(&memory, &path).is_ok(), "a handle that goes while another stays changes nothing");
     }
     drop(file);
-    assert!(builder().swap(&path, 8 << 20).start().is_err());
+    assert!(builder().swap(8 << 20).swap_file(&path).start().is_err());
     drop(again);
-    builder().swap(&path, 8 << 20).start().unwrap().shutdown().unwrap();
+    builder().swap(8 << 20).swap_file(&path).start().unwrap().shutdown().unwrap();
 }
 
 /// As many guards as can be counted; one more is refused, and no more wait for ever.
@@ -572,7 +572,7 @@ fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     const REGION_PAGES: u64 = 4096;
     let folder = folder();
     let path = folder.path().join("swap");
-    let memory = builder().size(4 << 20).swap(&path, 32 << 20).checksums(true).start().unwrap();
+    let memory = builder().size(4 << 20).swap(32 << 20).swap_file(&path).checksums(true).start().unwrap();
     let region = memory.anonymous(REGION_PAGES * PAGE).unwrap();
     (0..REGION_PAGES).for_each(|number| region.write_at(&page(number, 1), number * PAGE).unwrap());
 
@@ -832,7 +832,7 @@ fn many_reads_at_once_find_what_single_reads_find() {
 #[test]
 fn a_full_swap_is_an_error_to_who_needs_a_page() {
     let folder = folder();
-    let memory = builder().swap(folder.path().join("swap"), 4 << 20).start().unwrap();
+    let memory = builder().swap(4 << 20).swap_folder(folder.path()).start().unwrap();
     let small = memory.anonymous(100 * PAGE).unwrap();
     (0..100).for_each(|number| small.write_at(&page(number, 1), number * PAGE).unwrap());
     let large = memory.anonymous(64 << 20).unwrap();
@@ -884,7 +884,7 @@ fn reading_what_was_never_written_takes_no_memory() {
 fn what_filled_memory_and_swap_can_be_read() {
     const THREADS: u64 = 3;
     let folder = folder();
-    let memory = builder().size(4 << 20).swap(folder.path().join("swap"), 4 << 20).start().unwrap();
+    let memory = builder().size(4 << 20).swap(4 << 20).swap_folder(folder.path()).start().unwrap();
     let region = memory.anonymous(64 << 20).unwrap();
     let written = (0..).take_while(|&number| region.write_at(&page(number, 1), number * PAGE).is_ok()).count() as u64;
     assert!(written * PAGE > 7 << 20, "{written} pages fit into 8 MiB");
@@ -1041,8 +1041,7 @@ fn room_to_grow_is_free() {
 #[test]
 fn memory_can_be_resized_while_it_is_used() {
     let folder = folder();
-    let memory =
-        builder().size(16 << 20).size_max(32 << 20).swap(folder.path().join("swap"), 64 << 20).start().unwrap();
+    let memory = builder().size(16 << 20).size_max(32 << 20).swap(64 << 20).swap_folder(folder.path()).start().unwrap();
     let end = Instant::now() + Duration::from_secs(soak_seconds(2));
     std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());

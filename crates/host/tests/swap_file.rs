@@ -1,21 +1,20 @@
-//! The swap file: made, taken over, and never what it is not.
+//! The swap file: made, replaced, and never what it is not.
 
 use highwater::machine::{SwapFile, SwapFileError};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 
 const PAGE: u64 = 4096;
 
 #[test]
-fn a_swap_file_is_made_taken_over_and_resized() {
+fn a_swap_file_is_made_and_made_anew_in_another_size() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("swap");
     let made = SwapFile::open(&path, 100 * PAGE + 17).expect("there is room");
-    assert_eq!((made.slots(), made.path()), (100, path.as_path()));
+    assert_eq!((made.slots(), made.bytes()), (100, 101 * PAGE));
     let status = fs::metadata(&path).expect("it was made");
     assert_eq!((status.len(), status.permissions().mode() & 0o777), (101 * PAGE, 0o600));
     assert!(status.blocks() * 512 >= 101 * PAGE, "{} blocks of 512 bytes are allocated", status.blocks());
-    let identity = made.identity();
 
     let error = SwapFile::open(&path, PAGE).expect_err("it is in use");
     assert!(matches!(error, SwapFileError::InUse { .. }), "{error}");
@@ -23,11 +22,9 @@ fn a_swap_file_is_made_taken_over_and_resized() {
 
     for pages in [300, 50] {
         let again = SwapFile::open(&path, pages * PAGE).expect("nobody uses it");
-        assert_eq!((u64::from(again.slots()), again.identity()), (pages, identity));
+        assert_eq!(u64::from(again.slots()), pages);
         assert_eq!(fs::metadata(&path).expect("it is there").len(), (pages + 1) * PAGE);
     }
-    fs::remove_file(&path).expect("it is there");
-    assert_ne!(SwapFile::open(&path, PAGE).expect("there is room").identity(), identity);
 }
 
 #[test]
@@ -84,4 +81,55 @@ fn a_swap_file_without_room_leaves_nothing_behind() {
         // A disk of more than 16 TiB.
         Ok(file) => assert_eq!(u64::from(file.slots()), too_large / PAGE),
     }
+}
+
+/// A file of another user stays his: a descriptor that he has open would read what is swapped.
+#[test]
+fn a_file_of_another_user_is_never_swap() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("swap");
+    fs::write(&path, "").expect("there is room");
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+        return println!("skipped: only root can make a file of another user");
+    }
+    let error = SwapFile::open(&path, 2 * PAGE).expect_err("it is another user's").to_string();
+    let expected = "not a swap file but a file of another user (65534); it was not touched";
+    assert_eq!(error, format!("{}: {expected}", path.display()));
+    assert_eq!(fs::metadata(&path).expect("it is there").len(), 0);
+}
+
+/// Whoever had the file open before, or has another name of it, sees nothing of what is swapped.
+#[test]
+fn a_swap_file_that_is_there_is_made_anew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("swap");
+    drop(SwapFile::open(&path, 2 * PAGE).expect("there is room"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let before = fs::File::open(&path).expect("it is ours");
+    let (file, _in_use) = SwapFile::open(&path, 2 * PAGE).expect("nobody uses it").into_parts();
+    file.write_all_at(b"secret", PAGE).expect("there is room");
+    let mut found = [0; 6];
+    let _ = before.read_at(&mut found, PAGE).expect("it is open");
+    assert_eq!(found, [0; 6], "what a descriptor of before reads");
+    assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o600);
+
+    let (path, link) = (directory.path().join("second"), directory.path().join("link"));
+    drop(SwapFile::open(&path, PAGE).expect("there is room"));
+    fs::hard_link(&path, &link).expect("there is room");
+    let error = SwapFile::open(&path, PAGE).expect_err("it has another name").to_string();
+    assert!(error.ends_with("not a swap file but a file with 2 names; it was not touched"), "{error}");
+}
+
+#[test]
+fn an_unnamed_swap_file_is_in_no_folder() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, _in_use) = SwapFile::unnamed(directory.path(), 100 * PAGE + 17).expect("there is room").into_parts();
+    let status = file.metadata().expect("it is open");
+    assert_eq!((status.len(), status.nlink(), status.mode() & 0o777), (101 * PAGE, 0, 0o600));
+    assert!(status.blocks() * 512 >= 101 * PAGE, "{} blocks of 512 bytes are allocated", status.blocks());
+    assert_eq!(fs::read_dir(directory.path()).expect("it is there").count(), 0);
+    let nowhere = directory.path().join("nowhere");
+    let error = SwapFile::unnamed(&nowhere, PAGE).expect_err("no such folder").to_string();
+    assert!(error.starts_with(&format!("{}: cannot make the swap file: ", nowhere.display())), "{error}");
+    assert!(matches!(SwapFile::unnamed(directory.path(), 1), Err(SwapFileError::Size { .. })));
 }

@@ -112,6 +112,11 @@ impl Host {
         self.shared.notices.all()
     }
 
+    /// Adds what whoever stands on the machine found out.
+    pub(crate) fn note(&self, notice: Notice) {
+        self.shared.notices.add(notice);
+    }
+
     /// Returns the memory of the machine.
     #[inline]
     #[must_use]

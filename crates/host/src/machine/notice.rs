@@ -15,6 +15,11 @@ pub enum Notice {
         /// The system's error number, 0 when a needed operation is missing.
         os_error: i32,
     },
+    /// The swap file lies in memory (tmpfs): swapping makes no room.
+    SwapInMemory {
+        /// The folder, or the file.
+        name: String,
+    },
     /// A file is read and written through the page cache of the kernel: its file system has no other way.
     Buffered {
         /// The file.
@@ -35,6 +40,9 @@ impl fmt::Display for Notice {
                     0 => f.write_str("this kernel's lacks an operation"),
                     &number => write!(f, "{}", std::io::Error::from_raw_os_error(number)),
                 }
+            }
+            Self::SwapInMemory { name } => {
+                write!(f, "{name}: the swap file lies in memory there, which swapping does not free")
             }
             Self::Buffered { name } => write!(f, "{name}: no O_DIRECT on its file system, the kernel caches it too"),
         }

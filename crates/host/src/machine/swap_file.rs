@@ -1,16 +1,18 @@
 //! The file that anonymous pages go to: made, sized, checked and locked.
 //!
-//! Its first block says what it is; slots follow. A file that says anything else is never touched, and a file that another
-//! process has is not used twice. What is in the slots of a file that is found means nothing: its process is gone.
+//! An *unnamed* file belongs to its process alone and goes with it. A *named* one says in its first block what it is; slots
+//! follow. A file that says anything else is never touched, nor one of another user, one with a second name, or one that
+//! somebody uses. A swap file that is found is replaced by a new one: whoever had the old one open sees nothing of what is
+//! swapped.
 
 use super::in_use::{InUse, Use};
 use super::sys;
 use machine::{BLOCK_BYTES, PAGE_BYTES};
 use std::fmt;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The first bytes of a swap file; the last of them is the version of its header.
@@ -18,89 +20,130 @@ const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
 /// Bytes of the header: the magic, the identity, the check.
 const HEADER_BYTES: usize = 40;
 
-/// An open, locked swap file. It stays locked until its file is closed, and this process has no other use for it until its
-/// [`InUse`] is dropped.
+/// An open swap file that nobody else uses. A named one stays locked until its file is closed, and this process has no
+/// other use for it until its [`InUse`] is dropped.
 #[derive(Debug)]
 pub struct SwapFile {
     file: File,
-    path: PathBuf,
     slots: u32,
-    identity: u128,
-    in_use: InUse,
+    /// Of a named file; nobody finds another.
+    in_use: Option<InUse>,
 }
 
 impl SwapFile {
     /// The block of slot 0.
     pub const FIRST_BLOCK: u64 = 1;
 
-    /// Makes a swap file for `bytes` bytes of pages, rounded down to whole ones, or takes over one that was made here before
-    /// and that nobody uses. All its blocks are allocated, and only its owner may read it.
+    /// Makes a swap file without a name, in `folder`, for `bytes` bytes of pages, rounded down to whole ones. All its blocks
+    /// are allocated. The system frees them when the file is closed, or the process ends in whatever way.
     ///
     /// # Errors
-    /// When the file has other contents, is in use (as swap, or as data of this process), finds no room, or cannot be opened, read or written; and when `bytes` is
-    /// less than a page or more than 2^32 - 2 of them.
+    /// When the folder is not there, no file can be made in it, or it has no room; and when `bytes` is less than a page or
+    /// more than 2^32 - 2 of them.
+    pub fn unnamed(folder: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
+        let folder = folder.as_ref();
+        let slots = slots(folder, bytes)?;
+        let failed = |source| SwapFileError::Io { path: folder.to_owned(), doing: "make", source };
+        let file = make_unnamed(folder).map_err(failed)?;
+        let allocated = allocate(&file, file_bytes(slots));
+        allocated.map_err(|source| SwapFileError::Allocate { path: folder.to_owned(), bytes, source })?;
+        Ok(Self { file, slots, in_use: None })
+    }
+
+    /// Makes a swap file with a name, for `bytes` bytes of pages, rounded down to whole ones. All its blocks are allocated,
+    /// and only its owner may read it. An empty file, or a swap file that was made here before, is replaced if it is the
+    /// caller's, has no other name, and nobody uses it.
+    ///
+    /// # Errors
+    /// When the file has other contents, another owner or another name, is in use (as swap, or as data of this process), finds
+    /// no room, or cannot be opened, read, written or replaced; and when `bytes` is less than a page or more than 2^32 - 2
+    /// of them.
     pub fn open(path: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let path = path.as_ref();
-        let slots = u32::try_from(bytes / PAGE_BYTES as u64).ok().filter(|slots| (1..u32::MAX).contains(slots));
-        let slots = slots.ok_or_else(|| SwapFileError::Size { path: path.to_owned(), bytes })?;
+        let slots = slots(path, bytes)?;
         let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
-
-        let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
-
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let (file, is_made) = match options.clone().create_new(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (options.open(path), false),
-            created => (created, true),
+        let in_use = || SwapFileError::InUse { path: path.to_owned() };
+        let create = || options().create_new(true).open(path);
+        let (file, was_there) = match create() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Locked until the new one is.
+                let old = Self::claim(path)?;
+                // Frees its blocks, whoever has it open.
+                old.set_len(0).and_then(|()| std::fs::remove_file(path)).map_err(failed("replace"))?;
+                let file = create().map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => in_use(),
+                    _ => failed("make")(error),
+                })?;
+                if !sys::try_lock_file(&file).map_err(failed("lock"))? {
+                    return Err(in_use());
+                }
+                (file, true)
+            }
+            created => {
+                let file = created.map_err(failed("make"))?;
+                if !sys::try_lock_file(&file).map_err(failed("lock"))? {
+                    return Err(in_use());
+                }
+                (file, false)
+            }
         };
-        let file = match file {
+        let status = file.metadata().map_err(failed("look at"))?;
+        let used = InUse::as_swap(&status).map_err(|_| in_use())?;
+        let sized = || {
+            // Before the file gets its size: one that is found without a header is not from here.
+            file.write_all_at(&header(new_identity()), 0)?;
+            allocate(&file, file_bytes(slots))?;
+            file.sync_all()
+        };
+        if let Err(source) = sized() {
+            // Nobody else has seen what is in it. An error changes nothing any more.
+            let _ = if was_there { file.set_len(0) } else { std::fs::remove_file(path) };
+            return Err(SwapFileError::Allocate { path: path.to_owned(), bytes, source });
+        }
+        Ok(Self { file, slots, in_use: Some(used) })
+    }
+
+    /// Locks a file that is there, if it may be replaced.
+    fn claim(path: &Path) -> Result<File, SwapFileError> {
+        let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
+        let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
+        let in_use = || SwapFileError::InUse { path: path.to_owned() };
+        let file = match options().open(path) {
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
                 return Err(foreign("a symbolic link".to_owned()));
             }
             file => file.map_err(failed("open"))?,
         };
         if !sys::try_lock_file(&file).map_err(failed("lock"))? {
-            return Err(SwapFileError::InUse { path: path.to_owned() });
+            return Err(in_use());
         }
         let status = file.metadata().map_err(failed("look at"))?;
         if !status.is_file() {
             return Err(foreign("no regular file".to_owned()));
         }
-        // Before anything is written: it may be empty, and yet somebody's data.
-        let in_use = InUse::as_swap(&status).map_err(|used| match used {
-            Use::Swap => SwapFileError::InUse { path: path.to_owned() },
+        if status.uid() != sys::effective_user() {
+            return Err(foreign(format!("a file of another user ({})", status.uid())));
+        }
+        match status.nlink() {
+            1 => {}
+            // Somebody was faster, and replaces it.
+            0 => return Err(in_use()),
+            names => return Err(foreign(format!("a file with {names} names"))),
+        }
+        // It may be empty, and yet somebody's data.
+        InUse::as_swap(&status).map(drop).map_err(|used| match used {
+            Use::Swap => in_use(),
             Use::Data(_) => foreign("a file that this process has open".to_owned()),
         })?;
-        let is_new = status.len() == 0;
-        let identity = if is_new {
-            let identity = new_identity();
-            // Before the file gets its size: one that is found without a header is not from here.
-            file.write_all_at(&header(identity), 0).map_err(failed("write"))?;
-            identity
-        } else {
+        if status.len() > 0 {
             let mut block = vec![0; BLOCK_BYTES];
             let read = read_some_at(&file, &mut block).map_err(failed("read"))?;
             block.truncate(read);
-            identity_in(&block).ok_or_else(|| foreign(describe(&block)))?
-        };
-
-        let sized = || {
-            let file_bytes = (u64::from(slots) + Self::FIRST_BLOCK) * BLOCK_BYTES as u64;
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            allocate(&file, file_bytes)?;
-            file.set_len(file_bytes)?;
-            file.sync_all()
-        };
-        if let Err(source) = sized() {
-            // Nobody else has seen what is in it. An error changes nothing any more.
-            if is_made {
-                let _ = std::fs::remove_file(path);
-            } else if is_new {
-                let _ = file.set_len(0);
+            if !is_header(&block) {
+                return Err(foreign(describe(&block)));
             }
-            return Err(SwapFileError::Allocate { path: path.to_owned(), bytes, source });
         }
-        Ok(Self { file, path: path.to_owned(), slots, identity, in_use })
+        Ok(file)
     }
 
     /// Returns the number of pages that fit.
@@ -109,23 +152,56 @@ impl SwapFile {
         self.slots
     }
 
-    /// Returns where the file is.
+    /// Returns how long the file is, bytes.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn bytes(&self) -> u64 {
+        file_bytes(self.slots)
     }
 
-    /// Returns the number that was drawn for the file when it was made.
+    /// Does it lie in memory, as on tmpfs? Swapping makes no room there.
     #[must_use]
-    pub const fn identity(&self) -> u128 {
-        self.identity
+    pub fn is_in_memory(&self) -> bool {
+        sys::is_in_memory(&self.file)
     }
 
     /// Returns the file, for [`super::Host::add_device`], which keeps the lock; and what keeps others of this process from
     /// taking it for something else, to be dropped after it.
     #[must_use]
-    pub fn into_parts(self) -> (File, InUse) {
+    pub fn into_parts(self) -> (File, Option<InUse>) {
         (self.file, self.in_use)
+    }
+}
+
+/// How a file is opened that only its owner may read.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options
+}
+
+/// Pages that `bytes` bytes of swap have.
+fn slots(path: &Path, bytes: u64) -> Result<u32, SwapFileError> {
+    let slots = u32::try_from(bytes / PAGE_BYTES as u64).ok().filter(|slots| (1..u32::MAX).contains(slots));
+    slots.ok_or_else(|| SwapFileError::Size { path: path.to_owned(), bytes })
+}
+
+fn file_bytes(slots: u32) -> u64 {
+    (u64::from(slots) + SwapFile::FIRST_BLOCK) * BLOCK_BYTES as u64
+}
+
+/// Makes a file that never has a name; where the file system cannot, one that loses it at once.
+fn make_unnamed(folder: &Path) -> io::Result<File> {
+    // O_EXCL: nor can it be given one.
+    let unnamed =
+        OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder);
+    match unnamed {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
+            let path = folder.join(format!(".highwater-swap-{:032x}", new_identity()));
+            let file = options().create_new(true).open(&path)?;
+            std::fs::remove_file(&path)?;
+            Ok(file)
+        }
+        made => made,
     }
 }
 
@@ -142,11 +218,10 @@ fn read_some_at(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// Allocates all blocks of a file: a page that is swapped out must find its room.
+/// Allocates all blocks of a new file: a page that is swapped out must find its room.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     // Some file systems take all that they have before they say that it was not enough.
-    let has = file.metadata()?.blocks() * 512;
-    if bytes.saturating_sub(has) > sys::free_bytes(file)? {
+    if bytes > sys::free_bytes(file)? {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
     }
     match sys::allocate(file, bytes) {
@@ -179,10 +254,10 @@ fn header(identity: u128) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// The identity in a swap file's first block; `None` when it is something else.
-fn identity_in(block: &[u8]) -> Option<u128> {
-    let identity = u128::from_le_bytes(block.get(16..32)?.try_into().ok()?);
-    (block.len() == BLOCK_BYTES && block == header(identity)).then_some(identity)
+/// Is this a swap file's first block?
+fn is_header(block: &[u8]) -> bool {
+    let identity = block.get(16..32).and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
+    identity.is_some_and(|identity| block == header(identity))
 }
 
 /// FNV-1a, 64 bits.
@@ -209,7 +284,7 @@ fn describe(block: &[u8]) -> String {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
-    /// The file is there and has other contents. It was not touched.
+    /// The file is there and has other contents, another owner or another name. It was not touched.
     Foreign {
         /// The file.
         path: PathBuf,

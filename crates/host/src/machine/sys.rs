@@ -106,6 +106,23 @@ pub(super) fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
+/// Does a file lie in memory? No, if that cannot be told.
+pub(super) fn is_in_memory(file: &File) -> bool {
+    let mut status = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: `status` has room for the answer.
+    let returned = unsafe { libc::fstatfs(file.as_raw_fd(), status.as_mut_ptr()) };
+    // SAFETY: all bytes zero are a valid `statfs`, and the call only wrote into it.
+    let status = unsafe { status.assume_init() };
+    const RAMFS_MAGIC: libc::c_long = 0x8584_58f6;
+    returned == 0 && [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&status.f_type)
+}
+
+/// The user that files are made for, and access is judged by.
+pub(super) fn effective_user() -> u32 {
+    // SAFETY: no memory is passed.
+    unsafe { libc::geteuid() }
+}
+
 /// Locks a file for this open handle of it; false when another has it.
 pub(super) fn try_lock_file(file: &File) -> io::Result<bool> {
     // SAFETY: no memory is passed.

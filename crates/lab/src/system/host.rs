@@ -49,7 +49,7 @@ impl HostSystem {
     ) -> Result<Self, SystemError> {
         let mut builder = Memory::builder().size(page_bytes(memory_pages)).kernel_choices(kernel.clone());
         if swap_pages > 0 {
-            builder = builder.swap(folder.join("swap"), page_bytes(swap_pages));
+            builder = builder.swap(page_bytes(swap_pages)).swap_folder(folder);
         }
         let memory = builder.start().map_err(words)?;
         let shared = Shared {
