@@ -32,6 +32,7 @@ pub mod plan;
 pub mod progress;
 pub mod real_time;
 pub mod report;
+pub mod rows;
 pub mod runner;
 pub mod scale;
 pub mod series;

@@ -73,7 +73,9 @@ const OF_MACHINE: &str = "machine.";
 const OF_PARAMS: &str = "params.";
 
 impl Set {
-    fn is_of_kernel(&self) -> bool {
+    /// Is it a key of kernels, not of the machine and no parameter?
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
         !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
     }
 }

@@ -5,14 +5,16 @@
 
 use std::io::{IsTerminal, stderr};
 
-use engine::kernel::text::{Error, one_of};
+use engine::kernel::text::Error;
 
 use crate::{
+    experiment::Variant,
     job::Runnable,
     library,
     plan::{JobFailure, Plan, Request, Set, fold},
     progress::Bars,
     report::{Table, TableRow},
+    rows,
 };
 
 /// What the experiment as it is is called.
@@ -25,12 +27,14 @@ pub struct Variants {
 }
 
 impl Variants {
-    /// Those of the experiment that `request` names, each as `request` has it otherwise. `rows` are the figures to
-    /// show; the experiment's own choice if there are none.
+    /// Those of the experiment that `request` names, each as `request` has it otherwise; where a variant sets a key of the
+    /// request, the variant's value counts. `rows` are words in the names of the figures to show; the experiment's own
+    /// choice if there are none.
     ///
     /// # Errors
-    /// The first thing that is unknown or wrong, as [`Plan::new`]; and when the experiment has no variants, or it does
-    /// not say which rows to show and nobody else does.
+    /// The first thing that is unknown or wrong, as [`Plan::new`]; when the experiment has no variants, or it does
+    /// not say which rows to show and nobody else does; when a variant sets a key to which the request gives several
+    /// values, since that variant would lack columns.
     pub fn new(
         request: &Request,
         rows: &[String],
@@ -46,19 +50,15 @@ impl Variants {
             return Err(wrong(format!("{}: `variant_rows` is missing: say which rows to show", experiment.file)));
         }
         let plain = Plan::new(request, &find)?;
-        if let Some(names) = plain.row_names()
-            && let Some(row) = rows.iter().find(|row| !names.iter().any(|name| name.eq_ignore_ascii_case(row)))
-        {
+        if let Some(names) = plain.row_names() {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            return Err(wrong(format!("no row is called `{row}`{}", one_of(row, &names))));
+            rows::check(&names, &rows).map_err(wrong)?;
         }
         let mut plans = vec![(PLAIN.to_owned(), plain)];
         for variant in &experiment.variants {
-            let set = variant.set.iter().map(|(key, value)| Set { key: key.clone(), values: vec![value.clone()] });
-            let request = Request { set: set.collect(), ..request.clone() };
-            let plan = Plan::new(&request, &find)
-                .map_err(|error| Error { message: format!("variant `{}`: {error}", variant.name), place: None })?;
-            plans.push((variant.name.clone(), plan));
+            let told = |error: Error| wrong(format!("variant `{}`: {error}", variant.name));
+            let request = of_variant(request, variant).map_err(told)?;
+            plans.push((variant.name.clone(), Plan::new(&request, &find).map_err(told)?));
         }
         Ok(Self { plans, rows })
     }
@@ -80,23 +80,57 @@ impl Variants {
     }
 }
 
+/// What a variant is asked for: its own values, and those of `request` for other keys.
+fn of_variant(request: &Request, variant: &Variant) -> Result<Request, Error> {
+    let mut set = request.set.clone();
+    for (key, value) in &variant.set {
+        match set.iter_mut().find(|asked| asked.key == *key) {
+            Some(Set { values, .. }) if values.len() > 1 => {
+                let message = format!("it sets `{key}` itself, so that `--set {key}` can have one value, not several");
+                return Err(Error { place: None, message });
+            }
+            Some(asked) => asked.values = vec![value.clone()],
+            None => set.push(Set { key: key.clone(), values: vec![value.clone()] }),
+        }
+    }
+    Ok(Request { set, ..request.clone() })
+}
+
 /// One table of many: each of the wanted rows is a block, with a line for each of `tables`.
 fn side_by_side(tables: &[(&str, Table)], wanted: &[String]) -> Table {
     let plain = &tables[0].1;
-    let line = |(variant, table): &(&str, Table), name: &String| -> Option<TableRow> {
-        let row = table.rows.iter().find(|row| row.name.eq_ignore_ascii_case(name))?;
+    let line = |(variant, table): &(&str, Table), name: &str| -> Option<TableRow> {
+        let row = table.rows.iter().find(|row| row.name == name)?;
         let group = format!("{}, {}", row.name, row.unit);
         let name = format!("{group}: {variant}");
         let published = if *variant == PLAIN { row.published.clone() } else { vec![None; row.published.len()] };
         Some(TableRow { group, name, published, ..row.clone() })
     };
-    let rows = wanted.iter().flat_map(|name| tables.iter().filter_map(move |table| line(table, name)));
+    let names = wanted_names(tables, wanted);
+    let rows = names.iter().flat_map(|name| tables.iter().filter_map(move |table| line(table, name)));
     Table {
         rows: rows.collect(),
         fingerprint: Some(fold(tables.iter().filter_map(|(_, table)| table.fingerprint))),
         notes: Vec::new(),
         ..plain.clone()
     }
+}
+
+/// The names of the rows that `wanted` words mean, in the order of the words; a word that is a whole name means that row
+/// alone.
+fn wanted_names<'t>(tables: &'t [(&str, Table)], wanted: &[String]) -> Vec<&'t str> {
+    let all = || tables.iter().flat_map(|(_, table)| &table.rows).map(|row| row.name.as_str());
+    let mut names: Vec<&str> = Vec::new();
+    for word in wanted {
+        let is_name = all().any(|name| name.eq_ignore_ascii_case(word));
+        let means = |name: &str| if is_name { name.eq_ignore_ascii_case(word) } else { rows::contains(name, word) };
+        for name in all().filter(|name| means(name)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
 }
 
 #[cfg(test)]
@@ -114,6 +148,22 @@ mod tests {
         let lines: Vec<_> = found.rows.iter().map(|row| (row.group.as_str(), row.name.as_str())).collect();
         assert_eq!(lines, [("Ops b, ops/s", "Ops b, ops/s: as it is"), ("Ops b, ops/s", "Ops b, ops/s: two disks")]);
         assert_eq!(found.rows[1].values[0].map(|value| value.median), Some(10.0));
+        // A word is a part of a name, unless it is a whole one.
+        let names = |word: &str| wanted_names(&[(PLAIN, table(1.0))], &[word.to_owned()]).len();
+        assert_eq!((names("ops"), names("Ops A"), names("none")), (2, 1, 0));
+    }
+
+    #[test]
+    fn a_variant_has_its_own_value_of_a_key_and_the_request_has_the_others() {
+        let set = |key: &str, values: &[&str]| Set {
+            key: key.into(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let asked =
+            |values: &[&str]| Request { set: vec![set("a", values), set("b", &["2", "3"])], ..Request::default() };
+        let variant = Variant { name: "v".into(), set: [("a".to_owned(), "7".to_owned())].into() };
+        assert_eq!(of_variant(&asked(&["1"]), &variant).unwrap().set, [set("a", &["7"]), set("b", &["2", "3"])]);
+        assert!(of_variant(&asked(&["1", "2"]), &variant).unwrap_err().message.contains("--set a"));
     }
 
     #[test]

@@ -173,9 +173,8 @@ fn wrong_numbers_are_refused() {
 #[test]
 fn one_kernel_runs_with_changed_values_too() {
     let hit_ratio = |set: &str| -> f64 {
-        let arguments =
-            ["run", "randread", "--kernel", "highwater", "--scale", "1/16", "--rows", "Hit ratio", "--set", set];
-        let report = print(&arguments);
+        let kernel = ["run", "randread", "--kernel", "highwater", "--scale", "1/16", "--rows", "Hit ratio"];
+        let report = print(&[&kernel[..], &["--set", "params.operations=20000", "--set", set]].concat());
         let figure = report.lines().find_map(|line| line.strip_prefix("Hit ratio")?.split_whitespace().next());
         figure.and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("no figure in {report}"))
     };
@@ -296,4 +295,42 @@ fn counters_over_time_are_written_and_change_no_report() {
 fn what_has_no_figures_in_print_has_no_fidelity() {
     let text = message(2, &["fidelity", "randread"]);
     assert!(text.contains("`randread` has no figures in print") && text.contains("parallelio"), "{text}");
+}
+
+#[test]
+fn verbs_that_simulate_share_their_options() {
+    let of_seeds = ["--seed", "--runs", "--jobs"];
+    let of_experiments =
+        ["--set", "--scale", "--machine", "--rows", "--on", "--dir", "--no-limit", "--swap", "--output"];
+    for verb in ["run", "compare", "variants", "ablate", "fidelity", "swarm"] {
+        let help = print(&[verb, "--help"]);
+        let is_experiment = !["fidelity", "swarm"].contains(&verb);
+        for option in of_seeds.iter().chain(of_experiments.iter().filter(|_| is_experiment)) {
+            assert!(
+                help.contains(&format!(" {option} ")) || help.contains(&format!(" {option}\n")),
+                "{verb}: {option}"
+            );
+        }
+    }
+    assert!(print(&["swarm"]).contains("fingerprint"), "the seed is 1 where none is given");
+}
+
+#[test]
+fn variants_and_ablations_run_with_changed_values_too() {
+    assert!(message(2, &["variants", "simon", "--set", "params.none=1"]).contains("`none`"));
+    let several = message(2, &["variants", "simon", "--set", "params.client_ms=1,2"]);
+    assert!(several.contains("variant `nothing is sent`: it sets `params.client_ms` itself"), "{several}");
+    let (from, to) = ("2.6.37-kanyzone", "2.6.37-kanyzone+reclaim.swappiness=10");
+    let ablate = ["ablate", "postmark", "--scale", "1/64", "--from", from, "--to", to];
+    let with = |more: &[&'static str]| [&ablate[..], more].concat();
+    let rows = ["--rows", "order > 0"];
+    let wrong = |more: &[&'static str]| message(2, &with(&[&rows[..], more].concat()));
+    assert!(wrong(&["--set", "lru.batch=1,2"]).contains("one value for a key, not 2"));
+    assert!(wrong(&["--on", "linux"]).contains("is in no file"));
+    assert!(wrong(&["--set", "reclaim.swappiness=0"]).contains("no value differs"));
+    assert!(wrong(&["--set", "params.none=0"]).contains("`none`"));
+    let missing = message(2, &with(&[]));
+    assert!(missing.contains("--rows is missing: say which to explain of Transactions per second"), "{missing}");
+    let text = print(&with(&[&rows[..], &["--set", "params.files=50", "--set", "lru.batch=3"]].concat()));
+    assert!(text.contains("with 2.6.37-kanyzone+lru.batch=3, ") && !text.contains("lru.batch=3 "), "{text}");
 }

@@ -1,17 +1,13 @@
 //! `highwater ablate`: which of the differences between two kernels makes the difference.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
-use super::{End, compare, output::Output, parse_seed, parse_word, print, rows};
+use super::{End, compare, options::ExperimentOptions, print};
 use crate::{
     ablation::{Ablation, Effect, RowAblation},
-    plan::{Plan, Request},
+    plan::{Plan, Request, Set},
     progress::Bars,
-    runner,
-    scale::Scale,
-    workloads,
+    rows, workloads,
 };
 
 /// Arguments of `highwater ablate`.
@@ -25,31 +21,11 @@ pub struct Arguments {
     /// The kernel to end with
     #[arg(long, value_name = "KERNEL")]
     to: String,
-    /// The rows to explain: those with one of these in their names, in any case; `.` is any character
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, required = true, value_parser = parse_word)]
-    rows: Vec<String>,
-    /// The random seed, decimal or 0x…; the first one with --runs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
-    seed: u64,
-    /// How many seeds: figures are medians
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    runs: u32,
-    /// A smaller experiment, as in `highwater compare`
-    #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
-    scale: Option<Scale>,
-    /// A machine in place of the experiment's own, a name or a file
-    #[arg(long, value_name = "FILE")]
-    machine: Option<String>,
-    /// How many simulations run side by side [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    options: ExperimentOptions,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: AblationFormat,
-    /// Write the report to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
 }
 
 /// A form of the report.
@@ -75,46 +51,67 @@ struct Report<'a> {
 }
 
 /// Runs both kernels, the one with each difference, the other without it, and says what each does.
-pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let Arguments { experiment, from, to, rows: words, seed, runs, scale, machine, jobs, format, output } = arguments;
-    let output = output.as_deref().map(Output::open).transpose()?;
-    let ablation = Ablation::new(from, to)?;
-    let request = Request {
-        experiment: experiment.clone(),
-        kernels: ablation.kernels(),
-        machine: machine.clone(),
-        seed: *seed,
-        runs: (*runs).into(),
-        scale: *scale,
-        ..Request::default()
-    };
-    let plan = Plan::new(&request, workloads::find)?;
+pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> Result<(), End> {
+    let words = &options.rows;
+    let request = options.request(experiment, &[]);
+    check(&request).map_err(End::Usage)?;
+    let output = options.output.open()?;
+    // A value of the kernels is one of both, and no difference then.
+    let (of_kernels, set): (Vec<Set>, Vec<Set>) = request.set.iter().cloned().partition(Set::is_of_kernel);
+    let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();
+    let [from, to] = [from, to].map(|kernel| format!("{kernel}{changes}"));
+    let ablation = Ablation::new(&from, &to)?;
+    let plan = Plan::new(&Request { kernels: ablation.kernels(), set, ..request }, workloads::find)?;
     if let Some(names) = plan.row_names() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if words.is_empty() {
+            return Err(End::Usage(format!("--rows is missing: say which to explain of {}", names.join(", "))));
+        }
         rows::check(&names, words).map_err(End::Usage)?;
     }
-    let threads = jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
     let mut table = {
         let bars = Bars::new(plan.titles());
-        plan.run(threads, &bars).map_err(|failures| compare::failed(&failures))?.table
+        plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table
     };
     rows::keep(&mut table, words).map_err(End::Usage)?;
     let found = ablation.of_table(&table);
     let text = match format {
         AblationFormat::Table => {
-            let mut text = found.iter().map(|row| render(row, from, to)).collect::<Vec<_>>().join("\n");
+            let mut text = found.iter().map(|row| render(row, &from, &to)).collect::<Vec<_>>().join("\n");
             text.push_str(&format!("\n{}\n", table.footer()));
             text
         }
         AblationFormat::Json => {
             let (experiment, machine, seeds) = (&table.experiment, &table.machine, &table.seeds);
-            let report = Report { experiment, machine, scale: table.scale.to_string(), seeds, from, to, rows: &found };
+            let report = Report {
+                experiment,
+                machine,
+                scale: table.scale.to_string(),
+                seeds,
+                from: &from,
+                to: &to,
+                rows: &found,
+            };
             serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
         }
     };
     match output {
         Some(output) => output.write(|out| out.write_all(text.as_bytes())),
         None => print(&text),
+    }
+}
+
+/// Each kernel is to be one column, with every value one.
+fn check(request: &Request) -> Result<(), String> {
+    if let Some(set) = request.set.iter().find(|set| set.values.len() > 1) {
+        return Err(format!("--set {}: `ablate` takes one value for a key, not {}", set.key, set.values.len()));
+    }
+    match request.grounds.as_slice() {
+        [ground] if !ground.has_kernel_files() => {
+            Err(format!("--on {ground}: what the running kernel does is in no file, so nothing of it can be switched"))
+        }
+        [_] => Ok(()),
+        grounds => Err(format!("--on: `ablate` runs on one ground, not on {}", grounds.len())),
     }
 }
 

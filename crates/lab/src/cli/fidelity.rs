@@ -1,10 +1,12 @@
 //! `highwater fidelity`: how near the simulation is to figures in print.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
-use super::{End, compare, output::Output, parse_seed, print};
+use super::{
+    End, compare,
+    options::{OutputOptions, SeedOptions},
+    print,
+};
 use crate::{
     embedded,
     fidelity::{
@@ -14,7 +16,7 @@ use crate::{
     library,
     plan::{self, Plan, Request, Results},
     progress::Bars,
-    runner, workloads,
+    workloads,
 };
 
 /// Arguments of `highwater fidelity`.
@@ -22,13 +24,6 @@ use crate::{
 pub struct Arguments {
     /// Names or files of experiments with figures in print [default: all of them]
     experiments: Vec<String>,
-    /// The random seed, decimal or 0x…; the first one with --runs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
-    seed: u64,
-    /// How many seeds: figures are medians
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    runs: u32,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: FidelityFormat,
@@ -38,12 +33,10 @@ pub struct Arguments {
     /// Show only what each experiment comes to
     #[arg(long)]
     summary: bool,
-    /// How many simulations run side by side [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
-    jobs: Option<u32>,
-    /// Write the report to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    seeds: SeedOptions,
+    #[command(flatten)]
+    output: OutputOptions,
 }
 
 /// A form of the report.
@@ -67,17 +60,17 @@ struct Report<'a> {
 
 /// Runs the experiments at full size, and sets what comes out beside what is in print.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let output = arguments.output.as_deref().map(Output::open).transpose()?;
+    let output = arguments.output.open()?;
     let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
-    let threads = arguments.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize);
     let titles = plans.iter().flat_map(|plan| {
         let name = &plan.experiment.name;
         plan.titles().into_iter().map(move |title| format!("{name} {title}"))
     });
     let bars = Bars::new(titles.collect());
-    let results = plan::run_all(&plans, threads, &bars).map_err(|failures| compare::failed(&failures))?;
+    let results =
+        plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?;
     let of = |(plan, results): (&Plan, Results)| {
         let published = plan.experiment.published.as_ref().expect("looked at before");
         Fidelity::of(&results.table, published)
@@ -117,8 +110,8 @@ fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
     let request = Request {
         experiment: name.to_owned(),
         kernels: published.columns,
-        seed: arguments.seed,
-        runs: arguments.runs.into(),
+        seed: arguments.seeds.seed,
+        runs: arguments.seeds.runs.into(),
         ..Request::default()
     };
     Ok(Plan::new(&request, workloads::find)?)
@@ -133,9 +126,10 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
         };
         text.push_str(&format!("\n{title}\n{}", text::figures(it, arguments.misses, look)));
     }
-    let seeds = match arguments.runs {
-        1 => format!("seed {}", arguments.seed),
-        runs => format!("medians of {runs} runs, seeds {} to {}", arguments.seed, arguments.seed + u64::from(runs) - 1),
+    let SeedOptions { seed, runs, .. } = arguments.seeds;
+    let seeds = match runs {
+        1 => format!("seed {seed}"),
+        runs => format!("medians of {runs} runs, seeds {seed} to {}", seed + u64::from(runs) - 1),
     };
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
     text.push_str(&format!("\n{seeds} · fingerprints {}\n", prints.collect::<Vec<_>>().join(", ")));

@@ -11,8 +11,8 @@ mod diff;
 mod explain;
 mod fidelity;
 mod list;
+mod options;
 mod output;
-mod rows;
 mod swarm;
 mod variants;
 
@@ -140,21 +140,6 @@ fn print(text: &str) -> Result<(), End> {
     Ok(out.flush()?)
 }
 
-/// A word of a list between commas.
-fn parse_word(text: &str) -> Result<String, String> {
-    let word = text.trim();
-    if word.is_empty() { Err("expected names with commas between them, found none".into()) } else { Ok(word.into()) }
-}
-
-/// A seed: decimal, or hexadecimal after `0x`.
-fn parse_seed(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| "expected a whole number from 0 up of 64 bits, or one in hexadecimal after 0x".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,11 +148,5 @@ mod tests {
     #[test]
     fn arguments_are_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn seeds_are_decimal_or_hexadecimal() {
-        assert_eq!([parse_seed("12"), parse_seed("0x51a7")], [Ok(12), Ok(0x51a7)]);
-        assert!(parse_seed("one").is_err() && parse_seed("-1").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Which rows of a report are shown.
+//! Which rows of a report are meant by words of the command line.
 
 use crate::report::Table;
 
@@ -28,8 +28,9 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<(), String> {
     checked
 }
 
-/// Is `word` somewhere in `name`?
-fn contains(name: &str, word: &str) -> bool {
+/// Is `word` somewhere in `name`, in any case? A `.` stands for any character.
+#[must_use]
+pub fn contains(name: &str, word: &str) -> bool {
     let of = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
     let (name, word) = (of(name), of(word));
     let fits = |window: &[char]| window.iter().zip(&word).all(|(c, wanted)| *wanted == '.' || c == wanted);

@@ -1,0 +1,207 @@
+//! Options that several verbs share, each declared once and flattened into the verbs' arguments.
+//!
+//! [`SeedOptions`] belong to every verb that simulates, [`OutputOptions`] to every verb that reports on
+//! experiments, and [`ExperimentOptions`], which hold both, to every verb that runs an experiment.
+
+use std::path::PathBuf;
+
+use super::{End, output::Output};
+use crate::{
+    ground::{Ground, Place},
+    plan::{Request, Set},
+    runner,
+    scale::Scale,
+};
+
+/// Which seeds run, and how many side by side.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SeedOptions {
+    /// The random seed, decimal or 0x…; the first one with --runs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// How many seeds, from --seed on: figures are medians, and tables show their 95% intervals
+    #[arg(long, value_name = "N", alias = "count", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub runs: u32,
+    /// How many simulations run side by side [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    pub jobs: Option<u32>,
+}
+
+impl SeedOptions {
+    /// How many threads simulate.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize)
+    }
+}
+
+/// Where a report goes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OutputOptions {
+    /// Write the report to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl OutputOptions {
+    /// Opens the file of the report, if it goes to one.
+    ///
+    /// # Errors
+    /// When the file cannot be written to.
+    pub(super) fn open(&self) -> Result<Option<Output>, End> {
+        self.output.as_deref().map(Output::open).transpose()
+    }
+}
+
+/// What an experiment runs with.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExperimentOptions {
+    /// A value of the kernels to change (`lru.batch`), of the experiment (`params.KEY`) or of its machine (`machine.cpu.count`),
+    /// as a file would have it, or several: a column for each; may be given again
+    #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
+    pub set: Vec<Set>,
+    /// A smaller experiment: memory, swap, files and the disk's bandwidth multiplied by this, not the time that it
+    /// simulates nor the disk's latencies; no figures in print then
+    #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
+    pub scale: Option<Scale>,
+    /// A machine in place of the experiment's own, a name or a file
+    #[arg(long, value_name = "FILE")]
+    pub machine: Option<String>,
+    /// Show only rows with one of these in their names, in any case; `.` is any character
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    pub rows: Vec<String>,
+    /// What to run on: `sim`, `host`, `linux`; a column for each, and each kernel where it has kernels
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
+    pub on: Vec<Ground>,
+    /// Where `host` and `linux` make their files, in a fresh folder [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Let `linux` use all the memory of the computer where no cgroup can be made
+    #[arg(long)]
+    pub no_limit: bool,
+    /// Give `linux` a swap file of the machine's size, in its folder and for the time of the run; needs root
+    #[arg(long)]
+    pub swap: bool,
+    /// Seeds and threads.
+    #[command(flatten)]
+    pub seeds: SeedOptions,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+impl ExperimentOptions {
+    /// A request for these kernels of an experiment; its own kernels if there are none.
+    #[must_use]
+    pub fn request(&self, experiment: &str, kernels: &[String]) -> Request {
+        Request {
+            experiment: experiment.to_owned(),
+            kernels: kernels.to_vec(),
+            set: merged(&self.set),
+            machine: self.machine.clone(),
+            seed: self.seeds.seed,
+            runs: self.seeds.runs.into(),
+            scale: self.scale,
+            grounds: each_once(&self.on),
+            place: Place {
+                folder: self.dir.clone().unwrap_or_else(std::env::temp_dir),
+                is_limited: !self.no_limit,
+                makes_swap: self.swap,
+                ..Place::default()
+            },
+            ..Request::default()
+        }
+    }
+}
+
+/// A word of a list between commas.
+pub(super) fn parse_word(text: &str) -> Result<String, String> {
+    let word = text.trim();
+    if word.is_empty() { Err("expected names with commas between them, found none".into()) } else { Ok(word.into()) }
+}
+
+/// A seed: decimal, or hexadecimal after `0x`.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a whole number from 0 up of 64 bits, or one in hexadecimal after 0x".into())
+}
+
+/// A key, and values for it between commas.
+fn parse_set(text: &str) -> Result<Set, String> {
+    let wrong = || format!("expected KEY=VALUE or KEY=VALUE,VALUE,… such as lru.batch=1,14, found `{text}`");
+    let (key, values) = text.split_once('=').ok_or_else(wrong)?;
+    let values: Vec<String> = values_of(values).into_iter().map(|value| value.trim().to_owned()).collect();
+    if key.trim().is_empty() || values.iter().any(String::is_empty) {
+        return Err(wrong());
+    }
+    Ok(Set { key: key.trim().to_owned(), values })
+}
+
+/// Values between commas; those in brackets and between quotes are of one value.
+fn values_of(text: &str) -> Vec<&str> {
+    let (mut depth, mut is_quoted) = (0_i32, false);
+    text.split(|c: char| {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '[' if !is_quoted => depth += 1,
+            ']' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0 && !is_quoted
+    })
+    .collect()
+}
+
+/// A key that is given again has more values.
+fn merged(sets: &[Set]) -> Vec<Set> {
+    let mut merged: Vec<Set> = Vec::new();
+    for set in sets {
+        match merged.iter_mut().find(|earlier| earlier.key == set.key) {
+            Some(earlier) => earlier.values.extend(set.values.iter().cloned()),
+            None => merged.push(set.clone()),
+        }
+    }
+    merged
+}
+
+/// The grounds asked for, each once.
+fn each_once(asked: &[Ground]) -> Vec<Ground> {
+    let mut grounds = Vec::new();
+    for ground in asked {
+        if !grounds.contains(ground) {
+            grounds.push(*ground);
+        }
+    }
+    grounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_decimal_or_hexadecimal() {
+        assert_eq!([parse_seed("12"), parse_seed("0x51a7")], [Ok(12), Ok(0x51a7)]);
+        assert!(parse_seed("one").is_err() && parse_seed("-1").is_err());
+    }
+
+    #[test]
+    fn values_lie_between_commas_that_are_not_within_one() {
+        let of = |text: &str| parse_set(text).map(|set| set.values);
+        assert_eq!(of("lru.batch=1, 14"), Ok(vec!["1".into(), "14".into()]));
+        assert_eq!(of("params.mib=[20, 40],\"a,b\""), Ok(vec!["[20, 40]".into(), "\"a,b\"".into()]));
+        assert!(of("lru.batch=1,,2").is_err() && of("lru.batch").is_err());
+    }
+
+    #[test]
+    fn a_key_that_comes_again_has_the_values_of_both() {
+        let sets = ["lru.batch=1", "params.hogs=2", "lru.batch=14,31"].map(|text| parse_set(text).unwrap());
+        let merged = merged(&sets);
+        assert_eq!(merged[0].values, ["1", "14", "31"]);
+        assert_eq!((merged.len(), merged[1].key.as_str()), (2, "params.hogs"));
+    }
+}
