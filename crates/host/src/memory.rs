@@ -2,7 +2,7 @@
 
 use crate::builder::{Builder, Wrap, check_size};
 use crate::error::Error;
-use crate::file::{File, OpenFile, OpenOptions};
+use crate::file::{File, OpenOptions, Table};
 use crate::machine::task::AbortOnPanic;
 use crate::machine::{Host, InUse, Notice, TaskId, use_huge_pages};
 use crate::region::Region;
@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A page cache and swap-backed memory of a fixed size, managed as Linux manages its own.
@@ -49,8 +49,7 @@ pub(crate) struct Shared {
     pub engine: Arc<Engine<Host>>,
     /// For as long as the engine's tasks and its users are there: requests that end later are nobody's.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
-    /// Open files by device and inode number: one file has one cache, however often it is opened.
-    pub files: Mutex<BTreeMap<(u64, u64), Weak<OpenFile>>>,
+    pub files: Table,
     /// Kswapd and the flusher.
     kernel_tasks: Mutex<Vec<TaskId>>,
     /// Pages that were given back to the system.
@@ -160,7 +159,7 @@ impl Shared {
         if self.is_shut_down.swap(true, Ordering::AcqRel) {
             return Vec::new();
         }
-        let files: Vec<_> = self.files.lock().values().filter_map(Weak::upgrade).collect();
+        let files = self.files.all();
         let mut errors: Vec<Error> = files.iter().flat_map(|file| file.write_back(self)).collect();
         // A handle may have been dropped meanwhile: then the share here is the last one.
         files.into_iter().for_each(|file| file.release(self));
@@ -292,7 +291,7 @@ impl Memory {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             engine: parts.engine,
             _receivers: parts.receivers,
-            files: Mutex::default(),
+            files: Table::default(),
             kernel_tasks: Mutex::default(),
             balloon: Mutex::default(),
             _swap: parts.swap,

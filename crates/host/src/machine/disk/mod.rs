@@ -13,7 +13,7 @@
 //!
 //! Files are opened past the page cache of the kernel (O_DIRECT) where their file system can do that.
 //!
-//! *Locks*: `devices_change`, only by who adds or removes a device. Below, each lock is taken alone.
+//! *Locks*: `free_numbers`, for a moment, only by who adds or removes a device. Below, each lock is taken alone.
 //!
 //! Next: `device`.
 
@@ -38,7 +38,7 @@ use super::config::{Config, Io};
 use super::notice::{Notice, Notices};
 use super::sys;
 use super::wait::WaitQueue;
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use backend::{Backend, Transfer, is_waited_for, read_in_place};
 use checksums::Checksums;
 use device::{Context, Parts};
@@ -46,6 +46,7 @@ use machine::{DeviceId, IoError, Operation, Request};
 use parking_lot::Mutex;
 use pool::Pool;
 use ring::Rings;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
@@ -53,14 +54,12 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// Devices by number; `None` where one was removed.
-type Table = Vec<Option<Arc<Device>>>;
-
 /// The disks of one machine.
 pub(super) struct Disks {
-    table: ArcSwap<Table>,
-    /// Held while a device is added or removed.
-    devices_change: Mutex<()>,
+    /// Devices by number; `None` where one was removed.
+    table: boxcar::Vec<ArcSwapOption<Device>>,
+    /// Numbers of the table that no device has. Held while a device is added.
+    free_numbers: Mutex<BTreeSet<u32>>,
     context: Arc<Context>,
     queue_depth: u32,
     inline_pages_max: usize,
@@ -79,8 +78,8 @@ impl Disks {
         let (congested, uncongested) = Default::default();
         let context = Context { arena, receivers: OnceLock::new(), congested, uncongested, notices };
         Self {
-            table: ArcSwap::default(),
-            devices_change: Mutex::new(()),
+            table: boxcar::Vec::new(),
+            free_numbers: Mutex::default(),
             context: Arc::new(context),
             queue_depth: config.queue_depth,
             inline_pages_max: config.inline_pages_max,
@@ -115,43 +114,36 @@ impl Disks {
             Some(rings) if is_direct => Arc::clone(rings) as _,
             _ => self.pool()?,
         };
-        let _change = self.devices_change.lock();
-        let mut table = Table::clone(&self.table.load());
-        let number = table.iter().position(Option::is_none).unwrap_or(table.len());
+        let mut free = self.free_numbers.lock();
+        let number = free.first().copied().map_or_else(|| self.table.count(), |number| number as usize);
         let id =
             device_id(number).ok_or_else(|| io::Error::other(format!("all {number} device numbers are in use")))?;
         let (queue_depth, context) = (self.queue_depth, Arc::clone(&self.context));
         let checksums = self.has_checksums.then(Checksums::default);
         let parts = Parts { id, name, file, is_direct, queue_depth, checksums, backend: wrap(backend), context };
-        let device = Some(Arc::new(Device::new(parts)));
-        if number == table.len() {
-            table.push(device)
+        let device = Arc::new(Device::new(parts));
+        if free.remove(&id.0) {
+            self.table[number].store(Some(device));
         } else {
-            table[number] = device
+            self.table.push(ArcSwapOption::new(Some(device)));
         }
-        self.table.store(Arc::new(table));
         Ok(id)
     }
 
     pub(super) fn remove(&self, id: DeviceId) -> Option<Arc<Device>> {
-        let device = {
-            let _change = self.devices_change.lock();
-            let mut table = Table::clone(&self.table.load());
-            let device = table.get_mut(id.index())?.take()?;
-            self.table.store(Arc::new(table));
-            device
-        };
+        let device = self.table.get(id.index())?.swap(None)?;
         device.drain();
+        self.free_numbers.lock().insert(id.0);
         Some(device)
     }
 
     pub(super) fn device(&self, id: DeviceId) -> Option<Arc<Device>> {
-        self.table.load().get(id.index())?.clone()
+        self.table.get(id.index())?.load_full()
     }
 
     /// Waits until no request is in flight.
     pub(super) fn wait_until_idle(&self) {
-        for device in self.table.load().iter().flatten() {
+        for device in self.table.iter().filter_map(|(_, device)| device.load_full()) {
             while device.in_flight() > 0 {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -170,8 +162,8 @@ impl Disks {
 
     #[inline]
     pub(super) fn submit(&self, request: Request) {
-        let table = self.table.load();
-        let Some(device) = table.get(request.device.index()).and_then(Option::as_ref) else {
+        let device = self.table.get(request.device.index()).map(ArcSwapOption::load);
+        let Some(device) = device.as_ref().and_then(|device| device.as_ref()) else {
             // Removed by somebody who knew better than the submitter.
             return self.context.complete(request, Err(IoError::Device));
         };
@@ -215,8 +207,8 @@ impl Disks {
     }
 
     pub(super) fn is_congested(&self, id: DeviceId, operation: Operation) -> bool {
-        let table = self.table.load();
-        table.get(id.index()).and_then(Option::as_ref).is_some_and(|device| device.is_congested(operation))
+        let device = self.table.get(id.index()).map(ArcSwapOption::load);
+        device.is_some_and(|device| device.as_ref().is_some_and(|device| device.is_congested(operation)))
     }
 
     pub(super) fn is_any_congested(&self, operation: Operation) -> bool {

@@ -1,0 +1,253 @@
+//! Commits beside the system's, and what opening and closing costs where many files are open.
+//!
+//! `cargo bench -p highwater --bench files` runs at full size in `HIGHWATER_BENCH_DIR`, or in the target folder (an
+//! argument chooses the lines whose names contain it); `cargo test` at a small size, silently. The two sides of a line
+//! run in turns, `HIGHWATER_BENCH_ROUNDS` times (5), and its figure is the median of the rounds' ratios, with the lowest
+//! and the highest, beside the medians of both sides.
+//!
+//! *Commits*: 200 bytes are written and made durable, by several threads in one file; `write_at` and `sync_data` of the
+//! library beside `pwrite` and `fdatasync` of the system. What was committed is looked for in the file after each round.
+//!
+//! *Opens*: files are opened, and closed, while 15,000 others are open; beside the same while 100 are.
+
+#![allow(missing_docs, unsafe_code)]
+
+use highwater::{File, Memory};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes of a commit.
+const RECORD: u64 = 200;
+
+/// Sizes at full length, and in tests.
+struct Sizes {
+    /// How long a side runs in a round, and how many commits a thread makes at most.
+    time: Duration,
+    commits: u64,
+    /// Records of a file that is written over.
+    records: u64,
+    rounds: usize,
+}
+
+const FULL: Sizes = Sizes { time: Duration::from_millis(1500), commits: u64::MAX, records: 300_000, rounds: 5 };
+const SMALL: Sizes = Sizes { time: Duration::from_secs(60), commits: 3, records: 1000, rounds: 2 };
+
+/// A file that bytes are committed to.
+trait Log: Sync {
+    fn commit(&self, bytes: &[u8], offset: u64);
+}
+
+impl Log for File {
+    fn commit(&self, bytes: &[u8], offset: u64) {
+        self.write_all_at(bytes, offset).expect("the disk works");
+        self.sync_data().expect("the disk works");
+    }
+}
+
+impl Log for fs::File {
+    fn commit(&self, bytes: &[u8], offset: u64) {
+        self.write_all_at(bytes, offset).expect("the disk works");
+        self.sync_data().expect("the disk works");
+    }
+}
+
+/// Where the records of a round go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Each after the one before.
+    Appended,
+    /// Here and there in a file that has them all.
+    Over,
+}
+
+/// What lies in a record.
+fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
+    let mut bytes = [(number % 251) as u8; RECORD as usize];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes[8..16].copy_from_slice(&round.to_le_bytes());
+    bytes
+}
+
+/// Commits a second of `threads` threads.
+fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
+    let (next, start) = (AtomicU64::new(0), Barrier::new(threads as usize + 1));
+    let committer = |thread: u64| {
+        let mut chance = thread * 7919 + round + 1;
+        let mut numbers = Vec::new();
+        start.wait();
+        let end = Instant::now() + sizes.time;
+        while Instant::now() < end && (numbers.len() as u64) < sizes.commits {
+            let number = match place {
+                Place::Appended => next.fetch_add(1, Ordering::Relaxed),
+                Place::Over => {
+                    chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (chance >> 33) % sizes.records
+                }
+            };
+            log.commit(&record(number, round), number * RECORD);
+            numbers.push(number);
+        }
+        numbers
+    };
+    let (numbers, took) = thread::scope(|scope| {
+        let committer = &committer;
+        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || committer(thread))).collect();
+        start.wait();
+        let began = Instant::now();
+        let numbers: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().expect("nothing fails")).collect();
+        (numbers, began.elapsed())
+    });
+    let file = fs::File::open(path).expect("it is there");
+    for &number in &numbers {
+        let mut found = [0; RECORD as usize];
+        file.read_exact_at(&mut found, number * RECORD).expect("what was committed is there");
+        assert!(found == record(number, round), "record {number} of round {round} was committed");
+    }
+    numbers.len() as f64 / took.as_secs_f64()
+}
+
+/// The median, the lowest and the highest.
+fn spread(mut ratios: Vec<f64>) -> String {
+    ratios.sort_by(f64::total_cmp);
+    format!("{:.2} ({:.2} to {:.2})", median(&ratios), ratios[0], ratios[ratios.len() - 1])
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A file of a round, which is gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(side: &str, place: Place, records: u64) -> Self {
+        let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+        let path = PathBuf::from(folder).join(format!("highwater-commit-{side}-{}", std::process::id()));
+        let bytes = if place == Place::Over { records * RECORD } else { 0 };
+        fs::write(&path, vec![7; bytes as usize]).expect("the folder can be written to");
+        fs::File::open(&path).and_then(|file| file.sync_all()).expect("the disk works");
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn own_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
+    let scratch = Scratch::new("own", place, sizes.records);
+    let memory = Memory::builder().size(256 << 20).start().expect("memory is there");
+    let log = memory.open(&scratch.0).expect("it is there");
+    rate(&log, &scratch.0, place, threads, round, sizes)
+}
+
+fn systems_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
+    let scratch = Scratch::new("system", place, sizes.records);
+    let log = fs::File::options().read(true).write(true).open(&scratch.0).expect("it is there");
+    rate(&log, &scratch.0, place, threads, round, sizes)
+}
+
+/// Microseconds that it takes to open a file and to close it, beside `open` others that stay open.
+fn open_cost(folder: &Path, open: usize, times: usize) -> (f64, f64) {
+    let memory = Memory::builder().size(64 << 20).start().expect("memory is there");
+    let name = |n: usize| folder.join(format!("file {n}"));
+    let files: Vec<File> = (0..open).map(|n| memory.create(name(n)).expect("descriptors are there")).collect();
+    let paths: Vec<PathBuf> = (0..times).map(|n| name(open + n)).collect();
+    paths.iter().for_each(|path| fs::write(path, b"little").expect("there is room"));
+    let cost = |began: Instant| began.elapsed().as_secs_f64() * 1e6 / times as f64;
+    let began = Instant::now();
+    let opened: Vec<File> = paths.iter().map(|path| memory.open(path).expect("descriptors are there")).collect();
+    let open_cost = cost(began);
+    let began = Instant::now();
+    drop(opened);
+    let close_cost = cost(began);
+    drop(files);
+    (open_cost, close_cost)
+}
+
+/// Compares opens beside `many` open files with opens beside 100.
+fn compare_opens(is_bench: bool, rounds: usize) {
+    let (many, times) = if is_bench { (15_000, 300) } else { (200, 5) };
+    raise_descriptor_limit();
+    let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(folder).expect("the folder can be written to");
+    let (mut opens, mut closes) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let cost = |open| open_cost(folder.path(), open, times);
+        let (at_many, at_few) = if round % 2 == 0 {
+            let at_many = cost(many);
+            (at_many, cost(100))
+        } else {
+            let at_few = cost(100);
+            (cost(many), at_few)
+        };
+        opens.push((at_many.0, at_few.0));
+        closes.push((at_many.1, at_few.1));
+    }
+    if is_bench {
+        for (what, costs) in [("opening", opens), ("closing", closes)] {
+            let ratios: Vec<f64> = costs.iter().map(|(many, few)| many / few).collect();
+            let (at_many, at_few): (Vec<f64>, Vec<f64>) = costs.into_iter().unzip();
+            println!(
+                "{what} a file beside {many} that are open, beside 100: ratio {}, {:.1} and {:.1} us",
+                spread(ratios),
+                median(&at_many),
+                median(&at_few)
+            );
+        }
+    }
+}
+
+/// As many descriptors as the system grants.
+fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is written, and read, and nothing else.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_max;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+}
+
+fn main() {
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let sizes = if is_bench { FULL } else { SMALL };
+    let rounds = std::env::var("HIGHWATER_BENCH_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds = rounds.unwrap_or(sizes.rounds);
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    for (place, word) in [(Place::Appended, "appended"), (Place::Over, "written over")] {
+        for threads in [1, 8, 32] {
+            let name = format!("200 bytes {word}, {threads} threads");
+            if !name.contains(&wanted) {
+                continue;
+            }
+            let (mut own, mut systems) = (Vec::new(), Vec::new());
+            for round in 0..rounds as u64 {
+                // Who comes first changes, so that a drift favours nobody.
+                if round % 2 == 0 {
+                    own.push(own_rate(place, threads, round, &sizes));
+                }
+                systems.push(systems_rate(place, threads, round, &sizes));
+                if round % 2 == 1 {
+                    own.push(own_rate(place, threads, round, &sizes));
+                }
+            }
+            let ratios: Vec<f64> = own.iter().zip(&systems).map(|(own, systems)| own / systems).collect();
+            if is_bench {
+                println!("{name}: ratio {}, {:.0} and {:.0} commits/s", spread(ratios), median(&own), median(&systems));
+            }
+        }
+    }
+    if "opening and closing".contains(&wanted) {
+        compare_opens(is_bench, rounds);
+    }
+}

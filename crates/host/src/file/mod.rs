@@ -1,0 +1,152 @@
+//! Files: opened here, cached here, read and written past the system's own cache.
+//!
+//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is a handle. What it does is in
+//! `read`, `write`, `pages` and `sync`.
+
+mod open_file;
+mod options;
+mod pages;
+mod read;
+mod sync;
+mod table;
+mod write;
+
+pub(crate) use open_file::OpenFile;
+pub use options::OpenOptions;
+pub(crate) use table::Table;
+
+use crate::error::Error;
+use crate::machine::Host;
+use crate::memory::Shared;
+use engine::mapping::File as Cached;
+use engine::{Engine, ReadPattern, ReadState};
+use machine::PAGE_BYTES;
+use parking_lot::Mutex;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
+pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
+
+/// How a part of a file is going to be used (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing special: what looks sequential is read ahead.
+    Normal,
+    /// From the beginning to the end: more is read ahead. Holds for the handle.
+    Sequential,
+    /// Here and there: nothing is read ahead. Holds for the handle.
+    Random,
+    /// Soon: reading of the range is started.
+    WillNeed,
+    /// Not any more: clean pages of the range are dropped.
+    DontNeed,
+}
+
+/// A handle of a file. Reading what is in memory takes no lock and no system call.
+///
+/// Dropping the last handle of a file writes its dirty pages, does not sync them, and forgets the file. Who opens the same
+/// file waits for that; others do not. What could not be written is gone then, and [`Memory::shutdown`](crate::Memory::shutdown)
+/// reports it; [`File::sync_data`] before, if that matters.
+pub struct File {
+    /// That of `shared`; here, too, for a hit looks at little else.
+    engine: Arc<Engine<Host>>,
+    pub(crate) shared: Arc<Shared>,
+    cached: Arc<Cached<Host>>,
+    /// There until the handle is dropped.
+    open: Option<Arc<OpenFile>>,
+    is_writable: bool,
+    seen_failures: AtomicU32,
+    state: Mutex<ReadState>,
+    /// Is it read here and there? Then nobody asks for its state.
+    is_random: AtomicBool,
+}
+
+impl File {
+    pub(crate) fn opened(&self) -> &Arc<OpenFile> {
+        self.open.as_ref().expect("taken only when the handle is dropped")
+    }
+
+    #[inline]
+    pub(crate) fn cached(&self) -> &Arc<Cached<Host>> {
+        &self.cached
+    }
+
+    fn error(&self, error: engine::Error) -> Error {
+        Error::of_file(&self.opened().path, error)
+    }
+
+    /// Returns the length, bytes.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// file.write_all_at(b"five.", 100)?;
+    /// assert_eq!(file.len(), 105);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.cached().length()
+    }
+
+    /// Is it empty?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Says how a part of the file, in bytes, is going to be used. Sequential and random hold for all of the handle.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, vec![1; 1 << 20])?;
+    /// let file = memory.open(&path)?;
+    /// file.advise(0..0, highwater::Advice::Sequential);
+    /// file.advise(0..65536, highwater::Advice::WillNeed);
+    /// file.read_exact_at(&mut [0; 65536], 0)?;
+    /// file.advise(0..65536, highwater::Advice::DontNeed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn advise(&self, range: Range<u64>, advice: Advice) {
+        let end = range.end.min(self.len());
+        let pages = (range.start.min(end) / PAGE_BYTES as u64) as u32..end.div_ceil(PAGE_BYTES as u64) as u32;
+        let set = |pattern| {
+            let mut state = self.state.lock();
+            state.pattern = pattern;
+            self.is_random.store(pattern == ReadPattern::Random, Ordering::Relaxed);
+        };
+        match advice {
+            Advice::Normal => set(ReadPattern::Normal),
+            Advice::Sequential => set(ReadPattern::Sequential),
+            Advice::Random => set(ReadPattern::Random),
+            Advice::WillNeed if pages.start < pages.end => {
+                self.shared.with_task(|engine, task| engine.prefetch(task, self.cached(), pages));
+            }
+            Advice::DontNeed if pages.start < pages.end => {
+                self.shared.engine.invalidate_pages(self.cached(), pages);
+            }
+            Advice::WillNeed | Advice::DontNeed => {}
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.release(&self.shared);
+        }
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("path", &self.opened().path).field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! How a file is opened.
+
+use super::{File, OpenFile};
+use crate::error::Error;
+use crate::memory::Memory;
+use engine::ReadState;
+use parking_lot::Mutex;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// How a file is opened, in the manner of [`std::fs::OpenOptions`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("log");
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let log = highwater::OpenOptions::new().write(true).create(true).open(&memory, &path)?;
+/// assert_eq!(log.len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    write: bool,
+    create: bool,
+    create_new: bool,
+    truncate: bool,
+}
+
+impl OpenOptions {
+    /// Returns options for reading a file that exists.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "read")?;
+    /// let file = highwater::OpenOptions::new().open(&memory, &path)?;
+    /// assert!(file.write_at(b"not written", 0).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says whether the file may be written. Default: no.
+    #[must_use]
+    pub const fn write(mut self, write: bool) -> Self {
+        self.write = write;
+        self
+    }
+
+    /// Says whether the file is created if it does not exist. Default: no.
+    #[must_use]
+    pub const fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Says whether the file must not exist yet. Default: no.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let new = highwater::OpenOptions::new().write(true).create_new(true);
+    /// assert!(new.open(&memory, &path).is_ok() && new.open(&memory, &path).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Says whether the file is emptied. Default: no.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "before")?;
+    /// let file = highwater::OpenOptions::new().write(true).truncate(true).open(&memory, &path)?;
+    /// assert_eq!(std::fs::metadata(&path)?.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn truncate(mut self, truncate: bool) -> Self {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Opens a file. Reading does not change its time of last access if this user owns it.
+    ///
+    /// # Errors
+    /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
+    /// than 16 TiB; when this process has it open for reading only and it is to be written, or another memory has it and
+    /// one of the two writes; and when a file that is not empty is to be emptied and not written.
+    pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
+        let shared = &memory.shared;
+        shared.check_is_up()?;
+        let path = path.as_ref();
+        let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
+        // Before it is opened: some other things than files wait for somebody else to open them, too.
+        if let Ok(metadata) = std::fs::metadata(path) {
+            check_kind(&metadata).map_err(failed)?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(self.write).create(self.create).create_new(self.create_new);
+        let file = options.open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        check_kind(&metadata).map_err(failed)?;
+        let key = (metadata.dev(), metadata.ino());
+        let open = shared.files.get_or_open(key, || OpenFile::new(shared, path, file, self.write).map_err(failed))?;
+        if self.write && !open.is_writable {
+            open.release(shared);
+            return Err(failed(io::Error::other("it is open here already, for reading only")));
+        }
+        let seen_failures = AtomicU32::new(open.cached.failed_writes());
+        let (state, is_random) = (Mutex::new(ReadState::default()), AtomicBool::new(false));
+        let (cached, is_writable) = (open.cached.clone(), self.write);
+        let engine = shared.engine.clone();
+        let file = File {
+            engine,
+            shared: shared.clone(),
+            cached,
+            open: Some(open),
+            is_writable,
+            seen_failures,
+            state,
+            is_random,
+        };
+        if self.truncate && !file.is_empty() {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+}
+
+/// Is it something that has pages?
+fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() || metadata.file_type().is_block_device() {
+        return Ok(());
+    }
+    let what = if metadata.is_dir() { "it is a folder" } else { "it is neither a regular file nor a block device" };
+    Err(io::Error::other(what))
+}

@@ -1,0 +1,150 @@
+//! Pages in place.
+
+use super::File;
+use crate::error::Error;
+use crate::machine::HazardPointer;
+use crate::page::{PageRead, PageWrite};
+use engine::{ReadPattern, ReadState};
+use machine::{FrameNumber, PAGE_BYTES};
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+thread_local! {
+    /// The page that this thread used last, of those that were not known to be used often: of which file, and which.
+    static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
+}
+
+/// Is this another page than the thread's last?
+#[inline]
+fn is_new_use(file: u32, page: u32) -> bool {
+    LAST_USED.replace((file, page)) != (file, page)
+}
+
+impl File {
+    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Others may read it meanwhile; who wants to
+    /// write it waits. Bytes after the end of the file are zeroes.
+    ///
+    /// # Errors
+    /// When the page lies after the end or has 16383 readers already, or as [`File::read_at`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("table");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let table = memory.create(&path)?;
+    /// table.set_len(8 * 4096)?;
+    /// table.page_mut(3)?[..4].copy_from_slice(b"head");
+    /// assert_eq!(&table.page(3)?[..4], b"head");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
+        // A page that is open is one of the file, unless it was cut off just now.
+        if let Some(guard) = self.pin_open(page) {
+            return Ok(guard);
+        }
+        match self.pin_within(page) {
+            Ok(frame) => Ok(PageRead::of_file(&self.engine, frame)),
+            Err(error) => Err(*error),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pin_within(&self, page: u64) -> Result<FrameNumber, Box<Error>> {
+        let is_within = || {
+            let pages = self.pages();
+            if page < pages { Ok(()) } else { Err(Box::new(Error::OutOfRange { page, pages })) }
+        };
+        is_within()?;
+        let frame = self.pin(page as u32, 1)?;
+        // It may have been cut off meanwhile: then it is let go.
+        is_within().inspect_err(|_| drop(PageRead::of_file(&self.engine, frame)))?;
+        Ok(frame)
+    }
+
+    /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written. Of the file's last page, what
+    /// lies after the file's end is zeroes again when the guard is dropped. Who dirties more than the disk takes waits in
+    /// here, before the page is his.
+    ///
+    /// # Errors
+    /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].
+    pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
+        self.begin_change()?;
+        let pages = self.pages();
+        if page >= pages {
+            return Err(Error::OutOfRange { page, pages });
+        }
+        let cached = self.cached();
+        let frame =
+            self.shared.with_task(|engine, task| engine.pin_for_write(task, cached, page as u32)).map_err(|error| {
+                match error {
+                    // Cut off just now.
+                    engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
+                    other => self.error(other),
+                }
+            })?;
+        Ok(PageWrite::of_file(&self.shared, cached, frame))
+    }
+
+    #[inline]
+    fn pages(&self) -> u64 {
+        self.cached().length().div_ceil(PAGE_BYTES as u64)
+    }
+
+    /// A page that is open to readers with hazard pointers.
+    // Inlined, all of it, and nothing larger than two registers comes from what is not: a guard that goes through memory
+    // on its way to the caller costs more than finding the page.
+    #[inline(always)]
+    pub(super) fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
+        let (engine, index) = (&self.engine, &self.cached.index);
+        let page = usize::try_from(page).ok()?;
+        // Twice, so that nothing is put together for both: each instruction that writes a register is 3 % of a hit.
+        let pinned = match index.slot_in_head(page) {
+            Some(slot) => engine.pin_open(slot),
+            None => index.slot_behind(page).and_then(|slot| engine.pin_open(slot)),
+        };
+        let pinned = pinned.or_else(|| self.pin_open_slowly(page));
+        pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
+    }
+
+    /// The same by any hazard pointer that the thread has left.
+    #[cold]
+    #[inline(never)]
+    fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {
+        self.engine.pin_open_slowly(self.cached.index.slot(page)?)
+    }
+
+    /// A page with a reference and the shared latch, from memory or from the device.
+    #[inline(never)]
+    pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
+        let cached = self.cached();
+        match self.shared.engine.pin_cached(cached, page, || is_new_use(cached.id, page)) {
+            Some((frame, _)) => Ok(frame),
+            None => self.pin_slowly(page, wanted_pages),
+        }
+    }
+
+    #[cold]
+    fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
+        self.shared.check_is_up()?;
+        let pin = |state: &mut ReadState| {
+            self.shared
+                .with_task(|engine, task| engine.pin_for_read(task, self.cached(), state, page, wanted_pages))
+                .map_err(|error| self.error(error).into())
+        };
+        if self.is_random.load(Ordering::Relaxed) {
+            let mut state = ReadState::default();
+            state.pattern = ReadPattern::Random;
+            return pin(&mut state);
+        }
+        // A copy: other readers of this handle must not wait for this one's disk.
+        let mut state = self.state.lock().clone();
+        let pinned = pin(&mut state);
+        let mut kept = self.state.lock();
+        // What was advised meanwhile holds.
+        state.pattern = kept.pattern;
+        *kept = state;
+        pinned
+    }
+}

@@ -1,0 +1,146 @@
+//! Reads by copy.
+
+use super::{File, PAGES_MAX};
+use crate::error::Error;
+use crate::machine::copy;
+use crate::page::PageRead;
+use machine::PAGE_BYTES;
+use std::io;
+use std::ops::Range;
+
+/// Where a read of a batch goes, and from which byte of the file on it is.
+type Wanted<'a> = (&'a mut [u8], u64);
+
+/// Pages that a batch of reads has in flight at most, but for a single read that is larger.
+const BATCH_PAGES: u32 = 64;
+
+/// Pages that bytes of a file lie in.
+fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
+    let end = offset.saturating_add(bytes as u64).min(PAGES_MAX * PAGE_BYTES as u64);
+    (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
+}
+
+/// Says of neighbours whether they are in one batch, so that it has at most `most` pages.
+fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
+    let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
+    let mut pages = None;
+    move |first, second| {
+        let before = pages.unwrap_or_else(|| count(first));
+        let after = before.saturating_add(count(second));
+        pages = Some(if after <= most { after } else { count(second) });
+        after <= most
+    }
+}
+
+impl File {
+    /// Reads from byte `offset` on, and returns how many bytes: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// When a page cannot be read, or memory for it is exhausted. Bytes before it were read.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words");
+    /// std::fs::write(&path, "three words here")?;
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let mut found = [0; 100];
+    /// let n = memory.open(&path)?.read_at(&mut found, 6)?;
+    /// assert_eq!(&found[..n], b"words here");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let mut end = self.len().min(offset.saturating_add(bytes.len() as u64));
+        let mut at = offset;
+        while at < end {
+            let page = at / PAGE_BYTES as u64;
+            let last_page = (end - 1) / PAGE_BYTES as u64;
+            let in_page = (at % PAGE_BYTES as u64) as usize;
+            let wanted = (PAGE_BYTES - in_page).min((end - at) as usize);
+            self.engine.prefetch_page(&self.cached, page as usize, in_page, wanted);
+            let guard = match self.pin_open(page) {
+                Some(guard) => guard,
+                None => match self.pin(page as u32, (last_page - page + 1) as u32) {
+                    Ok(frame) => PageRead::of_file(&self.engine, frame),
+                    Err(error) => return Err(*error),
+                },
+            };
+            // With the page in hand: what was cut off before is not read as zeroes that the file never had.
+            end = end.min(self.len());
+            if end <= at {
+                break;
+            }
+            let n = (PAGE_BYTES - in_page).min((end - at) as usize);
+            let from = (at - offset) as usize;
+            copy(&guard[in_page..in_page + n], &mut bytes[from..from + n]);
+            at += n as u64;
+        }
+        Ok((at - offset) as usize)
+    }
+
+    /// Does many reads: into each slice from its offset on. Pages that are missing are read from the device side by side, not
+    /// one after the other. Returns how many bytes each got: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// As [`File::read_at`], of the first read that failed; those before it were done.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("letters");
+    /// std::fs::write(&path, [[b'a'; 4096], [b'b'; 4096], [b'c'; 4096]].concat())?;
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let (mut first, mut last) = ([0; 2], [0; 5]);
+    /// let read = memory.open(&path)?.read_many_at(&mut [(&mut first, 4095), (&mut last, 12286)])?;
+    /// assert_eq!((read, &first, &last[..2]), (vec![2, 2], b"ab", &b"cc"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_many_at(&self, reads: &mut [(&mut [u8], u64)]) -> Result<Vec<usize>, Error> {
+        let mut counts = Vec::with_capacity(reads.len());
+        for batch in reads.chunk_by_mut(pages_up_to(BATCH_PAGES)) {
+            self.start_reads(batch)?;
+            for (bytes, offset) in batch {
+                counts.push(self.read_at(bytes, *offset)?);
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Reads the pages that are missing for a batch of reads, all at the same time.
+    fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
+        self.shared.check_is_up()?;
+        let _plug = self.shared.engine.machine.plug();
+        self.shared.with_task(|engine, task| {
+            for (bytes, offset) in batch {
+                let pages = pages_of(*offset, bytes.len());
+                engine.start_read(task, self.cached(), pages);
+            }
+        });
+        Ok(())
+    }
+
+    /// Reads exactly `bytes.len()` bytes from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; and when the file ends before.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "short")?;
+    /// let file = memory.open(&path)?;
+    /// let mut bytes = [0; 3];
+    /// file.read_exact_at(&mut bytes, 2)?;
+    /// assert_eq!(&bytes, b"ort");
+    /// assert!(file.read_exact_at(&mut bytes, 3).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+        let n = self.read_at(bytes, offset)?;
+        if n == bytes.len() {
+            return Ok(());
+        }
+        let end = format!("it ends {n} bytes after byte {offset}, and {} were asked for", bytes.len());
+        let source = io::Error::new(io::ErrorKind::UnexpectedEof, end);
+        Err(Error::File { path: self.opened().path.to_path_buf(), doing: "read so far in the file", source })
+    }
+}

@@ -1,0 +1,113 @@
+//! The files that are open, by what they are and not by what they are called: one file has one cache, however often it is
+//! opened.
+//!
+//! The lock of the table is held for a lookup and no longer. A file that is being opened or closed has its place taken
+//! meanwhile: who opens the same file waits for that, and nobody else does.
+
+use super::OpenFile;
+use crate::error::Error;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Weak};
+
+/// Device and inode number of a file.
+pub(super) type Key = (u64, u64);
+
+/// The files that one memory has open.
+#[derive(Default)]
+pub(crate) struct Table {
+    places: Mutex<HashMap<Key, Place>>,
+    /// A place is no longer [`Place::Busy`].
+    settled: Condvar,
+}
+
+enum Place {
+    /// Somebody opens or closes the file.
+    Busy,
+    Open(Weak<OpenFile>),
+}
+
+impl Table {
+    /// The open file with a key, opened by `open` if it is not open yet. Waits while another opens or closes it.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(super) fn get_or_open(
+        &self,
+        key: Key,
+        open: impl FnOnce() -> Result<OpenFile, Error>,
+    ) -> Result<Arc<OpenFile>, Error> {
+        let mut places = self.places.lock();
+        loop {
+            match places.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(Place::Busy);
+                    break;
+                }
+                Entry::Occupied(place) => {
+                    if let Place::Open(open) = place.get() {
+                        return Ok(open.upgrade().expect("with its last share a file leaves the table"));
+                    }
+                }
+            }
+            self.settled.wait(&mut places);
+        }
+        drop(places);
+        let busy = Busy { table: self, key, becomes: None };
+        let open = Arc::new(open()?);
+        busy.settle(Place::Open(Arc::downgrade(&open)));
+        Ok(open)
+    }
+
+    /// Gives a share of an open file back. With the last one `close` is called, and the file leaves the table.
+    pub(super) fn release(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile)) {
+        let last = {
+            // With the lock: nobody takes another share meanwhile.
+            let mut places = self.places.lock();
+            let Some(last) = Arc::into_inner(share) else { return };
+            places.insert(last.key, Place::Busy);
+            last
+        };
+        let _busy = Busy { table: self, key: last.key, becomes: None };
+        close(last);
+    }
+
+    /// A share of each open file, once nobody opens or closes one.
+    pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
+        let mut places = self.places.lock();
+        while places.values().any(|place| matches!(place, Place::Busy)) {
+            self.settled.wait(&mut places);
+        }
+        let open = |place: &Place| match place {
+            Place::Open(open) => open.upgrade(),
+            Place::Busy => None,
+        };
+        places.values().filter_map(open).collect()
+    }
+}
+
+/// A place that is busy, until this is dropped: then the file is not in the table, unless it [settles](Busy::settle).
+struct Busy<'a> {
+    table: &'a Table,
+    key: Key,
+    becomes: Option<Place>,
+}
+
+impl Busy<'_> {
+    fn settle(mut self, place: Place) {
+        self.becomes = Some(place);
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut places = self.table.places.lock();
+        match self.becomes.take() {
+            Some(place) => _ = places.insert(self.key, place),
+            None => _ = places.remove(&self.key),
+        }
+        drop(places);
+        self.table.settled.notify_all();
+    }
+}

@@ -1,0 +1,135 @@
+//! Writes by copy, and the length.
+
+use super::{File, PAGES_MAX};
+use crate::error::Error;
+use crate::machine::Host;
+use engine::{Engine, Task};
+use machine::PAGE_BYTES;
+use std::io;
+use std::sync::atomic::Ordering;
+
+impl File {
+    /// The caller is about to change the file: may it?
+    pub(super) fn begin_change(&self) -> Result<(), Error> {
+        self.shared.check_is_up()?;
+        if !self.is_writable {
+            return Err(Error::ReadOnly { path: self.opened().path.clone() });
+        }
+        let has_changed = &self.opened().has_changed;
+        if !has_changed.load(Ordering::Relaxed) {
+            has_changed.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Writes from byte `offset` on, extending the file if need be, and returns how many bytes: all of them. They are
+    /// durable after [`File::sync_data`].
+    ///
+    /// # Errors
+    /// When memory is exhausted, a page that is written in part cannot be read, the last page of the file that was to go to the
+    /// disk could not be written and much is dirty ([`Error::Write`]), the handle is read-only, the file would be
+    /// larger than 16 TiB less 4 MiB, or it is a block device that ends before. Bytes before that were written, but for the last
+    /// two.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// assert_eq!(file.write_at(b"after a hole", 10_000)?, 12);
+    /// assert_eq!(file.len(), 10_012);
+    /// let mut hole = [1; 100];
+    /// file.read_exact_at(&mut hole, 5000)?;
+    /// assert_eq!(hole, [0; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Error> {
+        self.begin_change()?;
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= PAGES_MAX * PAGE_BYTES as u64);
+        if end.is_none() {
+            return Err(Error::TooLong { bytes: offset.saturating_add(bytes.len() as u64) });
+        }
+        let cached = self.cached();
+        let within = |engine: &Engine<Host>, task: &mut Task| engine.write_within(task, cached, offset, bytes);
+        let done = match end.filter(|end| *end <= cached.length()) {
+            Some(_) => self.shared.with_task(within).map_err(|error| self.error(error))?,
+            None => 0,
+        };
+        if done < bytes.len() {
+            if !self.opened().is_regular {
+                let source = io::Error::other("a block device is as long as it is");
+                let path = self.opened().path.to_path_buf();
+                return Err(Error::File { path, doing: "write after the end of the file", source });
+            }
+            // Past a `set_len` that waits: whom that one waits for may in turn wait for a page of this thread.
+            let _longer = self.opened().length.read_recursive();
+            self.shared
+                .with_task(|engine, task| engine.write(task, cached, offset + done as u64, &bytes[done..]))
+                .map_err(|error| self.error(error))?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Writes all of `bytes` from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        self.write_at(bytes, offset).map(|_| ())
+    }
+
+    /// Makes the file `bytes` long, in the system, too: what lies after that is gone, what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(&path)?;
+    /// file.write_all_at(b"cut here", 0)?;
+    /// file.set_len(3)?;
+    /// file.set_len(5)?;
+    /// assert_eq!(std::fs::read(&path)?.len(), 5);
+    /// let mut bytes = [1; 5];
+    /// file.read_exact_at(&mut bytes, 0)?;
+    /// assert_eq!(&bytes, b"cut\0\0");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_len(&self, bytes: u64) -> Result<(), Error> {
+        self.begin_change()?;
+        if bytes > PAGES_MAX * PAGE_BYTES as u64 {
+            return Err(Error::TooLong { bytes });
+        }
+        let (open, cached) = (self.opened(), self.cached());
+        if !open.is_regular {
+            return Err(open.cannot_set_length(io::Error::other("a block device is as long as it is")));
+        }
+        let held = open.length.write();
+        let refused = |source| open.cannot_set_length(source);
+        let grow = || -> Result<(), Error> {
+            let file = open.device.file();
+            if file.metadata().map_err(refused)?.len() < bytes {
+                file.set_len(bytes).map_err(refused)?;
+            }
+            Ok(())
+        };
+        let is_cut = bytes < cached.length();
+        if !is_cut {
+            // If the system refuses, nothing has changed.
+            grow()?;
+        }
+        self.shared
+            .with_task(|engine, task| engine.set_length(task, cached, bytes))
+            .map_err(|error| self.error(error))?;
+        if is_cut {
+            // Nobody reads from the disk what lies after the new end any more, and none of it is still being written.
+            open.device.expect_at_most(bytes);
+            // What was written before the new end may not have come there yet. Not sooner: while what lies after it was still
+            // being written, this would have cut that off, and who read it would have been told that somebody else did.
+            grow()?;
+        }
+        open.settle_len(&held)
+    }
+}
