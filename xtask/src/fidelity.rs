@@ -1,4 +1,4 @@
-//! docs/fidelity.md: every figure in print beside the simulated one.
+//! docs/fidelity.md: every published figure beside the simulated one.
 //!
 //! Between `<!-- fidelity: ARGUMENTS -->` and `<!-- end -->` stands what `highwater fidelity ARGUMENTS` prints. It takes too
 //! long to be made anew by every check; so the page also names the fingerprints of the golden reports at that time, and a

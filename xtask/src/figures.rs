@@ -36,7 +36,7 @@ const COMMIT: &str = "commit";
 /// What the figures depend on.
 const SOURCES: [&str; 7] = ["crates", "kernels", "machines", "experiments", "xtask", "Cargo.lock", PLAN];
 
-/// Figures at hand: of simulations, and in print by kernel.
+/// Figures at hand: simulated, and published by kernel.
 pub struct Results {
     /// Of each simulation.
     pub simulated: BTreeMap<Run, Figures>,

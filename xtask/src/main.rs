@@ -19,7 +19,7 @@ usage: cargo xtask VERB
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
   figures [--only NAME,...]
                     run what docs/parallelio.toml lists and put the tables into docs/parallelio.md; takes minutes
-  fidelity          set every figure in print beside the simulated one, in docs/fidelity.md; takes many minutes
+  fidelity          set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]
                     loom, the address and thread sanitizers and valgrind, as far as this computer has them; or

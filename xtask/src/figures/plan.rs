@@ -98,7 +98,7 @@ struct Row {
     label: String,
     /// The kernel, or the base of its file.
     kernel: Option<String>,
-    /// Does the line show what is in print?
+    /// Does the line show what is published?
     #[serde(default)]
     print: bool,
     /// The seeds, each a line of its own; seed 1 if there are none.

@@ -60,7 +60,7 @@ impl FromIterator<(String, f64)> for Figures {
     }
 }
 
-/// The figures in print by kernel, from the text of `published.toml`.
+/// The published figures by kernel, from the text of `published.toml`.
 pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
     #[derive(serde::Deserialize)]
     struct Published {

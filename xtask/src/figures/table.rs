@@ -142,10 +142,10 @@ impl RunsTable {
 }
 
 impl FiguresTable {
-    /// A line for each figure, with median and range over seeds for each kernel, and what is in print.
+    /// A line for each figure, with median and range over seeds for each kernel, and what is published.
     pub fn markdown(&self, results: &Results) -> Result<String, String> {
         let kernels: Vec<&str> = self.kernels.iter().map(|kernel| short(kernel)).collect();
-        let mut text = head(&[&["row"], kernels.as_slice(), &["in print"]].concat());
+        let mut text = head(&[&["row"], kernels.as_slice(), &["published"]].concat());
         for figure in &self.figures {
             let values = |kernel: &String| -> Result<String, String> {
                 let runs = (1..=self.seeds).map(|seed| &results.simulated[&plain(kernel, seed)]);
@@ -164,7 +164,7 @@ impl FiguresTable {
     }
 }
 
-/// What is in print for these kernels, in one cell.
+/// What is published for these kernels, in one cell.
 pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of: impl Fn(&Figures) -> f64) -> String {
     let value = |kernel: &str| results.printed.get(kernel).map_or(f64::NAN, &of);
     let values: Vec<f64> = kernels.iter().map(|kernel| value(kernel.as_ref())).collect();
@@ -215,7 +215,7 @@ mod tests {
         let simulated = runs.into_iter().zip([100.0, 50.0].map(figures)).collect();
         let printed = [("3.10-rc4-vanilla".to_owned(), figures(20.0))].into();
         let results = Results { simulated, printed };
-        let expected = "| row | vanilla | in print |\n|---|---|---|\n| ops | 37.5 % (25..50) | 10 % |\n";
+        let expected = "| row | vanilla | published |\n|---|---|---|\n| ops | 37.5 % (25..50) | 10 % |\n";
         assert_eq!(table.markdown(&results).unwrap(), expected);
         let wrong: FiguresTable =
             toml::from_str("seeds = 1\nkernels = ['3.10-rc4-vanilla']\nfigures = [{ row = 'Swap Inns' }]").unwrap();

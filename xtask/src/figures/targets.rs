@@ -26,7 +26,7 @@ struct Target {
     unit: &'static str,
     /// The kernels that it is shown for.
     kernels: &'static [usize],
-    /// Is the target met by the kernels' figures of one seed, those in print being the second?
+    /// Is the target met by the kernels' figures of one seed, the published ones being the second?
     is_met: fn(&[&Figures; 3], &[&Figures; 3]) -> bool,
 }
 
@@ -213,16 +213,16 @@ fn is_within(factor: f64, figures: &Figures, printed: &Figures, row: &str) -> bo
     (1.0 / factor..=factor).contains(&ratio)
 }
 
-/// The table: how many of the first seeds meet each target, median and range, and what is in print.
+/// The table: how many of the first seeds meet each target, median and range, and what is published.
 pub fn markdown(seeds: u64, results: &Results) -> String {
     let of_seed = |seed| KERNELS.map(|kernel| &results.simulated[&plain(kernel, seed)]);
     let seeds: Vec<[&Figures; 3]> = (1..=seeds).map(of_seed).collect();
-    let in_print = KERNELS.map(|kernel| &results.printed[kernel]);
+    let published = KERNELS.map(|kernel| &results.printed[kernel]);
     let met = format!("met, of {}", seeds.len());
     let kernels = KERNELS.map(short);
-    let mut text = head(&[&["id", "target", &met], kernels.as_slice(), &["in print"]].concat());
+    let mut text = head(&[&["id", "target", &met], kernels.as_slice(), &["published"]].concat());
     for target in &TARGETS {
-        let met = seeds.iter().filter(|seed| (target.is_met)(seed, &in_print)).count();
+        let met = seeds.iter().filter(|seed| (target.is_met)(seed, &published)).count();
         let met = if met == 0 { "**0**".into() } else { met.to_string() };
         let cell = |kernel: usize| {
             let values = seeds.iter().map(|seed| (target.figure)(seed[kernel]));
