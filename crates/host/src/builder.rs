@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
-use crate::machine::{Config, Host, InUse, Io, Notice, SwapFile, use_huge_pages};
+use crate::machine::{Checks, Config, Host, InUse, Io, Notice, SwapFile, use_huge_pages};
 use crate::memory::{FILES, Memory, Parts};
 use crate::receiver::receivers;
 use engine::kernel::{Choices, Kernel};
@@ -94,7 +94,15 @@ type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Wrap {
     pub fn add_device(&self, host: &Host, file: std::fs::File, name: String) -> std::io::Result<DeviceId> {
-        host.add_device_behind(file, name, |backend| (self.0)(backend))
+        host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
+    }
+
+    /// Adds the swap file, of `bytes` bytes. It has checksums in any case: a page that others cut off and a later write leaves a
+    /// hole for would be zeroes else.
+    fn add_swap(&self, host: &Host, file: std::fs::File, name: String, bytes: u64) -> std::io::Result<DeviceId> {
+        let id = host.add_device_behind(file, name, Checks::Checksums, |backend| (self.0)(backend))?;
+        host.device(id).expect("added just now").expect_len(bytes);
+        Ok(id)
     }
 }
 
@@ -249,7 +257,7 @@ impl Builder {
         self
     }
 
-    /// Says whether pages carry checksums, of files and in swap. Default: no.
+    /// Says whether pages of files carry checksums. Default: no. Pages in swap always do.
     ///
     /// Checksums are kept in memory, 8 bytes a page, from when a file is opened until its last handle is dropped: a page
     /// that is read must be what was read or written there before, or else the read fails. So a device that loses or
@@ -351,8 +359,9 @@ impl Builder {
         if file.is_in_memory() {
             host.note(Notice::SwapInMemory { name: name.clone() });
         }
+        let bytes = file.bytes();
         let (file, in_use) = file.into_parts();
-        let device = self.wrap.add_device(host, file, name).map_err(Error::System)?;
+        let device = self.wrap.add_swap(host, file, name, bytes).map_err(Error::System)?;
         Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, in_use))
     }
 }

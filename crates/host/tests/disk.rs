@@ -4,7 +4,7 @@ mod common;
 
 use common::{Receiver, page, reopen, request, temporary_file};
 use highwater::machine::disk::faults::{Fault, Faults, Script};
-use highwater::machine::{Cause, Config, Host, Io, Notice};
+use highwater::machine::{Cause, Checks, Config, Host, Io, Notice};
 use machine::{Completions, DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ fn start(io: Io) -> (Host, Arc<Receiver>) {
 fn start_with_faults(io: Io) -> (Host, Arc<Receiver>, DeviceId, Arc<Script>) {
     let (host, receiver) = start(io);
     let script = Script::new();
-    let device = host.add_device_behind(temporary_file(), "test.dat", |inner| Faults::wrap(&script, inner));
+    let device = host
+        .add_device_behind(temporary_file(), "test.dat", Checks::AsConfigured, |inner| Faults::wrap(&script, inner));
     (host, receiver, device.expect("threads are there"), script)
 }
 

@@ -10,7 +10,7 @@ use engine::kernel::Source;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::{Engine, Error, Kernel, Layout, ReadState, Task};
 use highwater::machine::disk::faults::{Fault, Faults, Script};
-use highwater::machine::{Config, Host, Io, SwapFile};
+use highwater::machine::{Checks, Config, Host, Io, SwapFile};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::Arc;
 use std::thread;
@@ -129,10 +129,13 @@ fn nothing_is_lost(io: Io, fault: Option<Fault>) {
     let script = Script::new();
     script.set_all(fault);
     let wrap = |inner| if fault.is_some() { Faults::wrap(&script, inner) } else { inner };
-    let files = host.add_device_behind(common::temporary_file(), "files", wrap).expect("threads are there");
+    let files = host
+        .add_device_behind(common::temporary_file(), "files", Checks::AsConfigured, wrap)
+        .expect("threads are there");
     let swap_file = SwapFile::open(directory.path().join("swap"), 64 << 20).expect("64 MiB are there");
     let slots = swap_file.slots();
-    let swap = host.add_device_behind(swap_file.into_parts().0, "swap", wrap).expect("threads are there");
+    let swap =
+        host.add_device_behind(swap_file.into_parts().0, "swap", Checks::Checksums, wrap).expect("threads are there");
 
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
     let swap = SwapLayout { device: swap, first_block: SwapFile::FIRST_BLOCK, slots };

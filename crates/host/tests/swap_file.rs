@@ -1,6 +1,10 @@
 //! The swap file: made, replaced, and never what it is not.
 
+mod common;
+
+use common::builder;
 use highwater::machine::{SwapFile, SwapFileError};
+use highwater::{Error, IoError};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 
@@ -132,4 +136,41 @@ fn an_unnamed_swap_file_is_in_no_folder() {
     let error = SwapFile::unnamed(&nowhere, PAGE).expect_err("no such folder").to_string();
     assert!(error.starts_with(&format!("{}: cannot make the swap file: ", nowhere.display())), "{error}");
     assert!(matches!(SwapFile::unnamed(directory.path(), 1), Err(SwapFileError::Size { .. })));
+}
+
+/// Somebody cuts the swap file off, and what is swapped afterwards makes it longer again, with a hole. Each page that was lost
+/// is an error; none is wrong; and what was not lost is there.
+#[test]
+fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
+    const PAGES: u64 = 3000;
+    // Within a block, too: the system fills it with zeroes.
+    const END: u64 = 500 * PAGE + 1000;
+    let folder = common::folder();
+    let path = folder.path().join("swap");
+    let memory = builder().size(4 << 20).swap(32 << 20).swap_file(&path).start().unwrap();
+    let (region, other) = (memory.anonymous(PAGES * PAGE).unwrap(), memory.anonymous(PAGES * PAGE).unwrap());
+    let page = |number: u64| (number + 1).to_le_bytes().repeat(PAGE as usize / 8);
+    (0..PAGES).for_each(|number| region.write_at(&page(number), number * PAGE).unwrap());
+    fs::File::options().write(true).open(&path).unwrap().set_len(END).unwrap();
+    (0..PAGES).for_each(|number| other.write_at(&page(number + PAGES), number * PAGE).unwrap());
+    assert!(fs::metadata(&path).unwrap().len() > END, "swapping goes on");
+
+    let mut found = vec![0; PAGE as usize];
+    let mut lost = [0, 0];
+    for _ in 0..2 {
+        for number in 0..PAGES {
+            match region.read_at(&mut found, number * PAGE) {
+                Ok(()) => assert!(found == page(number), "page {number} is wrong"),
+                Err(Error::SwapRead { source: IoError::Truncated, .. }) => lost[0] += 1,
+                Err(error) => panic!("page {number}: {error}"),
+            }
+            match other.read_at(&mut found, number * PAGE) {
+                Ok(()) => assert!(found == page(number + PAGES), "page {number} of the other region is wrong"),
+                Err(Error::SwapRead { source: IoError::Truncated, .. }) => lost[1] += 1,
+                Err(error) => panic!("page {number} of the other region: {error}"),
+            }
+        }
+    }
+    assert!((1000..2 * (PAGES - 400)).contains(&lost[0]), "{lost:?} reads of lost pages");
+    assert_eq!(lost[1], 0, "what is swapped later is there");
 }

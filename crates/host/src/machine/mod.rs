@@ -30,7 +30,7 @@ use arena::FirstFrame;
 pub use arena::{Arena, use_huge_pages};
 pub use config::{Config, Io};
 pub use copy::copy;
-pub use disk::{Cause, Device, Plug, Receiver, RequestError};
+pub use disk::{Cause, Checks, Device, Plug, Receiver, RequestError};
 pub use in_use::InUse;
 pub(crate) use in_use::Use;
 pub use lock::{AdaptiveGuard, AdaptiveLock};
@@ -143,10 +143,10 @@ impl Host {
     /// # Errors
     /// When all numbers are in use, or when the system has no threads for a device without io_uring.
     pub fn add_device(&self, file: File, name: impl Into<Arc<str>>) -> io::Result<DeviceId> {
-        self.shared.disks.add(file, name.into(), |backend| backend)
+        self.add_device_behind(file, name, Checks::AsConfigured, |backend| backend)
     }
 
-    /// As [`Host::add_device`], with something in front of what carries requests out.
+    /// As [`Host::add_device`], with checks of its own and something in front of what carries requests out.
     ///
     /// # Errors
     /// As [`Host::add_device`].
@@ -155,9 +155,10 @@ impl Host {
         &self,
         file: File,
         name: impl Into<Arc<str>>,
+        checks: Checks,
         wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>,
     ) -> io::Result<DeviceId> {
-        self.shared.disks.add(file, name.into(), wrap)
+        self.shared.disks.add(file, name.into(), checks, wrap)
     }
 
     /// Removes a device and waits until none of its requests is in flight. Its number is free then. `None` when there is

@@ -96,7 +96,7 @@ impl Transfer {
                         wrong.get_or_insert(block);
                     }
                 });
-                wrong.map_or(Ok(()), |block| Err(Cause::Checksum { block }))
+                wrong.map_or(Ok(()), |block| Err(self.device.why_wrong(block)))
             }
             (Operation::Write, Err(cause)) => {
                 checksums.forget(&self.request);

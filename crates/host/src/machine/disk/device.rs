@@ -236,6 +236,15 @@ impl Device {
         }
     }
 
+    /// Why a block is not what it was: others cut the file off, and it is a hole by now, or it was changed.
+    #[cold]
+    pub(super) fn why_wrong(&self, block: u64) -> Cause {
+        match self.ends() {
+            Ok(Ends { now, expected, .. }) if now < expected => Cause::Truncated { end: now, expected_end: expected },
+            _ => Cause::Checksum { block },
+        }
+    }
+
     /// Where it ends now, and whether that is a block device's end.
     fn end(&self) -> Result<(u64, bool), Errno> {
         let end = || {

@@ -54,6 +54,15 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+/// How what is read from a device is known to be what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// As [`Config::checksums`] says.
+    AsConfigured,
+    /// By checksums.
+    Checksums,
+}
+
 /// The disks of one machine.
 pub(super) struct Disks {
     /// Devices by number; `None` where one was removed.
@@ -101,6 +110,7 @@ impl Disks {
         &self,
         file: File,
         name: Arc<str>,
+        checks: Checks,
         wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>,
     ) -> io::Result<DeviceId> {
         let is_direct = sys::promises_direct(file.as_fd()) != Some(false) && sys::set_direct(&file, true).is_ok();
@@ -119,7 +129,11 @@ impl Disks {
         let id =
             device_id(number).ok_or_else(|| io::Error::other(format!("all {number} device numbers are in use")))?;
         let (queue_depth, context) = (self.queue_depth, Arc::clone(&self.context));
-        let checksums = self.has_checksums.then(Checksums::default);
+        let has_checksums = match checks {
+            Checks::AsConfigured => self.has_checksums,
+            Checks::Checksums => true,
+        };
+        let checksums = has_checksums.then(Checksums::default);
         let parts = Parts { id, name, file, is_direct, queue_depth, checksums, backend: wrap(backend), context };
         let device = Arc::new(Device::new(parts));
         if free.remove(&id.0) {
