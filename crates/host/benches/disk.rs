@@ -86,7 +86,8 @@ impl Ground {
         let direct = direct.unwrap_or_else(|_| File::open(&path).expect("it is there"));
         std::fs::remove_file(&path).expect("it is there");
 
-        let host = Host::new(&Config::new(4096)).expect("16 MiB are there");
+        // SAFETY: frames are looked at when their requests have ended.
+        let host = unsafe { Host::new(&Config::new(4096)) }.expect("16 MiB are there");
         host.arena().populate(0..4096).expect("16 MiB are there");
         let device = host.add_device(file, "bench").expect("threads are there");
         let receiver = Arc::new(Receiver::default());

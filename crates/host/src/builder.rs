@@ -62,6 +62,7 @@ pub struct Builder {
     io_threads: Option<usize>,
     uses_io_uring: bool,
     checksums: bool,
+    locks_memory: bool,
     wrap: Wrap,
 }
 
@@ -124,6 +125,7 @@ impl Default for Builder {
             io_threads: None,
             uses_io_uring: true,
             checksums: false,
+            locks_memory: false,
             wrap: Wrap(Arc::new(|backend| backend)),
         }
     }
@@ -281,6 +283,24 @@ impl Builder {
         self
     }
 
+    /// Says whether the memory is locked (`mlock`): what is in it never goes to the system's own swap. Default: no.
+    ///
+    /// Memory is still taken as it is first used. The buffers that the caller copies into are not locked. A process may lock as
+    /// much as `ulimit -l` says, the whole size counts, and more only with the capability `CAP_IPC_LOCK`.
+    ///
+    /// ```
+    /// match highwater::Memory::builder().size(4 << 20).lock_memory(true).start() {
+    ///     Ok(memory) => memory.shutdown()?,
+    ///     Err(error) => println!("{error}"), // how much was to be locked, and what the system says
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn lock_memory(mut self, is_locked: bool) -> Self {
+        self.locks_memory = is_locked;
+        self
+    }
+
     /// Puts something in front of what carries requests out, for tests.
     #[doc(hidden)]
     #[must_use]
@@ -320,7 +340,10 @@ impl Builder {
         config.shards = check_count("shards", self.shards.unwrap_or(config.shards))?;
         config.io_threads = check_count("io_threads", self.io_threads.unwrap_or(config.io_threads))?;
         config.checksums = self.checksums;
-        let host = Host::new(&config).map_err(Error::System)?;
+        config.lock_memory = self.locks_memory;
+        // SAFETY: the engine alone has the host, and what handles do to the bytes of frames they do under the page's latch.
+        #[allow(unsafe_code)]
+        let host = unsafe { Host::new(&config) }.map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
         // Files lie where the system puts them: the engine has no blocks to give.
         let devices = [DeviceLayout { file_blocks: 0..0 }];

@@ -125,7 +125,8 @@ fn kernel() -> Kernel {
 
 fn nothing_is_lost(io: Io, fault: Option<Fault>) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let host = Host::new(&Config { io, ..Config::new(MEMORY_PAGES) }).expect("8 MiB are there");
+    // SAFETY: it goes to an engine.
+    let host = unsafe { Host::new(&Config { io, ..Config::new(MEMORY_PAGES) }) }.expect("8 MiB are there");
     let script = Script::new();
     script.set_all(fault);
     let wrap = |inner| if fault.is_some() { Faults::wrap(&script, inner) } else { inner };

@@ -57,6 +57,8 @@ pub struct Arena {
     /// Frames that there is address space for.
     frames_max: u32,
     has_huge_pages: bool,
+    /// Is its memory kept out of the system's swap?
+    is_locked: bool,
     /// Held while `frames` changes.
     resizing: Mutex<()>,
 }
@@ -68,14 +70,19 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps `frames` frames, with address space for `frames_max`.
+    /// Maps `frames` frames, with address space for `frames_max`. Core dumps do not contain them. With `is_locked`, what is
+    /// touched of them never goes to the system's own swap.
     ///
     /// # Errors
-    /// When the system does not grant so much memory or address space.
+    /// When the system does not grant so much memory or address space, or does not let this process lock so much.
     ///
     /// # Panics
     /// When `frames` is 0 or over `frames_max`.
-    pub fn new(frames: u32, frames_max: u32) -> io::Result<Self> {
+    ///
+    /// # Safety
+    /// The arena's methods take no latch. Whoever has the arena must see to it that nobody touches the bytes of a frame while
+    /// another thread changes them, by whatever of these methods, as the engine does.
+    pub unsafe fn new(frames: u32, frames_max: u32, is_locked: bool) -> io::Result<Self> {
         assert!(0 < frames && frames <= frames_max, "{frames} frames of at most {frames_max}");
         let mapping_bytes = frames_max as usize * PAGE_BYTES + HUGE_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -95,6 +102,7 @@ impl Arena {
             frames: AtomicU32::new(0),
             frames_max,
             has_huge_pages: false,
+            is_locked,
             resizing: Mutex::new(()),
         };
         let all = 0..frames_max;
@@ -102,6 +110,8 @@ impl Arena {
         // A child process has no use for it, and a page that is shared with one must not be the target of a transfer.
         // Where that is not known it is not needed either.
         let _ = arena.advise(&all, libc::MADV_DONTFORK);
+        // Other people's data: a core dump goes who knows where.
+        arena.advise(&all, libc::MADV_DONTDUMP)?;
         arena.resize(frames)?;
         Ok(arena)
     }
@@ -140,11 +150,18 @@ impl Arena {
         let before = self.frames();
         if frames > before {
             self.protect(&(before..frames), libc::PROT_READ | libc::PROT_WRITE)?;
+            if self.is_locked
+                && let Err(error) = self.lock(&(before..frames))
+            {
+                self.protect(&(before..frames), libc::PROT_NONE)?;
+                return Err(error);
+            }
             self.frames.store(frames, Ordering::Relaxed);
         } else if frames < before {
             self.frames.store(frames, Ordering::Relaxed);
             let restored = self
-                .protect(&(frames..before), libc::PROT_NONE)
+                .unlock(&(frames..before))
+                .and_then(|()| self.protect(&(frames..before), libc::PROT_NONE))
                 .and_then(|()| self.advise(&(frames..before), libc::MADV_DONTNEED));
             if let Err(error) = restored {
                 self.protect(&(frames..before), libc::PROT_READ | libc::PROT_WRITE)?;
@@ -170,13 +187,19 @@ impl Arena {
     /// Gives the memory of `frames` back to the system. They read as zeroes and take memory again when touched.
     ///
     /// # Errors
-    /// When the memory is locked.
+    /// When somebody else has locked the memory, or the system has none for noting it.
     ///
     /// # Panics
     /// When `frames` goes beyond [`Arena::frames`].
     pub fn discard(&self, frames: Range<u32>) -> io::Result<()> {
         self.assert_accessible(&frames);
-        self.advise(&frames, libc::MADV_DONTNEED)
+        if !self.is_locked {
+            return self.advise(&frames, libc::MADV_DONTNEED);
+        }
+        self.unlock(&frames)?;
+        let discarded = self.advise(&frames, libc::MADV_DONTNEED);
+        // Takes no memory before it is touched again.
+        self.lock(&frames).and(discarded)
     }
 
     /// The first byte of a frame. Whoever dereferences it keeps to the rules of the engine: page locks and references.
@@ -323,6 +346,27 @@ impl Arena {
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Keeps frames out of the system's swap, from when they are touched on.
+    fn lock(&self, frames: &Range<u32>) -> io::Result<()> {
+        let (start, bytes) = self.span(frames);
+        // SAFETY: the range is the arena's own, and its contents stay.
+        let returned = unsafe { libc::mlock2(start, bytes, libc::MLOCK_ONFAULT) };
+        if returned == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        let words = format!("locking {bytes} bytes in memory (see `ulimit -l`): {error}");
+        Err(io::Error::new(error.kind(), words))
+    }
+
+    /// Undoes that.
+    fn unlock(&self, frames: &Range<u32>) -> io::Result<()> {
+        let (start, bytes) = self.span(frames);
+        // SAFETY: as in `lock`. Of memory that is not locked it changes nothing.
+        let is_done = !self.is_locked || unsafe { libc::munlock(start, bytes) } == 0;
+        if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     fn protect(&self, frames: &Range<u32>, protection: libc::c_int) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
         // SAFETY: the range is the arena's own, and nobody uses frames that `resize` gives back.
@@ -405,6 +449,11 @@ impl Run<'_> {
 mod tests {
     use super::*;
 
+    fn arena(frames: u32, frames_max: u32) -> io::Result<Arena> {
+        // SAFETY: one thread touches it.
+        unsafe { Arena::new(frames, frames_max, false) }
+    }
+
     fn byte(arena: &Arena, frame: u32) -> u8 {
         let mut byte = [0];
         arena.read(FrameNumber(frame), PAGE_BYTES - 1, &mut byte);
@@ -413,7 +462,7 @@ mod tests {
 
     #[test]
     fn frames_keep_their_bytes_until_they_are_discarded() {
-        let arena = Arena::new(8, 8).expect("32 KiB are there");
+        let arena = arena(8, 8).expect("32 KiB are there");
         for frame in 0..8 {
             arena.write(FrameNumber(frame), PAGE_BYTES - 1, &[frame as u8 + 1]);
         }
@@ -425,7 +474,7 @@ mod tests {
 
     #[test]
     fn an_arena_grows_and_shrinks_in_place() {
-        let arena = Arena::new(4, 1 << 20).expect("4 GiB of address space are there");
+        let arena = arena(4, 1 << 20).expect("4 GiB of address space are there");
         let before = arena.pointer(FrameNumber(0));
         arena.write(FrameNumber(3), 0, &[7; PAGE_BYTES]);
         arena.resize(1000).expect("4 MiB are there");
@@ -441,13 +490,13 @@ mod tests {
     #[test]
     #[should_panic(expected = "frame 0x4 touched, of 4 frames")]
     fn a_frame_beyond_the_border_is_a_panic() {
-        let arena = Arena::new(4, 8).expect("32 KiB are there");
+        let arena = arena(4, 8).expect("32 KiB are there");
         arena.zero(FrameNumber(4));
     }
 
     #[test]
     fn contiguous_frames_are_one_run() {
-        let arena = Arena::new(64, 64).expect("256 KiB are there");
+        let arena = arena(64, 64).expect("256 KiB are there");
         let frames = [4, 5, 6, 9, 3, 4].map(FrameNumber);
         let runs = |skip| {
             let mut runs = Vec::new();

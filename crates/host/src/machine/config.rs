@@ -9,6 +9,8 @@ pub struct Config {
     pub frames: u32,
     /// Frames that there is address space for, so that the arena can grow to them. Default: `frames`.
     pub frames_max: u32,
+    /// Is the memory of frames kept out of the system's swap? Default: no.
+    pub lock_memory: bool,
     /// Slots of each per-CPU value. Default: the CPUs that the process may use, at least 2.
     pub shards: usize,
     /// How requests that nobody waits for in place reach the disk. Default: [`Io::Auto`].
@@ -32,6 +34,7 @@ impl Config {
         Self {
             frames,
             frames_max: frames,
+            lock_memory: false,
             shards: thread::available_parallelism().map_or(1, usize::from).max(2),
             io: Io::default(),
             queue_depth: 256,

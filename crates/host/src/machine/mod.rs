@@ -7,8 +7,8 @@
 //! Whoever stands on it makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and
 //! spawns its tasks; at the end it kills and joins them, and drops the engine. Clones of a host are the same machine.
 //!
-//! Unsafe code stands in `arena`, `hazard`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it
-//! is sound in the engine's hands, which knows whose each frame is.
+//! Unsafe code stands in `arena`, `copy`, `hazard`, `sys` and `disk/ring` only. Public for this crate's own tests and benches: it
+//! is sound in the engine's hands, which knows whose each frame is. Therefore making a [`Host`], or an [`Arena`], is unsafe.
 //!
 //! Next: [`config`].
 
@@ -79,11 +79,22 @@ impl Host {
     ///
     /// # Panics
     /// When the configuration has no frames, more than its most, no shards or no places in queues.
-    pub fn new(config: &Config) -> io::Result<Self> {
+    ///
+    /// # Safety
+    /// The machine's methods touch the bytes of frames without a latch. Whoever has it, or a clone of it, must see to it that
+    /// nobody touches the bytes of a frame while another thread, or a request, changes them, as the engine does.
+    ///
+    /// ```compile_fail,E0133
+    /// use highwater::machine::{Config, Host};
+    /// let host = Host::new(&Config::new(1024));
+    /// ```
+    #[allow(unsafe_code)]
+    pub unsafe fn new(config: &Config) -> io::Result<Self> {
         assert!(config.shards > 0, "a machine has a CPU at least");
         assert!(config.queue_depth > 0, "a queue has a place at least");
         let notices = Arc::new(Notices::default());
-        let arena = Arc::new(Arena::new(config.frames, config.frames_max)?);
+        // SAFETY: the caller's.
+        let arena = Arc::new(unsafe { Arena::new(config.frames, config.frames_max, config.lock_memory) }?);
         if !arena.has_huge_pages() {
             notices.add(Notice::NoHugePages);
         }

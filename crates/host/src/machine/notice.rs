@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Something that the system did not grant, and what is used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// No huge pages for the arena.
     NoHugePages,
@@ -25,6 +26,11 @@ pub enum Notice {
         /// The file.
         name: String,
     },
+    /// The same of files that were opened later, of which the names are not kept.
+    BufferedMore {
+        /// How often such a file was opened.
+        count: u64,
+    },
 }
 
 impl fmt::Display for Notice {
@@ -44,24 +50,67 @@ impl fmt::Display for Notice {
             Self::SwapInMemory { name } => {
                 write!(f, "{name}: the swap file lies in memory there, which swapping does not free")
             }
+            Self::BufferedMore { count } => {
+                write!(f, "{count} more files opened without O_DIRECT, the kernel caches them too")
+            }
             Self::Buffered { name } => write!(f, "{name}: no O_DIRECT on its file system, the kernel caches it too"),
         }
     }
 }
 
+/// Files that are named in notices: a program may open any number.
+const FILES_MAX: usize = 16;
+
 /// The notices so far, each once.
 #[derive(Debug, Default)]
-pub(super) struct Notices(Mutex<Vec<Notice>>);
+pub(super) struct Notices(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    notices: Vec<Notice>,
+    /// Files among them.
+    files: usize,
+    /// Files beyond [`FILES_MAX`].
+    more_files: u64,
+}
 
 impl Notices {
     pub(super) fn add(&self, notice: Notice) {
-        let mut notices = self.0.lock();
-        if !notices.contains(&notice) {
-            notices.push(notice);
+        let mut noted = self.0.lock();
+        if noted.notices.contains(&notice) {
+            return;
         }
+        if matches!(notice, Notice::Buffered { .. }) {
+            if noted.files == FILES_MAX {
+                noted.more_files += 1;
+                return;
+            }
+            noted.files += 1;
+        }
+        noted.notices.push(notice);
     }
 
     pub(super) fn all(&self) -> Vec<Notice> {
-        self.0.lock().clone()
+        let noted = self.0.lock();
+        let more = (noted.more_files > 0).then_some(Notice::BufferedMore { count: noted.more_files });
+        noted.notices.iter().cloned().chain(more).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_do_not_grow_with_the_files_that_are_opened() {
+        let notices = Notices::default();
+        notices.add(Notice::NoHugePages);
+        for number in (0..1000).chain(0..10) {
+            notices.add(Notice::Buffered { name: format!("file {number}") });
+        }
+        notices.add(Notice::NoHugePages);
+        let all = notices.all();
+        assert_eq!(all.len(), 1 + FILES_MAX + 1, "{all:?}");
+        assert_eq!(all.last(), Some(&Notice::BufferedMore { count: 1000 - FILES_MAX as u64 }));
     }
 }
