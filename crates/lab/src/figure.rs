@@ -22,7 +22,7 @@ pub enum Better {
 pub enum Format {
     /// With this many decimals.
     Decimals(u8),
-    /// As a whole percentage: `67%`.
+    /// As a whole percentage, without its sign: the row's unit says it.
     Percent,
 }
 
@@ -32,8 +32,8 @@ impl Format {
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Decimals(decimals) => format!("{value:.*}", usize::from(decimals)),
-            Self::Percent if value.fract() == 0.0 => format!("{value:.0}%"),
-            Self::Percent => format!("{value:.1}%"),
+            Self::Percent if value.fract() == 0.0 => format!("{value:.0}"),
+            Self::Percent => format!("{value:.1}"),
         }
     }
 }
@@ -69,7 +69,7 @@ pub fn names(rows: Vec<Row>) -> Vec<String> {
     rows.into_iter().map(|row| row.name).collect()
 }
 
-/// A figure in print.
+/// A published figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The figure.
@@ -86,7 +86,7 @@ mod tests {
     fn whole_percentages_stay_whole() {
         assert_eq!(
             [Format::Percent.show(6.0), Format::Percent.show(6.5), Format::Decimals(3).show(4.6264)],
-            ["6%", "6.5%", "4.626"]
+            ["6", "6.5", "4.626"]
         );
     }
 }

@@ -4,10 +4,10 @@
 
 use std::{
     collections::BTreeMap,
-    io::{IsTerminal, stderr},
+    io::{IsTerminal, Write as _, stderr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -20,45 +20,66 @@ use crate::{job::Progress, runner::Watch};
 /// How often lines are drawn again.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Lines on standard error while jobs run; nothing if that is not a terminal.
+/// Width of a title, columns: with a bar and a message it fits a terminal of 80.
+const TITLE: usize = 26;
+
+/// Lines on standard error while jobs run: one for each on a terminal; elsewhere one when they begin and one when they
+/// have ended.
 pub struct Bars {
     shared: Arc<Shared>,
+    name: String,
     titles: Vec<String>,
+    since: Instant,
     redraw: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     lines: MultiProgress,
     running: Mutex<BTreeMap<usize, (ProgressBar, Progress, Instant)>>,
+    ended: AtomicUsize,
     is_over: AtomicBool,
 }
 
 impl Bars {
-    /// Lines for jobs with these titles.
+    /// Lines for jobs with these titles; `name` is that of all of them.
     #[must_use]
-    pub fn new(titles: Vec<String>) -> Self {
-        let is_shown = stderr().is_terminal();
-        let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let shared = Arc::new(Shared {
+    pub fn new(name: &str, titles: Vec<String>) -> Self {
+        if stderr().is_terminal() {
+            let mut bars = Self::drawn_on(ProgressDrawTarget::stderr(), name, titles);
+            let shared = bars.shared.clone();
+            bars.redraw = Some(thread::spawn(move || shared.redraw_until_over()));
+            return bars;
+        }
+        let bars = Self::drawn_on(ProgressDrawTarget::hidden(), name, titles);
+        told(&format!("started: {name}, {}", runs(bars.titles.len())));
+        bars
+    }
+
+    fn drawn_on(target: ProgressDrawTarget, name: &str, titles: Vec<String>) -> Self {
+        let shared = Shared {
             lines: MultiProgress::with_draw_target(target),
             running: Mutex::default(),
+            ended: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
-        });
-        let redraw = is_shown.then(|| {
-            let shared = shared.clone();
-            thread::spawn(move || shared.redraw_until_over())
-        });
-        Self { shared, titles, redraw }
+        };
+        Self { shared: Arc::new(shared), name: name.to_owned(), titles, since: Instant::now(), redraw: None }
     }
 }
 
 impl Drop for Bars {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        if let Some(redraw) = self.redraw.take() {
-            redraw.thread().unpark();
-            // A panic there costs lines on a terminal, not the results.
-            let _ = redraw.join();
+        match self.redraw.take() {
+            Some(redraw) => {
+                redraw.thread().unpark();
+                // A panic there costs lines on a terminal, not the results.
+                let _ = redraw.join();
+            }
+            None => {
+                let (ended, all) = (self.shared.ended.load(Ordering::Relaxed), self.titles.len());
+                let of = if ended == all { runs(all) } else { format!("{ended} of {}", runs(all)) };
+                told(&format!("ended: {}, {of}, {:.1} s", self.name, self.since.elapsed().as_secs_f64()));
+            }
         }
         let _ = self.shared.lines.clear();
     }
@@ -66,16 +87,14 @@ impl Drop for Bars {
 
 impl Watch for Bars {
     fn began(&self, index: usize, progress: &Progress) {
-        if self.redraw.is_none() {
-            return;
-        }
-        let style = ProgressStyle::with_template("{prefix:>40.40} {bar:24} {wide_msg}").expect("a fixed template");
+        let style = ProgressStyle::with_template("{prefix:26} {bar:10} {wide_msg}").expect("a fixed template");
         let bar = self.shared.lines.add(ProgressBar::new(1000).with_style(style));
-        bar.set_prefix(self.titles.get(index).cloned().unwrap_or_default());
+        bar.set_prefix(self.titles.get(index).map(|title| cut(title)).unwrap_or_default());
         self.shared.running().insert(index, (bar, progress.clone(), Instant::now()));
     }
 
     fn ended(&self, index: usize) {
+        self.shared.ended.fetch_add(1, Ordering::Relaxed);
         if let Some((bar, ..)) = self.shared.running().remove(&index) {
             bar.finish_and_clear();
         }
@@ -89,16 +108,39 @@ impl Shared {
 
     fn redraw_until_over(&self) {
         while !self.is_over.load(Ordering::Relaxed) {
-            for (bar, progress, since) in self.running().values() {
-                let (now_ns, total_ns) = (progress.now_ns(), progress.total_ns());
-                if let Some(permille) = now_ns.saturating_mul(1000).checked_div(total_ns) {
-                    bar.set_position(permille.min(1000));
-                }
-                bar.set_message(message(now_ns, total_ns, since.elapsed()));
-            }
+            self.redraw();
             thread::park_timeout(REDRAW);
         }
     }
+
+    fn redraw(&self) {
+        for (bar, progress, since) in self.running().values() {
+            let (now_ns, total_ns) = (progress.now_ns(), progress.total_ns());
+            if let Some(permille) = now_ns.saturating_mul(1000).checked_div(total_ns) {
+                bar.set_position(permille.min(1000));
+            }
+            bar.set_message(message(now_ns, total_ns, since.elapsed()));
+        }
+    }
+}
+
+/// Writes a line to standard error; where that is closed nobody is told.
+fn told(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
+/// "`1 run`", "`3 runs`".
+fn runs(count: usize) -> String {
+    if count == 1 { "1 run".into() } else { format!("{count} runs") }
+}
+
+/// A title that fits: of a long one its end, by which it differs from others.
+fn cut(title: &str) -> String {
+    let length = title.chars().count();
+    if length <= TITLE {
+        return title.to_owned();
+    }
+    std::iter::once('…').chain(title.chars().skip(length + 1 - TITLE)).collect()
 }
 
 /// "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, wall time left.
@@ -118,6 +160,28 @@ fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use indicatif::InMemoryTerm;
+
+    #[test]
+    fn progress_fits_80_columns_whatever_runs() {
+        let term = InMemoryTerm::new(10, 80);
+        let titles = vec!["3.10-rc4-vanilla".to_owned(), format!("{}+lru.batch=14 seed 7", "long-".repeat(20))];
+        let bars = Bars::drawn_on(ProgressDrawTarget::term_like(Box::new(term.clone())), "parallelio", titles);
+        let progress = Progress::default();
+        progress.set_total_ns(86_400_000_000_000);
+        progress.set_now_ns(43_200_000_000_000);
+        bars.began(0, &progress);
+        bars.began(1, &progress);
+        bars.shared.redraw();
+        let text = term.contents();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "no line is broken: {text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80 && line.contains("43200 of 86400 s")), "{text}");
+        assert!(lines[0].starts_with("3.10-rc4-vanilla ") && lines[1].contains("lru.batch=14 seed 7 "), "{text}");
+        bars.ended(0);
+        bars.ended(1);
+        assert_eq!(term.contents(), "");
+    }
 
     #[test]
     fn a_line_tells_virtual_time_rate_and_wall_time_left() {

@@ -3,15 +3,13 @@
 //! A variant changes values of the machine, of the kernels or of the workload (`[[variant]]` of an experiment). In the
 //! table a figure is a block, and a variant a line of it.
 
-use std::io::{IsTerminal, stderr};
-
 use engine::kernel::text::Error;
 
 use crate::{
     experiment::Variant,
     job::Runnable,
     library,
-    plan::{JobFailure, Plan, Request, Set, fold},
+    plan::{self, JobFailure, Plan, Request, Set, fold},
     progress::Bars,
     report::{Table, TableRow},
     rows,
@@ -63,20 +61,22 @@ impl Variants {
         Ok(Self { plans, rows })
     }
 
-    /// Runs all of them, one after the other, each on `threads` threads.
+    /// Runs all of them on `threads` threads.
     ///
     /// # Errors
-    /// Those of the first variant that failed.
-    pub fn run(&self, threads: usize) -> Result<Table, Vec<JobFailure>> {
-        let mut tables = Vec::new();
-        for (name, plan) in &self.plans {
-            if stderr().is_terminal() {
-                eprintln!("{name}");
-            }
-            let bars = Bars::new(plan.titles());
-            tables.push((name.as_str(), plan.run(threads, &bars)?.table));
-        }
-        Ok(side_by_side(&tables, &self.rows))
+    /// Every job that failed; what had not begun by then was not run.
+    pub fn run(self, threads: usize) -> Result<Table, Vec<JobFailure>> {
+        let (names, plans): (Vec<String>, Vec<Plan>) = self.plans.into_iter().unzip();
+        let titles = names
+            .iter()
+            .zip(&plans)
+            .flat_map(|(name, plan)| plan.titles().into_iter().map(move |title| format!("{title}, {name}")));
+        let results = {
+            let bars = Bars::new(&plans[0].experiment.name, titles.collect());
+            plan::run_all(&plans, threads, &bars)?
+        };
+        let tables = names.iter().map(String::as_str).zip(results.into_iter().map(|results| results.table));
+        Ok(side_by_side(&tables.collect::<Vec<_>>(), &self.rows))
     }
 }
 
@@ -101,7 +101,7 @@ fn side_by_side(tables: &[(&str, Table)], wanted: &[String]) -> Table {
     let plain = &tables[0].1;
     let line = |(variant, table): &(&str, Table), name: &str| -> Option<TableRow> {
         let row = table.rows.iter().find(|row| row.name == name)?;
-        let group = format!("{}, {}", row.name, row.unit);
+        let group = row.name.clone();
         let name = format!("{group}: {variant}");
         let published = if *variant == PLAIN { row.published.clone() } else { vec![None; row.published.len()] };
         Some(TableRow { group, name, published, ..row.clone() })
@@ -146,7 +146,7 @@ mod tests {
         };
         let found = side_by_side(&[(PLAIN, table(1.0)), ("two disks", table(5.0))], &["ops b".to_owned()]);
         let lines: Vec<_> = found.rows.iter().map(|row| (row.group.as_str(), row.name.as_str())).collect();
-        assert_eq!(lines, [("Ops b, ops/s", "Ops b, ops/s: as it is"), ("Ops b, ops/s", "Ops b, ops/s: two disks")]);
+        assert_eq!(lines, [("Ops b", "Ops b: as it is"), ("Ops b", "Ops b: two disks")]);
         assert_eq!(found.rows[1].values[0].map(|value| value.median), Some(10.0));
         // A word is a part of a name, unless it is a whole one.
         let names = |word: &str| wanted_names(&[(PLAIN, table(1.0))], &[word.to_owned()]).len();

@@ -19,11 +19,12 @@ fn message(status: i32, arguments: &[&str]) -> String {
     text
 }
 
-/// What a command prints that must end well.
+/// What a command prints that must end well; beside that it says when its runs begin and end.
 fn print(arguments: &[&str]) -> String {
     let output = highwater(arguments);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.is_empty(), "{arguments:?}: {text}");
+    let is_progress = |line: &str| line.starts_with("started: ") || line.starts_with("ended: ");
+    assert!(output.status.success() && text.lines().all(is_progress), "{arguments:?}: {text}");
     String::from_utf8(output.stdout).expect("reports are UTF-8")
 }
 
@@ -63,6 +64,16 @@ fn list_and_explain_know_what_is_embedded() {
     let text = print(&["explain", "mm1-mmotm-20130606"]);
     assert!(text.contains("base: 3.10-rc4-vanilla") && text.contains("\n[reclaim]\n"), "{text}");
     assert!(print(&["explain", "parallelio"]).contains("Mel Gorman"));
+}
+
+#[test]
+fn work_says_when_it_starts_and_ends_where_nobody_can_see_it_go_on() {
+    let output = highwater(&["compare", "randread", "--kernels", "highwater", "--scale", "1/16", "--jobs", "1"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().collect();
+    let [start, end] = lines.as_slice() else { panic!("{text}") };
+    assert_eq!(*start, "started: randread, 1 run");
+    assert!(end.starts_with("ended: randread, 1 run, ") && end.ends_with(" s"), "{end}");
 }
 
 #[test]
@@ -175,7 +186,7 @@ fn one_kernel_runs_with_changed_values_too() {
     let hit_ratio = |set: &str| -> f64 {
         let kernel = ["run", "randread", "--kernel", "highwater", "--scale", "1/16", "--rows", "Hit ratio"];
         let report = print(&[&kernel[..], &["--set", "params.operations=20000", "--set", set]].concat());
-        let figure = report.lines().find_map(|line| line.strip_prefix("Hit ratio")?.split_whitespace().next());
+        let figure = report.lines().find_map(|line| line.strip_prefix("Hit ratio")?.split_whitespace().nth(1));
         figure.and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("no figure in {report}"))
     };
     let (small, large) = (hit_ratio("params.file_percent=50"), hit_ratio("params.file_percent=400"));

@@ -3,7 +3,7 @@
 use super::End;
 use crate::bench::{self, Amount};
 use crate::job::Failure;
-use crate::report::{self, ReportFormat, Show};
+use crate::report::{self, Look, ReportFormat, Show};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
@@ -25,6 +25,7 @@ pub fn run(Arguments { format, dir }: &Arguments) -> Result<(), End> {
     let folder = dir.clone().unwrap_or_else(std::env::temp_dir);
     let table = bench::run(&amount, &folder).map_err(|Failure(message)| End::Failed(message))?;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    report::write(&table, *format, Show::default(), &mut out)?;
+    let show = Show { look: Look::of_stdout(), ..Show::default() };
+    report::write(&table, *format, show, &mut out)?;
     Ok(out.flush()?)
 }

@@ -13,7 +13,7 @@ use crate::{
     ground::Ground,
     plan::{JobFailure, Plan, Request},
     progress::Bars,
-    report::{self, ReportFormat, Show, percent::PercentRule},
+    report::{self, Look, ReportFormat, Show, percent::PercentRule},
     rows, series,
     trace::{self, RunTrace, Window},
     workloads,
@@ -53,7 +53,7 @@ struct Options {
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
-    /// Show figures in print under the rows that have them
+    /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
     /// The rule of the percentages in brackets
@@ -149,7 +149,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         rows::check(&names, rows).map_err(told)?;
     }
     let mut results = {
-        let bars = Bars::new(plan.titles());
+        let bars = Bars::new(&plan.experiment.name, plan.titles());
         plan.run(seeds.threads(), &bars).map_err(|failures| failed(&failures))?
     };
     if let Some(profile) = profile {
@@ -171,7 +171,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         Err(message) if row_names.is_some() => return Err(End::Failed(message)),
         kept => kept.map_err(End::Usage)?,
     }
-    let show = Show { published: options.published, percent: options.percent };
+    let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
+    let show = Show { published: options.published, percent: options.percent, look };
     let write = |out: &mut dyn io::Write| report::write(&results.table, options.format, show, out);
     match output {
         Some(output) => output.write(write),

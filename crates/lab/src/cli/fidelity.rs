@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         let name = &plan.experiment.name;
         plan.titles().into_iter().map(move |title| format!("{name} {title}"))
     });
-    let bars = Bars::new(titles.collect());
+    let bars = Bars::new("fidelity", titles.collect());
     let results =
         plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?;
     let of = |(plan, results): (&Plan, Results)| {

@@ -62,7 +62,7 @@ pub struct ExperimentOptions {
     #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
     pub set: Vec<Set>,
     /// A smaller experiment: memory, swap, files and the disk's bandwidth multiplied by this, not the time that it
-    /// simulates nor the disk's latencies; no figures in print then
+    /// simulates nor the disk's latencies; no published figures then
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     pub scale: Option<Scale>,
     /// A machine in place of the experiment's own, a name or a file

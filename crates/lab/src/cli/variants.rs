@@ -7,7 +7,7 @@ use super::{
     options::{ExperimentOptions, parse_word},
 };
 use crate::{
-    report::{self, ReportFormat, Show},
+    report::{self, Look, ReportFormat, Show},
     variants::Variants,
     workloads,
 };
@@ -32,7 +32,8 @@ pub fn run(Arguments { experiment, kernels, options, format }: &Arguments) -> Re
     let output = options.output.open()?;
     let variants = Variants::new(&options.request(experiment, kernels), &options.rows, workloads::find)?;
     let table = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
-    let write = |out: &mut dyn io::Write| report::write(&table, *format, Show::default(), out);
+    let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
+    let write = |out: &mut dyn io::Write| report::write(&table, *format, Show { look, ..Show::default() }, out);
     match output {
         Some(output) => output.write(write),
         None => Ok(write(&mut io::stdout().lock())?),

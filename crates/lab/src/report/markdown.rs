@@ -24,13 +24,13 @@ pub fn render(table: &Table, show: Show) -> String {
 fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
     let base = row.values.first().copied().flatten().map(|estimate| estimate.median);
     out.push_str(&format!("| {} | {} | {} |", escaped(&row.name), escaped(&row.unit), text::arrow(row.better)));
-    for value in &row.values {
+    for (column, value) in row.values.iter().enumerate() {
         let Some(value) = value else {
             out.push_str(" |");
             continue;
         };
         out.push_str(&format!(" {}", row.format.show(value.median)));
-        if let Some(base) = base.filter(|_| brackets) {
+        if let Some(base) = base.filter(|_| brackets && column > 0) {
             out.push_str(&format!(" ({})", show.percent.bracket(row.better, base, value.median).trim()));
         }
         if value.n > 1 {
@@ -42,10 +42,10 @@ fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
     out.push('\n');
     if show.published && row.published.iter().any(Option::is_some) {
         let has_base = row.published.first().copied().flatten().is_some();
-        out.push_str("| in print | | |");
-        for figure in &row.published {
+        out.push_str("| published | | |");
+        for (column, figure) in row.published.iter().enumerate() {
             let shown = figure.map_or_else(String::new, |figure| {
-                let percent = figure.percent.filter(|_| has_base && brackets);
+                let percent = figure.percent.filter(|_| has_base && brackets && column > 0);
                 let bracket = percent.map_or_else(String::new, |it| format!(" ({})", percent::bracket(it).trim()));
                 format!(" *{}{bracket}*", row.format.show(figure.value))
             });
@@ -77,7 +77,7 @@ mod tests {
                 "",
                 "| Ops | unit | better | x | y |",
                 "| :-- | :-- | :-- | --: | --: |",
-                "| Ops a\\|b | ops/s | higher | 10.00 (0.00%) | 15.00 (50.00%) |",
+                "| Ops a\\|b | ops/s | higher | 10.00 | 15.00 (50.00%) |",
                 "",
                 "| duration | unit | better | x | y |",
             ]

@@ -221,7 +221,7 @@ mod tests {
         let of = |name: &str| rows.iter().find(|row| row.name == name).unwrap();
         assert_eq!((of("Kswapd efficiency").value, of("Direct efficiency").value), (67.0, 100.0));
         assert_eq!(of("Kswapd velocity").value, 0.0);
-        assert_eq!(of("Kswapd efficiency").format.show(67.0), "67%");
+        assert_eq!(of("Kswapd efficiency").format.show(67.0), "67");
     }
 
     #[test]

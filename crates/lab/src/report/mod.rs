@@ -5,6 +5,7 @@
 //! `/proc/vmstat` and iostat, [`percent`] has its rules for the percentages in brackets.
 
 pub mod csv;
+pub mod grid;
 pub mod json;
 pub mod markdown;
 pub mod mmtests;
@@ -22,6 +23,8 @@ use crate::{
     scale::Scale,
     statistics::Estimate,
 };
+
+pub use grid::Look;
 
 /// The rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
 #[must_use]
@@ -42,7 +45,7 @@ pub struct Column {
     pub ground: String,
     /// Single values changed beside the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// Is this the kernel of that name that figures in print may be set beside, not a user's file?
+    /// Is this the kernel of that name that published figures may be set beside, not a user's file?
     #[serde(skip)]
     pub comparable: bool,
 }
@@ -62,7 +65,7 @@ pub struct TableRow {
     pub format: Format,
     /// One for each column; none where no run of the column has the row.
     pub values: Vec<Option<Estimate>>,
-    /// One for each column: what is in print.
+    /// One for each column: what is published.
     pub published: Vec<Option<Figure>>,
 }
 
@@ -88,8 +91,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Puts runs together: `runs[column][seed]` holds one run's rows. `published` are the figures in
-    /// print; at another scale than full size they are left out.
+    /// Puts runs together: `runs[column][seed]` holds one run's rows. `published` are published
+    /// figures; at another scale than full size they are left out.
     #[must_use]
     pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
         let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
@@ -189,7 +192,7 @@ fn in_blocks(rows: Vec<TableRow>) -> Vec<TableRow> {
 /// A form of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReportFormat {
-    /// The layout of MMTests.
+    /// A table for people: as wide as the terminal, or 100 columns in a file or a pipe.
     #[default]
     Table,
     /// docs/json.md describes it.
@@ -203,8 +206,10 @@ pub enum ReportFormat {
 /// What is shown beside the figures themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Show {
-    /// Figures in print under the rows that have them (always in JSON and CSV).
+    /// Published figures under the rows that have them (always in JSON and CSV).
     pub published: bool,
+    /// Width and colours of tables.
+    pub look: Look,
     /// The rule for the percentages in brackets.
     pub percent: percent::PercentRule,
 }

@@ -56,7 +56,8 @@ impl PercentRule {
 /// A percentage as it stands between brackets.
 #[must_use]
 pub fn bracket(percent: f64) -> String {
-    format!("{:>6.2}%", if percent == 0.0 { 0.0 } else { percent })
+    // Nothing is left of a sign when nothing is left of the digits.
+    format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
 }
 
 #[cfg(test)]
@@ -103,6 +104,7 @@ mod tests {
         assert_eq!(Current.bracket(Better::Lower, 0.0, 5.0), "    new");
         assert_eq!(Current.bracket(Better::Lower, 5.0, 0.0), "   gone");
         assert_eq!(Current.bracket(Better::Lower, 0.0, 0.0), "  0.00%");
+        assert_eq!(Current.bracket(Better::Higher, 100_000.0, 99_999.0), "  0.00%");
         assert_eq!(Mmtests2013.bracket(Better::Lower, 0.0, 5.0), "-99.00%");
         assert_eq!(Current.bracket(Better::Higher, 10_989.0, 23_564.0), "114.43%");
     }

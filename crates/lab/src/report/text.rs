@@ -1,29 +1,44 @@
-//! The layout of MMTests: the table that kernel developers know.
+//! The table for people: a line for each row with its unit, a column for each kernel.
 
-use super::{Show, Table, TableRow, percent};
-use crate::figure::Better;
+use super::grid::{self, Cell, Grid, Tone};
+use super::{Column, Show, Table, TableRow, percent};
+use crate::figure::{Better, Figure};
+use crate::statistics::Estimate;
 
-/// Width of a value in a block without brackets, as MMTests prints it.
-const PLAIN_WIDTH: usize = 12;
-/// Width of a value before its brackets.
-const VALUE_WIDTH: usize = 12;
-/// The same in the block `Ops`, whose values are larger.
-const OPS_WIDTH: usize = 18;
+/// Columns that every block has: name and unit.
+const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets.
 const BRACKET_WIDTH: usize = 10;
+
+/// Changes smaller than this, in percent, have no colour.
+const COLORED_FROM: f64 = 1.0;
 
 /// The whole report.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
-    let mut text = format!("{}\n", table.experiment);
-    for (index, (group, rows)) in table.blocks().enumerate() {
-        if index > 0 {
-            text.push('\n');
+    let heads = Heads::of(&table.columns);
+    let mut text = grid::wrapped(&[vec![table.experiment.clone()], heads.common].concat().join(" · "), show.look);
+    let mut lines = Vec::new();
+    for (group, rows) in table.blocks() {
+        lines.push(Vec::new());
+        // Names that begin with their group's say it themselves.
+        if !rows.iter().all(|row| row.name.split(' ').next() == Some(group)) {
+            lines.push(vec![Cell::new(group, Tone::Heading)]);
         }
-        block(table, group, rows, show, &mut text);
+        lines.extend(rows.iter().flat_map(|row| lines_of(row, group, show)).map(Line::cells));
     }
-    text.push_str(&format!("\n{}\n", table.footer()));
-    table.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
+    let brackets = columns_with_brackets(&lines);
+    for (column, cell) in lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
+        if brackets.contains(&column) && !cell.text.is_empty() && !cell.text.ends_with(')') {
+            cell.text.push_str(&format!("{:BRACKET_WIDTH$}", ""));
+        }
+    }
+    let own = heads.own.into_iter().map(|head| Cell::new(head, Tone::Heading));
+    let head = ["", "unit"].map(|word| Cell::new(word, Tone::Heading)).into_iter().chain(own).collect();
+    text.push_str(&Grid { keys: KEYS, head, lines, texts: vec![0, 1] }.render(show.look));
+    text.push('\n');
+    text.push_str(&grid::wrapped(&table.footer(), show.look));
+    table.notes.iter().for_each(|note| text.push_str(&grid::wrapped(note, show.look)));
     text
 }
 
@@ -32,91 +47,123 @@ pub(super) fn has_brackets(group: &str) -> bool {
     !matches!(group, "duration" | "vmstat" | "vmscan" | "iostat" | "faults" | "diagnosis" | "locks" | "interrupts off")
 }
 
-/// One line: its label, and a text for each column.
-struct Line {
-    label: String,
-    cells: Vec<String>,
+/// What stands above columns: what all have in common once, then of each what is its own.
+pub(super) struct Heads {
+    /// In words, such as `lru.batch = 14`; empty where there is one column.
+    pub common: Vec<String>,
+    /// One for each column, a line for each part of it.
+    pub own: Vec<String>,
 }
 
-fn block(table: &Table, group: &str, rows: &[TableRow], show: Show, text: &mut String) {
-    let brackets = has_brackets(group);
-    let lines: Vec<Line> = rows.iter().flat_map(|row| lines_of(row, brackets, show)).collect();
-    let least = match (brackets, group) {
-        (false, _) => PLAIN_WIDTH,
-        (true, "Ops") => OPS_WIDTH + BRACKET_WIDTH,
-        (true, _) => VALUE_WIDTH + BRACKET_WIDTH,
-    };
-    let names: Vec<(&str, &str)> = table.columns.iter().map(|column| cut(&column.id)).collect();
-    let label_width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or(0);
-    // One width for all columns, so that the eye finds them; two spaces keep long names apart.
-    let cells = lines.iter().flat_map(|line| &line.cells).map(|cell| cell.chars().count() + 1);
-    let headings = names.iter().map(|(above, below)| above.chars().count().max(below.chars().count()) + 2);
-    let width = cells.chain(headings).max().unwrap_or(0).max(least);
-    let mut line = |label: &str, cells: &[&str]| {
-        let mut out = format!("{label:<label_width$}");
-        for cell in cells {
-            out.push_str(&format!("{cell:>width$}"));
+impl Heads {
+    pub(super) fn of(columns: &[Column]) -> Self {
+        let changed = |column: &Column| -> Vec<(String, String)> { column.set.clone().into_iter().collect() };
+        let parts: Vec<Vec<(String, String)>> = columns
+            .iter()
+            .map(|column| {
+                let of = |key: &str, value: &String| (key.to_owned(), value.clone());
+                let name = number(&column.id).map_or(column.kernel.clone(), |n| format!("{}#{n}", column.kernel));
+                [vec![of("ground", &column.ground), ("kernel".into(), name)], changed(column)].concat()
+            })
+            .collect();
+        let is_common = |part: &(String, String)| columns.len() > 1 && parts.iter().all(|of| of.contains(part));
+        let mut common: Vec<String> = Vec::new();
+        for (key, value) in parts.first().into_iter().flatten().filter(|part| is_common(part)) {
+            match key.as_str() {
+                "ground" if value == "sim" => {}
+                "ground" => common.push(format!("on {value}")),
+                "kernel" => common.push(value.clone()),
+                _ => common.push(format!("{key} = {value}")),
+            }
         }
-        text.push_str(out.trim_end());
-        text.push('\n');
-    };
-    line("", &names.iter().map(|(above, _)| *above).collect::<Vec<_>>());
-    line("", &names.iter().map(|(_, below)| *below).collect::<Vec<_>>());
-    for Line { label, cells } in &lines {
-        line(label, &cells.iter().map(String::as_str).collect::<Vec<_>>());
+        // A simulated machine is what is meant where no other ground is named.
+        let is_plain = columns.iter().all(|column| column.ground == "sim");
+        let own = parts.iter().map(|parts| {
+            let own = parts.iter().filter(|part| !(is_common(part) || is_plain && part.0 == "ground"));
+            let words = own.map(|(key, value)| match key.as_str() {
+                "ground" | "kernel" => value.clone(),
+                _ => format!("{key} = {value}"),
+            });
+            words.collect::<Vec<_>>().join("\n")
+        });
+        Self { common, own: own.collect() }
     }
 }
 
-/// A row's own line, then its interval over several seeds, then what is in print.
-fn lines_of(row: &TableRow, brackets: bool, show: Show) -> Vec<Line> {
+/// The number behind the name of a column that is not the first of its name.
+fn number(id: &str) -> Option<&str> {
+    let (_, number) = id.rsplit_once('#')?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
+}
+
+/// Columns of figures in which some have a percentage beside them.
+fn columns_with_brackets(lines: &[Vec<Cell>]) -> Vec<usize> {
+    let has = |line: &Vec<Cell>| -> Vec<usize> {
+        (KEYS..line.len()).filter(|column| line[*column].text.ends_with(')')).collect()
+    };
+    lines.iter().flat_map(has).collect()
+}
+
+/// One line: its label and unit, and a cell for each column.
+struct Line {
+    label: Cell,
+    unit: String,
+    figures: Vec<Cell>,
+}
+
+impl Line {
+    fn cells(self) -> Vec<Cell> {
+        [self.label, self.unit.into()].into_iter().chain(self.figures).collect()
+    }
+}
+
+/// A row's own line, then its interval over several seeds, then what is published.
+fn lines_of(row: &TableRow, group: &str, show: Show) -> Vec<Line> {
+    let brackets = has_brackets(group);
     let base = row.values.first().copied().flatten().map(|estimate| estimate.median);
-    let with_bracket = |value: String, bracket: Option<String>| match (brackets, bracket) {
-        (false, _) => value,
-        (true, Some(bracket)) => format!("{value} ({bracket})"),
-        (true, None) => format!("{value}{:BRACKET_WIDTH$}", ""),
+    let faint =
+        |label: String, figures: Vec<Cell>| Line { label: Cell::new(label, Tone::Faint), unit: String::new(), figures };
+    let figure = |(column, value): (usize, &Option<Estimate>)| -> Cell {
+        let Some(Estimate { median, .. }) = *value else { return Cell::default() };
+        let text = row.format.show(median);
+        // Beside itself the baseline changes nothing.
+        let Some(base) = base.filter(|_| brackets && column > 0) else { return text.into() };
+        let percent = show.percent.percent(row.better, base, median);
+        let tone = match row.better {
+            Better::Neutral => Tone::Plain,
+            _ if percent >= COLORED_FROM => Tone::Better,
+            _ if percent <= -COLORED_FROM => Tone::Worse,
+            _ => Tone::Plain,
+        };
+        Cell::new(format!("{text} ({})", show.percent.bracket(row.better, base, median)), tone)
     };
-    let cell = |value: f64| {
-        let bracket = base.map(|base| show.percent.bracket(row.better, base, value));
-        with_bracket(row.format.show(value), bracket)
-    };
-    let cells = row.values.iter().map(|value| value.map_or_else(String::new, |value| cell(value.median))).collect();
-    let mut lines = vec![Line { label: row.name.clone(), cells }];
+    let name = row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name);
+    let figures = row.values.iter().enumerate().map(figure).collect();
+    let mut lines = vec![Line { label: name.into(), unit: row.unit.clone(), figures }];
     if row.values.iter().flatten().any(|value| value.n > 1) {
-        let interval = |low, high| format!("[{}, {}]", row.format.show(low), row.format.show(high));
-        let cells = row
-            .values
-            .iter()
-            .map(|value| value.map_or_else(String::new, |value| with_bracket(interval(value.low, value.high), None)));
+        let interval = |value: &Option<Estimate>| {
+            let shown = |value: Estimate| format!("[{}, {}]", row.format.show(value.low), row.format.show(value.high));
+            Cell::new(value.map_or_else(String::new, shown), Tone::Faint)
+        };
         let counts: Vec<usize> = row.values.iter().flatten().map(|value| value.n).collect();
         let label = match counts.as_slice() {
             [first, rest @ ..] if rest.iter().all(|n| n == first) => format!("  95%, n = {first}"),
             _ => format!("  95%, n = {}", counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
         };
-        lines.push(Line { label, cells: cells.collect() });
+        lines.push(faint(label, row.values.iter().map(interval).collect()));
     }
     if show.published && row.published.iter().any(Option::is_some) {
-        // Percentages in print are relative to the printed baseline: without its column they mislead.
+        // Published percentages are relative to the published baseline: without its column they mislead.
         let has_base = row.published.first().copied().flatten().is_some();
-        let cells = row.published.iter().map(|figure| {
-            figure.map_or_else(String::new, |figure| {
-                with_bracket(row.format.show(figure.value), figure.percent.filter(|_| has_base).map(percent::bracket))
-            })
-        });
-        lines.push(Line { label: "  in print".into(), cells: cells.collect() });
+        let figure = |(column, figure): (usize, &Option<Figure>)| {
+            let Some(Figure { value, percent }) = *figure else { return Cell::default() };
+            let bracket = percent.filter(|_| has_base && column > 0).map(percent::bracket);
+            let bracket = bracket.map_or_else(String::new, |bracket| format!(" ({bracket})"));
+            Cell::new(row.format.show(value) + &bracket, Tone::Faint)
+        };
+        lines.push(faint("  published".into(), row.published.iter().enumerate().map(figure).collect()));
     }
     lines
-}
-
-/// A run's name in two lines: cut at its first `-`, but a `-rc4` directly after stays above. One that has a `-` only in what was
-/// set stays whole.
-pub(super) fn cut(name: &str) -> (&str, &str) {
-    let Some(mut at) = name.find(['-', '+']).filter(|at| name[*at..].starts_with('-')) else { return (name, "") };
-    let rest = &name[at + 1..];
-    let candidate = rest.split('-').next().unwrap_or("");
-    if candidate.strip_prefix("rc").is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit())) {
-        at += 1 + candidate.len();
-    }
-    (&name[..at], name[at..].strip_prefix('-').unwrap_or(""))
 }
 
 /// The sign that tells which way a row is better.
@@ -133,21 +180,9 @@ mod tests {
     use super::*;
     use crate::{
         experiment::Published,
-        report::{Format, Row, TableHead, tests},
+        report::{Format, Look, Row, TableHead, tests},
         statistics,
     };
-
-    #[test]
-    fn run_names_are_cut_at_the_first_dash_but_keep_a_release_candidate() {
-        assert_eq!(cut("3.10.0-rc4-mm1-lessdisrupt-v1"), ("3.10.0-rc4", "mm1-lessdisrupt-v1"));
-        assert_eq!(cut("3.10-rc4"), ("3.10-rc4", ""));
-        assert_eq!(cut("3.6-revert-v5"), ("3.6", "revert-v5"));
-        assert_eq!(cut("2.6.23-rc5-pagevec"), ("2.6.23-rc5", "pagevec"));
-        assert_eq!(cut("mm1-mmotm-20130606"), ("mm1", "mmotm-20130606"));
-        assert_eq!(cut("6.1-rcu-test"), ("6.1", "rcu-test"));
-        assert_eq!(cut("mine"), ("mine", ""));
-        assert_eq!(cut("mine+lru.admission=by-refault"), ("mine+lru.admission=by-refault", ""));
-    }
 
     /// The posting's own figures as if they had been run.
     fn posted(names: [&str; 3]) -> Table {
@@ -169,10 +204,10 @@ mod tests {
         Table::of_runs(head, &[column(0), column(1), column(2)], Some(&published))
     }
 
-    const POSTED: [&str; 3] = ["3.10.0-rc4-vanilla", "3.10.0-rc4-mm1-mmotm-20130606", "3.10.0-rc4-mm1-lessdisrupt-v1"];
+    const POSTED: [&str; 3] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1"];
 
     #[test]
-    fn the_posting_is_laid_out_as_it_was() {
+    fn each_row_has_its_unit_and_the_baseline_no_percentage() {
         let show = Show { percent: percent::PercentRule::Mmtests2013, ..Show::default() };
         let text = render(&posted(POSTED), show);
         let lines: Vec<&str> = text.lines().collect();
@@ -180,20 +215,22 @@ mod tests {
             lines[..4],
             [
                 "parallelio",
-                "                                        3.10.0-rc4                  3.10.0-rc4                  3.10.0-rc4",
-                "                                           vanilla          mm1-mmotm-20130606          mm1-lessdisrupt-v1",
-                "Ops memcachetest-0M             23018.00 (  0.00%)          22412.00 ( -2.63%)          22556.00 ( -2.01%)",
+                "                         unit      3.10-rc4-vanilla    mm1-mmotm-20130606    mm1-lessdisrupt-v1",
+                "",
+                "Ops memcachetest-0M      ops/s             23018.00    22412.00 ( -2.63%)    22556.00 ( -2.01%)",
             ]
         );
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         for line in [
-            "Ops io-duration-2385M             133.00 (  0.00%)             21.00 ( 84.21%)             22.00 ( 83.46%)",
-            "Ops swaptotal-715M             139693.00 (  0.00%)             19.00 ( 99.99%)              0.00 (  0.00%)",
-            "Ops majorfaults-0M                  0.00 (  0.00%)              0.00 (  0.00%)              5.00 (-99.00%)",
-            "Kswapd efficiency                        6%                 67%                 66%",
-            "Kswapd velocity                   13633.275            1385.369            1420.058",
-            "Mean sda-avgqz                168.05               34.64               35.60",
+            "Ops io-duration-2385M s 133.00 21.00 ( 84.21%) 22.00 ( 83.46%)",
+            "Ops swaptotal-715M pages 139693.00 19.00 ( 99.99%) 0.00 ( 0.00%)",
+            "Ops majorfaults-0M faults 0.00 0.00 ( 0.00%) 5.00 (-99.00%)",
+            "iostat",
+            "Kswapd efficiency % 6 67 66",
+            "Kswapd velocity pages/s 13633.275 1385.369 1420.058",
+            "Mean sda-avgqz requests 168.05 34.64 35.60",
         ] {
-            assert!(lines.contains(&line), "{line}\nis not in\n{text}");
+            assert!(lines.iter().any(|it| words(it) == line), "{line}\nis not in\n{text}");
         }
         assert_eq!(
             lines.last(),
@@ -202,24 +239,74 @@ mod tests {
     }
 
     #[test]
-    fn zero_baselines_print_new_and_gone() {
-        let text = render(&posted(POSTED), Show::default());
-        assert!(text.contains("0.00 (  0.00%)              5.00 (    new)"), "{text}");
-        assert!(text.contains("139693.00 (  0.00%)             19.00 ( 99.99%)              0.00 (   gone)"), "{text}");
+    fn no_line_is_wider_than_the_screen_and_one_column_has_no_percentages() {
+        for width in [40, 60, 80, 100, 200] {
+            let look = Look { width, is_colored: false };
+            let text = render(&posted(POSTED), Show { look, published: true, ..Show::default() });
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= usize::from(width), "{widest} of {width}:\n{text}");
+            let blocks = text.lines().filter(|line| line.trim_start().starts_with("unit")).count();
+            assert_eq!(blocks > 1, width < 97, "{blocks} at {width}:\n{text}");
+        }
+        let run = vec![tests::ops("Ops a", 1.0), tests::ops("Ops b", 2.0)];
+        let text = render(&Table::of_runs(tests::head(&["a"], 1), &[vec![run]], None), Show::default());
+        assert!(!text.contains('('), "{text}");
     }
 
     #[test]
-    fn figures_in_print_stand_under_their_rows() {
+    fn what_is_better_is_green_and_what_is_worse_is_red_on_a_terminal() {
+        let run = |value| vec![vec![tests::ops("Ops a", value)]];
+        let table = Table::of_runs(tests::head(&["a", "b", "c"], 1), &[run(100.0), run(120.0), run(80.0)], None);
+        let look = Look { width: 80, is_colored: true };
+        let text = render(&table, Show { look, ..Show::default() });
+        let line = text.lines().find(|line| line.contains("Ops a")).unwrap();
+        assert!(line.contains("\u{1b}[38;5;10m") && line.contains("\u{1b}[38;5;9m"), "{line:?}");
+        assert!(!render(&table, Show::default()).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn headings_hold_what_differs_and_the_first_line_what_does_not() {
+        let with = |id: &str, kernel: &str, ground: &str, set: &[(&str, &str)]| Column {
+            id: id.into(),
+            kernel: kernel.into(),
+            ground: ground.into(),
+            set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            comparable: false,
+        };
+        let of = |columns: &[Column]| {
+            let Heads { common, own } = Heads::of(columns);
+            (common.join(" · "), own.join(" | ").replace('\n', "/"))
+        };
+        let batch = |value| with("k", "k", "sim", &[("lru.batch", value), ("params.hogs", "2")]);
+        let expected = ("k · params.hogs = 2".into(), "lru.batch = 1 | lru.batch = 14".into());
+        assert_eq!(of(&[batch("1"), batch("14")]), expected);
+        assert_eq!(of(&[batch("1")]), (String::new(), "k/lru.batch = 1/params.hogs = 2".into()));
+        let grounds = [with("sim-k", "k", "sim", &[]), with("host-k", "k", "host", &[])];
+        assert_eq!(of(&grounds), ("k".into(), "sim | host".into()));
+        let host = [with("host-k", "k", "host", &[]), with("host-j", "j", "host", &[])];
+        assert_eq!(of(&host), ("on host".into(), "k | j".into()));
+        let twice = [with("k", "k", "sim", &[]), with("k#2", "k", "sim", &[])];
+        assert_eq!(of(&twice), (String::new(), "k | k#2".into()));
+    }
+
+    #[test]
+    fn zero_baselines_print_new_and_gone() {
+        let text = render(&posted(POSTED), Show::default());
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("Ops majorfaults-0M faults 0.00 0.00 ( 0.00%) 5.00 ( new)"), "{text}");
+        assert!(words.contains("139693.00 19.00 ( 99.99%) 0.00 ( gone)"), "{text}");
+    }
+
+    #[test]
+    fn published_figures_stand_under_their_rows() {
         let names = ["3.10-rc4-vanilla", "mine", "mm1-lessdisrupt-v1"];
         let text = render(&posted(names), Show { published: true, ..Show::default() });
         let lines: Vec<&str> = text.lines().collect();
         let at = lines.iter().position(|line| line.starts_with("Ops memcachetest-2385M")).unwrap();
-        assert_eq!(
-            lines[at + 1],
-            "  in print                      10989.00 (  0.00%)                                      23054.00 (109.79%)"
-        );
+        let words: Vec<&str> = lines[at + 1].split_whitespace().collect();
+        assert_eq!(words, ["published", "10989.00", "23054.00", "(109.79%)"]);
         let other = render(&posted(["mine", "3.10-rc4-vanilla", "x"]), Show { published: true, ..Show::default() });
-        assert!(other.lines().any(|line| line.split_whitespace().eq(["in", "print", "10989.00"])), "{other}");
+        assert!(other.lines().any(|line| line.split_whitespace().eq(["published", "10989.00"])), "{other}");
     }
 
     #[test]
@@ -229,7 +316,17 @@ mod tests {
             Table::of_runs(tests::head(&["a", "b"], 3), &[vec![run(9.0), run(10.0), run(11.0)], vec![run(20.0)]], None);
         assert_eq!(table.rows[0].values[0], statistics::estimate(&[9.0, 10.0, 11.0]));
         let text = render(&table, Show::default());
-        assert!(text.contains("  95%, n = 3, 1         [9.00, 11.00]"), "{text}");
+        let interval = text.lines().find(|line| line.starts_with("  95%, n = 3, 1 ")).unwrap();
+        assert!(interval.contains(" [9.00, 11.00]"), "{text}");
         assert!(text.contains("(100.00%)"), "{text}");
+    }
+
+    #[test]
+    fn a_variant_is_named_without_the_row_that_heads_it() {
+        let row = |name: &str| Row::new("rtt max", name, "ms", Better::Lower, Format::Decimals(1), 2.0);
+        let rows = vec![row("rtt max: as it is"), row("rtt max: two disks")];
+        let text = render(&Table::of_runs(tests::head(&["a"], 1), &[vec![rows]], None), Show::default());
+        let lines: Vec<&str> = text.lines().skip(3).take(3).collect();
+        assert_eq!(lines, ["rtt max", "as it is   ms    2.0", "two disks  ms    2.0"]);
     }
 }

@@ -1,0 +1,262 @@
+//! Grids of cells for people: aligned, at most as wide as the screen, in colour on a terminal.
+//!
+//! Columns that do not fit beside each other stand below each other, in blocks that repeat the first ones. A file or a
+//! pipe has a fixed width and no colours, so that what is written there depends on nothing but the figures.
+
+use std::io::{IsTerminal, stdout};
+
+use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets};
+
+/// Width of what is written to a file or a pipe, columns.
+pub const FIXED_WIDTH: u16 = 100;
+
+/// Blanks between two columns.
+const GAP: u16 = 2;
+
+/// How a grid looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Most columns of a line.
+    pub width: u16,
+    /// With colours?
+    pub is_colored: bool,
+}
+
+impl Default for Look {
+    /// That of a file or a pipe.
+    fn default() -> Self {
+        Self { width: FIXED_WIDTH, is_colored: false }
+    }
+}
+
+impl Look {
+    /// That of standard output: the terminal's width and colours if it is one. `NO_COLOR` and `TERM=dumb` turn
+    /// colours off.
+    #[must_use]
+    pub fn of_stdout() -> Self {
+        if !stdout().is_terminal() {
+            return Self::default();
+        }
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let width = Table::new().width().filter(|width| *width > 0).unwrap_or(FIXED_WIDTH);
+        Self { width, is_colored: !is_set("NO_COLOR") && !is_dumb }
+    }
+}
+
+/// What a cell says by its colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// It heads others.
+    Heading,
+    /// It is better than the baseline.
+    Better,
+    /// It is worse than the baseline.
+    Worse,
+    /// It stands beside something that is more important.
+    Faint,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Its text; of several lines if it has line breaks.
+    pub text: String,
+    /// Its tone.
+    pub tone: Tone,
+}
+
+impl Cell {
+    /// A cell.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// Lines of cells.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// So many columns on the left are in every block.
+    pub keys: usize,
+    /// The first line of every block.
+    pub head: Vec<Cell>,
+    /// Those below; a shorter one has empty cells at its end.
+    pub lines: Vec<Vec<Cell>>,
+    /// Which columns are texts; those of figures end on one edge.
+    pub texts: Vec<usize>,
+}
+
+impl Grid {
+    /// The grid as text, a line break at the end of each line.
+    #[must_use]
+    pub fn render(&self, look: Look) -> String {
+        let columns = self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0);
+        let blocks = self.blocks(columns, look.width);
+        let blocks: Vec<String> = blocks.iter().map(|block| self.block(block, look)).collect();
+        blocks.join("\n")
+    }
+
+    /// The columns of each block.
+    fn blocks(&self, columns: usize, width: u16) -> Vec<Vec<usize>> {
+        let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
+        let keys: Vec<usize> = (0..self.keys.min(columns)).collect();
+        let of = |block: &[usize]| block.iter().map(|column| widths[*column]).sum::<usize>();
+        let mut blocks = vec![keys.clone()];
+        for (column, own) in widths.iter().enumerate().skip(keys.len()) {
+            let block = blocks.last_mut().expect("there is one from the start");
+            let gaps = block.len() * usize::from(GAP);
+            if block.len() > keys.len() && of(block) + gaps + own > usize::from(width) {
+                blocks.push(keys.clone());
+            }
+            blocks.last_mut().expect("there is one from the start").push(column);
+        }
+        blocks
+    }
+
+    /// How wide a column is, were there room.
+    fn width(&self, column: usize) -> usize {
+        let cells = self.lines.iter().chain([&self.head]).filter_map(|line| line.get(column));
+        cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    fn block(&self, columns: &[usize], look: Look) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_width(look.width);
+        if look.is_colored {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        let cells = |line: &[Cell]| -> Vec<comfy_table::Cell> {
+            columns.iter().map(|column| shown(line.get(*column), look)).collect()
+        };
+        if self.head.iter().any(|cell| !cell.text.is_empty()) {
+            table.set_header(cells(&self.head));
+        }
+        table.add_rows(self.lines.iter().map(|line| cells(line)));
+        let gaps = columns.len().saturating_sub(1) * usize::from(GAP);
+        let wanted = columns.iter().map(|column| self.width(*column)).sum::<usize>() + gaps;
+        let fits = wanted <= usize::from(look.width);
+        table.set_content_arrangement(if fits { ContentArrangement::Disabled } else { ContentArrangement::Dynamic });
+        for (place, (column, shape)) in columns.iter().zip(table.column_iter_mut()).enumerate() {
+            shape.set_padding((0, if place + 1 < columns.len() { GAP } else { 0 }));
+            if !self.texts.contains(column) {
+                shape.set_cell_alignment(CellAlignment::Right);
+                // What would be cut in two is a figure: names give way first.
+                if !fits && *column >= self.keys {
+                    let width = u16::try_from(self.width(*column)).unwrap_or(u16::MAX).min(look.width / 2);
+                    shape.set_constraint(ColumnConstraint::LowerBoundary(comfy_table::Width::Fixed(width)));
+                }
+            }
+        }
+        table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+}
+
+fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
+    let Some(Cell { text, tone }) = cell else { return comfy_table::Cell::new("") };
+    let shown = comfy_table::Cell::new(text);
+    match tone {
+        _ if !look.is_colored => shown,
+        Tone::Plain => shown,
+        Tone::Heading => shown.add_attribute(Attribute::Bold),
+        Tone::Better => shown.fg(Color::Green),
+        Tone::Worse => shown.fg(Color::Red),
+        Tone::Faint => shown.add_attribute(Attribute::Dim),
+    }
+}
+
+/// A line of text, broken between words where it is wider than the screen.
+#[must_use]
+pub fn wrapped(text: &str, look: Look) -> String {
+    if text.chars().count() <= usize::from(look.width) {
+        return format!("{text}\n");
+    }
+    let line = vec![Cell::from(text)];
+    Grid { keys: 1, lines: vec![line], texts: vec![0], ..Grid::default() }.render(look)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(width: u16) -> Look {
+        Look { width, is_colored: false }
+    }
+
+    fn grid() -> Grid {
+        let line = |cells: [&str; 5]| cells.map(Cell::from).to_vec();
+        Grid {
+            keys: 2,
+            head: line(["", "unit", "vanilla", "patched", "other"]),
+            lines: vec![
+                line(["pages scanned", "pages", "100", "20", "3"]),
+                vec![],
+                line(["time", "s", "1.50", "2", ""]),
+            ],
+            texts: vec![0, 1],
+        }
+    }
+
+    #[test]
+    fn figures_end_below_each_other() {
+        let expected = [
+            "               unit   vanilla  patched  other",
+            "pages scanned  pages      100       20      3",
+            "",
+            "time           s         1.50        2",
+        ];
+        assert_eq!(grid().render(look(80)).lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_stand_in_another_block() {
+        let expected = [
+            "               unit   vanilla",
+            "pages scanned  pages      100",
+            "",
+            "time           s         1.50",
+            "",
+            "               unit   patched  other",
+            "pages scanned  pages       20      3",
+            "",
+            "time           s            2",
+        ];
+        assert_eq!(grid().render(look(37)).lines().collect::<Vec<_>>(), expected);
+        for width in 12..60 {
+            let text = grid().render(look(width));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= usize::from(width), "{widest} of {width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let mut grid = grid();
+        grid.lines[0][3].tone = Tone::Better;
+        grid.head[3].tone = Tone::Heading;
+        let text = grid.render(Look { width: 80, is_colored: true });
+        assert!(text.contains("\u{1b}[38;5;10m"), "{text:?}");
+        let mut plain = String::new();
+        let mut parts = text.split('\u{1b}');
+        plain.push_str(parts.next().unwrap());
+        parts.for_each(|part| plain.push_str(part.split_once('m').unwrap().1));
+        let trimmed: Vec<&str> = plain.lines().map(str::trim_end).collect();
+        assert_eq!(trimmed, grid.render(look(80)).lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_words() {
+        assert_eq!(wrapped("seed 1 · machine m", look(10)), "seed 1 ·\nmachine m\n");
+        assert_eq!(wrapped("seed 1", look(10)), "seed 1\n");
+    }
+}
