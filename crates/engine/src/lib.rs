@@ -1,19 +1,19 @@
 //! Page reclaim as Linux designed it, generic over the machine under it.
 //!
-//! The life of a page, in reading order; each module stands on a floor and uses only floors below it:
+//! Modules in reading order. Each stands on a floor and uses only the floors below it:
 //!
 //! * [`interrupt`]: completions come in here and go down;
 //! * [`access`]: what a task does: read, write, touch, fault;
-//! * [`allocate`]: the fast path, and what happens below the low mark. *Start here*;
+//! * [`allocate`]: the fast path, and the slow path below the low mark. *Start here*;
 //! * [`reclaim`]: kswapd, direct reclaim, the fate of a page;
-//! * [`compact`]: could compaction help, and is it worth a try;
-//! * [`lru`]: which page goes next; batches in front of the lists;
-//! * [`mapping`]: whose page it is: files, regions, swap, writeback;
+//! * [`compact`]: whether compaction could help, and deferral;
+//! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
+//! * [`mapping`]: owners of pages: files, regions, swap, writeback;
 //! * [`memory`]: frames, zones, watermarks, free lists;
-//! * [`stat`]: counters, open to all; [`task`]: what belongs to a task.
+//! * [`stat`]: counters, open to all floors; [`task`]: the state of a task.
 //!
-//! A floor owns the one below and dereferences to it, so that a call down reads like any call and a
-//! call up does not compile. [`kernel`] puts the modules' choices together, [`check`] looks at the whole.
+//! A floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call up does
+//! not compile. [`kernel`] combines the choices of the modules, [`check`] verifies the whole engine.
 
 pub mod access;
 pub mod allocate;

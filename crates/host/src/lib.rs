@@ -1,13 +1,13 @@
 //! Highwater: a page cache, and memory larger than memory, for applications.
 //!
-//! A database, a cache or a file server has more data than memory. [`Memory`] keeps the part in memory that is used, as
-//! Linux does for all programs together, but for this one alone and in its own process: a hit takes no lock and no system
-//! call, the disk is read past the kernel's own cache, and reclaim begins before a reader has to wait for it.
+//! A database, a cache or a file server has more data than memory. [`Memory`] keeps the used part in memory, as Linux
+//! does for all programs together, but for this program alone and in its own process. A hit takes no lock and no
+//! system call. Disks are read past the page cache of the system. Reclaim begins before a reader has to wait for it.
 //!
-//! * [`Memory::open`] and [`Memory::create`] give a [`File`]: [`File::read_at`], [`File::write_at`], [`File::sync_data`],
-//!   and pages in place, [`File::page`] and [`File::page_mut`];
-//! * [`Memory::anonymous`] gives a [`Region`], larger than memory, with a swap file behind it;
-//! * [`Memory::vmstat`] says what happens, under the kernel's names.
+//! * [`Memory::open`] and [`Memory::create`] return a [`File`]: [`File::read_at`], [`File::write_at`],
+//!   [`File::sync_data`], and pages in place, [`File::page`] and [`File::page_mut`];
+//! * [`Memory::anonymous`] returns a [`Region`], which may be larger than memory, with a swap file behind it;
+//! * [`Memory::vmstat`] returns counters under their kernel names.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

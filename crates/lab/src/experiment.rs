@@ -1,4 +1,4 @@
-//! An experiment: a machine, a workload, kernels to compare, and figures in print.
+//! An experiment: a machine, a workload, kernels to compare, and published figures.
 
 use engine::kernel::text::{Error, Node};
 use serde::Deserialize;
@@ -38,7 +38,7 @@ pub struct Experiment {
     pub variant_rows: Vec<String>,
     /// The workload's parameters.
     pub params: Node,
-    /// Figures in print, if someone published any.
+    /// Published figures, if someone published any.
     pub published: Option<Published>,
 }
 
@@ -125,7 +125,7 @@ impl Experiment {
     }
 }
 
-/// Figures in print, transcribed digit for digit.
+/// Published figures, transcribed digit for digit.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -170,7 +170,7 @@ pub struct Posting {
     pub date: String,
 }
 
-/// One row in print.
+/// One published row.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {

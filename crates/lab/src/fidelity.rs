@@ -1,4 +1,4 @@
-//! How near simulated figures are to those in print: each level, and each effect of a kernel beside the baseline.
+//! How near simulated figures are to the published ones: each level, and each effect of a kernel beside the baseline.
 //!
 //! A *level* is one printed figure: a row and a kernel. An *effect* is what a kernel's figure is beside the baseline's,
 //! as a share of it. Where a row is context (`neutral`) or follows from others (`derived`), both count apart. A figure
@@ -27,7 +27,7 @@ pub const EFFECT: f64 = 0.05;
 /// simulation may have three pages left.
 const FAR: f64 = 100.0;
 
-/// What an experiment's figures in print and here have to do with each other.
+/// What published and simulated figures of an experiment have to do with each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fidelity {
     /// Name of the experiment.
@@ -40,11 +40,11 @@ pub struct Fidelity {
     pub fingerprint: Option<String>,
     /// What it comes to.
     pub summary: Summary,
-    /// Every row in print, in its order.
+    /// Every published row, in its order.
     pub rows: Vec<Row>,
 }
 
-/// One row in print.
+/// One published row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The block that it stands in.
@@ -55,11 +55,11 @@ pub struct Row {
     pub unit: String,
     /// Does it count apart, as context or because it follows from other rows?
     pub is_apart: bool,
-    /// One for each kernel in print.
+    /// One for each published kernel.
     pub cells: Vec<Cell>,
 }
 
-/// One figure in print, and the one here.
+/// One published figure, and the simulated one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
     /// The kernel.
@@ -85,9 +85,9 @@ pub struct Effect {
     pub published: f64,
     /// Here, likewise; none where either figure is missing.
     pub simulated: Option<f64>,
-    /// Does it count, being at least [`EFFECT`] in print?
+    /// Does it count, being at least [`EFFECT`] in the posting?
     pub counts: bool,
-    /// Does it go the way it goes in print?
+    /// Does it go the published way?
     pub has_sign: bool,
     /// And is its logarithm within [`FACTOR`] of print's, with a hundredfold change as the most that counts?
     pub has_size: bool,
@@ -105,7 +105,7 @@ pub struct Share {
 /// Effects and levels of some rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Effects that have the sign in print.
+    /// Effects with the published sign.
     pub signs: Share,
     /// Effects that have its size, too.
     pub sizes: Share,
@@ -179,7 +179,7 @@ impl Tally {
 }
 
 impl Fidelity {
-    /// Sets a table of full size beside what is in print.
+    /// Sets a table of full size beside the published figures.
     #[must_use]
     pub fn of(table: &Table, published: &Published) -> Self {
         let rows: Vec<Row> = published.rows.iter().map(|row| Row::of(row, table, published)).collect();
@@ -219,7 +219,7 @@ impl Row {
 }
 
 impl Cell {
-    /// `base` holds the baseline's figure in print and here.
+    /// `base` holds the published and the simulated figure of the baseline.
     fn of(kernel: &str, figure: f64, simulated: Option<Estimate>, base: Option<(f64, Option<Estimate>)>) -> Self {
         let here = simulated.map(|estimate| estimate.median);
         let ratio = here.and_then(|here| ratio(figure, here));
@@ -238,7 +238,7 @@ impl Cell {
 }
 
 impl Effect {
-    /// Of baseline and figure, in print and here.
+    /// Of baseline and figure, published and simulated.
     fn of(published: (f64, f64), simulated: Option<(f64, f64)>) -> Self {
         let (printed, here) = (change(published), simulated.map(change));
         let has_sign = here.is_some_and(|here| here != 0.0 && printed != 0.0 && (here < 0.0) == (printed < 0.0));
@@ -336,7 +336,7 @@ rows = [
     #[test]
     fn levels_and_effects_are_counted_with_what_is_missing() {
         let Summary { plain, apart, worst } = fidelity().summary;
-        // scanned goes up and not down; swapped is gone in both; absent is missed; small has no effect in print.
+        // scanned goes up and not down; swapped is gone in both; absent is missed; small has no published effect.
         assert_eq!(plain.signs, Share { met: 1, of: 3 });
         assert_eq!(plain.sizes, Share { met: 1, of: 3 });
         // scanned is 1.9 and 4.2 times print; swapped 0.45; absent twice missed; zero and small do not count.

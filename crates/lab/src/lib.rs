@@ -1,14 +1,16 @@
 //! The laboratory: experiments over the engine, their reports, the command `highwater`.
 //!
-//! An *experiment* is a machine, a workload and the kernels to compare. [`plan::Plan`] makes a job of
-//! each kernel and seed, [`runner`] runs them side by side, [`report`] makes the table that kernel
-//! developers know. [`library`] finds the files, which are embedded in the binary; [`cli`] is the
-//! command, a file for each verb. What runs in a job is a [`workload::Workload`], written against
-//! [`system::System`]; [`workloads`] lists them. [`simulation`] runs one on a simulated machine, [`real_time`] on real
-//! memory, in a process of its own ([`apart`]); [`ground`] names what there is to run on. [`difference`] says what
-//! separates two kernels, [`ablation`] what each of their differences does to a figure.
+//! An *experiment* is a machine, a workload and the kernels to compare.
 //!
-//! Next: [`job`], what goes into a simulation and what comes out.
+//! * [`plan::Plan`] makes a job of each kernel and seed, [`runner`] runs them side by side, [`report`] makes the
+//!   table;
+//! * [`library`] finds files, which are embedded in the binary; [`cli`] is the command, a file for each verb;
+//! * a [`workload::Workload`] runs in a job, written against [`system::System`]; [`workloads`] lists them;
+//! * [`simulation`] runs a workload on a simulated machine, [`real_time`] on real memory, in a process of its own
+//!   ([`apart`]); [`ground`] names the grounds;
+//! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
+//!
+//! Next: [`job`], the input and output of a run.
 
 pub mod ablation;
 pub mod apart;

@@ -11,7 +11,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Full size, the one that figures in print are compared at.
+    /// Full size, the one that published figures are compared at.
     pub const FULL: Self = Self { numerator: NonZeroU32::MIN, denominator: NonZeroU32::MIN };
 
     /// `value` at this scale, rounded down; `u64::MAX` if it is larger than that.

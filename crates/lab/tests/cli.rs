@@ -211,7 +211,7 @@ fn a_slip_in_the_rows_is_told_before_the_run() {
 #[test]
 fn figures_in_print_have_no_scale() {
     let text = message(2, &["compare", "parallelio", "--published", "--scale", "1/16"]);
-    assert_eq!(text, "error: --published: figures in print are of full size, not of --scale 1/16\n");
+    assert_eq!(text, "error: --published: published figures are of full size, not of --scale 1/16\n");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn counters_over_time_are_written_and_change_no_report() {
 #[test]
 fn what_has_no_figures_in_print_has_no_fidelity() {
     let text = message(2, &["fidelity", "randread"]);
-    assert!(text.contains("`randread` has no figures in print") && text.contains("parallelio"), "{text}");
+    assert!(text.contains("`randread` has no published figures") && text.contains("parallelio"), "{text}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn experiments_name_kernels_that_exist_and_figures_of_theirs() {
             library::kernel(kernel).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         for column in experiment.published.iter().flat_map(|published| &published.columns) {
-            assert!(experiment.kernels.contains(column), "{name}: {column} is in print but not compared");
+            assert!(experiment.kernels.contains(column), "{name}: {column} is published but not compared");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The boundary between the page-reclaim engine and what is under it.
 //!
-//! The engine never calls the operating system: all that it needs is the trait [`Machine`].
-//! `sim` implements it in virtual time, an application's ground implements it over threads,
-//! memory and disks. Nothing in this crate acts; it holds the words that both sides share.
+//! The engine never calls the operating system: the trait [`Machine`] is all that it needs. `sim` implements it in
+//! virtual time, the library over threads, memory and disks. This crate contains no behaviour, only the words that
+//! both sides share:
 //!
 //! * [`units`]: frame numbers, orders, nanoseconds, devices;
 //! * [`lock`]: [`LockClass`] (how a lock nests, whether interrupts are off under it), [`Lock`], [`PerCpu`];
-//! * [`step`]: [`Step`], one word for each thing that costs CPU time;
+//! * [`step`]: [`Step`], one word for each kind of work that costs CPU time;
 //! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
-//! * [`disk`]: [`Request`], what goes to a block device and comes back;
+//! * [`disk`]: [`Request`], sent to a block device and returned by it;
 //! * [`conformance`]: the suite that every `Machine` passes.
 
 pub mod atomic;

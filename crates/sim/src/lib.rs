@@ -1,12 +1,14 @@
 //! A machine in virtual time.
 //!
-//! [`Sim`] implements [`machine::Machine`]: CPUs with clocks, tasks on coroutines, interrupts, spin locks and disks, all
-//! on one thread, and all decided by a seed: the same seed gives the same [`Sim::fingerprint`] on every computer.
+//! [`Sim`] implements [`machine::Machine`]: CPUs with clocks, tasks on coroutines, interrupts, spin locks and disks,
+//! all on one thread. A seed decides all chance: the same seed gives the same [`Sim::fingerprint`] on every computer.
 //!
-//! The flow: `world` holds the loop that lets whichever CPU or event is the earliest go on; `clock` finds it; `fiber`
-//! is the stack of a task or of an interrupt handler; `scheduler` says which task is on which CPU; `lock`, `per_cpu`
-//! and `wait` are what tasks wait for; `interrupt` and `device` bring requests to disks and back, `network` packets
-//! from a card; `profile`, `trace` and `fingerprint` watch. What a step costs stands in [`cost`], what a disk is in [`disk`].
+//! * `world` holds the main loop, which resumes the earliest CPU or event; `clock` finds it;
+//! * `fiber` is the stack of a task or of an interrupt handler; `scheduler` decides which task is on which CPU;
+//! * `lock`, `per_cpu` and `wait` are what tasks wait for;
+//! * `interrupt` and `device` bring requests to disks and back, `network` packets from a card;
+//! * `profile`, `trace` and `fingerprint` observe;
+//! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
 //! Next: `world`.
 

@@ -9,13 +9,13 @@ use std::fmt;
 pub enum Origin {
     /// Chosen so that a simulated figure meets a published one; the source names the figure.
     Fitted,
-    /// Stated in print: a posting, a paper, a kernel's documentation or its defaults.
+    /// Stated in a posting, a paper, a kernel's documentation or its defaults.
     Published,
     /// Stated by the maker of the hardware.
     DataSheet,
     /// Measured on real hardware.
     Measured,
-    /// Worked out from other figures in print; the source says from which.
+    /// Worked out from other published figures; the source says from which.
     Inferred,
     /// Not known: taken for plausible, and what hangs on it is to be shown.
     Assumed,

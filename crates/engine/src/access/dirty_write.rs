@@ -1,8 +1,8 @@
-//! Holding writers back as Linux did before 3.2: a task that dirties pages while too many are dirty writes some itself, and
-//! sleeps where there is nothing left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
+//! Dirty throttling before Linux 3.2: a task that dirties pages while too many are dirty writes some itself, and
+//! sleeps where nothing is left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
 //!
-//! Between two looks a task dirties up to 4 MiB unseen, and 8 pages once there is too much: the first makes bursts that reclaim
-//! has to stand, the second makes writers submit in small pieces.
+//! A task dirties up to 4 MiB between two checks, and 8 pages once too much is dirty. The former makes bursts that
+//! reclaim has to absorb; the latter makes writers submit in small pieces.
 
 use super::Access;
 use super::dirty_throttle::TICK;

@@ -1,11 +1,11 @@
 //! Access: what a task does with memory and files.
 //!
-//! *Flow*: a file is read through [`read`] and [`readahead`], written through [mod@write] and held back by
-//! [`dirty_throttle`]; a region is touched, and faults come through [`fault`], those of mapped files through
-//! [`map_file`]; [mod@send] keeps what leaves by the network. *Called by* the ground's tasks. *Locks*: page locks, one at a time;
-//! `page_table` inside. *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
+//! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`dirty_throttle`] slows its writers down.
+//! [`fault`] serves touches of a region, [`map_file`] those of mapped files. [mod@send] holds data that leaves by the
+//! network. *Called by* the tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside.
+//! *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
 //!
-//! Next: nothing; this is where a page's way begins and ends.
+//! Next: nothing; the way of a page begins and ends here.
 
 pub mod choices;
 pub mod direct_io;

@@ -1,8 +1,8 @@
-//! Pages held in place while a program reads or writes their bytes without a copy.
+//! Pages pinned in place while a program reads or writes their bytes without a copy.
 //!
-//! A pinned page has a reference and a latch: it stays where it is, and readers and a writer keep apart. A
-//! page of a file is dirty from the time that its writer has it, and again, should it have been written to the
-//! device meanwhile, when its writer lets go of it.
+//! A pinned page has a reference and a latch: it stays in its frame, and readers and a writer exclude each other. A
+//! page of a file is dirty from the moment its writer has it. If it was written to the device meanwhile, it is dirty
+//! again when the writer releases it.
 
 use super::fault::Throttle;
 use super::{Access, Error, ReadState};

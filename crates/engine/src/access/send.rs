@@ -1,12 +1,13 @@
-//! What a task sends over the network: it is copied into socket buffers, and stays there until the other side has it.
+//! Data that a task sends over the network: it is copied into socket buffers and stays there until the receiver has
+//! it.
 //!
-//! *Flow*: a packet's data are one object of a slab of the kernel's own, which nothing can reclaim. There is no network
-//! here: who sends says when the other side has it.
+//! *Flow*: the data of a packet is one object of a kernel slab, which nothing can reclaim. There is no network here:
+//! the sender says when the receiver has the data.
 //!
-//! *Assumed*: a card without scatter-gather, for which packets are built in one piece. With it, data that are sent lie in
-//! single pages ("net: use a per task frag allocator", 2012, says what was there before), and objects like these are what a
-//! card receives into. *Left out*: `sk_buff`s themselves, protocols' time, what acknowledgements interrupt, and that TCP lets go of
-//! a packet at a time and lets a sender wait when its socket is full (`tcp_wmem`).
+//! *Assumed*: a card without scatter-gather, for which packets are built in one piece. With scatter-gather, data that
+//! is sent lies in single pages ("net: use a per task frag allocator", 2012, describes the state before), and a card
+//! receives into objects like these. *Left out*: `sk_buff`s, the time of protocols, interrupts of acknowledgements,
+//! and that TCP releases one packet at a time and makes a sender wait when its socket is full (`tcp_wmem`).
 
 use super::{Access, Error};
 use crate::mapping::slab::SlabNumber;

@@ -1,20 +1,22 @@
-//! Which pages go on a list at all (`lru.admission`).
+//! Which pages reach a list (`lru.admission`).
 //!
-//! Most pages that are read when memory is full go as they came: nobody uses them again before reclaim finds them at the end of
-//! their list, by when their descriptors, slots and bytes have left the processor's caches. With [`Admission::ByRefault`](super::choices::Admission::ByRefault) a page
-//! that a task reads, and that was not read ahead, waits with up to 63 others of its CPU first. Whoever uses it again meanwhile
-//! has it put on a list. Otherwise it leaves a shadow in its slot and its frame takes the next page; should it be read again soon, it
-//! may go on a list then. So reclaim, its locks and kswapd are for pages that were missed once. What that costs is a second
-//! read of each page that is used again, but later: where that comes to more than it saves, all are put on lists.
+//! When memory is full, most pages that are read leave unused from the tail of their list. By then the CPU's caches
+//! have lost their descriptors, slots and bytes. With [`Admission::ByRefault`](super::choices::Admission::ByRefault)
+//! a page that a task reads, and that was not read ahead, first waits with up to 63 others of its CPU. If it is used
+//! again meanwhile, it goes on a list. Otherwise it leaves a shadow in its slot, and the next page takes its frame.
+//! If it is read again soon, it may go on a list then. So reclaim, its locks and kswapd handle only pages that were
+//! missed once. The cost is a second read of each page that is used again, but later. Where this costs more than it
+//! saves, all pages go on lists.
 //!
-//! Whether it does is asked of two kinds of pages, those that are read for the first time in a while and those that have come back
-//! soon: are dropped ones missed more often than what reclaim takes off the lists
-//! ([`Workingset::is_missed_more`](crate::mapping::Workingset::is_missed_more))? So pages that come back by chance do not push out
-//! others that are as good. A few of a kind that is listed are dropped, and of those that come back by chance a few are listed: by
-//! these it is known.
+//! The test compares two kinds of pages, those read for the first time in a while and those that returned soon, with
+//! reclaimed pages: are dropped ones missed more often
+//! ([`Workingset::is_missed_more`](crate::mapping::Workingset::is_missed_more))? So pages that return by chance do
+//! not evict others that are as good. Probes keep the test alive: a few pages of a kind that is listed are dropped,
+//! and a few of those that return by chance are listed.
 //!
-//! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for cache
-//! eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves.
+//! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for
+//! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
+//! docs/admission.md.
 
 use super::Lru;
 use super::batch::{Apply, BATCH_MAX, Batch};

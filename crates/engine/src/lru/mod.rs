@@ -1,13 +1,14 @@
-//! LRU: which page goes next.
+//! LRU: the order in which pages are reclaimed.
 //!
-//! *Holds* the lists of each zone, the per-CPU batches in front of their lock, and the fall of a page's
-//! last reference (off its list, then free). *Flow*: pages enter through [`Lru::add`], or [`Lru::add_read`] where not all that are
-//! read come to a list, move by [`Lru::mark_accessed`] and [`Lru::rotate`], leave by [`Lru::isolate`] or [`Lru::put`]. *Called
-//! by* `access`, `reclaim`, `interrupt`. *Locks*: a batch's slot (interrupts off); `lru`, one zone at a time; `zone` when a page
-//! is freed, never inside `lru`; and what taking a page out of its file needs, when pages that waited are judged
-//! ([`admission`]): who adds pages that were read, or drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
+//! *Holds* the lists of each zone and the per-CPU batches in front of their lock, and drops the last reference of a
+//! page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through [`Lru::add_read`] where not
+//! all pages that are read reach a list. They move by [`Lru::mark_accessed`] and [`Lru::rotate`], and leave by
+//! [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`. *Locks*: the slot of a batch
+//! (interrupts off); `lru`, one zone at a time; `zone` when a page is freed, never inside `lru`. Judging pages that
+//! waited ([`admission`]) also takes the locks that remove a page from its file, so a caller that adds pages it has
+//! read, or drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
 //!
-//! Next: [`crate::reclaim`], which takes pages off and decides their fate.
+//! Next: [`crate::reclaim`], which isolates pages and decides their fate.
 
 pub mod admission;
 pub mod batch;

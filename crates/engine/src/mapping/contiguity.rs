@@ -1,12 +1,12 @@
-//! Where a page of a file probably lies: runs of pages that are in order in memory, too.
+//! The probable place of a file's page in memory: runs of pages that are also in order in memory.
 //!
-//! A hit waits for memory twice, one wait after the other: for the page's slot in the index, and for its bytes. A file that
-//! was read in order lies mostly in order in frames, since the free lists hand them out so; then frame and page differ by the
-//! same number over long stretches, and the bytes can be asked for while the slot is on its way. That is speculative
-//! translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is a hint and nothing more: the slot decides.
+//! A hit waits for memory twice: for the page's slot in the index, and then for its bytes. A file that was read in
+//! order lies mostly in order in frames, because the free lists return frames in order. Frame and page number then
+//! differ by the same number over long stretches, and the bytes can be prefetched while the slot is on its way. This
+//! is speculative translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is only a hint: the slot decides.
 //!
-//! One word for each huge page's worth of a file, 4 KiB for a GiB, which stays in the nearest caches. Hardly anything is written
-//! where pages come in no order: only what is known from before wears off.
+//! One word for each 2 MiB of a file, 4 KiB for a GiB, which stays in the nearest caches. Where pages come in no
+//! order hardly anything is written: earlier knowledge only wears off.
 
 use super::segments::Segments;
 use crate::memory::free_area::BLOCK_PAGES;

@@ -1,24 +1,24 @@
-//! Pages that readers hold by hazard pointers: without a reference, and without a latch.
+//! Pages that readers hold by hazard pointers: without a reference and without a latch.
 //!
-//! Taking a reference and a latch changes the page's descriptor: a line of memory that the reader waits for, and that
-//! readers on other CPUs wait for in turn. A page that is used often, and clean, is *open* instead: its slot in the index
-//! says so. A reader publishes the frame in a hazard pointer of its own and looks at the slot once more; if nothing
-//! has changed the page is its until it withdraws the pointer.
+//! Taking a reference and a latch changes the page's descriptor, a cache line that this reader and readers on other
+//! CPUs then wait for. A clean page that is used often is *open* instead, as its slot in the index says. A reader
+//! publishes the frame in a hazard pointer of its own and reads the slot again. If nothing has changed, it holds the
+//! page until it withdraws the pointer.
 //!
-//! Whoever needs the page for itself pays for that: it *closes* the slot, has every CPU take notice
-//! ([`Machine::barrier`]), and looks at what is published. One barrier will do for all pages that were closed before it: a
-//! page keeps the number of the last one that had begun when it was closed. Reclaim closes pages when it takes the marks of
-//! their use away, a round of the lists before it frees them, so that it needs a barrier once a round. A writer needs one
-//! for each page that it makes dirty, for pages are opened only while they are clean; it waits without the latch, since a
-//! reader may want a page once more that it holds. A page that is cut off its file while it is held stays where it is until
-//! it is let go.
+//! A task that needs the page exclusively pays for this: it *closes* the slot, makes every CPU take notice
+//! ([`Machine::barrier`]), and reads the published pointers. One barrier serves all pages that were closed before it:
+//! a page keeps the number of the last barrier that had begun when it was closed. Reclaim closes pages when it clears
+//! their use marks, one round of the lists before it frees them, so it needs one barrier a round. A writer needs one
+//! for each page that it makes dirty, because only clean pages are open. It waits without the latch, because a reader
+//! may want the latch of a page that it holds. A page that is cut off its file while it is held stays in place until
+//! it is released.
 //!
-//! [`Flags::HAZARD`] is set as long as a page may be held that way: from its opening until somebody, after closing
-//! it, found it in no hazard pointer, while nobody could open it: the page was frozen, its latch was exclusive, or it was
-//! of no file any more.
+//! [`Flags::HAZARD`] is set while a page may be held this way: from its opening until a task, after closing it, found
+//! it in no hazard pointer while nobody could open it (the page was frozen, its latch was exclusive, or it belonged
+//! to no file any more).
 //!
-//! Only where the machine has hazard pointers, and with `lru.activation = at-scan`: uses of open pages are not noted, which
-//! is well as long as they are marked as used already. Who takes the marks away closes the page.
+//! This applies only where the machine has hazard pointers, and with `lru.activation = at-scan`. Uses of open pages
+//! are not recorded, which is correct while they are marked as used. The task that clears the marks closes the page.
 
 use super::{File, Mapping, Owners, Shadow};
 use crate::memory::{Flags, Owner};

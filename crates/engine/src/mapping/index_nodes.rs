@@ -1,9 +1,10 @@
-//! The nodes of files' indexes as the kernel objects that they are (`radix_tree_node`): each maps 64 pages, and many lie in
-//! a slab. With `mapping.slab_order = "slub"` a slab is a block of several pages, so that whoever fills the page cache asks
-//! for such blocks, too. Upper nodes, one for 64 of these, take no memory here.
+//! The nodes of files' indexes as kernel objects (`radix_tree_node`): each maps 64 pages, and many lie in a slab.
+//! With `mapping.slab_order = "slub"` a slab is a block of several pages, so filling the page cache requests such
+//! blocks, too. Upper nodes, one for 64 of these, take no memory here.
 //!
-//! *Flow*: whoever is about to add a page makes sure that there is a place for its node (`IndexNodes::needs_slab`), because
-//! that may have to allocate; the node is taken when the first of its pages comes, and given back when the last goes.
+//! *Flow*: before a task adds a page it makes sure that there is room for the node (`IndexNodes::needs_slab`),
+//! because this may have to allocate. The node is taken when its first page comes, and freed when its last page
+//! leaves.
 
 use super::choices::SlabOrder;
 use super::slab::{SlabCache, SlabNumber};

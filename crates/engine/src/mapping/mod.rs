@@ -1,13 +1,12 @@
-//! Mapping: whose page it is.
+//! Mapping: the owners of pages.
 //!
-//! *Holds* files and their indexes, anonymous regions and their page tables, swap, object caches, and
-//! what is known of writeback. *Flow*: `access` gives a frame its owner here; `reclaim` takes it away
-//! ([`Mapping::remove_mapping`]); writers find dirty pages in file order ([`writeback`], [`flusher`]).
-//! *Called by* every floor above. *Locks*: the page lock (a bit, sleeps) outermost, then `table`,
-//! `writeback`, `page_table`, `swap`, `i_pages`; never two of one class.
-//! *Description*: mechanisms/reclaim, 1, 13, 19 to 21.
+//! *Holds* files and their indexes, anonymous regions and their page tables, swap, object caches, and the state of
+//! writeback. *Flow*: `access` gives a frame its owner here; `reclaim` takes it away ([`Mapping::remove_mapping`]);
+//! writers find dirty pages in file order ([`writeback`], [`flusher`]). *Called by* every floor above. *Locks*: the
+//! page lock (a bit, sleeps) outermost, then `table`, `writeback`, `page_table`, `swap`, `i_pages`; never two of one
+//! class. *Description*: mechanisms/reclaim, 1, 13, 19 to 21.
 //!
-//! Next: [`crate::lru`], which says in which order pages go.
+//! Next: [`crate::lru`], the order in which pages are reclaimed.
 
 pub mod bandwidth;
 pub mod blocks;

@@ -1,9 +1,10 @@
 //! A growing array that is read without a lock.
 //!
-//! It lies in segments: the *head*, of a length that is chosen with the array, and behind it segments of which each is as long
-//! as all before it. One is made, once, when one of its elements is first wanted; it lives as long as the array. So
-//! an element never moves, and a lookup is two loads, and hardly any instruction more in the head. Elements are zero at first:
-//! the memory of a segment comes with the first use of each of its parts, so that a large file costs what is used of it.
+//! It consists of segments: the *head*, whose length is chosen with the array, and segments behind it, each as long
+//! as everything before it. A segment is made once, when one of its elements is first needed, and lives as long as
+//! the array. So elements never move, and a lookup is two loads, with hardly one more instruction in the head.
+//! Elements are zero at first. The memory of a segment comes with the first use of each of its parts, so a large file
+//! costs only what is used of it.
 
 #![allow(unsafe_code)]
 

@@ -1,11 +1,11 @@
 //! Slabs of kernel objects, as SLUB keeps them: blocks of pages that hold objects of one size.
 //!
-//! *Flow*: each CPU takes objects from a slab of its own. When that is used up, it takes what was given back to it
-//! meanwhile, or the slab that has been partly free for longest, with all the places that it has; only where there is none
-//! does somebody add a block. A slab that is full is on no list; the first object that is given back puts it among the partly
-//! free. A slab of which nothing is left is freed, unless few are partly free.
-//! *Locks*: one of its own, nothing inside it; inside the slot of a CPU, or inside that of a file's index. Description:
-//! mechanisms/balance-trial, 6; "The SLUB allocator" (LWN, April 2007).
+//! *Flow*: each CPU takes objects from a slab of its own. When that is used up, it takes the objects that were freed
+//! into it meanwhile, or the slab that has been partly free for longest, with all its free places. Only where there
+//! is none is a block added. A full slab is on no list; the first freed object puts it among the partly free ones. An
+//! empty slab is freed, unless few are partly free. *Locks*: one of its own, nothing inside it; it may be taken
+//! inside the slot of a CPU, or inside that of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB
+//! allocator" (LWN, April 2007).
 
 use super::choices::SlabOrder;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};

@@ -1,7 +1,7 @@
-//! How many slots a fault of a region reads from swap at once, by what became of those that were read before.
+//! How many slots a fault of a region reads from swap at once, by the success of earlier reads.
 //!
-//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). Where faults come in no order, all but one
-//! of them are read, and take other pages' room, for nothing.
+//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). Where faults come in no order, all of these
+//! reads but one are useless and take the room of other pages.
 
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::ops::Range;

@@ -1,10 +1,10 @@
-//! How near a page was to being in memory when it is read again.
+//! How much larger memory would have had to be to keep a page that is read again.
 //!
-//! A page that leaves its file's index leaves a *shadow* in its slot: how many pages had left before it. When it comes
-//! back, the pages that have left since are how much larger memory would have had to be to hold it still: its
-//! *refault distance*. Pages of three kinds leave ([`Left`]); whichever is missed more often, for as many that left of late,
-//! should rather have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and mechanisms/multigen, 4
-//! (rates of refaults that are compared).
+//! A page that leaves its file's index leaves a *shadow* in its slot: the number of pages that had left before it.
+//! When it returns, the number of pages that have left since is its *refault distance*: memory larger by that much
+//! would still have held it. Three kinds of pages leave ([`Left`]). The kind that is missed more often, relative to
+//! how many left lately, should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
+//! mechanisms/multigen, 4 (rates of refaults that are compared).
 
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 

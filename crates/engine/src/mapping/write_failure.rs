@@ -1,12 +1,12 @@
-//! Pages of files that could not be written, where they stay dirty (`mapping.write_failure = "keep-dirty"`).
+//! Pages of files that could not be written and stay dirty (`mapping.write_failure = "keep-dirty"`).
 //!
-//! Nobody can say when they can be, so they are like memory that is somebody else's: no dirty limit counts them, reclaim
-//! leaves them alone, and the flusher has them apart. Of each file that has some it tries a few now and then; one that
-//! is written shows that others may be, and those are then written as fast as they can be. A sync writes all.
+//! Nobody knows when they can be written. So no dirty limit counts them, reclaim ignores them, and the flusher keeps
+//! them apart. It tries a few of each file now and then. One that is written shows that others may be, and those are
+//! then written at full speed. A sync writes all.
 //!
-//! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a write that failed to the end of one that did not; it counts
-//! and is tagged ([`Tag::WriteFailed`]) but while it is being written again. A writer that dirties it meanwhile tags it as
-//! others; a page may have both tags, and a dirty one has one of them at least.
+//! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one. It counts
+//! and is tagged ([`Tag::WriteFailed`]) except while it is being written again. A writer that dirties it meanwhile
+//! tags it like others: a page may have both tags, and a dirty page has at least one of them.
 
 use super::choices::WriteFailure;
 use super::flusher::CHUNK_PAGES;

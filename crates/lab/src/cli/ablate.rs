@@ -15,10 +15,10 @@ use crate::{
 pub struct Arguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// The kernel to begin with, a name or a file
+    /// The first kernel, a name or a file
     #[arg(long, value_name = "KERNEL")]
     from: String,
-    /// The kernel to end with
+    /// The second kernel, a name or a file
     #[arg(long, value_name = "KERNEL")]
     to: String,
     #[command(flatten)]

@@ -13,7 +13,7 @@ pub struct Arguments {
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
-    /// Where the file lies whose pages are read, in a fresh folder [default: the system's temporary folder]
+    /// The folder for the file that is read [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -27,7 +27,7 @@ pub struct CompareArguments {
     /// Kernels in place of the experiment's own; the first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// A kernel beside them, a name or a file; may be given again
+    /// A further kernel, a name or a file; may be repeated
     #[arg(long, value_name = "FILE")]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -59,23 +59,23 @@ struct Options {
     /// The rule of the percentages in brackets
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
-    /// Add rows of how often each class of locks was taken and waited for, and how long interrupts were off (`sim`)
+    /// Add rows for each class of locks (taken, contended, times) and for the time with interrupts off (`sim`)
     #[arg(long)]
     locks: bool,
-    /// Write where virtual time goes, as folded stacks
+    /// Write a profile of virtual CPU time, as folded stacks
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Write counters over time, as CSV: under their names in /proc/vmstat, free pages by zone, the disk's queue
+    /// Write counters over time, as CSV: those of /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// How often, in seconds of the run
+    /// The interval of --series, in seconds of the run
     #[arg(long, value_name = "SECONDS", requires = "series", default_value = "1", value_parser = parse_every)]
     #[arg(allow_negative_numbers = true)]
     every: Nanos,
-    /// Write what happened when, for the Perfetto UI: tasks by CPU, interrupts, locks, disk requests (`sim`)
+    /// Write a trace for the Perfetto UI: tasks by CPU, interrupts, locks, disk requests (`sim`)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Only this part of each run, in seconds of its time, such as 2.1..2.9; a trace has a million slices at most
+    /// Trace only this part of each run, in its seconds, such as 2.1..2.9; a trace has at most a million slices
     #[arg(long, value_name = "FROM..TO", requires = "trace", value_parser = parse_window, allow_hyphen_values = true)]
     trace_window: Option<Window>,
 }
@@ -123,7 +123,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let ExperimentOptions { rows, seeds, .. } = &options.experiment;
     let scale = request.scale.filter(|scale| !scale.is_full());
     if let Some(scale) = scale.filter(|_| options.published) {
-        return Err(End::Usage(format!("--published: figures in print are of full size, not of --scale {scale}")));
+        return Err(End::Usage(format!("--published: published figures are of full size, not of --scale {scale}")));
     }
     let output = options.experiment.output.open()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;

@@ -8,7 +8,7 @@ use crate::{difference::differences, library};
 pub struct Arguments {
     /// A kernel: a name or a file
     from: String,
-    /// Another
+    /// Another kernel: a name or a file
     to: String,
 }
 

@@ -161,7 +161,7 @@ fn experiment(experiment: &Experiment) -> String {
     text.push_str(&format!("machine   {machine}\nworkload  {workload}\nkernels   {}\n", kernels.join(", ")));
     if let Some(published) = &experiment.published {
         let crate::experiment::Posting { author, title, date } = &published.posting;
-        text.push_str(&format!("in print  {author}, \"{title}\", {date}: {} rows\n", published.rows.len()));
+        text.push_str(&format!("published {author}, \"{title}\", {date}: {} rows\n", published.rows.len()));
     }
     text.push_str("\n[params]: as `--set params.KEY=VALUE`\n");
     values(&experiment.params, &mut text);

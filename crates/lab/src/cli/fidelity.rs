@@ -1,4 +1,4 @@
-//! `highwater fidelity`: how near the simulation is to figures in print.
+//! `highwater fidelity`: how near the simulation is to published figures.
 
 use serde::Serialize;
 
@@ -22,15 +22,15 @@ use crate::{
 /// Arguments of `highwater fidelity`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Names or files of experiments with figures in print [default: all of them]
+    /// Names or files of experiments with published figures [default: all]
     experiments: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: FidelityFormat,
-    /// Of each experiment show only the figures that miss something
+    /// Show only figures that miss
     #[arg(long, conflicts_with = "summary")]
     misses: bool,
-    /// Show only what each experiment comes to
+    /// Show only the summary of each experiment
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ struct Report<'a> {
     experiments: &'a [Fidelity],
 }
 
-/// Runs the experiments at full size, and sets what comes out beside what is in print.
+/// Runs the experiments at full size, and sets what comes out beside the published figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = arguments.output.open()?;
     let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// The experiments of this binary that have figures in print.
+/// The experiments of this binary that have published figures.
 fn printed() -> Result<Vec<String>, End> {
     let mut names = Vec::new();
     for name in embedded::names("experiments") {
@@ -100,12 +100,12 @@ fn printed() -> Result<Vec<String>, End> {
     Ok(names)
 }
 
-/// The kernels in print, at full size.
+/// The published kernels, at full size.
 fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
     let experiment = library::experiment(name)?;
     let Some(published) = experiment.published else {
         let with = printed()?.join(", ");
-        return Err(End::Usage(format!("experiment `{name}` has no figures in print; those that have: {with}")));
+        return Err(End::Usage(format!("experiment `{name}` has no published figures; those that have: {with}")));
     };
     let request = Request {
         experiment: name.to_owned(),

@@ -27,7 +27,7 @@ use engine::kernel::text::Error;
 
 use crate::panics;
 
-/// Linux page reclaim as a laboratory: change kswapd, see the A/B table in seconds.
+/// Linux page reclaim as a laboratory: change kswapd and compare the figures in seconds.
 #[derive(Parser)]
 #[command(name = "highwater", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 struct Arguments {
@@ -39,23 +39,23 @@ struct Arguments {
 enum Verb {
     /// List kernels, machines, experiments and workloads
     List,
-    /// Show every value of a kernel, a machine or an experiment, and where it comes from
+    /// Show every value of a kernel, a machine or an experiment, and its source
     Explain(explain::Arguments),
-    /// Run an experiment's kernels and print the table of their figures
+    /// Run an experiment with several kernels and print their figures as a table
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),
-    /// Run an experiment with each of its variants, other machines and parameters, and show some figures side by side
+    /// Run an experiment and each variant that its file lists (other machines, kernels, parameters), and show some figures of each
     Variants(variants::Arguments),
     /// Show the values that separate two kernels
     Diff(diff::Arguments),
-    /// Switch each difference between two kernels alone, and say what it does to a figure
+    /// Apply each difference between two kernels alone, revert each alone, and show the effect on a figure
     Ablate(ablate::Arguments),
-    /// Set every figure in print beside the simulated one, and say how near it is
+    /// Compare every published figure with the simulated one
     Fidelity(fidelity::Arguments),
     /// Run random worlds with every check on
     Swarm(swarm::Arguments),
-    /// Measure how fast the simulator and the library are here, in a few seconds
+    /// Measure the simulator and the library on this computer, in a few seconds
     Bench(bench::Arguments),
     /// Run a job that another process of this command orders
     #[command(hide = true, name = crate::apart::VERB)]

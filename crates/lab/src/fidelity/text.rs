@@ -1,4 +1,4 @@
-//! What is found of figures in print, for people: in a terminal, or for a text in Markdown.
+//! Published figures compared, for people: in a terminal, or for a text in Markdown.
 
 use comfy_table::{CellAlignment, Table as Grid, presets};
 
@@ -18,7 +18,7 @@ pub enum Look {
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let head = [
         "experiment",
-        "effects with the sign in print",
+        "effects with the published sign",
         "and its size",
         "levels within x2",
         "apart: signs",
@@ -40,11 +40,11 @@ pub fn summary(all: &[Fidelity], look: Look) -> String {
     grid(&head, lines, look, |column| (1..6).contains(&column))
 }
 
-/// A line for each figure in print; of those that miss something alone with `misses`.
+/// A line for each published figure; of those that miss something alone with `misses`.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let head =
-        ["figure", "kernel", "in print", "here", "95% interval", "ratio", "effect in print", "effect here", "misses"];
+        ["figure", "kernel", "published", "here", "95% interval", "ratio", "published effect", "effect here", "misses"];
     let cells = it.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let shown = cells.filter(|(_, cell)| !misses || !missed(cell).is_empty());
     let lines = shown.map(|(row, cell)| line(row, cell)).collect();
