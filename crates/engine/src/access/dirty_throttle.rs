@@ -110,7 +110,7 @@ impl<M: Machine> Access<M> {
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
             task.pages_dirtied_poll = pause.poll_pages;
-            if pause.is_blocked && !self.machine.is_killed() {
+            if pause.is_blocked && !backing.has_only_held.load(Relaxed) && !self.machine.is_killed() {
                 continue;
             }
             task.dirty_paused_at = now + pause.time;

@@ -130,11 +130,12 @@ impl<M: Machine> Access<M> {
         dirtied
     }
 
-    /// Marks a locked page dirty that is about to be written through a mapping (`page_mkwrite`).
+    /// Marks a locked page dirty that is about to be written through a mapping (`page_mkwrite`). *May sleep.*
     fn dirty_mapped_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> Result<(), Error> {
         let offset = u64::from(self.frames[frame].index()) * PAGE_BYTES as u64;
         self.prepare_write(file, frame, offset)?;
         self.machine.spend(Step::WriteBegin, 1);
+        self.wait_until_stable(frame);
         self.set_page_dirty(file, frame);
         Ok(())
     }

@@ -96,7 +96,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// The locked page of a file, with a reference and the exclusive latch; valid unless all of it is about to
-    /// be written.
+    /// be written. No write of it is under way where pages are stable.
     pub(super) fn grab_page(
         &self,
         task: &mut Task,
@@ -107,7 +107,7 @@ impl<M: Machine> Access<M> {
         loop {
             let frame = match self.find_page(&file.index, page) {
                 Some(frame) => {
-                    self.latch(frame, true);
+                    self.latch_to_change(frame);
                     self.lock_page(frame);
                     if !self.is_page_of(frame, file, page) {
                         // Dropped while we waited.

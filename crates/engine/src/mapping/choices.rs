@@ -37,6 +37,19 @@ pub enum WriteFailure {
     KeepDirty,
 }
 
+/// May the bytes of a page of a file change while the page is written to its device?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StablePages {
+    /// Yes, and a write may begin while somebody changes the page. The device may get half of the old and half of the new
+    /// bytes; the page is dirty again and is written once more.
+    #[default]
+    No,
+    /// No: who wants to change a page under writeback waits until its write has ended. A write does not begin while
+    /// somebody changes the page: a sync waits, the flusher and reclaim take other pages.
+    Wait,
+}
+
 /// Of which pages the dirty limits are shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -139,6 +152,8 @@ pub struct Choices {
     pub index_lock: IndexLock,
     /// What becomes of a page whose write failed.
     pub write_failure: WriteFailure,
+    /// May a page change while it is written?
+    pub stable_pages: StablePages,
 }
 
 impl Default for Choices {
@@ -158,6 +173,7 @@ impl Default for Choices {
             writeback_chunk: WritebackChunk::default(),
             index_lock: IndexLock::default(),
             write_failure: WriteFailure::default(),
+            stable_pages: StablePages::default(),
         }
     }
 }

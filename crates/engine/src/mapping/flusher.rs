@@ -96,7 +96,10 @@ impl<M: Machine> Mapping<M> {
             wrote += self.write_files(backing, Reason::Periodic);
         }
         if self.is_over_background(backing) {
-            wrote += self.write_files(backing, Reason::Background);
+            backing.met_held.store(false, Relaxed);
+            let wrote_now = self.write_files(backing, Reason::Background);
+            backing.has_only_held.store(wrote_now == 0 && backing.met_held.load(Relaxed), Relaxed);
+            wrote += wrote_now;
         }
         let has_requests = !backing.work.lock().requests.is_empty();
         has_requests || wrote > 0 && self.is_over_background(backing)

@@ -2,8 +2,10 @@
 //!
 //! A word of the frame's own holds it, next to the references ([`crate::memory::Frame::get_shared`]): a hit
 //! takes both in one step and no lock. The page lock is another matter: it guards whose page it is and its I/O.
-//! *Order*: the latch first, then the page lock. Reclaim and writeback never wait for a latch.
+//! *Order*: the latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that
+//! must not change while they are written.
 
+use super::choices::StablePages;
 use super::file_index::Miss;
 use super::{FileIndex, Mapping};
 use crate::memory::{Flags, Frame};
@@ -20,6 +22,62 @@ impl<M: Machine> Mapping<M> {
             }
             self.unlatch(frame, true);
             self.wait_until_let_go(frame);
+        }
+    }
+
+    /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
+    /// (`mapping.stable_pages`). None begins while the latch is held: see [`Mapping::try_hold_still`]. The caller holds a
+    /// reference and no page lock. *May sleep.*
+    pub fn latch_to_change(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => self.latch(frame, true),
+            StablePages::Wait => loop {
+                // Without the latch: readers go on meanwhile.
+                self.wait_until_stable(frame);
+                self.latch(frame, true);
+                if !self.frames[frame].is(Flags::WRITEBACK) {
+                    return;
+                }
+                self.unlatch(frame, true);
+            },
+        }
+    }
+
+    /// Waits until no write of a page is under way, if it must not change meanwhile. The caller holds a reference, or the
+    /// page lock. *May sleep.*
+    #[doc(alias = "wait_for_stable_page")]
+    pub(crate) fn wait_until_stable(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => {}
+            StablePages::Wait => self.wait_for_clear(frame, Flags::WRITEBACK),
+        }
+    }
+
+    /// Keeps writers of a page's bytes away for the moment in which a write of it begins; false while one has the latch.
+    /// [`Mapping::let_change`] ends it. The caller holds a reference.
+    ///
+    /// Who latches the page later finds it under writeback: that is marked before the latch is given back.
+    #[must_use]
+    pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
+        match self.choices.stable_pages {
+            StablePages::No => true,
+            StablePages::Wait => self.frames[frame].try_latch(false),
+        }
+    }
+
+    /// The same, waiting for who changes the page. The caller holds no page lock. *May sleep.*
+    pub(super) fn hold_still(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => {}
+            StablePages::Wait => self.latch(frame, false),
+        }
+    }
+
+    /// Ends [`Mapping::try_hold_still`].
+    pub(crate) fn let_change(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => {}
+            StablePages::Wait => self.unlatch(frame, false),
         }
     }
 

@@ -105,6 +105,10 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_exceeded: AtomicBool,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
+    /// The flusher passed a dirty page by because somebody was changing it (`mapping.stable_pages`).
+    met_held: AtomicBool,
+    /// It found nothing else in its last round, so that its writers cannot wait for it: they may be those who hold the pages.
+    pub(crate) has_only_held: AtomicBool,
 }
 
 impl<M: Machine> Backing<M> {
@@ -216,6 +220,8 @@ impl<M: Machine> Mapping<M> {
                 bandwidth: machine.lock(LockClass::Other, bandwidth::Bandwidth::default()),
                 dirty_exceeded: AtomicBool::new(false),
                 tracked_limit: AtomicU64::new(0),
+                met_held: AtomicBool::new(false),
+                has_only_held: AtomicBool::new(false),
             })
             .collect();
         let slab_order = choices.slab_order;

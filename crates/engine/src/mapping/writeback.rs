@@ -387,8 +387,31 @@ impl<M: Machine> Mapping<M> {
         None
     }
 
-    /// Starts the write of a page that the caller locked, if it still needs one, and unlocks it.
+    /// Starts the write of a page that the caller locked, if it still needs one, and unlocks it. *May sleep.*
     fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, page: u32, frame: FrameNumber) {
+        if !self.try_hold_still(frame) {
+            self.unlock_page(frame);
+            if writer.purpose != Purpose::Sync {
+                // It stays dirty, and the flusher comes again.
+                self.backing(file.backing).met_held.store(true, Relaxed);
+                return;
+            }
+            // Who changes the page may wait for what is collected here.
+            writer.bio.submit(self);
+            self.hold_still(frame);
+            self.lock_page(frame);
+        }
+        let is_started = self.start_write(file, writer, page, frame);
+        self.unlock_page(frame);
+        self.let_change(frame);
+        if let Some(block) = is_started {
+            writer.bio.add(self, block, frame);
+            writer.left -= 1;
+        }
+    }
+
+    /// Marks a locked page whose bytes hold still as under writeback, if it still needs a write: returns its block.
+    fn start_write(&self, file: &File<M>, writer: &mut Writer, page: u32, frame: FrameNumber) -> Option<u64> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
         if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
@@ -396,36 +419,35 @@ impl<M: Machine> Mapping<M> {
             self.wait_for_clear(frame, Flags::WRITEBACK);
         }
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
-            self.unlock_page(frame);
-            return;
+            return None;
         }
-        let Some(block) = self.block_for_write(file, writer, page) else {
+        let block = self.block_for_write(file, writer, page);
+        if block.is_none() {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
             self.note_write_failure(file, frame, IoError::NoSpace);
             if writer.purpose == Purpose::Retry {
                 // Nor has it one for the next.
                 writer.left = 0;
             }
-            self.unlock_page(frame);
-            return;
-        };
+            return None;
+        }
         self.clear_dirty_for_io(file, frame);
         self.start_writeback(file, frame);
-        self.unlock_page(frame);
-        writer.bio.add(self, block, frame);
-        writer.left -= 1;
+        block
     }
 
-    /// Writes one page of a file for reclaim; the caller locked it and cleared its dirty mark. The
-    /// page is unlocked. *May sleep.*
+    /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Mapping::try_hold_still`]) and cleared
+    /// its dirty mark. The page is unlocked and no longer held still. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
         let Some(block) = file.block(self.frames[frame].index()) else {
             self.redirty_page(file, frame);
             self.unlock_page(frame);
+            self.let_change(frame);
             return WritePage::Redirtied;
         };
         self.start_writeback(file, frame);
         self.unlock_page(frame);
+        self.let_change(frame);
         let mut bio = Bio::new(file.device, Operation::Write, false);
         bio.add(self, block, frame);
         bio.submit(self);

@@ -418,11 +418,15 @@ impl<M: Machine> Reclaim<M> {
         if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {
             return keep();
         }
+        if file.is_some() && !self.try_hold_still(frame) {
+            return keep();
+        }
         descriptor.set(Flags::RECLAIM);
         self.machine.spend(Step::WritePage, 1);
         let written = match &file {
             Some(file) => {
                 if !self.clear_dirty_for_io(file, frame) {
+                    self.let_change(frame);
                     return None;
                 }
                 self.write_file_page(file, frame)

@@ -16,5 +16,6 @@ mod kswapd;
 mod map;
 mod rotation;
 mod send;
+mod stable_pages;
 mod swap;
 mod wait;

@@ -311,6 +311,7 @@ const CHOICES: [(&str, &str, &[&str]); 84] = [
     ("mapping", "writeback_chunk", &["by-bandwidth", "fixed"]),
     ("mapping", "index_lock", &["per-page", "none"]),
     ("mapping", "write_failure", &["forget", "keep-dirty"]),
+    ("mapping", "stable_pages", &["no", "wait"]),
     ("compact", "extfrag_threshold", &["0", "500", "1000"]),
     ("compact", "max_defer_shift", &["0", "6"]),
     ("reclaim", "swappiness", &["0", "1", "60", "100"]),

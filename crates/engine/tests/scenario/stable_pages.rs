@@ -1,0 +1,112 @@
+//! Pages that must not change while they are written: a crash would leave half of a change on the disk.
+
+use crate::ground::{Ground, Plan};
+use engine::Task;
+use engine::mapping::File;
+use engine::mapping::choices::StablePages;
+use machine::{Machine, Nanos};
+use sim::Sim;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How long the device writes a page.
+const WRITE: Nanos = Nanos::from_millis(20);
+
+fn plan(stable_pages: StablePages) -> Plan {
+    let mut plan = Plan { write_ns: WRITE.0, with_kswapd: false, with_flusher: false, ..Plan::default() };
+    plan.choices.mapping.stable_pages = stable_pages;
+    plan
+}
+
+/// Starts a sync of a file in a task of its own, and lets it come as far as the device.
+fn begin_sync(ground: &Ground, file: &Arc<File<Sim>>) -> (sim::TaskId, Rc<Cell<bool>>) {
+    let (file, is_synced) = (file.clone(), Rc::new(Cell::new(false)));
+    let done = is_synced.clone();
+    let sync = ground.spawn("sync", move |ground| {
+        ground.fsync(&file).unwrap();
+        done.set(true);
+    });
+    ground.pause_ms(1);
+    (sync, is_synced)
+}
+
+/// How long a page's second write takes that begins while the device writes the first.
+fn time_to_change_a_page_under_writeback(stable_pages: StablePages) -> Nanos {
+    let taken = Rc::new(Cell::new(Nanos(0)));
+    let time = taken.clone();
+    plan(stable_pages).run(move |ground| {
+        let file = ground.create();
+        ground.write(&file, 0..1).unwrap();
+        let (sync, _) = begin_sync(ground, &file);
+        assert_eq!(ground.count("nr_writeback"), 1);
+        let began = ground.sim.now();
+        ground.write(&file, 0..1).unwrap();
+        time.set(ground.sim.now().since(began));
+        ground.sim.join(sync);
+    });
+    taken.get()
+}
+
+#[test]
+fn who_changes_a_page_under_writeback_waits_until_it_is_written() {
+    assert!(time_to_change_a_page_under_writeback(StablePages::No) < Nanos::from_millis(1));
+    let waited = time_to_change_a_page_under_writeback(StablePages::Wait);
+    assert!(waited > Nanos::from_millis(15) && waited <= WRITE + Nanos::from_millis(1), "{waited}");
+}
+
+#[test]
+fn readers_go_on_beside_who_waits_to_change_a_page() {
+    plan(StablePages::Wait).run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..1).unwrap();
+        let (sync, _) = begin_sync(ground, &file);
+        let changed = file.clone();
+        let writer = ground.spawn("writer", move |ground| ground.write(&changed, 0..1).unwrap());
+        ground.pause_ms(1);
+        let began = ground.sim.now();
+        ground.read(&file, 0..1).unwrap();
+        assert!(ground.sim.now().since(began) < Nanos::from_millis(1), "the reader waited");
+        [sync, writer].map(|task| ground.sim.join(task));
+    });
+}
+
+/// A page is held for writing while its file is synced, and while the flusher wants it.
+#[test]
+fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
+    let mut plan = plan(StablePages::Wait);
+    plan.with_flusher = true;
+    plan.choices.mapping.dirty_expire_ms = 10;
+    plan.choices.mapping.dirty_writeback_ms = 10;
+    plan.run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..3).unwrap();
+        let frame = ground.engine.pin_for_write(&mut Task::user(), &file, 1).unwrap();
+        ground.pause_ms(200);
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (1, 2), "the flusher wrote the others");
+        let (sync, is_synced) = begin_sync(ground, &file);
+        ground.pause_ms(200);
+        assert!(!is_synced.get() && ground.count("nr_written") == 2, "half of a change was written");
+        ground.engine.unpin_write(&file, frame);
+        ground.sim.join(sync);
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 3));
+    });
+}
+
+/// All that may be dirty is held for writing by one task, which takes one more page: nobody could write what it waits for.
+#[test]
+fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {
+    let mut plan = plan(StablePages::Wait);
+    plan.with_flusher = true;
+    plan.run(|ground| {
+        let file = ground.import(2000);
+        let mut task = Task::user();
+        let began = ground.sim.now();
+        let held: Vec<_> =
+            (0..900).map(|page| ground.engine.pin_for_write(&mut task, &file, page).unwrap()).collect();
+        assert!(held.len() as u64 > ground.engine.dirty_limits().dirty, "{:?}", ground.engine.dirty_limits());
+        assert!(ground.sim.now().since(began) < Nanos::from_secs(100), "{}", ground.sim.now().since(began));
+        held.into_iter().for_each(|frame| ground.engine.unpin_write(&file, frame));
+        ground.fsync(&file).unwrap();
+    });
+}
