@@ -145,7 +145,7 @@ impl<M: Machine> Engine<M> {
                 format!("zone {}: {managed} pages managed and {offline} offline, of {online}", zone.kind.name())
             })?;
         }
-        let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages];
+        let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages, Gauge::NrBounce];
         let counted: u64 = gauges.into_iter().map(|gauge| self.gauge(gauge)).sum();
         ensure(kernel == counted, || format!("{kernel} kernel pages, gauges say {counted}"))
     }

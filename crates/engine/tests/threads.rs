@@ -13,7 +13,7 @@
 #[path = "../../machine/tests/threads/machine.rs"]
 mod thread_machine;
 
-use engine::mapping::choices::WriteFailure;
+use engine::mapping::choices::{StablePages, WriteFailure};
 use engine::mapping::{DeviceLayout, File, MapMode, SwapLayout, Tag};
 use engine::stat::Vmstat;
 use engine::{Engine, Error, Layout, ReadPattern, ReadState, Task, kernel};
@@ -244,6 +244,18 @@ fn what_could_not_be_written_is_written_again() {
     assert_eq!(vmstat["nr_write_failed"], 0, "the files are gone");
 }
 
+/// Pages of files are written by copies and through mappings, while the flusher writes them back.
+#[test]
+fn no_page_of_a_file_changes_while_it_is_written() {
+    for stable_pages in [StablePages::Wait, StablePages::Copy] {
+        let mut choices = kernel::Choices::default();
+        choices.mapping.stable_pages = stable_pages;
+        choices.mapping.dirty_background_ratio = 1;
+        // Without a region: pages of swap may change.
+        run(choices, &[use_file as Job; 4]);
+    }
+}
+
 /// By whom its pages were taken depends on who had a CPU.
 fn assert_was_short(vmstat: &Vmstat) {
     let taken = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
@@ -268,6 +280,7 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
     let engine = engine.expect("8 MiB are enough");
     let is_failing = choices.mapping.write_failure == WriteFailure::KeepDirty;
+    let is_stable = choices.mapping.stable_pages != StablePages::No;
     if is_failing {
         machine.fail_writes(3, swap.first_block);
     }
@@ -322,6 +335,7 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
         }
     });
     assert_eq!(machine.failed_writes() > 0, is_failing);
+    assert!(!is_stable || machine.unstable_writes() == 0, "{} pages changed", machine.unstable_writes());
     let vmstat = world.engine.vmstat();
     world.engine.check().unwrap_or_else(|broken| panic!("{broken}"));
     vmstat

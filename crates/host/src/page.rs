@@ -117,9 +117,11 @@ impl fmt::Debug for PageRead<'_> {
     }
 }
 
-/// A page pinned for writing: 4096 bytes. Nobody else reads or writes it until this is dropped.
+/// A page pinned for writing: 4096 bytes. Nobody else reads or writes it until this is dropped, and it does not go to the
+/// disk half changed.
 ///
-/// Do not hold one while reading or writing the same page by other means: that would wait for itself.
+/// Do not hold one while reading or writing the same page by other means, or while syncing its file or shutting the memory
+/// down: that would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -173,8 +175,8 @@ impl DerefMut for PageWrite<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `PageRead`; the guard has the exclusive latch, so that there is no other guard of the page, and
-        // the engine copies bytes only under a latch. A device may read them meanwhile: what it gets is written again,
-        // for the page is dirty when the guard lets go.
+        // the engine copies bytes only under a latch. With `mapping.stable_pages` no device reads them meanwhile. Without, one
+        // may: what it gets is written again, for the page is dirty when the guard lets go.
         unsafe { &mut *self.bytes }
     }
 }

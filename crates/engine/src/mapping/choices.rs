@@ -48,6 +48,9 @@ pub enum StablePages {
     /// No: who wants to change a page under writeback waits until its write has ended. A write does not begin while
     /// somebody changes the page: a sync waits, the flusher and reclaim take other pages.
     Wait,
+    /// No, but nobody waits for the device: what a sync or the flusher writes is copied first, into a free page. Where none
+    /// is free above the low mark, and where reclaim writes, as [`StablePages::Wait`]. Each page written costs a copy.
+    Copy,
 }
 
 /// Of which pages the dirty limits are shares.

@@ -31,11 +31,11 @@ impl<M: Machine> Mapping<M> {
     pub fn latch_to_change(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => self.latch(frame, true),
-            StablePages::Wait => loop {
+            StablePages::Wait | StablePages::Copy => loop {
                 // Without the latch: readers go on meanwhile.
                 self.wait_until_stable(frame);
                 self.latch(frame, true);
-                if !self.frames[frame].is(Flags::WRITEBACK) {
+                if self.is_stable(frame) {
                     return;
                 }
                 self.unlatch(frame, true);
@@ -49,8 +49,15 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn wait_until_stable(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => {}
-            StablePages::Wait => self.wait_for_clear(frame, Flags::WRITEBACK),
+            StablePages::Wait | StablePages::Copy if self.is_stable(frame) => {}
+            StablePages::Wait | StablePages::Copy => self.wait_for_clear(frame, Flags::WRITEBACK),
         }
+    }
+
+    /// Does the device read nothing of the page's own bytes?
+    fn is_stable(&self, frame: FrameNumber) -> bool {
+        let flags = self.frames[frame].flags();
+        !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
     }
 
     /// Keeps writers of a page's bytes away for the moment in which a write of it begins; false while one has the latch.
@@ -61,7 +68,7 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
         match self.choices.stable_pages {
             StablePages::No => true,
-            StablePages::Wait => self.frames[frame].try_latch(false),
+            StablePages::Wait | StablePages::Copy => self.frames[frame].try_latch(false),
         }
     }
 
@@ -69,7 +76,7 @@ impl<M: Machine> Mapping<M> {
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => {}
-            StablePages::Wait => self.latch(frame, false),
+            StablePages::Wait | StablePages::Copy => self.latch(frame, false),
         }
     }
 
@@ -77,7 +84,7 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn let_change(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => {}
-            StablePages::Wait => self.unlatch(frame, false),
+            StablePages::Wait | StablePages::Copy => self.unlatch(frame, false),
         }
     }
 

@@ -10,6 +10,7 @@
 
 pub mod bandwidth;
 pub mod blocks;
+mod bounce;
 pub mod choices;
 mod contiguity;
 pub mod dirty_limit;

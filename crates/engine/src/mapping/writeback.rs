@@ -197,6 +197,8 @@ impl<M: Machine> Mapping<M> {
             None => {}
         }
         self.stat.count(Event::NrWritten, 1);
+        // First: without both the page would look as if its own bytes were being written.
+        descriptor.test_clear(Flags::COPIED);
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
         self.machine.wake(self.page_queue(frame));
@@ -401,17 +403,24 @@ impl<M: Machine> Mapping<M> {
             self.hold_still(frame);
             self.lock_page(frame);
         }
-        let is_started = self.start_write(file, writer, page, frame);
+        let started = self.start_write(file, writer, page, frame);
         self.unlock_page(frame);
         self.let_change(frame);
-        if let Some(block) = is_started {
-            writer.bio.add(self, block, frame);
+        if let Some((block, source)) = started {
+            writer.bio.add(self, block, source);
             writer.left -= 1;
         }
     }
 
-    /// Marks a locked page whose bytes hold still as under writeback, if it still needs a write: returns its block.
-    fn start_write(&self, file: &File<M>, writer: &mut Writer, page: u32, frame: FrameNumber) -> Option<u64> {
+    /// Marks a locked page whose bytes hold still as under writeback, if it still needs a write: returns its block, and the
+    /// frame to write it from.
+    fn start_write(
+        &self,
+        file: &File<M>,
+        writer: &mut Writer,
+        page: u32,
+        frame: FrameNumber,
+    ) -> Option<(u64, FrameNumber)> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
         if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
@@ -421,8 +430,7 @@ impl<M: Machine> Mapping<M> {
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
         }
-        let block = self.block_for_write(file, writer, page);
-        if block.is_none() {
+        let Some(block) = self.block_for_write(file, writer, page) else {
             // The device is full: the page stays dirty, and whoever syncs learns of it.
             self.note_write_failure(file, frame, IoError::NoSpace);
             if writer.purpose == Purpose::Retry {
@@ -430,10 +438,11 @@ impl<M: Machine> Mapping<M> {
                 writer.left = 0;
             }
             return None;
-        }
+        };
         self.clear_dirty_for_io(file, frame);
+        let source = self.frame_to_write(frame);
         self.start_writeback(file, frame);
-        block
+        Some((block, source))
     }
 
     /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Mapping::try_hold_still`]) and cleared

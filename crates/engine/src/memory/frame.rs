@@ -65,6 +65,12 @@ impl Flags {
     /// Its last write failed, and it is still to be written ([`crate::mapping::choices::WriteFailure::KeepDirty`]).
     pub const WRITE_FAILED: Self = Self(1 << 17);
 
+    /// Its write, which is under way, is of a copy: it may change meanwhile.
+    pub const COPIED: Self = Self(1 << 18);
+
+    /// Kernel memory that holds the copy from which the page of frame `private` is written.
+    pub const BOUNCE: Self = Self(1 << 19);
+
     /// Are all bits of `other` set?
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
@@ -86,7 +92,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 18] = [
+        const NAMES: [&str; 20] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -105,6 +111,8 @@ impl fmt::Debug for Flags {
             "OFFLINE",
             "HAZARD",
             "WRITE_FAILED",
+            "COPIED",
+            "BOUNCE",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
@@ -166,7 +174,7 @@ pub struct Frame {
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
-    /// Buddy order, swap slot of a page in the swap cache, or when a page with [`Flags::HAZARD`] was closed.
+    /// Buddy order, swap slot of a page in the swap cache, the page that this is a copy of, or when a page with [`Flags::HAZARD`] was closed.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -471,7 +479,7 @@ impl Frame {
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    /// Buddy order, swap slot, or when the page was closed to readers with hazard pointers ([`crate::mapping::hazard`]).
+    /// Buddy order, swap slot, the page that this is a copy of, or when the page was closed to readers with hazard pointers ([`crate::mapping::hazard`]).
     #[inline]
     pub fn private(&self) -> u32 {
         self.private.load(Ordering::Acquire)

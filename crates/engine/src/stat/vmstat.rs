@@ -260,11 +260,13 @@ pub enum Gauge {
     NrSlabUnreclaimable,
     /// `nr_page_table_pages`: page-table pages.
     NrPageTablePages,
+    /// `nr_bounce`: copies of pages that are being written from them (`mapping.stable_pages`).
+    NrBounce,
 }
 
 impl Gauge {
     /// All, in declaration order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NrFreePages,
         Self::NrInactiveAnon,
         Self::NrActiveAnon,
@@ -282,6 +284,7 @@ impl Gauge {
         Self::NrSlabReclaimable,
         Self::NrSlabUnreclaimable,
         Self::NrPageTablePages,
+        Self::NrBounce,
     ];
 
     /// The name in `/proc/vmstat`.
@@ -305,6 +308,7 @@ impl Gauge {
             Self::NrSlabReclaimable => "nr_slab_reclaimable",
             Self::NrSlabUnreclaimable => "nr_slab_unreclaimable",
             Self::NrPageTablePages => "nr_page_table_pages",
+            Self::NrBounce => "nr_bounce",
         }
     }
 }

@@ -53,6 +53,41 @@ fn who_changes_a_page_under_writeback_waits_until_it_is_written() {
     assert!(time_to_change_a_page_under_writeback(StablePages::No) < Nanos::from_millis(1));
     let waited = time_to_change_a_page_under_writeback(StablePages::Wait);
     assert!(waited > Nanos::from_millis(15) && waited <= WRITE + Nanos::from_millis(1), "{waited}");
+    assert!(time_to_change_a_page_under_writeback(StablePages::Copy) < Nanos::from_millis(1));
+}
+
+/// The device writes what the page held when its write began; and what is dirty again is written, too.
+#[test]
+fn a_page_is_written_from_a_copy_and_changed_meanwhile() {
+    plan(StablePages::Copy).run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..40).unwrap();
+        let (sync, _) = begin_sync(ground, &file);
+        assert_eq!((ground.count("nr_writeback"), ground.count("nr_bounce")), (40, 40));
+        ground.write(&file, 0..40).unwrap();
+        assert_eq!((ground.count("nr_writeback"), ground.count("nr_dirty")), (40, 40));
+        ground.sim.join(sync);
+        assert_eq!((ground.count("nr_bounce"), ground.count("nr_dirty")), (0, 40));
+        ground.fsync(&file).unwrap();
+        assert_eq!(ground.count("nr_written"), 80);
+    });
+}
+
+/// Where no page can be had for a copy, who changes the page waits.
+#[test]
+fn without_memory_for_a_copy_who_changes_a_page_waits() {
+    plan(StablePages::Copy).run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..1).unwrap();
+        let taken = ground.take_until_free(200);
+        let (sync, _) = begin_sync(ground, &file);
+        assert_eq!((ground.count("nr_writeback"), ground.count("nr_bounce")), (1, 0));
+        let began = ground.sim.now();
+        ground.write(&file, 0..1).unwrap();
+        assert!(ground.sim.now().since(began) > Nanos::from_millis(15));
+        ground.give_back(taken);
+        ground.sim.join(sync);
+    });
 }
 
 #[test]
@@ -67,7 +102,8 @@ fn readers_go_on_beside_who_waits_to_change_a_page() {
         let began = ground.sim.now();
         ground.read(&file, 0..1).unwrap();
         assert!(ground.sim.now().since(began) < Nanos::from_millis(1), "the reader waited");
-        [sync, writer].map(|task| ground.sim.join(task));
+        ground.sim.join(sync);
+        ground.sim.join(writer);
     });
 }
 

@@ -280,7 +280,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 84] = [
+const CHOICES: [(&str, &str, &[&str]); 85] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -311,7 +311,7 @@ const CHOICES: [(&str, &str, &[&str]); 84] = [
     ("mapping", "writeback_chunk", &["by-bandwidth", "fixed"]),
     ("mapping", "index_lock", &["per-page", "none"]),
     ("mapping", "write_failure", &["forget", "keep-dirty"]),
-    ("mapping", "stable_pages", &["no", "wait"]),
+    ("mapping", "stable_pages", &["no", "wait", "copy"]),
     ("compact", "extfrag_threshold", &["0", "500", "1000"]),
     ("compact", "max_defer_shift", &["0", "6"]),
     ("reclaim", "swappiness", &["0", "1", "60", "100"]),

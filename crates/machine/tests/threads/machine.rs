@@ -52,6 +52,8 @@ struct Device {
     /// Writes to such blocks, and those of them that failed.
     tried: u64,
     failed: u64,
+    /// Pages that changed in memory while they were written.
+    unstable: u64,
     is_over: bool,
 }
 
@@ -253,6 +255,7 @@ impl ThreadMachine {
                     break;
                 }
                 if request.operation == Operation::Write {
+                    device.unstable += u64::from(*self.0.frames[frame.index()].lock().unwrap() != bytes);
                     device.blocks.insert(block, bytes);
                 } else {
                     let bytes = device.blocks.get(&block).copied().unwrap_or([0; PAGE_BYTES]);
@@ -280,6 +283,11 @@ impl ThreadMachine {
     /// Writes that have failed.
     pub fn failed_writes(&self) -> u64 {
         self.0.device.lock().unwrap().failed
+    }
+
+    /// Pages that changed in memory while they were written.
+    pub fn unstable_writes(&self) -> u64 {
+        self.0.device.lock().unwrap().unstable
     }
 
     /// Ends the device's thread.

@@ -1,0 +1,51 @@
+//! Copies of pages, from which they are written (`mapping.stable_pages = "copy"`).
+//!
+//! A copy is made while the page holds still, and freed when its write has ended. Until then it is kernel memory, marked
+//! [`Flags::BOUNCE`], and knows its page. Linux has called such pages bounce pages, after a device that could not reach all
+//! memory; file systems with checksums use them for the reason they are here.
+
+use super::Mapping;
+use super::choices::StablePages;
+use crate::memory::{Flags, MarkRights, MigrateType, Warmth};
+use crate::stat::Gauge;
+use machine::{FrameNumber, Machine, Order, Step};
+
+impl<M: Machine> Mapping<M> {
+    /// The frame from which a page is to be written that holds still and is not yet under writeback: its own, or a copy.
+    pub(super) fn frame_to_write(&self, frame: FrameNumber) -> FrameNumber {
+        match self.choices.stable_pages {
+            StablePages::No | StablePages::Wait => frame,
+            StablePages::Copy => self.copy_to_write(frame).unwrap_or(frame),
+        }
+    }
+
+    /// A copy of a page; nothing where memory is short, for then each page counts.
+    fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
+        let zone = self.zone_of(frame);
+        self.machine.spend(Step::WatermarkCheck, 1);
+        if !zone.is_above(zone.low(), Order::ZERO, zone.kind as usize, MarkRights::default()) {
+            return None;
+        }
+        let copy = self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot)?;
+        self.machine.copy_frame(frame, copy);
+        self.machine.spend(Step::CopyPage, 1);
+        let descriptor = &self.frames[copy];
+        descriptor.set(Flags::KERNEL.with(Flags::BOUNCE));
+        descriptor.set_private(frame.0);
+        self.add_gauge(copy, Gauge::NrBounce, 1);
+        self.frames[frame].set(Flags::COPIED);
+        Some(copy)
+    }
+
+    /// The page that was written from a frame: the frame itself, or the one that it is a copy of; then the copy is freed.
+    /// Called by `interrupt`.
+    pub(crate) fn end_copy(&self, frame: FrameNumber) -> FrameNumber {
+        let descriptor = &self.frames[frame];
+        if !descriptor.is(Flags::BOUNCE) {
+            return frame;
+        }
+        let page = FrameNumber(descriptor.private());
+        self.free_kernel(frame, Gauge::NrBounce);
+        page
+    }
+}
