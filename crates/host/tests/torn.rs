@@ -34,8 +34,10 @@ fn victim() {
     let file = memory.open(path).unwrap();
     let in_place = how.starts_with("page_mut");
     thread::scope(|scope| {
-        scope.spawn(|| loop {
-            file.sync_data().unwrap();
+        scope.spawn(|| {
+            loop {
+                file.sync_data().unwrap();
+            }
         });
         println!("ready");
         for version in 1u64.. {

@@ -138,8 +138,7 @@ fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {
         let file = ground.import(2000);
         let mut task = Task::user();
         let began = ground.sim.now();
-        let held: Vec<_> =
-            (0..900).map(|page| ground.engine.pin_for_write(&mut task, &file, page).unwrap()).collect();
+        let held: Vec<_> = (0..900).map(|page| ground.engine.pin_for_write(&mut task, &file, page).unwrap()).collect();
         assert!(held.len() as u64 > ground.engine.dirty_limits().dirty, "{:?}", ground.engine.dirty_limits());
         assert!(ground.sim.now().since(began) < Nanos::from_secs(100), "{}", ground.sim.now().since(began));
         held.into_iter().for_each(|frame| ground.engine.unpin_write(&file, frame));
