@@ -14,8 +14,9 @@ use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
 /// How long a request that made progress, but got nothing, waits for a congested queue.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
-/// Reclaims in a row that found no page to look at, or none to be freed in zones that count as hopeless, before memory
-/// counts as exhausted.
+/// Reclaims that found no page to look at, or none to be freed in zones that count as hopeless, before memory counts as
+/// exhausted. A reclaim that freed a page, or that met a zone in which one was freed, starts the count again; one that only
+/// waited for a write does not, for that write may be of a page that cannot be freed either.
 ///
 /// mechanisms/reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
 /// hopeless, and fail at once in the second. But a mark is set by whoever scanned last, and only a freed page clears
@@ -24,9 +25,9 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// thread that holds pages is not given a CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// Reclaims in a row that only waited for writes before memory counts as exhausted: with 10 ms each, a disk that
-/// writes nothing for five seconds does not work, or everything that it is given fails.
-const WAITED_ROUNDS_MAX: u32 = 500;
+/// How long reclaims may only wait for writes, without one that starts the count again, before they count as fruitless, too: a
+/// disk that writes nothing for so long does not work, or everything that it is given fails.
+const WAITED_MAX: Nanos = Nanos::from_secs(5);
 
 /// How long a request waits after a fruitless reclaim: that long twice, then twice as long, and so on.
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
@@ -59,7 +60,7 @@ impl<M: Machine> Allocate<M> {
         let classzone = self.classzone(gfp);
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
         let mut compaction = Compaction::default();
-        let (mut reclaimed, mut fruitless_rounds, mut waited_rounds) = (0, 0, 0);
+        let (mut reclaimed, mut fruitless_rounds, mut waits_since) = (0, 0, None);
         // Others are told at once.
         let may_exhaust = gfp.fs && !gfp.no_retry;
         if !gfp.no_kswapd {
@@ -99,12 +100,18 @@ impl<M: Machine> Allocate<M> {
             } else {
                 self.try_to_free_pages(task, zonelist, order, gfp, fruitless_rounds > 0)
             };
-            waited_rounds = if progress == Progress::Waited { waited_rounds + 1 } else { 0 };
-            if waited_rounds > WAITED_ROUNDS_MAX {
-                progress = Progress::Nothing;
+            match progress {
+                Progress::Freed(_) | Progress::Hope => (fruitless_rounds, waits_since) = (0, None),
+                Progress::Waited => {
+                    let now = self.machine.now();
+                    if now.since(*waits_since.get_or_insert(now)) >= WAITED_MAX {
+                        progress = Progress::Nothing;
+                    }
+                }
+                Progress::Blind | Progress::Nothing => {}
             }
             let is_fruitless = matches!(progress, Progress::Blind | Progress::Nothing);
-            fruitless_rounds = if is_fruitless { fruitless_rounds + 1 } else { 0 };
+            fruitless_rounds += u32::from(is_fruitless);
             if is_fruitless
                 && gfp.swap_in
                 && self.swap.is_nearly_full()

@@ -8,7 +8,6 @@ use super::scan_count::Targets;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
-use crate::lru::choices::Lists;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
 use crate::memory::{Zone, ZoneFlag};
 use crate::stat::ZoneEvent;
@@ -21,15 +20,34 @@ pub(super) const STALL: Nanos = Nanos::from_millis(100);
 /// Orders above this are costly: nothing is promised for them.
 pub const COSTLY_ORDER: Order = Order(3);
 
+/// What a scan of a zone's lists came to, and those before it in the same reclaim.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// Pages looked at.
+    scanned: u64,
+    /// Pages freed.
+    reclaimed: u64,
+    /// Pages looked at since one was freed, in earlier rounds too.
+    scanned_in_vain: u64,
+}
+
+impl Round {
+    fn followed_by(self, scanned: u64, reclaimed: u64) -> Self {
+        let scanned_in_vain = if reclaimed == 0 { self.scanned_in_vain + scanned } else { 0 };
+        Self { scanned, reclaimed, scanned_in_vain }
+    }
+}
+
 impl<M: Machine> Reclaim<M> {
     /// Reclaims from one zone; again while compaction needs more (`shrink_zone`).
     pub(super) fn shrink_zone(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         self.note_priority(zone, control.priority);
+        let mut round = Round::default();
         loop {
             let (scanned, reclaimed) = (control.scanned, control.reclaimed);
             self.shrink_lruvec(task, zone, control);
-            let round = (control.scanned - scanned, control.reclaimed - reclaimed);
+            round = round.followed_by(control.scanned - scanned, control.reclaimed - reclaimed);
             if self.machine.is_killed() || !self.should_continue(zone, control, round) {
                 return;
             }
@@ -193,10 +211,13 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Does compaction need more free pages from this zone (mechanisms/reclaim, 24)? `round` is what the
-    /// last round scanned and reclaimed.
+    /// Does compaction need more free pages from this zone (mechanisms/reclaim, 24)?
+    ///
+    /// mechanisms/reclaim, 24 has a request that repeats go on while a round looks at any page. But the lists may hold pages that
+    /// cannot go: dirty ones that nobody writes, and anonymous ones without a swap slot where both families share a list.
+    /// Each round looks at those again. So it goes on until as many pages as the zone has listed were looked at in vain.
     #[doc(alias = "should_continue_reclaim")]
-    fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: (u64, u64)) -> bool {
+    fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;
         let is_active = self.choices.for_compaction == ForCompaction::Obeyed
             && order > Order::ZERO
@@ -204,12 +225,11 @@ impl<M: Machine> Reclaim<M> {
         if !is_active {
             return false;
         }
-        let (scanned, reclaimed) = round;
-        // With two lists, anonymous pages are scanned though no slot is free for them, which would never end.
-        let scans_in_vain = self.lru_choices().lists == Lists::Two && self.swap.free_slots() == 0;
-        let goes_on_for_nothing = control.gfp.repeat && scanned > 0 && !scans_in_vain;
-        if reclaimed == 0 && !goes_on_for_nothing {
-            return false;
+        if round.reclaimed == 0 {
+            let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
+            if !control.gfp.repeat || round.scanned == 0 || round.scanned_in_vain >= listed {
+                return false;
+            }
         }
         let needed = 2 * order.pages();
         let mut inactive = self.list_pages(zone, ListKind::InactiveFile);

@@ -7,6 +7,7 @@
 mod admission;
 mod allocation;
 mod choices;
+mod exhausted;
 mod file;
 mod ground;
 mod high_order;

@@ -260,8 +260,7 @@ impl Worker {
                 3 => Gfp::RECLAIMABLE,
                 _ => Gfp::USER_MOVABLE,
             };
-            // A large request that repeats goes on while it scans, up to `dirty_expire_ms` (mechanisms/reclaim, 24): correct, but slow.
-            gfp.repeat = order.0 <= 3 && self.rng.below(4) == 0;
+            gfp.repeat = self.rng.below(4) == 0;
             if self.rng.below(4) == 0 {
                 gfp.highest_zone = engine.zones[self.rng.below(engine.zones.len() as u64) as usize].kind;
             }

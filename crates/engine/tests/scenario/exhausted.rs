@@ -1,0 +1,132 @@
+//! Memory in which nothing can be freed: every request ends, and says that there is none.
+
+use crate::ground::{Ground, PAGES, Plan};
+use engine::kernel::Choices;
+use engine::lru::choices::Lists;
+use engine::mapping::choices::{DirtyMapped, Dirtyable, SwapWriteback, WriteFailure};
+use engine::mapping::{MapMode, Sharing};
+use engine::memory::Gfp;
+use engine::reclaim::choices::{DirectNap, ListStall};
+use engine::{Error, Task};
+use machine::{IoError, Nanos, Operation, Order};
+use sim::disk::Fault;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Does something that must end before so many seconds are over.
+fn within<R>(ground: &Ground, seconds: u64, work: impl FnOnce() -> R) -> R {
+    let has_ended = Rc::new(Cell::new(false));
+    let seen = has_ended.clone();
+    ground.spawn("watch", move |ground| {
+        ground.pause_ms(1000 * seconds);
+        assert!(seen.get(), "the story goes on after {seconds} s");
+    });
+    let result = work();
+    has_ended.set(true);
+    result
+}
+
+/// Touches memory until there is none; returns how many pages it got.
+fn touch_until_refused(ground: &Ground) -> u32 {
+    let region = ground.region(2 * PAGES as u32);
+    let refused = (0..region.pages).find(|page| match ground.touch(&region, *page..*page + 1, true) {
+        Ok(()) => false,
+        Err(Error::OutOfMemory { .. }) => true,
+        Err(error) => panic!("{error}"),
+    });
+    refused.expect("the region is larger than memory and swap")
+}
+
+/// Pages of a file cannot be written and stay dirty, and the flusher tries them again and again; every swap slot is taken. A
+/// reclaim that finds nothing while such a page is being tried waits for that write, which brings nothing. It must
+/// not make the task forget how often it has looked in vain: found by seed 0x7e57000acb of the swarm, where two tasks
+/// went round in direct reclaim for 19,000 s.
+#[test]
+fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted() {
+    let mut plan = Plan { swap_slots: 64, write_ns: 50_000_000, ..Plan::default() };
+    plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
+    plan.choices.mapping.dirty_writeback_ms = 10;
+    plan.choices.reclaim.list_stall = ListStall::ForWriteback;
+    plan.choices.reclaim.direct_nap = DirectNap::CongestionWait;
+    let vmstat = plan.run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..16).unwrap();
+        ground.fsync(&file).unwrap();
+        let fault = Fault::Blocks { blocks: 1..1 << 17, operation: Some(Operation::Write), error: IoError::Device };
+        ground.inject(fault);
+        ground.write(&file, 0..16).unwrap();
+        ground.fsync(&file).unwrap_err();
+        within(ground, 60, || touch_until_refused(ground));
+        assert_eq!(ground.engine.swap.free_slots(), 0);
+    });
+    assert_eq!(vmstat["oom"], 1);
+}
+
+/// No swap slot is free and anonymous pages leave no room: the dirty limit, of what could be freed, is no page. So a write through a
+/// mapping waits until the flusher has written its page and made it read-only again. It is held back once and not each
+/// time: found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round for 55,000 s.
+#[test]
+fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
+    let mut plan = Plan { swap_slots: 0, ..Plan::default() };
+    plan.choices.mapping.dirty_mapped = DirtyMapped::LowersRatio;
+    plan.choices.mapping.swap_writeback = SwapWriteback::Ignored;
+    plan.run(|ground| {
+        let room = ground.region(64);
+        ground.touch(&room, 0..64, true).unwrap();
+        touch_until_refused(ground);
+        ground.engine.drop_region(&room);
+        let mut task = Task::user();
+        let file = ground.create();
+        ground.engine.set_length(&mut task, &file, 10 << 12).unwrap();
+        let mode = MapMode { sharing: Sharing::Shared, ..MapMode::default() };
+        let region = ground.engine.map_file(&mut task, &file, 0, 10, mode).unwrap();
+        assert_eq!(ground.count("nr_dirty_threshold"), 0);
+        within(ground, 60, || ground.write_stamps(&region, 0..10)).unwrap();
+        assert!(ground.count("nr_written") >= 10, "nobody was held back");
+        ground.engine.drop_region(&region);
+    });
+}
+
+/// A request for a block of 16 pages that repeats, when reclaim can free nothing.
+fn ask_again_and_again(ground: &Ground) {
+    let gfp = Gfp { repeat: true, ..Gfp::KERNEL };
+    let got = within(ground, 10, || ground.engine.allocate(&mut Task::user(), gfp, Order(4)));
+    assert!(got.is_err(), "a block was free");
+}
+
+/// Memory is full of anonymous pages, and so is swap. Where both families share two lists, a scan looks at those pages though
+/// none can go. A request that repeats looks at as many as there are, and ends: found by seed 0x4c4d44 of the swarm.
+#[test]
+fn a_request_that_repeats_ends_when_swap_is_full() {
+    for lists in [Lists::Two, Lists::Four] {
+        let mut plan = Plan { swap_slots: 64, ..Plan::default() };
+        plan.choices.lru.lists = lists;
+        plan.choices.reclaim.list_stall = ListStall::Never;
+        plan.run(move |ground| {
+            touch_until_refused(ground);
+            ask_again_and_again(ground);
+        });
+    }
+}
+
+/// The same where the pages of the lists are dirty, and the disk writes none: what cannot go is not only what has no slot.
+#[test]
+fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
+    let mut plan = Plan { swap_slots: 0, ..Plan::default() };
+    let Choices { mapping, reclaim, .. } = &mut plan.choices;
+    (mapping.dirty_ratio, mapping.dirty_background_ratio, mapping.dirtyable) = (100, 99, Dirtyable::All);
+    reclaim.list_stall = ListStall::Never;
+    plan.choices.allocate.zone_dirty_share = engine::allocate::choices::ZoneDirtyShare::Off;
+    plan.run(|ground| {
+        ground.inject(Fault::StallUntil(Nanos::from_secs(60)));
+        let file = ground.create();
+        ground.write(&file, 0..2000).unwrap();
+        let region = ground.region(1000);
+        ground.touch(&region, 0..1000, true).unwrap();
+        // What is free lies in single pages.
+        let mut kernel = ground.take_until_free(0);
+        ground.give_back(kernel.extract_if(.., |frame| frame.0.is_multiple_of(3)));
+        ask_again_and_again(ground);
+        ground.give_back(kernel);
+    });
+}
