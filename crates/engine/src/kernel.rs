@@ -43,6 +43,25 @@ pub struct Choices {
     pub access: access::choices::Choices,
 }
 
+impl Choices {
+    /// Refuses a number that is not within the limits of its key. A file's numbers were looked at when it was read; this is
+    /// for choices that were made, or changed, in Rust.
+    ///
+    /// # Errors
+    /// The first such number, with its section, its key and what is expected.
+    pub fn check(&self) -> Result<(), Error> {
+        let nowhere = |message| Error { place: None, message };
+        let text = toml::to_string(self).map_err(|error| nowhere(format!("a choice cannot be written: {error}")))?;
+        for Entry { key: section, node: table, .. } in Node::parse("choices", &text)?.entries() {
+            for Entry { key, node, .. } in table.entries() {
+                check_limits(section, key, node)
+                    .map_err(|error| nowhere(format!("choices, [{section}]: {}", error.message)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A kernel: its choices, and where each comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
@@ -102,7 +121,8 @@ pub struct Source {
 }
 
 /// What a number may be: section, key, smallest and largest. Where a limit is the kernel's own sysctl's,
-/// it is that; the others keep out what no machine has.
+/// it is that; the others keep out what no machine has. Files are held to it by [`Kernel::parse`], choices made in Rust by
+/// [`Choices::check`].
 const LIMITS: [(&str, &str, i64, i64); 12] = [
     ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
     ("memory", "min_free_kbytes", 0, 1 << 40),
@@ -341,6 +361,24 @@ mod tests {
         assert_eq!(kernel.choices, Choices::default());
         assert!(kernel.settings.iter().all(|setting| setting.origin == Origin::Default));
         assert_eq!(kernel, Kernel::of_defaults("mine"));
+    }
+
+    #[test]
+    fn choices_made_in_rust_have_the_limits_of_a_file() {
+        Choices::default().check().unwrap();
+        for (section, key, low, high) in LIMITS {
+            for wrong in [low.checked_sub(1), high.checked_add(1)].into_iter().flatten().filter(|n| *n >= 0) {
+                let list = if key == "lowmem_reserve_ratio" { format!("[1, {wrong}, 1]") } else { wrong.to_string() };
+                // What a file may not say, nor may it be made: `u8` and `u32` cannot hold all of it.
+                let Ok(made) = toml::from_str::<Choices>(&format!("[{section}]\n{key} = {list}\n")) else { continue };
+                let refused = made.check().unwrap_err().to_string();
+                assert!(refused.starts_with(&format!("choices, [{section}]: `{key}`: expected ")), "{refused}");
+                let in_file = parse(&format!("[{section}]\n{key} = {list}\n")).unwrap_err();
+                assert_eq!(in_file.split(": ").nth(2), refused.split(": ").nth(2));
+            }
+        }
+        let made = memory::choices::Choices { lowmem_reserve_ratio: [256, u64::MAX, 32], ..Default::default() };
+        assert!(Choices { memory: made, ..Choices::default() }.check().is_err());
     }
 
     #[test]

@@ -57,6 +57,26 @@ impl<M: Machine> Deref for Engine<M> {
     }
 }
 
+/// Why there is no engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewError {
+    /// Of the memory.
+    Layout(LayoutError),
+    /// Of the choices: a number is out of its limits.
+    Choices(kernel::text::Error),
+}
+
+impl std::fmt::Display for NewError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Layout(error) => error.fmt(f),
+            Self::Choices(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NewError {}
+
 /// A task that the engine itself needs; the ground starts one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelTask {
@@ -81,15 +101,17 @@ impl<M: Machine> Engine<M> {
     /// An engine with all memory free, no files and empty swap.
     ///
     /// # Errors
-    /// When the layout is empty, out of order, too small or too large.
+    /// When the layout is empty, out of order, too small or too large, or a number of the choices is out of its limits
+    /// ([`kernel::Choices::check`]).
     pub fn new(
         machine: M,
         choices: &kernel::Choices,
         layout: &Layout,
         devices: &[DeviceLayout],
         swap: SwapLayout,
-    ) -> Result<Self, LayoutError> {
-        let memory = Memory::new(machine, choices.memory.clone(), layout)?;
+    ) -> Result<Self, NewError> {
+        choices.check().map_err(NewError::Choices)?;
+        let memory = Memory::new(machine, choices.memory.clone(), layout).map_err(NewError::Layout)?;
         let mapping = Mapping::new(memory, choices.mapping.clone(), devices, swap);
         let lru = Lru::new(mapping, choices.lru.clone());
         let compact = Compact::new(lru, choices.compact.clone());

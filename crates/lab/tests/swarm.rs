@@ -107,3 +107,21 @@ fn the_command_says_what_a_sound_world_drew() {
     let (status, text) = highwater("swarm --seed 1 --count 3");
     assert_eq!((status, text.as_str()), (Some(0), "3 worlds, seeds 0x1 to 0x3: every check holds\n"));
 }
+
+#[test]
+fn the_command_says_how_many_worlds_ran_and_goes_on_where_asked() {
+    let before = swarm::CORRUPTING_SEED - 1;
+    let swarm = |more: &str| {
+        let arguments = format!("swarm --seed {before:#x} --count 3 --jobs 1{more}");
+        let output = Command::new(env!("CARGO_BIN_EXE_highwater")).args(arguments.split(' ')).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let replay = "\n  replay: highwater swarm --seed 0xbad5eed\n";
+    let (stops, goes_on) = (swarm(""), swarm(" --keep-going"));
+    for text in [&stops, &goes_on] {
+        assert!(text.starts_with("error: seed 0xbad5eed: ") && text.matches(replay).count() == 1, "{text}");
+    }
+    assert!(stops.ends_with("2 of 3 worlds ran, seeds 0xbad5eec to 0xbad5eee: 1 failed\n"), "{stops}");
+    assert!(goes_on.ends_with("3 of 3 worlds ran, seeds 0xbad5eec to 0xbad5eee: 1 failed\n"), "{goes_on}");
+}

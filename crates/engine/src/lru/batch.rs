@@ -45,8 +45,9 @@ pub(super) enum Apply {
 }
 
 impl<M: Machine> Lru<M> {
-    fn batch_pages(&self) -> usize {
-        (self.choices.batch as usize).clamp(1, BATCH_MAX)
+    /// Within `1..=BATCH_MAX`: [`crate::kernel::Choices::check`].
+    pub(super) fn batch_pages(&self) -> usize {
+        self.choices.batch as usize
     }
 
     /// Puts a page that is on no list on one: the active list of its family, or the inactive one.

@@ -207,7 +207,7 @@ impl<M: Machine> Lru<M> {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let cluster = match self.choices.putback {
             Putback::AtOnce => pages.len(),
-            Putback::InBatches => self.choices.batch as usize,
+            Putback::InBatches => self.batch_pages(),
         };
         let mut gone = Vec::new();
         let mut recent = recent;

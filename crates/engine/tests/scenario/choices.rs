@@ -2,11 +2,13 @@
 
 use crate::ground::{Ground, PAGES, Plan};
 use engine::allocate::choices::{ReserveThrottle, ZoneDirtyShare};
+use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::{Gfp, PAGEBLOCK_ORDER};
 use engine::reclaim::choices::*;
 use engine::stat::Vmstat;
-use engine::{Layout, Task};
-use machine::{Machine, Nanos};
+use engine::{Engine, Layout, Task};
+use machine::{DeviceId, Machine, Nanos};
+use sim::Sim;
 use sim::disk::Fault;
 
 /// Something of everything: dirty files, clean streams, anonymous memory, a disk that stalls, large blocks.
@@ -132,4 +134,19 @@ fn each_choice_alone_changes_something() {
         choices.direct_nap = DirectNap::WaitIffCongested;
     };
     assert_ne!(run(naps), run(no_stall));
+}
+
+/// Choices that were changed in Rust have the limits of those in a file: no batch of no page, which would never be put back.
+#[test]
+fn an_engine_is_not_made_of_choices_that_no_file_may_have() {
+    let mut plan = Plan::default();
+    plan.choices.lru.putback = engine::lru::choices::Putback::InBatches;
+    for batch in [0, 65] {
+        plan.choices.lru.batch = batch;
+        let sim = Sim::new(sim::Config { frames: PAGES as usize, ..sim::Config::uniform(1, 100) });
+        let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots: 0 };
+        let devices = [DeviceLayout { file_blocks: 0..1 }];
+        let refused = Engine::new(sim, &plan.choices, &plan.layout, &devices, swap).err().unwrap().to_string();
+        assert_eq!(refused, format!("choices, [lru]: `batch`: expected 1 to 64, found {batch}"));
+    }
 }

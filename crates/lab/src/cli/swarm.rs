@@ -8,32 +8,46 @@ use crate::{job::Failure, runner, swarm};
 pub struct Arguments {
     #[command(flatten)]
     seeds: SeedOptions,
+    /// Run all of them, whatever fails, and list every failure at the end
+    #[arg(long)]
+    keep_going: bool,
 }
 
-/// Runs worlds until one fails or all are done.
-pub fn run(Arguments { seeds }: &Arguments) -> Result<(), End> {
+/// Runs worlds until one fails, or all of them with `--keep-going`.
+pub fn run(Arguments { seeds, keep_going }: &Arguments) -> Result<(), End> {
     let SeedOptions { seed, runs: count, .. } = seeds;
     if seed.checked_add(u64::from(*count)).is_none() {
         return Err(End::Usage(format!("seeds from {seed} on: {count} do not fit 64 bits")));
     }
     let of = |index: usize| seed + index as u64;
-    let world = |index| swarm::run(of(index)).map_err(|failure| Failure(failure.to_string()));
-    let mut text = String::new();
-    for result in runner::each(*count as usize, seeds.threads(), world) {
+    // What a single world drew is printed; of many it would only take memory.
+    let told = |report: swarm::SwarmReport| {
+        (*count == 1).then(|| format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint))
+    };
+    let world = |index| match swarm::run(of(index)) {
+        Ok(report) => Ok(Ok(told(report))),
+        Err(failure) if *keep_going => Ok(Err(failure.to_string())),
+        Err(failure) => Err(Failure(failure.to_string())),
+    };
+    let (mut ran, mut text, mut failures) = (0, String::new(), Vec::new());
+    for result in runner::each(*count as usize, seeds.threads(), world).into_iter().flatten() {
+        ran += 1;
         match result {
-            Some(Ok(report)) if *count == 1 => {
-                text.push_str(&format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint));
-            }
-            Some(Ok(_)) | None => {}
-            Some(Err(failure)) => return Err(End::Failed(failure.to_string())),
+            Ok(Ok(told)) => text.push_str(&told.unwrap_or_default()),
+            Ok(Err(failure)) | Err(Failure(failure)) => failures.push(failure),
         }
     }
-    if *count > 1 {
-        text.push_str(&format!(
-            "{count} worlds, seeds {:#x} to {:#x}: every check holds\n",
-            seed,
-            of(*count as usize - 1)
-        ));
+    let (first, last) = (of(0), of(*count as usize - 1));
+    if failures.is_empty() {
+        if *count > 1 {
+            text = format!("{ran} worlds, seeds {first:#x} to {last:#x}: every check holds\n");
+        }
+        return print(&text);
     }
-    print(&text)
+    let mut message = failures.join("\n");
+    if *count > 1 {
+        let failed = failures.len();
+        message.push_str(&format!("\n{ran} of {count} worlds ran, seeds {first:#x} to {last:#x}: {failed} failed"));
+    }
+    Err(End::Failed(message))
 }

@@ -81,7 +81,7 @@ impl SimSystem {
         choices: &engine::kernel::Choices,
         config: &SystemConfig,
         given: Given,
-    ) -> Result<Self, engine::LayoutError> {
+    ) -> Result<Self, engine::NewError> {
         let engine = Rc::new(Engine::new(sim.clone(), choices, &config.layout, &config.devices, config.swap)?);
         sim.attach(engine.clone());
         let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
