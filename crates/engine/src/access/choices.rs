@@ -24,22 +24,22 @@ pub enum MapReadahead {
     Around,
 }
 
-/// How a task is held back that dirties pages faster than they are written.
+/// How a task that dirties pages faster than they are written is throttled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirtyThrottle {
     /// It sleeps, so that it dirties as fast as the device writes.
     #[default]
     Sleeps,
-    /// It writes half as much again as it has dirtied, and sleeps where there is nothing to write.
+    /// It writes 1.5 times as much as it has dirtied, and sleeps where there is nothing to write.
     Writes,
 }
 
-/// Which list does a page join that was read from swap?
+/// Which list a page joins that was read from swap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwappedIn {
-    /// The active one; and the fault that asked for it counts as a use.
+    /// The active one, and its fault counts as a use.
     Active,
     /// The inactive one.
     #[default]
@@ -56,7 +56,7 @@ pub struct Choices {
     pub map_readahead: MapReadahead,
     /// Do anonymous faults try for a huge page?
     pub huge_pages: HugePages,
-    /// How a task is held back that dirties too much.
+    /// How a task that dirties too much is throttled.
     pub dirty_throttle: DirtyThrottle,
     /// Which list does a page join that was read from swap?
     pub swapped_in: SwappedIn,

@@ -20,7 +20,7 @@ pub enum ReserveThrottle {
     /// They wait for kswapd while free memory is at or under half of the min marks.
     #[default]
     On,
-    /// They go on and compete for the rest.
+    /// They continue and compete for the remaining pages.
     Off,
 }
 
@@ -30,20 +30,20 @@ pub enum ReserveThrottle {
 pub enum DirectCompact {
     /// For none: there is no compaction.
     Never,
-    /// For costly ones, above 3; the others are left to reclaim.
+    /// For costly orders, above 3; reclaim serves the others.
     CostlyOrders,
-    /// For all above 0.
+    /// For all orders above 0.
     #[default]
     AllOrders,
 }
 
-/// What a task does when what it reclaimed cannot be had.
+/// What a task does when it reclaimed pages and still gets none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfterReclaim {
     /// It reclaims again.
     Retries,
-    /// It empties the lists of all CPUs, where it may lie, and looks once more.
+    /// It drains the per-CPU lists of all CPUs and tries once more.
     #[default]
     DrainsPerCpu,
 }
@@ -52,9 +52,9 @@ pub enum AfterReclaim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryWait {
-    /// 20 ms, or until a queue is no longer congested; with no queue congested the whole time.
+    /// Until a congested queue has room, at most 20 ms; the whole 20 ms if no queue is congested.
     CongestionWait,
-    /// The same, if a queue is congested and the zone's pages wait for it.
+    /// The same, but only if a queue is congested and pages of the zone wait for it.
     #[default]
     WaitIffCongested,
 }
@@ -63,9 +63,9 @@ pub enum RetryWait {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfterWait {
-    /// It reclaims again, whatever others have freed meanwhile.
+    /// It reclaims again, even if others have freed enough meanwhile.
     Reclaims,
-    /// It tries first whether it still has to.
+    /// It first tries to allocate.
     #[default]
     TriesFirst,
 }
@@ -80,7 +80,7 @@ pub struct Choices {
     pub reserve_throttle: ReserveThrottle,
     /// For which orders does a task compact?
     pub direct_compact: DirectCompact,
-    /// What does a task do when what it reclaimed cannot be had?
+    /// What does a task do when it reclaimed pages and still gets none?
     pub after_reclaim: AfterReclaim,
     /// How does a task wait between two reclaims?
     pub retry_wait: RetryWait,

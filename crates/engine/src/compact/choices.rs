@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
-    /// Sysctl `extfrag_threshold`, 0 to 1000: below it a failure is put down to lack of memory, not
-    /// to fragmentation, and compaction is skipped.
+    /// Sysctl `extfrag_threshold`, 0 to 1000: below it a failure is attributed to lack of memory, not to
+    /// fragmentation, and compaction is skipped.
     pub extfrag_threshold: i64,
     /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures at most 2 to this power attempts are skipped.
     pub max_defer_shift: u8,

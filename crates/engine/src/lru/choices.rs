@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many lists of pages that can be reclaimed a zone has.
+/// How many evictable lists a zone has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lists {
@@ -17,14 +17,14 @@ pub enum Lists {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Putback {
-    /// After each batch (`lru.batch`) it is let go, so that the references of isolation can be dropped.
+    /// It is released after each batch (`lru.batch`), to drop the references of isolation.
     InBatches,
     /// Until all are back.
     #[default]
     AtOnce,
 }
 
-/// When is the list of a page decided that waits in an add batch?
+/// When the list of a page in an add batch is decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ListChoice {
@@ -51,7 +51,7 @@ pub enum AccessedInBatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddFlush {
-    /// By the page that fills it, which is then on its list at once.
+    /// By the page that fills it, which is then on its list.
     WhenFilled,
     /// By the page that finds it full, which then waits itself.
     #[default]
@@ -64,10 +64,10 @@ pub enum AddFlush {
 pub enum Rotation {
     /// One by one under the LRU lock, in the completion.
     OneByOne,
-    /// Through a batch of the completing CPU that has no reference of its own: what was freed meanwhile is on no list, or
-    /// another's page, and passed over.
+    /// Through a batch of the completing CPU, without a reference: a frame that was freed meanwhile (on no list, or
+    /// with another page) is skipped.
     BatchedWithoutReference,
-    /// Through a batch of the completing CPU, which refers to the page: nobody can free it before the batch is flushed.
+    /// Through a batch of the completing CPU, with a reference: the page cannot be freed before the batch is flushed.
     #[default]
     Batched,
 }
@@ -80,8 +80,8 @@ pub enum Activation {
     /// inactive in the order in which they became active, used or not.
     #[default]
     OnSecondAccess,
-    /// When reclaim comes by: an access is a store to the page's own word, at most two of them between two
-    /// scans, and takes no lock. An active page that was used since the last scan stays active.
+    /// When reclaim scans it: an access is a store to the page's own word, at most two between two scans, and takes
+    /// no lock. An active page that was used since the last scan stays active.
     AtScan,
 }
 
@@ -96,31 +96,33 @@ pub enum ActivationBatch {
     Batched,
 }
 
-/// Before what a CPU applies what waits in its own batches, however few pages they hold. Before scans, unless it is nothing, those
-/// are judged that wait for [`Admission`]; before pages of a file are dropped, those of it go on lists in any case.
+/// Before which operations a CPU flushes its own batches, however few pages they hold. Unless it is none, pages that
+/// wait for [`Admission`] are judged before scans. Before pages of a file are dropped, those that wait go on lists in
+/// any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {
-    /// Scans of reclaim, swap-ins, and whatever unmaps or drops pages (`lru_add_drain`).
+    /// Scans of reclaim, swap-ins, and operations that unmap or drop pages (`lru_add_drain`).
     #[default]
     EveryUse,
-    /// Scans of reclaim alone.
+    /// Scans of reclaim only.
     Scans,
-    /// Nothing: a batch is applied when it is full, and with those of all CPUs.
+    /// None: a batch is flushed when it is full, and together with those of all CPUs.
     Nothing,
 }
 
-/// Which pages that a task reads, and that nobody reads ahead, go on a list.
+/// Which pages go on a list that a task reads and that were not read ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
     /// All.
     #[default]
     Always,
-    /// Those that are used again while they wait with up to 63 others of their CPU (with `activation = "on-second-access"`: by that
-    /// CPU, and they are active then), and all, while memory has room. Of those that left memory not long ago, and of the others, all
-    /// but a few go on lists while dropped ones of the kind are missed more often than what reclaim takes. What does not go on one is
-    /// free again, as warm as it came. Quick demotion with ghosts (S3-FIFO); mechanisms/multigen, 13.
+    /// Those that are used again while they wait with up to 63 others of their CPU (with `activation =
+    /// "on-second-access"`: by that CPU, and they become active); and all, while memory has room. While dropped pages
+    /// are missed more often than reclaimed ones, all but a few go on lists; the same holds for pages that return
+    /// soon. The frame of a page that goes on no list is reused at once, still warm. Quick demotion with ghosts
+    /// (S3-FIFO); mechanisms/multigen, 13.
     ByRefault,
 }
 
@@ -138,7 +140,7 @@ pub struct Choices {
     pub accessed_in_batch: AccessedInBatch,
     /// When an add batch is flushed.
     pub add_flush: AddFlush,
-    /// Before what all batches of a CPU are flushed.
+    /// Before which operations all batches of a CPU are flushed.
     pub drain: Drain,
     /// How written pages are rotated.
     pub rotation: Rotation,

@@ -20,20 +20,20 @@ pub enum IndexLock {
     /// The holder of its `i_pages` lock, which is taken for each page.
     #[default]
     PerPage,
-    /// Whoever owns the page: a slot is filled and emptied by one atomic step, and what must not happen at the
-    /// same time is kept apart by the page lock.
+    /// The owner of the page lock: one atomic step fills or empties a slot, and the page lock excludes conflicting
+    /// operations.
     None,
 }
 
-/// What becomes of a page of a file whose write failed.
+/// What happens to a page of a file whose write failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteFailure {
     /// It counts as written, and its contents are lost when it is reclaimed; `fsync` reports the error.
     #[default]
     Forget,
-    /// It is dirty again, to be written later; `fsync` reports the error. Until it is written it counts for no dirty limit
-    /// ([`crate::stat::Gauge::NrWriteFailed`]), and reclaim leaves it alone.
+    /// It is dirty again and written later; `fsync` reports the error. Until it is written it counts for no dirty
+    /// limit ([`crate::stat::Gauge::NrWriteFailed`]), and reclaim ignores it.
     KeepDirty,
 }
 
@@ -57,23 +57,23 @@ pub enum StablePages {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dirtyable {
-    /// Of all that are free or can be reclaimed.
+    /// Of all pages that are free or reclaimable.
     All,
-    /// Of those without what the marks and lowmem reserves keep back.
+    /// Of those, less the watermarks and lowmem reserves.
     #[default]
     WithoutReserve,
 }
 
-/// Which slots are read from swap together with one that is wanted.
+/// Which slots are read from swap together with the wanted one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwapReadahead {
-    /// Those in use from the start of its aligned block up to the first that is not; then it alone, if that came before
-    /// it.
+    /// Those in use from the start of its aligned block up to the first free one; if that comes before the wanted
+    /// slot, it is read alone as well.
     FromBlockStart,
-    /// Those in use around it without a gap, in its aligned block.
+    /// The contiguous used slots around it in its aligned block.
     UsedRun,
-    /// All in use in its aligned block.
+    /// All used slots of its aligned block.
     #[default]
     AlignedBlock,
 }
@@ -85,7 +85,7 @@ pub enum SwapWindows {
     /// `2^page_cluster`.
     #[default]
     Fixed,
-    /// As many at most, and fewer where a region's pages that were read ahead were not asked for.
+    /// At most as many, and fewer where pages of the region that were read ahead were not used.
     ByUse,
 }
 
@@ -107,8 +107,9 @@ pub enum SlabOrder {
     /// One.
     #[default]
     SinglePages,
-    /// A block that holds `4 × (fls(CPUs) + 1)` objects with little waste, at most of order 3; one page if there is no
-    /// such block without effort. Fewer trips to the allocator, and requests of an order above 0 in ordinary operation.
+    /// A block that holds `4 × (fls(CPUs) + 1)` objects with little waste, at most of order 3; one page if no such
+    /// block is available without effort. Fewer calls of the allocator, but requests of an order above 0 in ordinary
+    /// operation.
     Slub,
 }
 
@@ -116,7 +117,7 @@ pub enum SlabOrder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WritebackChunk {
-    /// What the device writes in half a second, in steps of 1024.
+    /// As many as the device writes in half a second, in steps of 1024.
     #[default]
     ByBandwidth,
     /// 1024.
@@ -127,7 +128,7 @@ pub enum WritebackChunk {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
-    /// Sysctl `dirty_ratio`, percent of dirtyable memory: writers are held at this.
+    /// Sysctl `dirty_ratio`, percent of dirtyable memory: writers are throttled at this.
     pub dirty_ratio: u64,
     /// Sysctl `dirty_background_ratio`, percent of dirtyable memory: the flusher starts at this.
     pub dirty_background_ratio: u64,
@@ -143,7 +144,7 @@ pub struct Choices {
     pub dirtyable: Dirtyable,
     /// Do mapped pages lower the dirty limits?
     pub dirty_mapped: DirtyMapped,
-    /// Which slots are read from swap with one that is wanted.
+    /// Which slots are read from swap with the wanted one.
     pub swap_readahead: SwapReadahead,
     /// How many slots are read from swap together.
     pub swap_window: SwapWindows,
@@ -153,7 +154,7 @@ pub struct Choices {
     pub writeback_chunk: WritebackChunk,
     /// Who may change an index.
     pub index_lock: IndexLock,
-    /// What becomes of a page whose write failed.
+    /// What happens to a page whose write failed.
     pub write_failure: WriteFailure,
     /// May a page change while it is written?
     pub stable_pages: StablePages,

@@ -18,7 +18,7 @@ pub enum MinFree {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkDistance {
-    /// A quarter of min, however fast pages are taken: a fast program empties it before kswapd has begun.
+    /// A quarter of min, at any rate of allocation: a fast program empties it before kswapd has begun.
     #[default]
     QuarterOfMin,
     /// A quarter of min and what was lately taken in 5 ms, of pages in place of others that were dropped at once
@@ -27,13 +27,13 @@ pub enum MarkDistance {
     ByRate,
 }
 
-/// On which list the rest of a block goes that was split for another migrate type.
+/// Which list gets the rest of a block that was split for another migrate type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FallbackRemainder {
-    /// On the list that the block came from: the stolen page is the only pollution.
+    /// The list that the block came from: only the stolen page mixes types.
     DonorList,
-    /// On the list of the request's type: the next request of this type steals nothing.
+    /// The list of the request's type: the next request of this type steals nothing.
     #[default]
     RequestList,
 }
@@ -51,7 +51,7 @@ pub struct Choices {
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
     /// the zones above it from requests that could have used those.
     pub lowmem_reserve_ratio: [u64; 3],
-    /// Where the rest of a block goes that was split for another migrate type.
+    /// Which list gets the rest of a block that was split for another migrate type.
     pub fallback_remainder: FallbackRemainder,
 }
 

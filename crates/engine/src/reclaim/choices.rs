@@ -14,7 +14,7 @@ macro_rules! choice {
 choice! {
     /// How many pages kswapd wants from one zone in one pass.
     KswapdTarget {
-        /// No limit: each list is scanned for its whole share, whatever was freed. Reclaim comes in spikes.
+        /// No limit: each list is scanned for its whole share, however much was freed. Reclaim comes in spikes.
         Unbounded,
         /// The zone's high watermark, at least one cluster.
         #[default]
@@ -24,7 +24,7 @@ choice! {
 choice! {
     /// When scanning of a zone stops before its targets are used up.
     EarlyExit {
-        /// Never: all targets are scanned, by tasks that need one page too.
+        /// Never: all targets are scanned, also by tasks that need one page.
         Never,
         /// Once enough was freed at a priority under 12; the lists left over are not scanned.
         BelowDefaultPriority,
@@ -35,13 +35,12 @@ choice! {
     }
 }
 choice! {
-    /// How kswapd's priority goes down.
+    /// How kswapd's priority falls.
     KswapdPriority {
-        /// One step after each pass over the node; back to the gentlest as soon as a pass freed a
-        /// cluster (32 pages).
+        /// One step after each pass over the node; back to 12 as soon as a pass freed a cluster (32 pages).
         RestartAfterCluster,
-        /// One step when a pass scanned too little to reach the high marks even if all had been
-        /// freed, or freed nothing; one descent for each call.
+        /// One step when a pass freed nothing, or scanned too little to reach the high marks even at 100 %
+        /// efficiency; one descent for each call.
         #[default]
         ByScanVolume,
     }
@@ -69,12 +68,12 @@ choice! {
 choice! {
     /// When reclaim itself writes a dirty file page.
     PageoutTrigger {
-        /// Whenever it meets one that was not used lately: kswapd, and tasks that reclaim. Memory is freed without the
-        /// flusher, one page a request, wherever on the disk it lies.
+        /// Always, if it was not used lately: kswapd and tasks that reclaim. Memory is freed without the flusher, one
+        /// page a request, in LRU order.
         Always,
-        /// Kswapd alone, at a priority under 10.
+        /// Only kswapd, at a priority under 10.
         Priority,
-        /// Kswapd alone, when the tail of the zone's file list was seen to be all dirty and not queued for I/O.
+        /// Only kswapd, when the tail of the zone's file list was all dirty and not queued for I/O.
         #[default]
         DirtySeen,
     }
@@ -82,9 +81,9 @@ choice! {
 choice! {
     /// What reclaim does with a page under writeback.
     WritebackMet {
-        /// Keeps it: it makes another round of its list, written or not.
+        /// Keeps it: the page makes another round of its list, written or not.
         Keep,
-        /// Marks it for reclaim at the end of its writeback, keeps it.
+        /// Marks it for reclaim at the end of its writeback, and keeps it.
         Mark,
         /// The same; but kswapd counts a page that it meets for the second time in a zone marked full
         /// of writeback, and stalls after the list.
@@ -104,11 +103,11 @@ choice! {
     }
 }
 choice! {
-    /// What dirty and writeback pages in a list are counted from, and what a zone is marked by.
+    /// From which state dirty and writeback pages in a list are counted, and a zone is marked.
     DirtyAccounting {
-        /// Dirty pages that came as far as the write decision, anonymous ones too.
+        /// From dirty pages that reached the write decision, anonymous ones too.
         AtWrite,
-        /// Each file page's state before anything else is done to it.
+        /// From the state of each file page before any other step.
         #[default]
         OnSight,
     }
@@ -132,7 +131,8 @@ choice! {
 choice! {
     /// How direct reclaim waits between passes.
     DirectNap {
-        /// 100 ms, or until a queue is no longer congested, below priority 10; with no queue congested the whole time.
+        /// Below priority 10, until a congested queue has room, at most 100 ms; the whole 100 ms if no queue is
+        /// congested.
         CongestionWait,
         /// For a congested queue, below priority 10.
         WaitIffCongested,
@@ -156,7 +156,7 @@ choice! {
 choice! {
     /// What the split between anonymous and file pages is at priority 0.
     AtPriorityZero {
-        /// Both families in full, whatever they cost.
+        /// Both families in full, at any cost.
         #[default]
         Equal,
         /// The same rule as at every other priority.
@@ -165,11 +165,11 @@ choice! {
 }
 
 choice! {
-    /// What an order above 0 asks of kswapd.
+    /// What kswapd does for an order above 0.
     HighOrder {
-        /// To reclaim until there are free blocks of that order.
+        /// It reclaims until there are free blocks of that order.
         ByReclaim,
-        /// To reclaim single pages until compaction could make a block, and nothing else where it could already.
+        /// It reclaims single pages until compaction could make a block, and nothing where it already could.
         #[default]
         ByCompaction,
     }
@@ -177,13 +177,13 @@ choice! {
 choice! {
     /// When kswapd has done enough for a node.
     ZoneBalance {
-        /// Every zone that needed work is above its high mark, with blocks of the order. A small zone in which nothing of
-        /// that order can be had keeps kswapd at work for ever.
+        /// Every zone that needed work is above its high mark, with blocks of the order. A small zone without such
+        /// blocks keeps kswapd at work for ever.
         AllZones,
         /// The same for order 0; for a higher order, zones that are above make up more than a quarter of the node.
         AnySuitableZone,
-        /// The same, judged after each pass over the zones that the request can use, of whose pages a quarter is
-        /// enough; zones that cannot be helped count as balanced.
+        /// The same, judged after each pass over the zones that the request can use: a quarter of their pages is
+        /// enough, and hopeless zones count as balanced.
         #[default]
         QuarterOfUsable,
     }
@@ -191,20 +191,20 @@ choice! {
 choice! {
     /// What kswapd does when a node is balanced for an order above 0.
     OrderZeroCheck {
-        /// Looks whether every zone is above its high mark for single pages, and goes on for those if not.
+        /// It checks that every zone is above its high mark for single pages, and continues for those that are not.
         Done,
-        /// Nothing: the next request for a page says what is lacking.
+        /// Nothing: the next request for a page shows what is missing.
         #[default]
         LeftOut,
     }
 }
 choice! {
-    /// How far above its high mark a zone must be for kswapd to leave it alone while it works for others.
+    /// How far above its high mark a zone must be for kswapd to skip it.
     KswapdGap {
-        /// Never: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone lacked any when
-        /// it came by.
+        /// Kswapd skips none: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
+        /// lacked pages when kswapd reached it.
         NeverLeft,
-        /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond what is asked.
+        /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond the request.
         EightTimesHigh,
         /// The high mark and a hundredth of the zone, at most its low mark.
         #[default]
@@ -214,14 +214,14 @@ choice! {
 choice! {
     /// What kswapd looks at before it sleeps.
     SleepTest {
-        /// Every zone, with the order that it was asked for, whatever it has settled for since.
+        /// Every zone, for the requested order, even if kswapd gave that order up.
         EveryZone,
         /// For order 0 every zone. For a higher order it sleeps when *less* than a quarter of the node is above: the
-        /// sense is reversed, so that it stays awake after it has succeeded.
+        /// sense is reversed, so that kswapd stays awake after success.
         QuarterInverted,
         /// For order 0 every zone, for a higher order a quarter of the node.
         Quarter,
-        /// What `zone_balance = "quarter-of-usable"` looks at, for what was achieved.
+        /// The rule of `zone_balance = "quarter-of-usable"`, for the order and zones that were achieved.
         #[default]
         NodeBalance,
     }
@@ -229,17 +229,18 @@ choice! {
 choice! {
     /// What kswapd remembers of requests.
     KswapdRequest {
-        /// Their highest order. Each call is for all zones, and whether it gave an order up is forgotten.
+        /// Their highest order. Each call is for all zones, and an order that it gave up is forgotten.
         Order,
-        /// Their highest order, and the lowest zone that came with it; the next step goes by what the call achieved.
+        /// Their highest order and the lowest zone that came with it; the next step depends on what the call
+        /// achieved.
         OrderAndClasszone,
-        /// The same; and after a call that failed, no new request is looked at before it has tried to sleep.
+        /// The same; and after a call that failed, kswapd tries to sleep before it reads a new request.
         #[default]
         LastBalanced,
     }
 }
 choice! {
-    /// Which requests kswapd hears of.
+    /// Which requests are recorded for kswapd.
     WakeRecord {
         /// Those that find a zone under its low mark.
         BelowLow,
@@ -249,11 +250,11 @@ choice! {
     }
 }
 choice! {
-    /// How kswapd waits between passes that did not come far, below priority 10.
+    /// How kswapd waits between passes that freed little, below priority 10.
     KswapdNap {
-        /// 100 ms, or until a queue is no longer congested, however few pages are free.
+        /// Until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
-        /// 100 ms, or until a queue is no longer congested; not while a zone is under its min mark.
+        /// Until a congested queue has room, at most 100 ms; not while a zone is under its min mark.
         CongestionWait,
         /// Not at all.
         #[default]
@@ -273,31 +274,31 @@ choice! {
 choice! {
     /// What is taken off the lists for a request of an order above 0.
     LumpyReclaim {
-        /// The same, but from all lists for costly orders alone, at every priority, and past pages of a block that
-        /// cannot be had; and active pages become inactive by blocks, too.
+        /// The same, but from all lists only for costly orders, at every priority, and without stopping at a page
+        /// that cannot be taken; active pages also become inactive by blocks.
         ByOrder,
-        /// Also the other pages of each page's aligned block of that order, as far as they can be had; below priority
-        /// 10 from all lists and whether they were used or not. Makes blocks, and takes pages that are in use.
+        /// Also the other pages of each page's aligned block of that order, up to the first that cannot be taken;
+        /// below priority 10 from all lists, used or not. Makes blocks, and takes pages in use.
         AlignedBlocks,
-        /// What lies at the tail.
+        /// The pages at the tail.
         #[default]
         Never,
     }
 }
 choice! {
-    /// Does reclaim for an order above 0 go by what compaction needs?
+    /// Does reclaim for an order above 0 follow the needs of compaction?
     ForCompaction {
         /// No: it ends when a cluster was freed.
         Ignored,
-        /// A zone is shrunk until compaction can begin, and not at all where it can already.
+        /// A zone is shrunk until compaction can begin, and not at all where it already can.
         #[default]
         Obeyed,
     }
 }
 choice! {
-    /// What becomes of an unreferenced file page that two mappings have touched since the last look.
+    /// What happens to an unreferenced file page that two mappings have touched since the last scan.
     MappedTwice {
-        /// As if one had: one more round of the inactive list.
+        /// The same as for one mapping: one more round of the inactive list.
         Keep,
         /// It becomes active.
         #[default]
@@ -307,7 +308,7 @@ choice! {
 choice! {
     /// Are anonymous pages scanned while more file pages are inactive than active?
     FileOnly {
-        /// Yes, by what scanning each family brought lately.
+        /// Yes, by the recent success of scanning each family.
         Never,
         /// No.
         #[default]
@@ -315,13 +316,13 @@ choice! {
     }
 }
 choice! {
-    /// What becomes of a list's target that is smaller than a cluster.
+    /// What happens to a list's target that is smaller than a cluster.
     SmallTargets {
-        /// It is saved up, and one page more: even a list that is too small for its priority is scanned in the end.
+        /// It is saved, plus one page: even a list that is too small for its priority is scanned in the end.
         SavedAndOne,
-        /// It is saved up until it is one: small lists are scanned seldom, but are.
+        /// It is saved until it reaches a cluster: small lists are scanned seldom.
         Saved,
-        /// It is scanned as it is; the rest is lost.
+        /// It is scanned as it is.
         #[default]
         AsTheyAre,
     }
@@ -331,7 +332,7 @@ choice! {
     HopelessScan {
         /// Like all others.
         LikeOthers,
-        /// A cluster of each: who has given a zone up must find out when that is over.
+        /// A cluster of each, so that kswapd notices when the zone recovers.
         #[default]
         ACluster,
     }
@@ -339,9 +340,9 @@ choice! {
 choice! {
     /// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
     FamilyWeights {
-        /// It and one, and what that leaves of 202: anonymous pages are scanned a little even with 0.
+        /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
         AndOne,
-        /// It, and what it leaves of 200.
+        /// Swappiness and 200 - swappiness.
         #[default]
         AsItIs,
     }
@@ -349,19 +350,20 @@ choice! {
 choice! {
     /// In which zones above their high mark kswapd clears `ZONE_CONGESTED`.
     CongestionEnds {
-        /// Those up to the highest that lacks pages: what lies above it, and a node that lacks none, stays congested.
+        /// Those up to the highest that lacks pages: zones above it stay congested, and so does a node that lacks
+        /// none.
         WhereItWorks,
-        /// All that it sees while it looks for that one, too.
+        /// Also those that it passes while it searches for that zone.
         #[default]
         OnSight,
     }
 }
 choice! {
-    /// What is done of the objects that earlier calls left to be looked at.
+    /// How many of the objects that earlier calls deferred are scanned.
     DeferredObjects {
-        /// All of them, up to twice what a cache has.
+        /// All of them, up to twice the size of the cache.
         All,
-        /// While a call itself is due less than a quarter of a cache, half of that at most.
+        /// At most half of the cache, while the call itself is due less than a quarter of it.
         #[default]
         Damped,
     }
@@ -369,7 +371,7 @@ choice! {
 choice! {
     /// Do pages that go with an inode, when its object is dropped, count as reclaimed?
     StolenPages {
-        /// No, only the slabs do: kswapd's priority goes down as if nothing had been freed.
+        /// No, only the slabs do: kswapd's priority falls as if nothing had been freed.
         NotCounted,
         /// Yes.
         #[default]
@@ -377,33 +379,33 @@ choice! {
     }
 }
 choice! {
-    /// How many pages of a list may be in the hands of reclaimers before the next one waits.
+    /// How many pages of a list may be isolated before the next reclaimer waits.
     IsolatedLimit {
-        /// Any: nobody waits.
+        /// Any number: nobody waits.
         None,
-        /// As many as are left on it.
+        /// As many as remain on it.
         Whole,
-        /// An eighth of those; as many as are left for callers that may not enter the file system.
+        /// An eighth of those; for callers that may not enter the file system, as many as remain.
         #[default]
         Eighth,
     }
 }
 
 choice! {
-    /// How long one waits where too many pages of a list are in the hands of reclaimers.
+    /// How long a reclaimer waits where too many pages of a list are isolated.
     IsolatedWait {
-        /// 100 ms, or until a device's queue stops being congested.
+        /// Until a congested queue has room, at most 100 ms.
         #[default]
         CongestionWait,
-        /// Until one of them has put back what it took, at most 10 ms.
+        /// Until a reclaimer has put pages back, at most 10 ms.
         ForPutback,
     }
 }
 
 choice! {
-    /// When active pages are looked at.
+    /// When active pages are scanned.
     ActiveScan {
-        /// Always, as large a part of them as of the inactive ones, and before those.
+        /// Always, the same share of them as of the inactive ones, and before those.
         Always,
         /// When few pages are inactive.
         #[default]
@@ -413,8 +415,8 @@ choice! {
 choice! {
     /// Which mapped pages of the active list become inactive.
     MappedPages {
-        /// None, until reclaim is in distress: by its priority, the mapped share of memory and `swappiness`. Then those
-        /// that were not used; unmapped pages always do.
+        /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then
+        /// those that were not used. Unmapped pages always do.
         ByDistress,
         /// All, anonymous and file alike.
         #[default]
@@ -422,11 +424,11 @@ choice! {
     }
 }
 choice! {
-    /// What recent use saves an inactive page.
+    /// Which recent use keeps an inactive page in memory.
     ReferenceRule {
         /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
         AnyUse,
-        /// Of an anonymous page any use; of a file page the second.
+        /// Any use of an anonymous page; the second use of a file page.
         #[default]
         ByFamily,
     }
@@ -436,27 +438,27 @@ choice! {
     KswapdSleep {
         /// At once.
         AtOnce,
-        /// After a nap of 100 ms, if that shows that balance lasts.
+        /// After a nap of 100 ms, if the node is still balanced then.
         #[default]
         AfterNap,
     }
 }
 choice! {
-    /// What becomes of a request of an order above 0 for which kswapd freed less than a cluster.
+    /// What happens to a request of an order above 0 for which kswapd freed less than a cluster.
     FailedOrder {
-        /// It tries on.
+        /// Kswapd keeps trying.
         Kept,
-        /// It goes on for single pages.
+        /// Kswapd continues for single pages.
         #[default]
         GivenUp,
     }
 }
 choice! {
-    /// When reclaim waits because much is being written.
+    /// When reclaim waits because many pages are under writeback.
     WriteoutThrottle {
-        /// Above the limit, until the write of a page ends that reclaim waits for, at most 10 ms at a time.
+        /// Above the limit, until a page that reclaim waits for is written, at most 10 ms at a time.
         ForWriteback,
-        /// Above the limit; and callers that may not enter the file system, or not do I/O, 100 ms after every zone.
+        /// Above the limit; callers that may not enter the file system or do I/O also wait 100 ms after every zone.
         AlwaysWithoutFs,
         /// Above the limit.
         #[default]
@@ -468,13 +470,13 @@ choice! {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
-    /// Sysctl `swappiness`, 0 to 100: how willingly anonymous pages are reclaimed.
+    /// Sysctl `swappiness`, 0 to 100: the preference for reclaiming anonymous pages.
     pub swappiness: u64,
     /// How many pages kswapd wants from one zone in one pass.
     pub kswapd_target: KswapdTarget,
     /// When scanning of a zone stops early.
     pub early_exit: EarlyExit,
-    /// How kswapd's priority goes down.
+    /// How kswapd's priority falls.
     pub kswapd_priority: KswapdPriority,
     /// The lowest priority of kswapd.
     pub kswapd_floor: KswapdFloor,
@@ -496,7 +498,7 @@ pub struct Choices {
     pub kswapd_compact: KswapdCompact,
     /// The split between anonymous and file pages at priority 0.
     pub at_priority_zero: AtPriorityZero,
-    /// What an order above 0 asks of kswapd.
+    /// What kswapd does for an order above 0.
     pub high_order: HighOrder,
     /// When kswapd has done enough for a node.
     pub zone_balance: ZoneBalance,
@@ -508,7 +510,7 @@ pub struct Choices {
     pub sleep_test: SleepTest,
     /// What kswapd remembers of requests.
     pub kswapd_request: KswapdRequest,
-    /// Which requests kswapd hears of.
+    /// Which requests are recorded for kswapd.
     pub wake_record: WakeRecord,
     /// How kswapd waits between passes.
     pub kswapd_nap: KswapdNap,
@@ -516,39 +518,39 @@ pub struct Choices {
     pub slab_zones: SlabZones,
     /// What is taken off the lists for an order above 0.
     pub lumpy_reclaim: LumpyReclaim,
-    /// Does reclaim go by what compaction needs?
+    /// Does reclaim follow the needs of compaction?
     pub for_compaction: ForCompaction,
-    /// What becomes of a file page that two mappings touched.
+    /// What happens to a file page that two mappings touched.
     pub mapped_twice: MappedTwice,
     /// Are anonymous pages scanned while inactive file pages suffice?
     pub file_only: FileOnly,
-    /// What becomes of targets smaller than a cluster.
+    /// What happens to targets smaller than a cluster.
     pub small_targets: SmallTargets,
     /// How kswapd scans small lists of a hopeless zone.
     pub hopeless_scan: HopelessScan,
-    /// What `swappiness` makes of the weights of families.
+    /// How `swappiness` sets the weights of anonymous and file pages.
     pub family_weights: FamilyWeights,
     /// In which zones kswapd clears `ZONE_CONGESTED`.
     pub congestion_ends: CongestionEnds,
     /// Do pages that go with an inode count as reclaimed?
     pub stolen_pages: StolenPages,
-    /// What is done of the objects that earlier calls left.
+    /// How many deferred objects are scanned.
     pub deferred_objects: DeferredObjects,
     /// How many pages of a list may be isolated.
     pub isolated_limit: IsolatedLimit,
-    /// How long one waits at that limit.
+    /// How long a reclaimer waits at that limit.
     pub isolated_wait: IsolatedWait,
-    /// When active pages are looked at.
+    /// When active pages are scanned.
     pub active_scan: ActiveScan,
     /// Which mapped pages of the active list become inactive.
     pub mapped_pages: MappedPages,
-    /// What recent use saves an inactive page.
+    /// Which recent use keeps an inactive page in memory.
     pub reference_rule: ReferenceRule,
     /// How kswapd falls asleep.
     pub kswapd_sleep: KswapdSleep,
-    /// What becomes of an order that kswapd cannot make.
+    /// What happens to an order that kswapd cannot reach.
     pub failed_order: FailedOrder,
-    /// When reclaim waits because much is being written.
+    /// When reclaim waits because many pages are under writeback.
     pub writeout_throttle: WriteoutThrottle,
 }
 
