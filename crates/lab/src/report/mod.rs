@@ -1,4 +1,4 @@
-//! What a run found, and the forms in which it is shown.
+//! The results of runs, and the forms in which they are shown.
 //!
 //! A workload returns [`Row`]s ([`crate::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
 //! [`csv`] and [`markdown`] write it. [`mmtests`] derives the rows that MMTests takes from

@@ -1,6 +1,6 @@
 //! Brings memory into the state that it had before a run: the section `[before]` of a machine file.
 //!
-//! Nobody prints it and it decides much, so it is a stated assumption, the same for all kernels.
+//! It is never published and decides much, so it is a stated assumption, the same for all kernels.
 
 use crate::choose::Chooser;
 use crate::hardware::{Before, Programs};

@@ -1,13 +1,12 @@
 //! Random touches of anonymous memory that is larger than memory: what does not fit is in swap.
 //!
-//! Each task has a region of its own. It stores every page once, in order; then loads and verifies pages at random, and
-//! stores some of them anew. Rates are of the second part.
+//! Each task has a region of its own. It stores every page once, in order. Then it loads and verifies pages at random
+//! and stores some of them again. Rates are of the second part.
 //!
-//! The tasks keep step, as the threads of a parallel program with its barriers do. Left alone, they have two ways to
-//! go on, and chance decides for a whole run: a task whose region happens to be in memory touches it a hundred times as
-//! often as one that waits for faults, so that reclaim finds its pages in use and takes those of the others. Then either
-//! all fault alike, or a few never do and make the sum. Equal work is equal use, so that every region stays in memory to
-//! the same part, whatever the ground.
+//! The tasks keep step, as the threads of a parallel program with barriers do. Otherwise chance decides for a whole run:
+//! a task whose region happens to be in memory touches it a hundred times as often as one that waits for faults, so
+//! reclaim finds its pages in use and takes those of the others. Then either all tasks fault alike, or a few never do
+//! and make the sum. With equal work the same share of every region stays in memory, on any ground.
 
 use super::meter::{Course, Length, Measured, Tally, measure};
 use super::randread::{Size, check_sizes};

@@ -1,7 +1,7 @@
 //! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007; mechanisms/benchmarks, 1.5).
 //!
-//! The sender waits for no answer: what it sees of a CPU that takes no interrupts is one packet in each interval. So
-//! the times without interrupts are told too, and what other packets, sent between these, would have seen of them.
+//! The sender does not wait for answers: it samples a CPU without interrupts once in each interval. So the report also
+//! has the times without interrupts, and what packets sent between these would have seen of them.
 
 use crate::figure::{Better, Format, Row, names};
 use crate::report::duration_rows;
