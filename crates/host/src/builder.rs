@@ -261,9 +261,10 @@ impl Builder {
 
     /// Says whether pages of files carry checksums. Default: no. Pages in swap always do.
     ///
-    /// Checksums are kept in memory, 8 bytes a page, from when a file is opened until its last handle is dropped: a page
-    /// that is read must be what was read or written there before, or else the read fails. So a device that loses or
-    /// confuses writes, or another program that changes the file, is told of. Each request costs about 300 ns more a page.
+    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. A
+    /// page that is read must equal what was read or written there before; otherwise the read fails. So a read
+    /// reports a device that loses or misplaces writes, and another program that changes the file. Each request costs
+    /// about 300 ns more a page.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -62,8 +62,9 @@ pub(crate) struct Shared {
     pub late_errors: Mutex<Vec<Error>>,
 }
 
-/// What the engine keeps for a thread, with the number of the memory: how much it has dirtied since it last paused. The one
-/// used last comes first; who uses more memories has a pause forgotten that was due.
+/// What the engine keeps for a thread, with the number of the memory: how much the thread has dirtied since its last
+/// pause. The memory used last comes first. A thread that uses more than eight memories may miss a pause that was
+/// due.
 // Nothing that is dropped: a thread may use a memory until its last value is gone.
 struct Tasks([(u64, Task); 8]);
 
@@ -126,7 +127,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives pages up, some at a time, so that whoever needs one meanwhile finds what is left as usual.
+    /// Gives pages up in steps, so that other requests find free pages meanwhile.
     fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 256;
         let engine = &self.engine;
@@ -408,8 +409,8 @@ impl Memory {
         self.shared.engine.managed_pages() * PAGE_BYTES as u64
     }
 
-    /// Makes the memory smaller, or larger up to [`Builder::size_max`], while it is used. What it gives up goes back to
-    /// the system. Others who need a page meanwhile wait for reclaim, as always.
+    /// Makes the memory smaller, or larger up to [`Builder::size_max`], while it is used. Memory that is given up
+    /// returns to the system. Other requests wait for reclaim meanwhile, as always.
     ///
     /// # Errors
     /// When it would be too small or too large, or when not so much can be made free: then its size is as before.

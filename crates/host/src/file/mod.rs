@@ -47,9 +47,9 @@ pub enum Advice {
 
 /// A handle of a file. Reading what is in memory takes no lock and no system call.
 ///
-/// Dropping the last handle of a file writes its dirty pages, does not sync them, and forgets the file. Who opens the same
-/// file waits for that; others do not. What could not be written is gone then, and [`Memory::shutdown`](crate::Memory::shutdown)
-/// reports it; [`File::sync_data`] before, if that matters.
+/// Dropping the last handle of a file writes its dirty pages, does not sync them, and forgets the file. Another
+/// opening of the same file waits for that. Pages that could not be written are lost then, and
+/// [`Memory::shutdown`](crate::Memory::shutdown) reports it: call [`File::sync_data`] before if that matters.
 pub struct File {
     /// That of `shared`; here, too, for a hit looks at little else.
     engine: Arc<Engine<Host>>,

@@ -21,8 +21,8 @@ fn is_new_use(file: u32, page: u32) -> bool {
 }
 
 impl File {
-    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Others may read it meanwhile; who wants to
-    /// write it waits. Bytes after the end of the file are zeroes.
+    /// Pins page `page` (of 4096 bytes) for reading: its bytes without a copy. Others may read it meanwhile; writers
+    /// wait. Bytes after the end of the file are zeroes.
     ///
     /// # Errors
     /// When the page lies after the end or has 16383 readers already, or as [`File::read_at`].
@@ -63,9 +63,9 @@ impl File {
         Ok(frame)
     }
 
-    /// Pins page `page` for writing, alone: its bytes without a copy. It counts as written. Of the file's last page, what
-    /// lies after the file's end is zeroes again when the guard is dropped. Who dirties more than the disk takes waits in
-    /// here, before the page is his.
+    /// Pins page `page` for writing, exclusively: its bytes without a copy. The page counts as written. The part of
+    /// the last page after the end of the file is zeroes again when the guard is dropped. A thread that dirties more
+    /// than the disk takes is throttled here, before it has the page.
     ///
     /// # Errors
     /// When the page lies after the end, the handle is read-only, or as [`File::write_at`].

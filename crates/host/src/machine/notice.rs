@@ -9,7 +9,8 @@ use std::fmt;
 pub enum Notice {
     /// No huge pages for the arena.
     NoHugePages,
-    /// No hazard pointers: the system does not permit `membarrier`, or lacks it. Who reads a page changes its descriptor.
+    /// No hazard pointers: the system does not permit `membarrier`, or lacks it. A read of a page changes its
+    /// descriptor.
     NoHazardPointers,
     /// io_uring is not permitted; threads read and write.
     NoIoUring {
