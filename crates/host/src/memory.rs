@@ -161,7 +161,7 @@ impl Shared {
             return Vec::new();
         }
         let files = self.files.all();
-        let mut errors: Vec<Error> = files.iter().flat_map(|file| file.write_back(self)).collect();
+        let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
         // A handle may have been dropped meanwhile: then the share here is the last one.
         files.into_iter().for_each(|file| file.release(self));
         self.end_tasks(&mut self.kernel_tasks.lock());

@@ -1,7 +1,7 @@
 //! Buffered writes, and `fsync`.
 
 use super::{Access, Error};
-use crate::mapping::File;
+use crate::mapping::{File, Mapping};
 use crate::memory::{Flags, Gfp, Owner};
 use crate::task::Task;
 use machine::atomic::AtomicU32;
@@ -164,6 +164,13 @@ impl<M: Machine> Access<M> {
         self.frames[frame].owner() == Owner::File(file.id) && self.frames[frame].index() == page
     }
 
+    /// Starts to write those dirty pages of a range that nobody is at, beside others who write the file: a few pages, which
+    /// their writer is about to sync. *May sleep.*
+    pub fn write_few_pages(&self, file: &Arc<File<M>>, pages: std::ops::Range<u32>) {
+        Mapping::write_few_pages(self, file, pages);
+        self.release_orphans();
+    }
+
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     ///
     /// # Errors
@@ -178,14 +185,20 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// When a page could not be written since; the handle has been told of it then.
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
-        let _span = self.machine.span(Func::Fsync);
-        self.machine.spend(Step::SyscallEntry, 1);
         let failed_before = file.failed_writes();
-        self.sync_file(file);
-        self.release_orphans();
+        self.write_dirty_pages(file);
         if let Some(failure) = file.write_error_since(seen, failed_before) {
             return Err(Error::of_failure(file, failure));
         }
         if self.machine.is_killed() { Err(Error::Killed) } else { Ok(()) }
+    }
+
+    /// Writes all dirty pages of a file and waits until they are on the device, or were tried: the file counts what
+    /// failed. *May sleep.*
+    pub fn write_dirty_pages(&self, file: &Arc<File<M>>) {
+        let _span = self.machine.span(Func::Fsync);
+        self.machine.spend(Step::SyscallEntry, 1);
+        self.sync_file(file);
+        self.release_orphans();
     }
 }

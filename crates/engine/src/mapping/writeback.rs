@@ -445,6 +445,27 @@ impl<M: Machine> Mapping<M> {
         Some((block, source))
     }
 
+    /// Writes those dirty pages of a range that nobody is at, beside others who write the file: a few pages, which their
+    /// writer is about to sync. *May sleep.*
+    pub(crate) fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
+        let mut writer = Writer {
+            bio: Bio::new(file.device, Operation::Write, true),
+            left: u64::MAX,
+            purpose: Purpose::Flush,
+            reserved: 0..0,
+            reserved_block: 0,
+        };
+        for page in pages.filter(|page| file.index.has_tag(*page, Tag::Dirty)) {
+            let Some(frame) = self.find_page(&file.index, page) else { continue };
+            if self.frames[frame].try_lock() {
+                self.write_locked_page(file, &mut writer, page, frame);
+            }
+            self.put_page_in_use(frame);
+        }
+        self.give_reserved(file, &mut writer);
+        writer.bio.submit(self);
+    }
+
     /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Mapping::try_hold_still`]) and cleared
     /// its dirty mark. The page is unlocked and no longer held still. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {

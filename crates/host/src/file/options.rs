@@ -26,6 +26,7 @@ pub struct OpenOptions {
     create: bool,
     create_new: bool,
     truncate: bool,
+    is_unlocked: bool,
 }
 
 impl OpenOptions {
@@ -92,11 +93,29 @@ impl OpenOptions {
         self
     }
 
+    /// Says whether the file is locked against other processes while it is open (`flock`): shared where it is opened for
+    /// reading only, and else exclusively. Only who asks for such a lock is kept out. Default: yes, where its file system
+    /// has locks.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let options = highwater::OpenOptions::new().write(true).create(true);
+    /// let file = options.lock(false).open(&memory, &path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn lock(mut self, is_locked: bool) -> Self {
+        self.is_unlocked = !is_locked;
+        self
+    }
+
     /// Opens a file. Reading does not change its time of last access if this user owns it.
     ///
     /// # Errors
     /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
-    /// than 16 TiB; when this process has it open for reading only and it is to be written, or another memory has it and
+    /// than 16 TiB; when another process has locked it; when this process has it open for reading only and it is to be written, or another memory has it and
     /// one of the two writes; and when a file that is not empty is to be emptied and not written.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         let shared = &memory.shared;
@@ -113,7 +132,9 @@ impl OpenOptions {
         let metadata = file.metadata().map_err(failed)?;
         check_kind(&metadata).map_err(failed)?;
         let key = (metadata.dev(), metadata.ino());
-        let open = shared.files.get_or_open(key, || OpenFile::new(shared, path, file, self.write).map_err(failed))?;
+        let open = shared
+            .files
+            .get_or_open(key, || OpenFile::new(shared, path, file, self.write, !self.is_unlocked).map_err(failed))?;
         if self.write && !open.is_writable {
             open.release(shared);
             return Err(failed(io::Error::other("it is open here already, for reading only")));

@@ -1,6 +1,7 @@
 //! Pages in place.
 
 use super::File;
+use super::sync::note_written;
 use crate::error::Error;
 use crate::machine::HazardPointer;
 use crate::page::{PageRead, PageWrite};
@@ -76,6 +77,7 @@ impl File {
             return Err(Error::OutOfRange { page, pages });
         }
         let cached = self.cached();
+        note_written(cached.id, page as u32..page as u32 + 1);
         let frame =
             self.shared.with_task(|engine, task| engine.pin_for_write(task, cached, page as u32)).map_err(|error| {
                 match error {

@@ -15,7 +15,7 @@ type Wanted<'a> = (&'a mut [u8], u64);
 const BATCH_PAGES: u32 = 64;
 
 /// Pages that bytes of a file lie in.
-fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
+pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     let end = offset.saturating_add(bytes as u64).min(PAGES_MAX * PAGE_BYTES as u64);
     (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
 }

@@ -1,17 +1,180 @@
-//! Making a file durable.
+//! Making a file durable: group commit.
+//!
+//! A *round* writes all dirty pages of a file, and then the system makes the file durable. One thread at a time runs a round,
+//! for itself and for all who wait. Who comes while one is running waits for the next: that is the first of which he knows that
+//! it has seen what he wrote. So threads that commit side by side share what a commit costs, and a thread that commits alone
+//! waits for nobody.
+//!
+//! Threads that commit again and again would fall into two halves, of which one waits while the other's round runs. So who is
+//! about to run a round waits for those who were in the last one, for a part of the time that it took. (The journal of ext4
+//! does likewise.)
 
-use super::File;
+use super::{File, OpenFile};
 use crate::error::Error;
+use crate::machine::Durable;
+use crate::memory::Shared;
 use machine::{IoError, PAGE_BYTES};
+use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+// Not those of `parking_lot`: its threads wake one after the other, each by the one before.
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Who is about to run a round waits for others no longer than this.
+const GATHERING_MAX: Duration = Duration::from_millis(1);
+
+/// The rounds of one file.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    state: Mutex<State>,
+    /// A round has ended.
+    ended: Condvar,
+    /// All have come who were expected.
+    gathered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    begun: u64,
+    /// As many as have begun, or one fewer.
+    ended: u64,
+    /// Does somebody run a round, or is about to?
+    has_leader: bool,
+    /// Does he wait for others?
+    is_gathering: bool,
+    /// How many wait for the next one.
+    waiting: u32,
+    /// How many are expected to.
+    expected: u32,
+    /// How long the last one took.
+    took: Duration,
+    /// Does one of them want all that the system knows of the file to be durable?
+    wants_all: bool,
+}
+
+impl Rounds {
+    /// Returns when a round has ended that began after this was called. Where nobody else runs it `run` does, and what it
+    /// returned is returned.
+    fn join<R>(&self, wanted: Durable, run: impl FnOnce(Durable) -> R) -> Option<R> {
+        let mut state = self.lock();
+        state.wants_all |= wanted == Durable::All;
+        state.waiting += 1;
+        if state.is_gathering && state.waiting == state.expected {
+            self.gathered.notify_one();
+        }
+        let own = state.begun + 1;
+        while state.has_leader {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if state.ended >= own {
+                return None;
+            }
+        }
+        state.has_leader = true;
+        let patience = (state.took / 2).min(GATHERING_MAX);
+        if state.waiting < state.expected && !patience.is_zero() {
+            state.is_gathering = true;
+            let are_missing = |state: &mut State| state.waiting < state.expected;
+            let gathered = self.gathered.wait_timeout_while(state, patience, are_missing);
+            state = gathered.unwrap_or_else(PoisonError::into_inner).0;
+            state.is_gathering = false;
+        }
+        state.begun += 1;
+        let wanted = if std::mem::take(&mut state.wants_all) { Durable::All } else { Durable::Data };
+        let _round = Round { rounds: self, members: std::mem::take(&mut state.waiting), began: Instant::now() };
+        drop(state);
+        Some(run(wanted))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What a thread that panicked left is in order: see `Round`.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A round that has begun ends when this is dropped.
+struct Round<'a> {
+    rounds: &'a Rounds,
+    members: u32,
+    began: Instant,
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        let mut state = self.rounds.lock();
+        if thread::panicking() {
+            // It has not been run: one of those who wait runs it anew.
+            state.begun -= 1;
+            state.wants_all = true;
+        } else {
+            state.ended += 1;
+        }
+        state.has_leader = false;
+        state.took = self.began.elapsed();
+        state.expected = state.waiting + self.members;
+        let is_alone = state.expected == 1;
+        drop(state);
+        // A call of the system even if nobody waits.
+        if !is_alone {
+            self.rounds.ended.notify_all();
+        }
+    }
+}
+
+/// Pages of a write at most that whoever commits it writes by himself.
+const OWN_PAGES_MAX: u32 = 8;
+
+thread_local! {
+    /// What this thread wrote last: pages of a file, by its number.
+    static LAST_WRITTEN: Cell<(u32, u32, u32)> = const { Cell::new((u32::MAX, 0, 0)) };
+}
+
+/// This thread writes pages of a file, by number. It may sync them soon.
+#[inline]
+pub(super) fn note_written(file: u32, pages: Range<u32>) {
+    LAST_WRITTEN.set((file, pages.start, pages.end));
+}
+
+impl OpenFile {
+    /// Writes what this thread wrote last, if that is little: beside others who commit, for each waits for the disk. Not what
+    /// ends within the last page, which others who append write, too: the round does that once for all.
+    fn write_own_pages(&self, shared: &Shared) {
+        let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
+        let end = end.min((self.cached.length() / PAGE_BYTES as u64) as u32);
+        if file == self.cached.id && (1..=OWN_PAGES_MAX).contains(&end.saturating_sub(start)) {
+            let _plug = shared.engine.machine.plug();
+            shared.engine.write_few_pages(&self.cached, start..end);
+        }
+    }
+
+    /// Writes all dirty pages and has the system make the file durable. Pages that cannot be written, and a system that
+    /// fails, are counted as failed writes of the file, of which every handle is told.
+    fn run_round(&self, shared: &Shared, wanted: Durable) -> io::Result<()> {
+        self.write_dirty_pages(shared);
+        let synced = self.device.sync(wanted);
+        if let Err(source) = &synced {
+            let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
+            self.cached.note_write_error((self.cached.length() / PAGE_BYTES as u64) as u32, cause);
+        }
+        synced
+    }
+
+    /// Writes all dirty pages, and waits until they are written: those that are far from each other side by side.
+    pub(super) fn write_dirty_pages(&self, shared: &Shared) {
+        let _plug = shared.engine.machine.plug();
+        shared.engine.write_dirty_pages(&self.cached);
+    }
+}
 
 impl File {
-    /// Writes everything that was written to the file, through whatever handle, and waits until it is durable.
+    /// Writes everything that was written to the file, through whatever handle, and waits until it is durable. Threads that
+    /// do so at the same time share the work.
     ///
     /// # Errors
     /// When a page could not be written since this handle was last told: the pages are still in memory and will be
-    /// written again.
+    /// written again. When the system could not make the file durable: it has given up what it could not write.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -25,7 +188,7 @@ impl File {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn sync_data(&self) -> Result<(), Error> {
-        self.sync("sync the data of the file", std::fs::File::sync_data)
+        self.sync("sync the data of the file", Durable::Data)
     }
 
     /// As [`File::sync_data`], and what the system knows of the file is durable, too.
@@ -33,40 +196,96 @@ impl File {
     /// # Errors
     /// As [`File::sync_data`].
     pub fn sync_all(&self) -> Result<(), Error> {
-        self.sync("sync the file", std::fs::File::sync_all)
+        self.sync("sync the file", Durable::All)
     }
 
-    fn sync(&self, doing: &'static str, sync: impl Fn(&std::fs::File) -> io::Result<()>) -> Result<(), Error> {
+    fn sync(&self, doing: &'static str, wanted: Durable) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let (open, cached) = (self.opened(), self.cached());
         let failed_before = cached.failed_writes();
-        let written = self.shared.with_task(|engine, task| engine.fsync_since(task, cached, &self.seen_failures));
-        let note_told = || open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
-        note_told();
-        // While somebody makes the file longer there is nothing to be cut yet, and no use in waiting for it.
-        let held = open.length.try_write().filter(|_| open.is_writable);
-        let settled = held.map_or(Ok(()), |held| open.settle_len(&held));
-        // One after the other: the system tells only one, and takes what it could not write for written. All must hear of it.
-        let synced = {
-            let _alone = open.syncs.lock();
-            let synced = sync(open.device.file());
-            if let Err(source) = &synced {
-                let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
-                cached.note_write_error((cached.length() / PAGE_BYTES as u64) as u32, cause);
-            }
-            synced
-        };
-        let failed_meanwhile = cached.write_error_since(&self.seen_failures, failed_before);
-        note_told();
-        written.map_err(|error| self.error(error))?;
-        synced.map_err(|source| Error::File { path: open.path.to_path_buf(), doing, source })?;
-        settled?;
-        match failed_meanwhile {
-            Some(failure) => {
-                let offset = u64::from(failure.page) * PAGE_BYTES as u64;
-                Err(Error::Write { path: open.path.clone(), offset, source: failure.source })
-            }
-            None => Ok(()),
+        open.write_own_pages(&self.shared);
+        let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
+        // Whoever ran the round, all who waited for it hear of what failed.
+        let failed = cached.write_error_since(&self.seen_failures, failed_before);
+        open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
+        if let Some(Err(source)) = synced {
+            return Err(Error::File { path: open.path.to_path_buf(), doing, source });
         }
+        failed.map_or(Ok(()), |failure| {
+            let offset = u64::from(failure.page) * PAGE_BYTES as u64;
+            Err(Error::Write { path: open.path.clone(), offset, source: failure.source })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicU64;
+
+    /// What was written before a call is durable after it, whoever runs the round; and rounds are shared.
+    #[test]
+    fn a_round_covers_what_was_written_before_it_began_and_no_more() {
+        const THREADS: u64 = 6;
+        const COMMITS: u64 = 200;
+        let rounds = Rounds::default();
+        let written: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
+        let durable: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
+        let (run, running, all) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let start = Barrier::new(THREADS as usize);
+        thread::scope(|scope| {
+            for own in 0..THREADS as usize {
+                let (rounds, written, durable) = (&rounds, &written, &durable);
+                let (run, running, all, start) = (&run, &running, &all, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    for number in 1..=COMMITS {
+                        written[own].store(number, Ordering::SeqCst);
+                        let wanted = if number % 10 == 0 { Durable::All } else { Durable::Data };
+                        let all_before = all.load(Ordering::SeqCst);
+                        rounds.join(wanted, |wanted| {
+                            assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two rounds at a time");
+                            run.fetch_add(1, Ordering::SeqCst);
+                            let seen: Vec<u64> = written.iter().map(|written| written.load(Ordering::SeqCst)).collect();
+                            thread::yield_now();
+                            durable.iter().zip(seen).for_each(|(durable, seen)| durable.store(seen, Ordering::SeqCst));
+                            all.fetch_add(u64::from(wanted == Durable::All), Ordering::SeqCst);
+                            running.fetch_sub(1, Ordering::SeqCst);
+                        });
+                        assert!(durable[own].load(Ordering::SeqCst) >= number);
+                        assert!(wanted == Durable::Data || all.load(Ordering::SeqCst) > all_before);
+                    }
+                });
+            }
+        });
+        let run = run.into_inner();
+        assert!((COMMITS..=THREADS * COMMITS).contains(&run), "{run} rounds");
+        // One that nobody waits with is run at once.
+        assert_eq!(rounds.join(Durable::Data, |_| 7), Some(7));
+    }
+
+    /// Who comes while a round runs waits for the next one, and all who do share that.
+    #[test]
+    fn those_who_come_during_a_round_share_the_next() {
+        const WAITERS: usize = 5;
+        let rounds = Rounds::default();
+        let run = AtomicU64::new(0);
+        thread::scope(|scope| {
+            rounds.join(Durable::Data, |_| {
+                run.fetch_add(1, Ordering::SeqCst);
+                let (rounds, run) = (&rounds, &run);
+                for _ in 0..WAITERS {
+                    scope.spawn(move || {
+                        rounds.join(Durable::All, |_| run.fetch_add(1, Ordering::SeqCst));
+                    });
+                }
+                while rounds.lock().waiting < WAITERS as u32 {
+                    thread::yield_now();
+                }
+                assert_eq!(run.load(Ordering::SeqCst), 1, "nobody runs one beside this");
+            });
+        });
+        assert_eq!(run.into_inner(), 2);
     }
 }

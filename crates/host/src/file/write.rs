@@ -1,12 +1,13 @@
 //! Writes by copy, and the length.
 
+use super::read::pages_of;
+use super::sync::note_written;
 use super::{File, PAGES_MAX};
 use crate::error::Error;
 use crate::machine::Host;
 use engine::{Engine, Task};
 use machine::PAGE_BYTES;
 use std::io;
-use std::sync::atomic::Ordering;
 
 impl File {
     /// The caller is about to change the file: may it?
@@ -14,10 +15,6 @@ impl File {
         self.shared.check_is_up()?;
         if !self.is_writable {
             return Err(Error::ReadOnly { path: self.opened().path.clone() });
-        }
-        let has_changed = &self.opened().has_changed;
-        if !has_changed.load(Ordering::Relaxed) {
-            has_changed.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -50,6 +47,7 @@ impl File {
             return Err(Error::TooLong { bytes: offset.saturating_add(bytes.len() as u64) });
         }
         let cached = self.cached();
+        note_written(cached.id, pages_of(offset, bytes.len()));
         let within = |engine: &Engine<Host>, task: &mut Task| engine.write_within(task, cached, offset, bytes);
         let done = match end.filter(|end| *end <= cached.length()) {
             Some(_) => self.shared.with_task(within).map_err(|error| self.error(error))?,
@@ -106,30 +104,21 @@ impl File {
         if !open.is_regular {
             return Err(open.cannot_set_length(io::Error::other("a block device is as long as it is")));
         }
-        let held = open.length.write();
-        let refused = |source| open.cannot_set_length(source);
-        let grow = || -> Result<(), Error> {
-            let file = open.device.file();
-            if file.metadata().map_err(refused)?.len() < bytes {
-                file.set_len(bytes).map_err(refused)?;
-            }
-            Ok(())
-        };
+        let _alone = open.length.write();
+        let set_in_system = || open.device.set_len(bytes).map_err(|source| open.cannot_set_length(source));
         let is_cut = bytes < cached.length();
         if !is_cut {
             // If the system refuses, nothing has changed.
-            grow()?;
+            set_in_system()?;
         }
         self.shared
             .with_task(|engine, task| engine.set_length(task, cached, bytes))
             .map_err(|error| self.error(error))?;
         if is_cut {
-            // Nobody reads from the disk what lies after the new end any more, and none of it is still being written.
-            open.device.expect_at_most(bytes);
-            // What was written before the new end may not have come there yet. Not sooner: while what lies after it was still
-            // being written, this would have cut that off, and who read it would have been told that somebody else did.
-            grow()?;
+            // Nobody reads from the disk what lies after the new end any more, and none of it is being written. What lies
+            // before it may not have come there yet: then this makes the file longer.
+            set_in_system()?;
         }
-        open.settle_len(&held)
+        Ok(())
     }
 }

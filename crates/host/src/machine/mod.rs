@@ -30,7 +30,7 @@ use arena::FirstFrame;
 pub use arena::{Arena, use_huge_pages};
 pub use config::{Config, Io};
 pub use copy::copy;
-pub use disk::{Cause, Checks, Device, Plug, Receiver, RequestError};
+pub use disk::{Cause, Checks, Device, Durable, Plug, Receiver, RequestError};
 pub use in_use::InUse;
 pub(crate) use in_use::Use;
 pub use lock::{AdaptiveGuard, AdaptiveLock};
@@ -51,6 +51,7 @@ use std::hint;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
+pub(crate) use sys::{try_lock_file, try_share_file};
 use task::Tasks;
 
 /// A machine of threads, memory and files; clones are the same one.

@@ -114,6 +114,11 @@ impl SwapFile {
             }
             file => file.map_err(failed("open"))?,
         };
+        // It may be empty, and yet somebody's data. Before the lock, which this process may have.
+        InUse::as_swap(&file.metadata().map_err(failed("look at"))?).map(drop).map_err(|used| match used {
+            Use::Swap => in_use(),
+            Use::Data(_) => foreign("a file that this process has open".to_owned()),
+        })?;
         if !sys::try_lock_file(&file).map_err(failed("lock"))? {
             return Err(in_use());
         }
@@ -130,11 +135,6 @@ impl SwapFile {
             0 => return Err(in_use()),
             names => return Err(foreign(format!("a file with {names} names"))),
         }
-        // It may be empty, and yet somebody's data.
-        InUse::as_swap(&status).map(drop).map_err(|used| match used {
-            Use::Swap => in_use(),
-            Use::Data(_) => foreign("a file that this process has open".to_owned()),
-        })?;
         if status.len() > 0 {
             let mut block = vec![0; BLOCK_BYTES];
             let read = read_some_at(&file, &mut block).map_err(failed("read"))?;

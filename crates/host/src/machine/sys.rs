@@ -124,13 +124,33 @@ pub(super) fn effective_user() -> u32 {
 }
 
 /// Locks a file for this open handle of it; false when another has it.
-pub(super) fn try_lock_file(file: &File) -> io::Result<bool> {
+pub(crate) fn try_lock_file(file: &File) -> io::Result<bool> {
+    try_flock(file, libc::LOCK_EX)
+}
+
+/// The same, beside others who have locked it so.
+pub(crate) fn try_share_file(file: &File) -> io::Result<bool> {
+    try_flock(file, libc::LOCK_SH)
+}
+
+fn try_flock(file: &File, how: libc::c_int) -> io::Result<bool> {
     // SAFETY: no memory is passed.
-    match checked_io(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+    match checked_io(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) }) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Ends the lock of this open handle of a file, also where it was inherited by a process that is just being started.
+pub(super) fn unlock_file(file: &File) {
+    // SAFETY: no memory is passed.
+    let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
+/// Opens once more a file that is open, for writing through the page cache of the kernel.
+pub(super) fn reopen_for_writing(file: &File) -> io::Result<File> {
+    File::options().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// How long a thread that [`runs_early`] runs before others do: the least that Linux takes.

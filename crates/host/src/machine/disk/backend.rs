@@ -1,13 +1,20 @@
 //! What moves bytes between frames and files, and a request on its way.
 
-use super::device::Device;
+use super::device::{Device, Durable};
+use super::generation::Generation;
 use super::progress::{Cause, Extent, Next, Progress};
 use crate::machine::arena::Run;
 use crate::machine::sys::{self, Errno};
 use machine::{BLOCK_BYTES, Operation, Request};
 use smallvec::SmallVec;
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::thread;
+
+/// A write of up to so many bytes that ends within a block goes through the page cache of the kernel as a whole: one system
+/// call costs less than two.
+const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request; requests of few frames need no allocation.
 pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
@@ -26,6 +33,14 @@ pub trait Backend: Send + Sync {
     /// Sees to it that a transfer is carried out by another thread.
     fn start(&self, transfer: Transfer);
 
+    /// Has the system make durable what was written to a device.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn sync(&self, device: &Device, wanted: Durable) -> io::Result<()> {
+        device.sync_in_system(wanted)
+    }
+
     /// Must every transfer pass through here, even those that [`Transfer::perform`] could do?
     fn sees_all(&self) -> bool {
         false
@@ -42,7 +57,7 @@ pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     let mut runs = Runs::new();
     device.context.arena.runs(&request.frames, 0, &mut runs);
     let moved = sys::transfer(device.file(), Operation::Read, first_byte(&request), &runs);
-    if moved == Ok(request.frames.len() * BLOCK_BYTES) {
+    if moved == Ok(request.frames.len() * BLOCK_BYTES) && device.lost_in(&request).is_none() {
         device.context.complete(request, Ok(()));
     } else {
         Transfer::new(Arc::clone(device), request).go_on(moved);
@@ -58,6 +73,12 @@ fn first_byte(request: &Request) -> u64 {
 pub struct Transfer {
     device: Arc<Device>,
     request: Request,
+    /// Bytes to be moved: of a write, none after the end of the file.
+    bytes: usize,
+    /// Of a write: who waits for it knows it by this.
+    generation: Option<Generation>,
+    /// Of a write that has begun: how often others had cut the file before.
+    cuts_before: Option<u32>,
     progress: Progress,
     /// Does it hold a place in the queue?
     has_place: bool,
@@ -68,7 +89,15 @@ pub struct Transfer {
 impl Transfer {
     pub(super) fn new(device: Arc<Device>, request: Request) -> Self {
         device.begin();
-        let transfer = Self { device, request, progress: Progress::default(), has_place: false, cut: None };
+        let generation = (request.operation == Operation::Write).then(|| device.begin_write());
+        let whole = request.frames.len() * BLOCK_BYTES;
+        let bytes = match request.operation {
+            Operation::Read => whole,
+            Operation::Write => device.bytes_within(first_byte(&request), whole),
+        };
+        let progress = Progress::default();
+        let transfer =
+            Self { device, request, bytes, generation, cuts_before: None, progress, has_place: false, cut: None };
         if transfer.request.operation == Operation::Write
             && let Some(checksums) = &transfer.device.checksums
         {
@@ -87,6 +116,11 @@ impl Transfer {
 
     /// Compares what was read with what is known of it; a write that failed leaves nothing known.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
+        if (self.request.operation, result) == (Operation::Read, Ok(()))
+            && let Some(lost) = self.device.lost_in(&self.request)
+        {
+            return Err(Cause::Truncated { end: lost.start, expected_end: lost.end });
+        }
         let Some(checksums) = &self.device.checksums else { return result };
         match (self.request.operation, result) {
             (Operation::Read, Ok(())) => {
@@ -123,13 +157,48 @@ impl Transfer {
     }
 
     /// Carries the transfer out on the calling thread.
-    pub fn perform(self) {
+    pub fn perform(mut self) {
         let moved = self.attempt();
         self.go_on(moved);
     }
 
-    fn attempt(&self) -> Result<usize, Errno> {
-        sys::transfer(self.device.file(), self.request.operation, self.offset(), &self.runs())
+    fn attempt(&mut self) -> Result<usize, Errno> {
+        self.prepare();
+        sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
+    }
+
+    /// Before each attempt: a write may be about to cover that others have cut the file.
+    pub(super) fn prepare(&mut self) {
+        if self.request.operation == Operation::Write {
+            self.device.note_if_cut();
+            self.cuts_before.get_or_insert(self.device.cuts());
+        }
+    }
+
+    /// Bytes at the end of a write that do not fill their block, with all of the write if that is small: they go through the
+    /// page cache of the kernel, for O_DIRECT has only whole blocks.
+    fn bytes_past_direct(&self) -> usize {
+        match self.bytes % BLOCK_BYTES {
+            0 => 0,
+            _ if !self.device.is_direct() => 0,
+            _ if self.bytes <= TAIL_BYTES_MAX => self.bytes,
+            tail => tail,
+        }
+    }
+
+    /// Bytes of the next attempt, at most.
+    fn part(&self) -> usize {
+        let (direct, done) = (self.bytes - self.bytes_past_direct(), self.progress.done);
+        if done < direct { direct - done } else { self.bytes - done }
+    }
+
+    /// The handle of the file for the next attempt.
+    pub(super) fn file(&self) -> &File {
+        let past_direct = self.bytes_past_direct();
+        match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
+            true => self.device.buffered_file(),
+            false => self.device.file(),
+        }
     }
 
     /// Carries the transfer out to the end, after an attempt.
@@ -170,7 +239,8 @@ impl Transfer {
     pub(super) fn runs(&self) -> Runs<'_> {
         let mut runs = Runs::new();
         self.device.context.arena.runs(&self.request.frames, self.progress.done, &mut runs);
-        if let Some(mut left) = self.cut {
+        let mut left = self.part().min(self.cut.unwrap_or(usize::MAX));
+        if left < self.request.frames.len() * BLOCK_BYTES - self.progress.done {
             runs.retain(|run| {
                 run.cut(left);
                 left -= run.bytes();
@@ -197,7 +267,12 @@ impl Transfer {
                 device.fall_back_to_buffered();
                 None
             }
-            Next::Fail(cause) => Some(Err(cause)),
+            Next::Fail(cause) => {
+                if matches!(cause, Cause::Truncated { .. }) {
+                    device.note_if_cut();
+                }
+                Some(Err(cause))
+            }
         }
     }
 
@@ -205,9 +280,12 @@ impl Transfer {
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);
-        let Self { device, request, has_place, .. } = self;
+        let Self { device, request, bytes, generation, cuts_before, has_place, .. } = self;
         if request.operation == Operation::Write && result.is_ok() {
-            device.note_written(&request);
+            device.note_written(&request, bytes, cuts_before.unwrap_or_else(|| device.cuts()));
+        }
+        if let Some(generation) = generation {
+            device.end_write(generation);
         }
         let result = result.map_err(|cause| {
             device.note_error(&request, cause);
@@ -223,8 +301,7 @@ impl Transfer {
     }
 
     fn extent(&self) -> Extent {
-        let Request { operation, ref frames, .. } = self.request;
-        Extent { operation, offset: first_byte(&self.request), bytes: frames.len() * BLOCK_BYTES }
+        Extent { operation: self.request.operation, offset: first_byte(&self.request), bytes: self.bytes }
     }
 
     fn zero_rest(&self) {
@@ -237,8 +314,14 @@ impl Transfer {
     }
 }
 
-/// Is it a read that somebody waits for?
+/// Does somebody wait for it?
 #[inline]
 pub(super) fn is_waited_for(request: &Request) -> bool {
-    request.operation == Operation::Read && request.is_sync
+    request.is_sync
+}
+
+/// Does whoever submits it, not held back, carry it out himself? Not writes: who waits for them has others to submit first.
+#[inline]
+pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
+    request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max
 }

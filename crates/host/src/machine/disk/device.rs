@@ -2,6 +2,8 @@
 
 use super::backend::Backend;
 use super::checksums::Checksums;
+use super::end::End;
+use super::generation::{Generation, Generations};
 use super::progress::{Cause, Ends};
 use super::queue::Places;
 use crate::machine::arena::Arena;
@@ -14,8 +16,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Failed requests that a device remembers, the latest.
@@ -75,16 +78,32 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
+/// How long a file is for its owner, in bytes.
+type Length = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// What is to be durable of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// What was written to it, and how to find that (`fdatasync`).
+    Data,
+    /// And all else that the system knows of it (`fsync`).
+    All,
+}
+
 /// An open file that requests go to: block `b` is its 4096 bytes from `4096 * b` on.
 pub struct Device {
     id: DeviceId,
     name: Arc<str>,
     file: File,
     is_direct: AtomicBool,
-    /// Bytes that are in the file if only its owner truncates it.
-    expected_end: AtomicU64,
-    /// How often that was changed.
-    expectations: AtomicU32,
+    /// The same file through the page cache of the kernel, once that is wanted; `None` where it cannot be had.
+    buffered: OnceLock<Option<File>>,
+    /// Is it no block device?
+    is_regular: bool,
+    end: End,
+    /// How long the file is for its owner, where that may lie within a block.
+    length: OnceLock<Length>,
+    writes: Generations,
     /// Requests that have not been finished.
     in_flight: AtomicU32,
     /// Somebody waits until none is in flight.
@@ -121,13 +140,17 @@ pub(super) struct Parts {
 
 impl Device {
     pub(super) fn new(parts: Parts) -> Self {
+        let is_regular = parts.file.metadata().is_ok_and(|status| status.is_file());
         Self {
             id: parts.id,
             name: parts.name,
             file: parts.file,
             is_direct: AtomicBool::new(parts.is_direct),
-            expected_end: AtomicU64::new(0),
-            expectations: AtomicU32::new(0),
+            buffered: OnceLock::new(),
+            is_regular,
+            end: End::default(),
+            length: OnceLock::new(),
+            writes: Generations::default(),
             in_flight: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
             idle: WaitQueue::default(),
@@ -165,38 +188,127 @@ impl Device {
         self.is_direct.load(Ordering::Relaxed)
     }
 
+    /// The file through the page cache of the kernel, for what is no whole block.
+    pub(super) fn buffered_file(&self) -> &File {
+        let reopened = self.buffered.get_or_init(|| {
+            // Without /proc, or a descriptor, all of the file goes that way.
+            sys::reopen_for_writing(&self.file).inspect_err(|_| self.fall_back_to_buffered()).ok()
+        });
+        reopened.as_ref().unwrap_or(&self.file)
+    }
+
+    /// Has what was written made durable.
+    ///
+    /// # Errors
+    /// Those of the system. It has given up then what it could not write.
+    pub fn sync(&self, wanted: Durable) -> io::Result<()> {
+        self.backend.sync(self, wanted)
+    }
+
+    pub(super) fn sync_in_system(&self, wanted: Durable) -> io::Result<()> {
+        match wanted {
+            Durable::Data => self.file.sync_data(),
+            Durable::All => self.file.sync_all(),
+        }
+    }
+
+    /// Ends the lock that its file may have.
+    pub fn unlock(&self) {
+        sys::unlock_file(&self.file);
+    }
+
+    // ---- where it ends ----
+
+    /// Says how long the file is for its owner: a write puts no byte after that into the file. Default: as long as its
+    /// blocks.
+    pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
+        assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
+    }
+
+    /// Of bytes from `offset` on, those that lie within the file as long as it is for its owner.
+    pub(super) fn bytes_within(&self, offset: u64, bytes: usize) -> usize {
+        let within = self.length.get().map_or(u64::MAX, |length| length().saturating_sub(offset));
+        bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
+    }
+
     /// Says that the file holds at least `bytes` bytes from now on, as far as its owner knows. Default: 0.
     ///
     /// A read that ends earlier than that fails, for somebody else has truncated the file; beyond it, what the file does
     /// not have reads as zeroes. The owner says so after it made the file longer, and before it makes it shorter, when
-    /// nothing after its new end is being written any more: a write says so, too, for all before its last block.
+    /// nothing after its new end is being written any more: a write says so, too. Where the length is not followed, a write
+    /// says so of all before its last block.
     pub fn expect_len(&self, bytes: u64) {
-        self.expected_end.store(bytes, Ordering::SeqCst);
-        self.note_expected(bytes);
+        self.end.expect(bytes);
+        self.forget_checksums_after(bytes);
     }
 
-    /// Says that the file may hold no more than `bytes` bytes from now on: as [`Device::expect_len`] before it is made
-    /// shorter, for an owner who does not know whether so many are there yet.
-    pub fn expect_at_most(&self, bytes: u64) {
-        self.expected_end.fetch_min(bytes, Ordering::SeqCst);
-        self.note_expected(bytes);
-    }
-
-    fn note_expected(&self, bytes: u64) {
-        self.expectations.fetch_add(1, Ordering::SeqCst);
+    fn forget_checksums_after(&self, bytes: u64) {
         if let Some(checksums) = &self.checksums {
-            // What it had beyond that is gone.
             checksums.forget_from(bytes.div_ceil(machine::BLOCK_BYTES as u64));
         }
     }
 
-    /// A write has ended: the file is longer than what lies before its last block, of which the owner may cut a part off.
-    pub(super) fn note_written(&self, request: &Request) {
-        let last = request.block + request.frames.len().saturating_sub(1) as u64;
-        let end = last * machine::BLOCK_BYTES as u64;
-        if self.expected_end.load(Ordering::Relaxed) < end {
-            self.expected_end.fetch_max(end, Ordering::SeqCst);
+    /// Gives the file its length in the system. No write from before puts anything after that. The owner's own length is this
+    /// already, or is smaller.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn set_len(&self, bytes: u64) -> io::Result<()> {
+        // Those that began when the file was longer.
+        self.writes.wait();
+        self.note_if_cut();
+        // Before there is less: nobody may take that for the work of others.
+        self.end.expect_at_most(bytes);
+        self.forget_checksums_after(bytes);
+        if self.file.metadata()?.len() != bytes {
+            self.file.set_len(bytes)?;
         }
+        self.end.expect(bytes);
+        Ok(())
+    }
+
+    pub(super) fn begin_write(&self) -> Generation {
+        self.writes.begin()
+    }
+
+    pub(super) fn end_write(&self, generation: Generation) {
+        self.writes.end(generation);
+    }
+
+    /// How often others have cut the file, as far as it was noticed.
+    pub(super) fn cuts(&self) -> u32 {
+        self.end.cuts()
+    }
+
+    /// A write of so many bytes has ended, before which the file had been cut so often.
+    pub(super) fn note_written(&self, request: &Request, bytes: usize, cuts_before: u32) {
+        if bytes == 0 {
+            return;
+        }
+        let block = machine::BLOCK_BYTES;
+        // Where its length is not followed, the owner may cut off a part of the last block.
+        let sure = if self.length.get().is_some() { bytes } else { bytes.saturating_sub(block) };
+        let blocks = request.block..request.block + bytes.div_ceil(block) as u64;
+        self.end.note_written(blocks, request.block * block as u64 + sure as u64, cuts_before);
+    }
+
+    /// Looks whether somebody else has cut the file, and if so remembers what is lost.
+    pub(super) fn note_if_cut(&self) {
+        if !self.is_regular || self.end.expected() == 0 {
+            return;
+        }
+        // A file that cannot be looked at is not known to be shorter.
+        while let Ok(ends) = self.ends() {
+            if ends.now >= ends.expected || self.end.note_cut(ends.now, ends.expected) {
+                return;
+            }
+        }
+    }
+
+    /// The bytes around the first block of a request that others have cut off, if there is one.
+    #[inline]
+    pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
+        self.end.lost_in(request)
     }
 
     /// Requests that have not been finished, but for small reads that their submitters are carrying out themselves.
@@ -227,10 +339,10 @@ impl Device {
     /// Where the file ends, now and as its owner expects, at one point in time.
     pub(super) fn ends(&self) -> Result<Ends, Errno> {
         loop {
-            let changes = self.expectations.load(Ordering::SeqCst);
-            let expected = self.expected_end.load(Ordering::SeqCst);
-            let (now, is_fixed) = self.end()?;
-            if self.expectations.load(Ordering::SeqCst) == changes {
+            let changes = self.end.changes();
+            let expected = self.end.expected();
+            let (now, is_fixed) = self.end_in_system()?;
+            if self.end.changes() == changes {
                 return Ok(Ends { now, expected, is_fixed });
             }
         }
@@ -240,13 +352,16 @@ impl Device {
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {
-            Ok(Ends { now, expected, .. }) if now < expected => Cause::Truncated { end: now, expected_end: expected },
+            // A cut between a write's look at the end and the write is noticed only here.
+            Ok(Ends { now, expected, .. }) if now < expected || self.cuts() > 0 => {
+                Cause::Truncated { end: now, expected_end: expected }
+            }
             _ => Cause::Checksum { block },
         }
     }
 
     /// Where it ends now, and whether that is a block device's end.
-    fn end(&self) -> Result<(u64, bool), Errno> {
+    fn end_in_system(&self) -> Result<(u64, bool), Errno> {
         let end = || {
             let status = self.file.metadata()?;
             if status.is_file() {

@@ -1,8 +1,10 @@
 //! Requests that fail on purpose, for tests of what stands on the machine.
 
 use super::backend::{Backend, Transfer};
+use super::device::{Device, Durable};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 /// What happens to a request.
@@ -23,6 +25,8 @@ struct Lines {
     seen: u64,
     faults: BTreeMap<u64, Fault>,
     every: Option<Fault>,
+    syncs: u64,
+    failed_sync: Option<i32>,
 }
 
 impl Script {
@@ -42,10 +46,27 @@ impl Script {
         self.0.lock().every = fault;
     }
 
+    /// Makes the next sync fail with this error number of the system, which does not hear of it.
+    pub fn fail_sync(&self, os_error: i32) {
+        self.0.lock().failed_sync = Some(os_error);
+    }
+
+    /// Syncs so far.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.0.lock().syncs
+    }
+
     /// Requests so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.0.lock().seen
+    }
+
+    fn next_sync(&self) -> Option<i32> {
+        let mut lines = self.0.lock();
+        lines.syncs += 1;
+        lines.failed_sync.take()
     }
 
     fn next(&self) -> Option<Fault> {
@@ -84,6 +105,13 @@ impl Faults {
 }
 
 impl Backend for Faults {
+    fn sync(&self, device: &Device, wanted: Durable) -> io::Result<()> {
+        match self.script.next_sync() {
+            Some(os_error) => Err(io::Error::from_raw_os_error(os_error)),
+            None => self.inner.sync(device, wanted),
+        }
+    }
+
     fn sees_all(&self) -> bool {
         true
     }

@@ -4,14 +4,16 @@
 //! the machine runs; finding one takes no lock. The way of a request:
 //!
 //! 1. `Disks::submit` finds its device; a `plug` may hold it back for a moment, so that it goes with others;
-//! 2. a small read that is waited for is carried out by its submitter, which costs one system call and no switch; reads
-//!    that were held back together go through a borrowed ring, side by side — `backend`, `ring`;
+//! 2. a small read that is waited for is carried out by its submitter, which costs one system call and no switch; what is
+//!    waited for and was held back goes through a borrowed ring, side by side, or in place where it is one — `backend`, `ring`;
 //! 3. anything else takes a place in the device's queue, waiting for one (`queue` knows when that is congested), and is
 //!    carried out by the background ring's thread, or by threads that read and write — `ring`, `pool`;
 //! 4. what the system did of it, `progress` judges: done, again for the rest, zeroes beyond the end, failed;
 //! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
 //!
-//! Files are opened past the page cache of the kernel (O_DIRECT) where their file system can do that.
+//! Files are opened past the page cache of the kernel (O_DIRECT) where their file system can do that. What a file has in
+//! its last block, which it does not fill, is written through it all the same, to the byte: at no moment is a file longer than
+//! its owner has made it. Where files end, and what others have cut off, knows `end`.
 //!
 //! *Locks*: `free_numbers`, for a moment, only by who adds or removes a device. Below, each lock is taken alone.
 //!
@@ -21,15 +23,17 @@
 pub mod backend;
 mod checksums;
 mod device;
+mod end;
 #[cfg(feature = "faults")]
 pub mod faults;
+mod generation;
 mod plug;
 mod pool;
 mod progress;
 mod queue;
 mod ring;
 
-pub use device::{Device, Receiver, RequestError};
+pub use device::{Device, Durable, Receiver, RequestError};
 pub use plug::Plug;
 pub use progress::Cause;
 
@@ -39,7 +43,7 @@ use super::notice::{Notice, Notices};
 use super::sys;
 use super::wait::WaitQueue;
 use arc_swap::ArcSwapOption;
-use backend::{Backend, Transfer, is_waited_for, read_in_place};
+use backend::{Backend, Transfer, is_read_in_place, is_waited_for, read_in_place};
 use checksums::Checksums;
 use device::{Context, Parts};
 use machine::{DeviceId, IoError, Operation, Request};
@@ -183,7 +187,7 @@ impl Disks {
         };
         if plug::is_plugged(self.identity()) {
             self.start_all(plug::hold(Transfer::new(Arc::clone(device), request)));
-        } else if is_waited_for(&request) && request.frames.len() <= self.inline_pages_max {
+        } else if is_read_in_place(&request, self.inline_pages_max) {
             read_in_place(device, request);
         } else {
             start(Transfer::new(Arc::clone(device), request));

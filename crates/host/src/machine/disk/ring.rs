@@ -212,7 +212,8 @@ impl Slots {
     }
 
     /// Puts a transfer, or what is left of it, into a free slot and the submission queue.
-    fn start(&mut self, transfer: Transfer) {
+    fn start(&mut self, mut transfer: Transfer) {
+        transfer.prepare();
         // SAFETY: the transfer goes into the slot with the runs, and owns a share of the arena.
         let runs = transfer.runs().into_iter().map(|run| unsafe { run.detached() }).collect();
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -277,7 +278,7 @@ impl Drop for Slots {
 }
 
 fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
-    let (fd, offset) = (Fd(transfer.device().file().as_raw_fd()), transfer.offset());
+    let (fd, offset) = (Fd(transfer.file().as_raw_fd()), transfer.offset());
     let operation = transfer.request().operation;
     if let [run] = runs.as_slice() {
         let (buffer, bytes) = (run.pointer(), run.bytes().min(RUN_BYTES_MAX) as u32);

@@ -1,0 +1,141 @@
+//! Where a file ends: as its owner knows, and as the system says; and what others have cut off.
+//!
+//! The owner says how long the file should be ([`End::expect`]), and each write that has ended says it, too. Where the system
+//! says less, somebody else has truncated the file. What was cut off then is remembered block by block, until the owner
+//! writes it anew or cuts it off himself: a later write behind it makes a hole of it, which the system reads as zeroes.
+
+use machine::{BLOCK_BYTES, Request};
+use parking_lot::Mutex;
+use rangemap::RangeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// What is known of the end of one file.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// Bytes that are in the file if only its owner truncates it.
+    expected: AtomicU64,
+    /// How often that was changed by other than writes.
+    changes: AtomicU32,
+    /// Blocks that others have cut off.
+    lost: Mutex<RangeSet<u64>>,
+    has_lost: AtomicBool,
+    /// How often others have cut the file, as far as it was noticed.
+    cuts: AtomicU32,
+}
+
+impl End {
+    /// How often others have cut the file: a write looks before it begins, for [`End::note_written`].
+    pub(super) fn cuts(&self) -> u32 {
+        self.cuts.load(Ordering::SeqCst)
+    }
+
+    /// Bytes that are in the file if only its owner truncates it.
+    pub(super) fn expected(&self) -> u64 {
+        self.expected.load(Ordering::SeqCst)
+    }
+
+    /// How often that was changed, but by writes: who looks at both ends looks at this before and after.
+    pub(super) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// From now on there are so many bytes.
+    pub(super) fn expect(&self, bytes: u64) {
+        self.expected.store(bytes, Ordering::SeqCst);
+        self.end_change(bytes);
+    }
+
+    /// From now on there may be no more bytes than that.
+    pub(super) fn expect_at_most(&self, bytes: u64) {
+        self.expected.fetch_min(bytes, Ordering::SeqCst);
+        self.end_change(bytes);
+    }
+
+    fn end_change(&self, bytes: u64) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        // What the owner cuts off is not lost.
+        self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
+    }
+
+    /// Blocks were written: the file has at least so many bytes. What was lost of them is there again, unless the file was
+    /// cut since the write began: nobody knows which of the two came first.
+    pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
+        if self.expected.load(Ordering::Relaxed) < bytes {
+            self.expected.fetch_max(bytes, Ordering::SeqCst);
+        }
+        if self.has_lost.load(Ordering::SeqCst) && !blocks.is_empty() {
+            let mut lost = self.lost.lock();
+            if self.cuts() == cuts_before {
+                lost.remove(blocks);
+            }
+        }
+    }
+
+    fn forget_lost(&self, blocks: Range<u64>) {
+        if self.has_lost.load(Ordering::SeqCst) && !blocks.is_empty() {
+            self.lost.lock().remove(blocks);
+        }
+    }
+
+    /// Somebody else has cut the file: it ended at byte `now` where it should have ended at `expected`. What lies between
+    /// is lost. False when it is no longer expected there: then look again.
+    pub(super) fn note_cut(&self, now: u64, expected: u64) -> bool {
+        let mut lost = self.lost.lock();
+        if self.expected.compare_exchange(expected, now, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return false;
+        }
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+        lost.insert(now / BLOCK_BYTES as u64..expected.div_ceil(BLOCK_BYTES as u64));
+        self.has_lost.store(true, Ordering::SeqCst);
+        true
+    }
+
+    /// The bytes around the first block of a request that others have cut off, if there is one.
+    #[inline]
+    pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
+        if self.has_lost.load(Ordering::SeqCst) { self.find_lost(request) } else { None }
+    }
+
+    #[cold]
+    fn find_lost(&self, request: &Request) -> Option<Range<u64>> {
+        let lost = self.lost.lock();
+        let blocks = lost.overlapping(request.block..request.block + request.frames.len() as u64).next()?;
+        Some(blocks.start * BLOCK_BYTES as u64..blocks.end * BLOCK_BYTES as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::{DeviceId, FrameNumber, Operation};
+
+    #[test]
+    fn what_others_cut_off_is_lost_until_it_is_written_or_cut_off_by_the_owner() {
+        const PAGE: u64 = BLOCK_BYTES as u64;
+        let end = End::default();
+        let lost = |blocks: Range<u64>| {
+            let frames = blocks.clone().map(|block| FrameNumber(block as u32)).collect();
+            let (device, operation) = (DeviceId(0), Operation::Read);
+            end.lost_in(&Request { device, operation, block: blocks.start, frames, is_sync: true })
+        };
+        end.expect(10 * PAGE);
+        assert!(!end.note_cut(2 * PAGE, 9 * PAGE) && lost(0..20).is_none());
+        let cuts_before = end.cuts();
+        assert!(end.note_cut(2 * PAGE + 100, 10 * PAGE));
+        // A write that began before it may have come too soon.
+        end.note_written(5..6, 2 * PAGE, cuts_before);
+        assert_eq!((lost(0..2), lost(1..3), lost(9..10)), (None, Some(2 * PAGE..10 * PAGE), Some(2 * PAGE..10 * PAGE)));
+        assert_eq!(end.expected(), 2 * PAGE + 100);
+        // Behind it, and in it.
+        end.note_written(20..21, 20 * PAGE + 50, end.cuts());
+        assert!(lost(5..6).is_some());
+        end.note_written(5..6, 6 * PAGE, end.cuts());
+        assert_eq!((lost(2..5), lost(5..6), lost(6..7)), (Some(2 * PAGE..5 * PAGE), None, Some(6 * PAGE..10 * PAGE)));
+        assert_eq!(end.expected(), 20 * PAGE + 50);
+        end.expect_at_most(7 * PAGE - 1);
+        end.expect(30 * PAGE);
+        assert_eq!((lost(6..7), lost(7..30)), (Some(6 * PAGE..7 * PAGE), None));
+    }
+}
