@@ -225,9 +225,7 @@ impl Kernel {
         let place = Place { file: format!("{key_path}={value}").into(), line: 0 };
         let known: Vec<String> = self.settings.iter().map(|s| format!("{}.{}", s.section, s.key)).collect();
         let Some(at) = known.iter().position(|known| known == key_path) else {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let hint = text::nearest(key_path, known).map_or(String::new(), |name| format!(": did you mean `{name}`?"));
-            return Err(Error::at(&place, format!("unknown key `{key_path}`{hint}")));
+            return Err(Error::at(&place, format!("unknown key `{key_path}`{}", hint(key_path, &known))));
         };
         let parsed = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
         let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
@@ -274,12 +272,7 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
     for Entry { key: section, place, node: table } in node.entries() {
         let Some(known) = defaults.get(section) else {
-            let what = if matches!(table.value, Value::Table(_)) { "section" } else { "key" };
-            let known: Vec<&str> = match what {
-                "section" => sections,
-                _ => ["base", "about"].into_iter().chain(sections).collect(),
-            };
-            return Err(Error::at(place, format!("unknown {what} `{section}`{}", one_of(section, &known))));
+            return Err(Error::at(place, unknown_at_top(section, table, defaults, &sections)));
         };
         if !matches!(table.value, Value::Table(_)) {
             return Err(Error::at(place, format!("`{section}` is a section: write `[{section}]`, then its keys")));
@@ -314,6 +307,68 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What is wrong with a key of the top level that is neither a section nor a word about the kernel.
+fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) -> String {
+    let keys = defaults.entries().iter().flat_map(|section| {
+        section.node.entries().iter().map(move |entry| format!("{}.{}", section.key, entry.key))
+    });
+    let keys: Vec<String> = keys.collect();
+    // `vm.swappiness = 10`, as sysctl.conf has it, is a table.
+    if let [entry] = node.entries()
+        && SYSCTL_FOLDERS.contains(&key)
+    {
+        let path = format!("{key}.{}", entry.key);
+        return format!("unknown key `{path}`{}", hint(&path, &keys));
+    }
+    if matches!(node.value, Value::Table(_)) {
+        return format!("unknown section `{key}`{}", one_of(key, sections));
+    }
+    let of_top: Vec<&str> = ["base", "about"].into_iter().chain(sections.iter().copied()).collect();
+    let is_of_top = meant(key, &keys).is_none() && text::nearest(key, of_top.iter().copied()).is_some();
+    let words = if is_of_top { String::new() } else { hint(key, &keys) };
+    let words = if words.is_empty() { one_of(key, &of_top) } else { words };
+    format!("unknown key `{key}`{words}")
+}
+
+/// Folders of /proc/sys that a name may begin with.
+const SYSCTL_FOLDERS: [&str; 1] = ["vm"];
+
+/// Sysctls that have another name or another unit here.
+const SYSCTLS: [(&str, &str, &str); 4] = [
+    ("dirty_expire_centisecs", "mapping.dirty_expire_ms", ", in ms"),
+    ("dirty_writeback_centisecs", "mapping.dirty_writeback_ms", ", in ms"),
+    ("page-cluster", "mapping.page_cluster", ""),
+    ("transparent_hugepage", "access.huge_pages", ""),
+];
+
+/// The key, and what is to be said of its unit, that somebody means who writes a sysctl's name, or leaves the section
+/// out, or takes a wrong one.
+fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    if let Some((_, key, unit)) = SYSCTLS.iter().find(|(sysctl, ..)| *sysctl == last) {
+        return keys.iter().find(|known| known == key).map(|known| (known.as_str(), *unit));
+    }
+    let is_last = |known: &&String| known.split_once('.').is_some_and(|(_, key)| key == last);
+    keys.iter().find(is_last).map(|known| (known.as_str(), ""))
+}
+
+/// The end of a message about a key that is unknown: the section it belongs in, or the nearest name.
+fn hint(path: &str, keys: &[String]) -> String {
+    if let Some((key, unit)) = meant(path, keys) {
+        let (section, name) = key.split_once('.').expect("keys have a section");
+        return format!(": `{name}` belongs in [{section}]: `{key}`{unit}");
+    }
+    let is_sysctl = path.split_once('.').is_some_and(|(folder, _)| SYSCTL_FOLDERS.contains(&folder));
+    let last = path.rsplit('.').next().unwrap_or(path);
+    // What lies in a folder that is none of ours is sought by its own name.
+    let nearest = text::nearest(if is_sysctl { last } else { path }, keys.iter().map(String::as_str));
+    match nearest {
+        Some(name) => format!(": did you mean `{name}`?"),
+        None if is_sysctl => ": no choice of a kernel stands for this sysctl".into(),
+        None => String::new(),
+    }
 }
 
 fn check_limits(section: &str, key: &str, node: &Node) -> Result<(), Error> {
@@ -426,6 +481,39 @@ mod tests {
             "mine.toml:2: `kswapd_floor`: expected one of \"zero\", \"one\", found 0"
         );
         assert_eq!(wrong("lru = 14"), "mine.toml:1: `lru` is a section: write `[lru]`, then its keys");
+    }
+
+    #[test]
+    fn a_key_in_no_section_or_under_its_sysctl_name_is_told_its_own() {
+        let wrong = |text: &str| parse(text).unwrap_err();
+        let swappiness = "`swappiness` belongs in [reclaim]: `reclaim.swappiness`";
+        assert_eq!(wrong("swappiness = 1"), format!("mine.toml:1: unknown key `swappiness`: {swappiness}"));
+        assert_eq!(wrong("vm.swappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
+        assert_eq!(wrong("[vm]\nswappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
+        assert_eq!(
+            wrong("swapiness = 1"),
+            "mine.toml:1: unknown key `swapiness`: did you mean `reclaim.swappiness`?"
+        );
+        let mut kernel = parse("").unwrap();
+        let mut wrong = |key: &str| kernel.set(key, "1").unwrap_err().message;
+        for key in ["vm.swappiness", "swappiness", "lru.swappiness"] {
+            assert_eq!(wrong(key), format!("unknown key `{key}`: {swappiness}"));
+        }
+        assert_eq!(
+            wrong("vm.dirty_expire_centisecs"),
+            "unknown key `vm.dirty_expire_centisecs`: `dirty_expire_ms` belongs in [mapping]: `mapping.dirty_expire_ms`, in ms"
+        );
+        assert!(wrong("vm.swapiness").ends_with("did you mean `reclaim.swappiness`?"));
+        assert!(wrong("vm.overcommit_memory").ends_with("no choice of a kernel stands for this sysctl"));
+    }
+
+    #[test]
+    fn sysctls_of_another_name_name_existing_keys() {
+        let kernel = Kernel::of_defaults("k");
+        let keys: Vec<String> = kernel.settings.iter().map(|it| format!("{}.{}", it.section, it.key)).collect();
+        for (sysctl, key, _) in SYSCTLS {
+            assert_eq!(meant(sysctl, &keys).map(|(key, _)| key), Some(key));
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What separates two kernels, value by value.
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use engine::kernel::{Kernel, Origin, Setting, text::Value};
 use serde::Serialize;
 
@@ -12,9 +14,9 @@ pub struct Difference {
     pub from: String,
     /// In the second.
     pub to: String,
-    /// The comment beside the value in whichever file departs from the other: the patch that brought it.
+    /// The comment beside the value in whichever file departs from the other kernel: the patch that brought it.
     pub source: Option<String>,
-    /// File and line of that.
+    /// File and line of that; none where no file departs, but the command line does.
     pub place: Option<String>,
 }
 
@@ -26,12 +28,18 @@ pub fn differences(from: &Kernel, to: &Kernel) -> Vec<Difference> {
         debug_assert_eq!((&a.section, &a.key), (&b.section, &b.key), "all kernels have all values, in one order");
         a.value != b.value
     });
+    let (from_files, to_files) = (files(from), files(to));
     let difference = |(a, b): (&Setting, &Setting)| {
-        let told = [b, a].into_iter().find_map(|setting| match &setting.origin {
-            Origin::File { place, source: Some(source), .. } => Some((place.to_string(), source.clone())),
-            _ => None,
-        });
-        let (place, source) = told.unzip();
+        let departs = |setting: &Setting, other: &BTreeSet<Arc<str>>| match &setting.origin {
+            Origin::File { place, .. } => !other.contains(&place.file),
+            Origin::Set => true,
+            Origin::Default => false,
+        };
+        let departing = if !departs(b, &from_files) && departs(a, &to_files) { a } else { b };
+        let (place, source) = match &departing.origin {
+            Origin::File { place, source, .. } => (Some(place.to_string()), source.clone()),
+            Origin::Default | Origin::Set => (None, None),
+        };
         Difference {
             key: format!("{}.{}", a.section, a.key),
             from: plain(&a.value),
@@ -41,6 +49,15 @@ pub fn differences(from: &Kernel, to: &Kernel) -> Vec<Difference> {
         }
     };
     differing.map(difference).collect()
+}
+
+/// The files that the values of a kernel are from.
+fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
+    let file = |setting: &Setting| match &setting.origin {
+        Origin::File { place, .. } => Some(place.file.clone()),
+        Origin::Default | Origin::Set => None,
+    };
+    kernel.settings.iter().filter_map(file).collect()
 }
 
 /// A value as it is written after `KEY=`: names of choices without their quotes.
@@ -70,6 +87,27 @@ mod tests {
         assert_eq!(back.len(), found.len());
         assert!(back.iter().all(|difference| difference.source.is_some()), "{back:?}");
         assert_eq!(differences(&old, &old), []);
+    }
+
+    #[test]
+    fn a_value_without_a_comment_has_none_of_its_base() {
+        let base = library::kernel("3.10-rc4-vanilla").unwrap();
+        let text = "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\nswappiness = 10 # a guess\n";
+        let resolve = |name: &str| {
+            let file = format!("kernels/{name}.toml");
+            let text = crate::embedded::text(&file).unwrap().to_owned();
+            Ok(engine::kernel::Source { file, text })
+        };
+        let mine = Kernel::parse("mine", "mine.toml", text, &resolve).unwrap();
+        let told = |from: &Kernel, to: &Kernel| -> Vec<(Option<String>, Option<String>)> {
+            differences(from, to).into_iter().map(|it| (it.place, it.source)).collect()
+        };
+        let of_mine = [(Some("mine.toml:4".into()), Some("a guess".into())), (Some("mine.toml:3".into()), None)];
+        assert_eq!(told(&base, &mine), of_mine);
+        assert_eq!(told(&mine, &base), of_mine);
+        // Between two that share a base, too; and what the command line sets is from no file.
+        let other = library::kernel("3.10-rc4-vanilla+lru.batch=3").unwrap();
+        assert_eq!(told(&mine, &other), [&[(None, None)], &of_mine[..]].concat());
     }
 
     #[test]

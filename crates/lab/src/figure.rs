@@ -24,6 +24,8 @@ pub enum Format {
     Decimals(u8),
     /// As a whole percentage, without its sign: the row's unit says it.
     Percent,
+    /// With this many decimals; 0 as `never`: a time that has not come.
+    Moment(u8),
 }
 
 impl Format {
@@ -31,7 +33,8 @@ impl Format {
     #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
-            Self::Decimals(decimals) => format!("{value:.*}", usize::from(decimals)),
+            Self::Moment(_) if value == 0.0 => "never".into(),
+            Self::Decimals(decimals) | Self::Moment(decimals) => format!("{value:.*}", usize::from(decimals)),
             Self::Percent if value.fract() == 0.0 => format!("{value:.0}"),
             Self::Percent => format!("{value:.1}"),
         }
@@ -88,5 +91,6 @@ mod tests {
             [Format::Percent.show(6.0), Format::Percent.show(6.5), Format::Decimals(3).show(4.6264)],
             ["6", "6.5", "4.626"]
         );
+        assert_eq!([Format::Moment(2).show(0.0), Format::Moment(2).show(0.031)], ["never", "0.03"]);
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use engine::kernel::{
     Kernel, Source,
-    text::{Error, one_of},
+    text::{Error, Place, one_of},
 };
 
 use crate::{
@@ -130,7 +130,13 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
         return Kernel::parse(word, &file, &text, &|name| Kind::Kernel.embedded(name));
     }
     let path = Path::new(word);
-    Kernel::parse(&name_of(path), word, &read(path)?, &|name| Kind::Kernel.base_of(path, name))
+    let kernel = Kernel::parse(&name_of(path), word, &read(path)?, &|name| Kind::Kernel.base_of(path, name))?;
+    if kernel.bases.is_empty() && kernel.own().next().is_none() {
+        // The code's defaults are no kernel that anybody means by a file of nothing.
+        let place = Place { file: word.into(), line: 1 };
+        return Err(Error::at(&place, "the file has no value and no base: expected `base = \"…\"` or a [section]"));
+    }
+    Ok(kernel)
 }
 
 /// The machine that `word` means, with values changed after a `+`: `ping-8g+cpu.count=4`.

@@ -14,7 +14,8 @@ pub fn check(names: &[&str], words: &[String]) -> Result<(), String> {
 }
 
 /// Leaves the rows whose name contains one of `words`, in any case; a `.` stands for any character.
-/// What a table says beside its rows stays: the fingerprint covers the whole run.
+/// What a table says beside its rows stays: the fingerprint covers the whole run. Where no word fits any row, all rows stay,
+/// so that the run was not for nothing.
 ///
 /// # Errors
 /// When a word fits no row, as [`check`]; the rows of the others are left all the same.
@@ -24,7 +25,10 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<(), String> {
     }
     let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
     let checked = check(&names, words);
-    table.rows.retain(|row| words.iter().any(|word| contains(&row.name, word)));
+    let is_meant = |name: &str| words.iter().any(|word| contains(name, word));
+    if table.rows.iter().any(|row| is_meant(&row.name)) {
+        table.rows.retain(|row| is_meant(&row.name));
+    }
     checked
 }
 
@@ -59,6 +63,8 @@ mod tests {
         assert_eq!(names(&["kswapd.pages", "MEMCACHE"]).unwrap(), ["Ops memcachetest-0M", "Kswapd pages scanned"]);
         assert_eq!(names(&["scanned"]).unwrap(), ["Kswapd pages scanned", "Direct pages scanned"]);
         assert_eq!(names(&[]).unwrap().len(), 3);
+        let mut whole = table();
+        assert!(keep(&mut whole, &["none".to_owned()]).is_err() && whole.rows.len() == 3);
     }
 
     #[test]

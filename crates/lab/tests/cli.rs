@@ -141,7 +141,11 @@ fn broken_files_are_refused_without_a_panic() {
     assert!(message(2, &["explain", &folder.path("key.toml")]).contains("is a section"));
     assert!(message(2, &["explain", &folder.path("none.toml")]).contains("no such file"));
     assert!(message(2, &["explain", &folder.path("")]).contains("cannot read"));
-    assert!(print(&["explain", &folder.path("empty.toml")]).contains("0 values differ"));
+    let empty = folder.path("empty.toml");
+    for arguments in [vec!["explain", &empty], vec!["compare", "parallelio", "--kernel", &empty]] {
+        let expected = "the file has no value and no base: expected `base = \"…\"` or a [section]";
+        assert_eq!(message(2, &arguments), format!("error: {empty}:1: {expected}\n"));
+    }
 }
 
 #[test]
@@ -344,4 +348,73 @@ fn variants_and_ablations_run_with_changed_values_too() {
     assert!(missing.contains("--rows is missing: say which to explain of Transactions per second"), "{missing}");
     let text = print(&with(&[&rows[..], &["--set", "params.files=50", "--set", "lru.batch=3"]].concat()));
     assert!(text.contains("with 2.6.37-kanyzone+lru.batch=3, ") && !text.contains("lru.batch=3 "), "{text}");
+}
+
+#[test]
+fn a_changed_value_without_a_comment_is_not_said_to_be_from_its_base() {
+    let folder = Folder::new();
+    // The README's first example.
+    let kernel = folder.file("mine.toml", "base = \"3.10-rc4-vanilla\"\n\n[reclaim]\nkswapd_floor = \"one\"\n");
+    let text = print(&["diff", "3.10-rc4-vanilla", &kernel]);
+    assert!(text.ends_with(&format!("reclaim.kswapd_floor  zero -> one  {kernel}:4\n")), "{text}");
+}
+
+/// The quickest run that makes a profile, a series and a trace.
+const QUICK: [&str; 6] = ["run", "postmark", "--kernel", "2.6.37-kanyzone", "--scale", "1/64"];
+
+#[test]
+fn a_file_that_cannot_be_written_costs_neither_the_table_nor_the_other_files() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return eprintln!("skipped: there is no /dev/full");
+    }
+    let (folder, table) = (Folder::new(), print(&QUICK));
+    let profile = folder.path("profile.txt");
+    for option in ["--series", "--profile", "--trace", "--output"] {
+        let mut arguments = [&QUICK[..], &[option, "/dev/full"]].concat();
+        if option != "--profile" {
+            arguments.extend(["--profile", &profile]);
+        }
+        let output = highwater(&arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{option}: {told}");
+        assert_eq!(told, "error: cannot write to /dev/full: no space left on device\n", "{option}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), table, "{option}");
+    }
+    assert!(fs::read_to_string(&profile).expect("it was written").contains("kswapd0;"));
+}
+
+#[test]
+fn no_standard_output_is_a_failure_before_the_run() {
+    let binary = env!("CARGO_BIN_EXE_highwater");
+    for command in ["list", "--version", "compare parallelio", "swarm --count 1000000"] {
+        let mut shell = Command::new("sh");
+        let output = shell.arg("-c").arg(format!("exec {binary} {command} >&-")).output().expect("there is a shell");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*told), (Some(1), "error: cannot write the report: standard output is closed\n"));
+    }
+    let mut shell = Command::new("sh");
+    let status = shell.arg("-c").arg(format!("exec {binary} list > /dev/null")).status().expect("there is a shell");
+    assert!(status.success());
+}
+
+#[test]
+fn verbs_that_no_help_shows_are_not_suggested() {
+    for word in ["compar", "apar"] {
+        assert!(!message(2, &[word]).contains("apart"), "{word}");
+    }
+}
+
+#[test]
+fn a_key_is_told_where_it_belongs() {
+    let set = |set: &str| message(2, &["compare", "ping", "--set", set]);
+    for (wrong, right) in [
+        ("swappiness=1", "`reclaim.swappiness`"),
+        ("vm.swappiness=1", "`reclaim.swappiness`"),
+        ("cpu.count=1", "`machine.cpu.count`"),
+        ("hogs=1", "`params.hogs`"),
+        ("packets=1", "`params.packets`"),
+        ("params.swappiness=1", "`reclaim.swappiness`"),
+    ] {
+        assert!(set(wrong).contains(right), "{wrong}: {}", set(wrong));
+    }
 }

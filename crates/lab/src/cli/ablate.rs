@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{End, compare, options::ExperimentOptions, print};
+use super::{End, compare, options::ExperimentOptions, output};
 use crate::{
     ablation::{Ablation, Effect, RowAblation},
     plan::{Plan, Request, Set},
@@ -73,7 +73,9 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         let bars = Bars::new(&plan.experiment.name, plan.titles());
         plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table
     };
-    rows::keep(&mut table, words).map_err(End::Usage)?;
+    if let Err(message) = rows::keep(&mut table, words) {
+        eprintln!("warning: {message}");
+    }
     let found = ablation.of_table(&table);
     let text = match format {
         AblationFormat::Table => {
@@ -95,10 +97,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
             serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
         }
     };
-    match output {
-        Some(output) => output.write(|out| out.write_all(text.as_bytes())),
-        None => print(&text),
-    }
+    output::report(output, |out, _| out.write_all(text.as_bytes()))
 }
 
 /// Each kernel is to be one column, with every value one.
@@ -131,7 +130,7 @@ fn render(row: &RowAblation, from: &str, to: &str) -> String {
         let Effect { difference: it, alone, alone_share, undone, undone_share } = effect;
         let [alone, undone] = [alone, undone].map(|value| show(*value));
         let [alone_share, undone_share] = [alone_share, undone_share].map(|value| share(*value));
-        let source = it.source.clone().unwrap_or_default();
+        let source = it.source.as_ref().or(it.place.as_ref()).cloned().unwrap_or_default();
         [format!("{}={}", it.key, it.to), alone, alone_share, undone, undone_share, source]
     });
     let lines: Vec<[String; 6]> = std::iter::once(head).chain(lines).collect();

@@ -1,10 +1,9 @@
 //! `highwater bench`.
 
-use super::End;
+use super::{End, output};
 use crate::bench::{self, Amount};
 use crate::job::Failure;
-use crate::report::{self, Look, ReportFormat, Show};
-use std::io::{self, Write as _};
+use crate::report::{self, ReportFormat, Show};
 use std::path::PathBuf;
 
 /// Arguments of `highwater bench`.
@@ -24,8 +23,5 @@ pub fn run(Arguments { format, dir }: &Arguments) -> Result<(), End> {
     let amount = Amount { rounds: 3, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
     let folder = dir.clone().unwrap_or_else(std::env::temp_dir);
     let table = bench::run(&amount, &folder).map_err(|Failure(message)| End::Failed(message))?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let show = Show { look: Look::of_stdout(), ..Show::default() };
-    report::write(&table, *format, show, &mut out)?;
-    Ok(out.flush()?)
+    output::report(None, |out, look| report::write(&table, *format, Show { look, ..Show::default() }, out))
 }

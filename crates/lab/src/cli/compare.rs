@@ -7,13 +7,13 @@ use machine::Nanos;
 use super::{
     End,
     options::{ExperimentOptions, parse_word},
-    output::Output,
+    output::{self, Losses, Output, check_apart},
 };
 use crate::{
     ground::Ground,
     plan::{JobFailure, Plan, Request},
     progress::Bars,
-    report::{self, Look, ReportFormat, Show, percent::PercentRule},
+    report::{self, ReportFormat, Show, percent::PercentRule},
     rows, series,
     trace::{self, RunTrace, Window},
     workloads,
@@ -130,16 +130,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let series = options.series.as_deref().map(Output::open).transpose()?;
     let traced = options.trace.as_deref().map(Output::open).transpose()?;
     let files = [("--output", &output), ("--profile", &profile), ("--series", &series), ("--trace", &traced)];
-    for (n, (name, file)) in files.iter().enumerate() {
-        for (other, earlier) in &files[..n] {
-            if let (Some(file), Some(earlier)) = (file, earlier)
-                && file.is_same_file(earlier)
-            {
-                let message = format!("{other} and {name} name the same file: each would overwrite the other");
-                return Err(End::Usage(message));
-            }
-        }
-    }
+    check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
     let plan = Plan::new(&request, workloads::find)?;
     let row_names = plan.row_names();
     if let Some(names) = &row_names {
@@ -152,36 +143,30 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         let bars = Bars::new(&plan.experiment.name, plan.titles());
         plan.run(seeds.threads(), &bars).map_err(|failures| failed(&failures))?
     };
+    // A file that cannot be written costs neither the others nor the table.
+    let mut losses = Losses::default();
     if let Some(profile) = profile {
         let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
-        profile.write(text)?;
+        losses.note(profile.write(text));
     }
     if let Some(file) = series {
-        file.write(|out| series::write(&results.series, out))?;
+        losses.note(file.write(|out| series::write(&results.series, out)));
     }
     if let Some(file) = traced {
-        file.write(|out| trace::write(&results.traces, out))?;
+        losses.note(file.write(|out| trace::write(&results.traces, out)));
         for warning in results.traces.iter().filter_map(RunTrace::warning) {
             eprintln!("warning: {warning}");
         }
     }
-    match rows::keep(&mut results.table, rows) {
-        // A row that a run may have, and this one has not.
-        Err(message) if row_names.is_some() && !results.table.rows.is_empty() => eprintln!("warning: {message}"),
-        Err(message) if row_names.is_some() => return Err(End::Failed(message)),
-        kept => kept.map_err(End::Usage)?,
+    if let Err(message) = rows::keep(&mut results.table, rows) {
+        // Rows that a run may have, and this one has not.
+        eprintln!("warning: {message}");
     }
-    let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
-    let show = Show { published: options.published, percent: options.percent, look };
-    let write = |out: &mut dyn io::Write| report::write(&results.table, options.format, show, out);
-    match output {
-        Some(output) => output.write(write),
-        None => {
-            let mut out = io::BufWriter::new(io::stdout().lock());
-            write(&mut out)?;
-            Ok(io::Write::flush(&mut out)?)
-        }
-    }
+    losses.note(output::report(output, |out, look| {
+        let show = Show { published: options.published, percent: options.percent, look };
+        report::write(&results.table, options.format, show, out)
+    }));
+    losses.end()
 }
 
 /// A time in seconds, at least a millisecond.

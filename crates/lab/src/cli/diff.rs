@@ -29,10 +29,7 @@ pub fn run(Arguments { from, to }: &Arguments) -> Result<(), End> {
         width(&mut found.iter().map(|it| &it.to)),
     );
     for it in &found {
-        let origin = match (&it.place, &it.source) {
-            (Some(place), Some(source)) => format!("{place}: {source}"),
-            _ => String::new(),
-        };
+        let origin = [it.place.as_deref(), it.source.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ");
         let line = format!("  {:key$}  {:old$} -> {:new$}  {origin}", it.key, it.from, it.to);
         text.push_str(line.trim_end());
         text.push('\n');

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{
     End, compare,
     options::{OutputOptions, SeedOptions},
-    print,
+    output,
 };
 use crate::{
     embedded,
@@ -83,10 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             serde_json::to_string_pretty(&Report { schema: 1, experiments: &found }).expect("numbers and texts") + "\n"
         }
     };
-    match output {
-        Some(output) => output.write(|out| out.write_all(text.as_bytes())),
-        None => print(&text),
-    }
+    output::report(output, |out, _| out.write_all(text.as_bytes()))
 }
 
 /// The experiments of this binary that have published figures.

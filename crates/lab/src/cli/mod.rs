@@ -25,7 +25,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use engine::kernel::text::Error;
 
-use crate::panics;
+use crate::{apart, panics};
 
 /// Linux page reclaim as a laboratory: change kswapd and compare the figures in seconds.
 #[derive(Parser)]
@@ -57,9 +57,6 @@ enum Verb {
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in a few seconds
     Bench(bench::Arguments),
-    /// Run a job that another process of this command orders
-    #[command(hide = true, name = crate::apart::VERB)]
-    Apart,
 }
 
 /// How a command ends when it does not end well.
@@ -105,18 +102,12 @@ impl From<io::Error> for End {
 #[must_use]
 pub fn main() -> ExitCode {
     panics::keep_quiet();
-    let run = || match Arguments::try_parse().map_err(End::Arguments)?.verb {
-        Verb::List => list::run(),
-        Verb::Explain(arguments) => explain::run(&arguments),
-        Verb::Compare(arguments) => compare::compare(&arguments),
-        Verb::Run(arguments) => compare::run(&arguments),
-        Verb::Variants(arguments) => variants::run(&arguments),
-        Verb::Diff(arguments) => diff::run(&arguments),
-        Verb::Ablate(arguments) => ablate::run(&arguments),
-        Verb::Fidelity(arguments) => fidelity::run(&arguments),
-        Verb::Swarm(arguments) => swarm::run(&arguments),
-        Verb::Bench(arguments) => bench::run(&arguments),
-        Verb::Apart => Ok(crate::apart::carry_out()?),
+    let run = || {
+        // Not clap's, which would suggest it to who mistypes another.
+        if std::env::args_os().skip(1).eq([apart::VERB]) {
+            return Ok(apart::carry_out()?);
+        }
+        carry_out()
     };
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));
@@ -133,11 +124,25 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
+/// Does what the process's arguments say.
+fn carry_out() -> Result<(), End> {
+    match Arguments::try_parse().map_err(End::Arguments)?.verb {
+        Verb::List => list::run(),
+        Verb::Explain(arguments) => explain::run(&arguments),
+        Verb::Compare(arguments) => compare::compare(&arguments),
+        Verb::Run(arguments) => compare::run(&arguments),
+        Verb::Variants(arguments) => variants::run(&arguments),
+        Verb::Diff(arguments) => diff::run(&arguments),
+        Verb::Ablate(arguments) => ablate::run(&arguments),
+        Verb::Fidelity(arguments) => fidelity::run(&arguments),
+        Verb::Swarm(arguments) => swarm::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
+    }
+}
+
 /// Writes to standard output.
 fn print(text: &str) -> Result<(), End> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    output::report(None, |out, _| out.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@
 
 use std::path::PathBuf;
 
-use super::{End, output::Output};
+use super::{
+    End,
+    output::{Output, standard_output},
+};
 use crate::{
     ground::{Ground, Place},
     plan::{Request, Set},
@@ -48,9 +51,12 @@ impl OutputOptions {
     /// Opens the file of the report, if it goes to one.
     ///
     /// # Errors
-    /// When the file cannot be written to.
+    /// When the file cannot be written to, or there is neither a file nor a standard output.
     pub(super) fn open(&self) -> Result<Option<Output>, End> {
-        self.output.as_deref().map(Output::open).transpose()
+        match &self.output {
+            Some(path) => Output::open(path).map(Some),
+            None => standard_output().map(|_| None),
+        }
     }
 }
 

@@ -1,13 +1,18 @@
-//! Files that a command writes when its work is done, tried before the work begins.
+//! What a command writes when its work is done: files, tried before the work begins, and standard output.
+//!
+//! Work that is done is not lost where one of them fails: the others are written all the same ([`Losses`]), and a report
+//! whose file fails goes to standard output ([`report`]).
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use super::End;
+use crate::report::Look;
 
 /// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
 /// made here is removed again if that never comes.
@@ -43,7 +48,7 @@ impl Output {
     ///
     /// # Errors
     /// When writing fails.
-    pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), End> {
+    pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
         let failed = |error| End::Failed(format!("cannot write to {}: {}", self.path.display(), why(&error)));
         // A device or a pipe has no length to set.
         if self.file.metadata().is_ok_and(|data| data.is_file()) {
@@ -62,6 +67,96 @@ impl Drop for Output {
         if self.is_new && !self.is_written {
             // What cannot be removed stays behind empty.
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Refuses two options that name the same file: each would overwrite the other.
+///
+/// # Errors
+/// The first pair: wrong usage.
+pub fn check_apart(files: &[(&str, Option<&Output>)]) -> Result<(), End> {
+    for (n, (name, file)) in files.iter().enumerate() {
+        for (other, earlier) in &files[..n] {
+            if let (Some(file), Some(earlier)) = (file, earlier)
+                && file.is_same_file(earlier)
+            {
+                let message = format!("{other} and {name} name the same file: each would overwrite the other");
+                return Err(End::Usage(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a report, with the look that fits where it goes: to its file, or to standard output where there is none or
+/// where it fails.
+///
+/// # Errors
+/// When the file or standard output cannot be written to.
+pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<(), End> {
+    let to_standard_output = || -> Result<(), End> {
+        let mut out = BufWriter::new(standard_output()?);
+        text(&mut out, Look::of_stdout())?;
+        Ok(out.flush()?)
+    };
+    let Some(file) = file else { return to_standard_output() };
+    let mut losses = Losses::default();
+    if losses.note(file.write(|out| text(out, Look::default()))) {
+        losses.note(to_standard_output());
+    }
+    losses.end()
+}
+
+/// Had the process no standard output when it started? Rust's start opens `/dev/null` in its place, so that later nobody
+/// can tell.
+static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: it asks the system about a number and stores a flag; nothing of that needs Rust's start to have been.
+#[ctor::ctor(unsafe)]
+fn look_for_output() {
+    HAD_NO_OUTPUT.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Ordering::Relaxed);
+}
+
+/// Standard output.
+///
+/// # Errors
+/// When the command was started without one.
+pub fn standard_output() -> Result<io::StdoutLock<'static>, End> {
+    if HAD_NO_OUTPUT.load(Ordering::Relaxed) {
+        return Err(End::Failed("cannot write the report: standard output is closed".into()));
+    }
+    Ok(io::stdout().lock())
+}
+
+/// What could not be written, while the rest was.
+#[derive(Default)]
+pub struct Losses {
+    messages: Vec<String>,
+    is_pipe_closed: bool,
+}
+
+impl Losses {
+    /// Remembers what went wrong. Did anything?
+    pub fn note(&mut self, result: Result<(), End>) -> bool {
+        match result {
+            Ok(()) => return false,
+            Err(End::ClosedPipe) => self.is_pipe_closed = true,
+            Err(End::Usage(message) | End::Failed(message)) => self.messages.push(message),
+            Err(End::Arguments(error)) => self.messages.push(error.to_string()),
+        }
+        true
+    }
+
+    /// How the command ends.
+    ///
+    /// # Errors
+    /// When anything went wrong.
+    pub fn end(self) -> Result<(), End> {
+        match (self.messages.is_empty(), self.is_pipe_closed) {
+            (false, _) => Err(End::Failed(self.messages.join("\nerror: "))),
+            (true, true) => Err(End::ClosedPipe),
+            (true, false) => Ok(()),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! `highwater variants`: what an experiment hangs on.
 
-use std::io;
-
 use super::{
     End, compare,
     options::{ExperimentOptions, parse_word},
+    output,
 };
 use crate::{
-    report::{self, Look, ReportFormat, Show},
+    report::{self, ReportFormat, Show},
     variants::Variants,
     workloads,
 };
@@ -32,10 +31,5 @@ pub fn run(Arguments { experiment, kernels, options, format }: &Arguments) -> Re
     let output = options.output.open()?;
     let variants = Variants::new(&options.request(experiment, kernels), &options.rows, workloads::find)?;
     let table = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
-    let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
-    let write = |out: &mut dyn io::Write| report::write(&table, *format, Show { look, ..Show::default() }, out);
-    match output {
-        Some(output) => output.write(write),
-        None => Ok(write(&mut io::stdout().lock())?),
-    }
+    output::report(output, |out, look| report::write(&table, *format, Show { look, ..Show::default() }, out))
 }

@@ -253,11 +253,12 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
         ("diagnosis", "faultwait", "s", Better::Lower, |round, _| Some(round.faults.major_wait.as_secs_f64())),
     ];
     let mut rows = Vec::new();
-    for (group, name, unit, better, figure) in figures {
+    for (group, figure_name, unit, better, figure) in figures {
         for (bytes, round) in rounds {
             let label = if group == "Ops" { "Ops " } else { "" };
-            let name = format!("{label}{name}-{}M", bytes >> 20);
-            let row = |value| Row::new(group, name, unit, better, Format::Decimals(2), value);
+            let name = format!("{label}{figure_name}-{}M", bytes >> 20);
+            let format = if figure_name == "priority0" { Format::Moment(2) } else { Format::Decimals(2) };
+            let row = |value| Row::new(group, name, unit, better, format, value);
             rows.extend(figure(round, params).map(row));
         }
     }
