@@ -261,6 +261,21 @@ impl Kernel {
     }
 }
 
+/// The key, `reclaim.swappiness`, that somebody means who writes a sysctl's name (`vm.swappiness`), leaves the section out,
+/// or takes a wrong one.
+#[must_use]
+pub fn meant_key(path: &str) -> Option<String> {
+    meant(path, &keys_of(&defaults())).map(|(key, _)| key.to_owned())
+}
+
+/// All keys with their sections.
+fn keys_of(defaults: &Node) -> Vec<String> {
+    let of = |section: &Entry| -> Vec<String> {
+        section.node.entries().iter().map(|entry| format!("{}.{}", section.key, entry.key)).collect()
+    };
+    defaults.entries().iter().flat_map(of).collect()
+}
+
 /// The code's defaults as a tree.
 fn defaults() -> Node {
     let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
@@ -311,10 +326,7 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
 
 /// What is wrong with a key of the top level that is neither a section nor a word about the kernel.
 fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) -> String {
-    let keys = defaults.entries().iter().flat_map(|section| {
-        section.node.entries().iter().map(move |entry| format!("{}.{}", section.key, entry.key))
-    });
-    let keys: Vec<String> = keys.collect();
+    let keys = keys_of(defaults);
     // `vm.swappiness = 10`, as sysctl.conf has it, is a table.
     if let [entry] = node.entries()
         && SYSCTL_FOLDERS.contains(&key)
@@ -490,10 +502,7 @@ mod tests {
         assert_eq!(wrong("swappiness = 1"), format!("mine.toml:1: unknown key `swappiness`: {swappiness}"));
         assert_eq!(wrong("vm.swappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
         assert_eq!(wrong("[vm]\nswappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
-        assert_eq!(
-            wrong("swapiness = 1"),
-            "mine.toml:1: unknown key `swapiness`: did you mean `reclaim.swappiness`?"
-        );
+        assert_eq!(wrong("swapiness = 1"), "mine.toml:1: unknown key `swapiness`: did you mean `reclaim.swappiness`?");
         let mut kernel = parse("").unwrap();
         let mut wrong = |key: &str| kernel.set(key, "1").unwrap_err().message;
         for key in ["vm.swappiness", "swappiness", "lru.swappiness"] {

@@ -1,29 +1,33 @@
 //! What a comparison will run, checked before it runs, and the table that it ends in.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod column;
+mod run;
+mod sets;
 
-use engine::kernel::{
-    Kernel, Origin,
-    text::{Error, Node},
-};
+use std::sync::Arc;
+
+use engine::kernel::{Kernel, text::Error};
 use machine::Nanos;
 
 use crate::{
     apart::{self, Order},
-    difference,
     experiment::Experiment,
     ground::{Ground, Place},
     hardware::Machine,
-    job::{Failure, Job, Outcome, Progress, Runnable},
+    job::{Failure, Job, Runnable},
     library,
-    report::{Column, Table, TableHead},
-    runner::{self, Watch},
+    report::{Column, Table},
     scale::Scale,
     series::RunSeries,
     simulation::locks,
-    system::{linux::counters::release, page_bytes},
+    system::page_bytes,
     trace::{RunTrace, Window},
 };
+use column::{column, number, replay};
+pub(crate) use run::fold;
+pub use run::run_all;
+pub use sets::Set;
+use sets::{Setup, with_each};
 
 /// What is to be compared, as the user says it.
 #[derive(Clone, Debug, Default)]
@@ -56,69 +60,6 @@ pub struct Request {
     pub grounds: Vec<Ground>,
     /// Where and how grounds of real time run.
     pub place: Place,
-}
-
-/// Values for one key of a kernel: `lru.batch`, and `1`, `14`; of the machine: `machine.cpu.count`; or for a parameter
-/// of the workload: `params.hogs`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
-    /// Section and key.
-    pub key: String,
-    /// The values, as a file has them; quotes may be left out.
-    pub values: Vec<String>,
-}
-
-/// What keys of the machine begin with, and those of parameters; all others are keys of kernels.
-const OF_MACHINE: &str = "machine.";
-const OF_PARAMS: &str = "params.";
-
-impl Set {
-    /// Is it a key of kernels, not of the machine and no parameter?
-    #[must_use]
-    pub fn is_of_kernel(&self) -> bool {
-        !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
-    }
-}
-
-/// Where kernels run: a machine and the workload's parameters, perhaps changed.
-#[derive(Clone, Debug)]
-struct Setup {
-    /// The machine, and its name or file with what is changed in it.
-    machine: Arc<Machine>,
-    machine_word: String,
-    /// The parameters, and the experiment's name or file with what is changed in them.
-    params: Node,
-    experiment_word: String,
-    /// What is changed, by key.
-    set: BTreeMap<String, String>,
-}
-
-impl Setup {
-    /// The setup of a request with each combination of the values that it gives to keys of the machine and to
-    /// parameters.
-    fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
-        let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
-        let plain = [(machine_word, request.experiment.clone(), BTreeMap::new())];
-        let others = request.set.iter().filter(|set| !set.is_of_kernel());
-        let words = others.fold(plain.to_vec(), |words, set| {
-            let with = |(machine, experiment, keys): &(String, String, BTreeMap<String, String>), value: &String| {
-                let (mut machine, mut experiment, mut keys) = (machine.clone(), experiment.clone(), keys.clone());
-                match set.key.strip_prefix(OF_MACHINE) {
-                    Some(key) => machine.push_str(&format!("+{key}={value}")),
-                    None => experiment.push_str(&format!("+{}={value}", &set.key[OF_PARAMS.len()..])),
-                }
-                keys.insert(set.key.clone(), value.clone());
-                (machine, experiment, keys)
-            };
-            words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
-        });
-        let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
-            let machine = Arc::new(library::machine(&machine_word)?);
-            let params = library::experiment(&experiment_word)?.params;
-            Ok(Self { machine, machine_word, params, experiment_word, set })
-        };
-        words.into_iter().map(setup).collect()
-    }
 }
 
 /// A comparison, ready to run.
@@ -178,11 +119,13 @@ impl Plan {
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let words = if request.kernels.is_empty() { &experiment.kernels } else { &request.kernels };
+        let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
+        let plain = Setup::all(&Request { set: Vec::new(), ..request.clone() }, &experiment)?;
+        sets::check_owners(request, &experiment, &plain[0], workload)?;
         let of_kernels = request.set.iter().filter(|set| set.is_of_kernel());
         let words = of_kernels.fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
         let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
         let setups = Setup::all(request, &experiment)?;
-        let workload = find(&experiment.workload).ok_or_else(|| no_workload(&experiment))?;
         let is_simulated = !request.grounds.iter().any(|ground| ground.is_timed_by_the_wall());
         if let Some(why) = workload.sim_only().filter(|_| !is_simulated) {
             let message = format!("experiment `{}` runs on the ground `sim` alone: {why}", experiment.name);
@@ -305,144 +248,6 @@ impl Plan {
     fn column(&self, job: usize) -> &Column {
         &self.columns[job / self.seeds.len()]
     }
-
-    /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads.
-    ///
-    /// # Errors
-    /// Every job that failed; what had not begun by then was not run.
-    pub fn run(&self, threads: usize, watch: &dyn Watch) -> Result<Results, Vec<JobFailure>> {
-        let mut results = run_all(std::slice::from_ref(self), threads, watch)?;
-        Ok(results.pop().expect("one plan has one result"))
-    }
-
-    fn is_real(&self, job: usize) -> bool {
-        self.jobs[job].ground.is_timed_by_the_wall()
-    }
-
-    /// Jobs of real time in the order in which they run: seed by seed, and to and fro over the columns, so that what
-    /// drifts on the computer meets all of them alike.
-    fn turns(&self) -> Vec<usize> {
-        let round = |seed: usize| {
-            let columns = 0..self.columns.len();
-            let columns: Vec<usize> = if seed.is_multiple_of(2) { columns.collect() } else { columns.rev().collect() };
-            columns.into_iter().map(move |column| column * self.seeds.len() + seed)
-        };
-        (0..self.seeds.len()).flat_map(round).filter(|job| self.is_real(*job)).collect()
-    }
-
-    /// Job `index`, which whoever watches knows as number `number`.
-    fn run_one(&self, index: usize, number: usize, watch: &dyn Watch) -> Result<Outcome, Failure> {
-        let (job, progress) = (&self.jobs[index], Progress::default());
-        watch.began(number, &progress);
-        let outcome = if self.is_real(index) {
-            apart::run(&self.orders[index], &self.place, job, &progress)
-        } else {
-            self.workload.run(job, &progress)
-        };
-        watch.ended(number);
-        outcome
-    }
-
-    fn failure(&self, index: usize, failure: Failure) -> JobFailure {
-        let column = self.column(index).id.clone();
-        JobFailure { column, seed: self.jobs[index].seed, failure, replay: self.replays[index].clone() }
-    }
-
-    /// What a reader must know beside the figures: what was skipped, and what each ground of real time was like.
-    fn notes(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let mut notes = Vec::new();
-        for (index, outcome) in outcomes.iter().enumerate() {
-            for note in &outcome.notes {
-                let note = format!("{}: {note}", self.jobs[index].ground);
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-            }
-        }
-        if self.seeds.len() == 1 {
-            for (index, outcome) in outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.report.is_empty()) {
-                notes.push(format!("{}:", self.column(index).id));
-                notes.extend(outcome.report.iter().cloned());
-            }
-        }
-        notes.extend(self.skipped.iter().cloned());
-        notes
-    }
-
-    fn results(&self, mut outcomes: Vec<Outcome>) -> Results {
-        let simulated = || outcomes.iter().enumerate().filter(|(n, _)| !self.is_real(*n));
-        let fingerprint = simulated().next().map(|_| fold(simulated().map(|(_, outcome)| outcome.fingerprint)));
-        let head = TableHead {
-            experiment: self.experiment.name.clone(),
-            machine: self.machine.name.clone(),
-            scale: self.scale,
-            seeds: self.seeds.clone(),
-            fingerprint,
-            columns: self.columns.clone(),
-            notes: self.notes(&outcomes),
-        };
-        let titles = self.titles();
-        let stacks = |(title, outcome): (&String, &Outcome)| -> Vec<String> {
-            let root = title.replace([' ', ';'], "_");
-            outcome.profile.iter().flatten().map(|line| format!("{root};{line}")).collect()
-        };
-        let profile = titles.iter().zip(&outcomes).flat_map(stacks).collect();
-        let series = outcomes.iter_mut().enumerate().filter_map(|(index, outcome)| {
-            let column = self.column(index).id.clone();
-            Some(RunSeries { column, seed: self.jobs[index].seed, series: outcome.series.take()? })
-        });
-        let series = series.collect();
-        let traces = titles
-            .iter()
-            .zip(&mut outcomes)
-            .filter_map(|(title, outcome)| Some(RunTrace { title: title.clone(), trace: outcome.trace.take()? }));
-        let traces = traces.collect();
-        let mut rows = outcomes.into_iter().map(|outcome| outcome.rows);
-        let runs: Vec<Vec<_>> = self.columns.iter().map(|_| rows.by_ref().take(self.seeds.len()).collect()).collect();
-        let table = Table::of_runs(head, &runs, self.experiment.published.as_ref());
-        Results { table, profile, series, traces }
-    }
-}
-
-/// Runs the jobs of several plans: first those of real time, one after the other; then the simulated ones of all plans
-/// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Who watches counts
-/// the jobs over all plans.
-///
-/// # Errors
-/// Every job that failed; what had not begun by then was not run.
-pub fn run_all(plans: &[Plan], threads: usize, watch: &dyn Watch) -> Result<Vec<Results>, Vec<JobFailure>> {
-    let mut results: Vec<Vec<_>> = plans.iter().map(|plan| plan.jobs.iter().map(|_| None).collect()).collect();
-    let mut failures = Vec::new();
-    let before = |plan: usize| plans[..plan].iter().map(|plan| plan.jobs.len()).sum::<usize>();
-    let jobs = |of: fn(&Plan) -> Vec<usize>| -> Vec<(usize, usize)> {
-        plans.iter().enumerate().flat_map(|(n, plan)| of(plan).into_iter().map(move |job| (n, job))).collect()
-    };
-    let simulated = |plan: &Plan| (0..plan.jobs.len()).filter(|job| !plan.is_real(*job)).collect();
-    for (turn, threads) in [(jobs(Plan::turns), 1), (jobs(simulated), threads)] {
-        if !failures.is_empty() {
-            break;
-        }
-        let found = runner::each(turn.len(), threads, |n| {
-            let (plan, job) = turn[n];
-            plans[plan].run_one(job, before(plan) + job, watch)
-        });
-        for (&(plan, job), result) in turn.iter().zip(found) {
-            if let Some(Err(failure)) = &result {
-                let mut failure = plans[plan].failure(job, failure.clone());
-                if plans.len() > 1 {
-                    failure.column = format!("{} {}", plans[plan].experiment.name, failure.column);
-                }
-                failures.push(failure);
-            }
-            results[plan][job] = result;
-        }
-    }
-    let outcomes = results.into_iter().map(|results| results.into_iter().collect::<Option<Result<Vec<_>, _>>>());
-    let found = plans.iter().zip(outcomes).map(|(plan, outcomes)| match outcomes {
-        Some(Ok(outcomes)) => Some(plan.results(outcomes)),
-        _ => None,
-    });
-    found.collect::<Option<Vec<_>>>().ok_or(failures)
 }
 
 fn no_workload(experiment: &Experiment) -> Error {
@@ -454,76 +259,15 @@ fn no_workload(experiment: &Experiment) -> Error {
     }
 }
 
-/// Each kernel with each of the values.
-fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
-    words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
-}
-
-/// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
-fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground], setup: &Setup) -> Column {
-    let has_files = ground.has_kernel_files();
-    let changed = kernel.settings.iter().filter(|setting| has_files && setting.origin == Origin::Set);
-    let of_kernel =
-        changed.map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)));
-    let set: BTreeMap<String, String> = of_kernel.chain(setup.set.clone()).collect();
-    let kernel = if has_files { kernel.name.clone() } else { release() };
-    let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
-    Column {
-        id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
-        kernel,
-        ground: ground.to_string(),
-        comparable: ground == Ground::Sim && !library::is_file(word) && set.is_empty(),
-        set,
-    }
-}
-
-/// Tells columns of one name apart: `#2` and so on where it comes again.
-fn number(columns: &mut [Column]) {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for column in columns {
-        let times = seen.entry(column.id.clone()).or_default();
-        *times += 1;
-        if *times > 1 {
-            column.id = format!("{}#{times}", column.id);
-        }
-    }
-}
-
-/// The command that runs one job again.
-fn replay(request: &Request, setup: &Setup, kernel: &str, ground: Ground, seed: u64) -> String {
-    let mut command =
-        format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(kernel));
-    if ground.is_timed_by_the_wall() {
-        command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
-        command.push_str(if request.place.is_limited { "" } else { " --no-limit" });
-        command.push_str(if request.place.makes_swap { " --swap" } else { "" });
-    }
-    let is_changed = setup.set.keys().any(|key| key.starts_with(OF_MACHINE));
-    if request.machine.is_some() || is_changed {
-        command.push_str(&format!(" --machine {}", quoted(&setup.machine_word)));
-    }
-    if let Some(scale) = request.scale.filter(|scale| !scale.is_full()) {
-        command.push_str(&format!(" --scale {scale}"));
-    }
-    command
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
-/// One fingerprint of many, order included (FNV-1a over their bytes).
-pub(crate) fn fold(fingerprints: impl Iterator<Item = u64>) -> u64 {
-    let bytes = fingerprints.flat_map(u64::to_le_bytes);
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::report::tests::ops;
+    use crate::{
+        job::{Outcome, Progress},
+        report::tests::ops,
+    };
 
     /// Answers with the seed, the size of a batch and the kernel's name; fails where it is told to.
     struct Echo;

@@ -390,7 +390,10 @@ fn no_standard_output_is_a_failure_before_the_run() {
         let mut shell = Command::new("sh");
         let output = shell.arg("-c").arg(format!("exec {binary} {command} >&-")).output().expect("there is a shell");
         let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), &*told), (Some(1), "error: cannot write the report: standard output is closed\n"));
+        assert_eq!(
+            (output.status.code(), &*told),
+            (Some(1), "error: cannot write the report: standard output is closed\n")
+        );
     }
     let mut shell = Command::new("sh");
     let status = shell.arg("-c").arg(format!("exec {binary} list > /dev/null")).status().expect("there is a shell");

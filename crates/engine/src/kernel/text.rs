@@ -338,6 +338,15 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
+    /// The first of a list; anything else itself.
+    #[must_use]
+    pub fn first(&self) -> &Self {
+        match &self.value {
+            Value::List(nodes) => nodes.first().unwrap_or(self),
+            _ => self,
+        }
+    }
+
     /// Takes the value under `key` out of a table.
     pub fn take(&mut self, key: &str) -> Option<Self> {
         let Value::Table(entries) = &mut self.value else { return None };

@@ -75,6 +75,9 @@ impl End {
     /// Lets clap say what it has to say. Help and the version are what was asked for: done, if they could be written.
     fn told_by_clap(self) -> Result<(), Self> {
         let Self::Arguments(error) = &self else { return Err(self) };
+        if !error.use_stderr() {
+            output::standard_output()?;
+        }
         let written = error.print().and_then(|()| io::stdout().flush());
         if error.use_stderr() {
             return Err(self);

@@ -1,0 +1,66 @@
+//! What a column is called, and the command that runs one job of it again.
+
+use std::collections::BTreeMap;
+
+use engine::kernel::{Kernel, Origin};
+
+use super::{
+    Request,
+    sets::{OF_MACHINE, Setup},
+};
+use crate::{difference, ground::Ground, library, report::Column, system::linux::counters::release};
+
+/// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
+pub(super) fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground], setup: &Setup) -> Column {
+    let has_files = ground.has_kernel_files();
+    let changed = kernel.settings.iter().filter(|setting| has_files && setting.origin == Origin::Set);
+    let of_kernel =
+        changed.map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)));
+    let set: BTreeMap<String, String> = of_kernel.chain(setup.set.clone()).collect();
+    let kernel = if has_files { kernel.name.clone() } else { release() };
+    let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
+    Column {
+        id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
+        kernel,
+        ground: ground.to_string(),
+        comparable: ground == Ground::Sim && !library::is_file(word) && set.is_empty(),
+        set,
+    }
+}
+
+/// Tells columns of one name apart: `#2` and so on where it comes again.
+pub(super) fn number(columns: &mut [Column]) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for column in columns {
+        let times = seen.entry(column.id.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            column.id = format!("{}#{times}", column.id);
+        }
+    }
+}
+
+/// The command that runs one job again.
+pub(super) fn replay(request: &Request, setup: &Setup, kernel: &str, ground: Ground, seed: u64) -> String {
+    let mut command =
+        format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(kernel));
+    if ground.is_timed_by_the_wall() {
+        command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
+        command.push_str(if request.place.is_limited { "" } else { " --no-limit" });
+        command.push_str(if request.place.makes_swap { " --swap" } else { "" });
+    }
+    let is_changed = setup.set.keys().any(|key| key.starts_with(OF_MACHINE));
+    if request.machine.is_some() || is_changed {
+        command.push_str(&format!(" --machine {}", quoted(&setup.machine_word)));
+    }
+    if let Some(scale) = request.scale.filter(|scale| !scale.is_full()) {
+        command.push_str(&format!(" --scale {scale}"));
+    }
+    command
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
