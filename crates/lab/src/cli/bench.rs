@@ -19,7 +19,7 @@ pub struct Arguments {
 
 /// Measures, and shows the medians of all rounds.
 pub fn run(Arguments { format, dir }: &Arguments) -> Result<(), End> {
-    output::standard_output()?;
+    output::check_standard_output()?;
     let scale = "1/16".parse().expect("a fraction");
     let amount = Amount { rounds: 3, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
     let folder = dir.clone().unwrap_or_else(std::env::temp_dir);

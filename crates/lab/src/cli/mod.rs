@@ -76,7 +76,7 @@ impl End {
     fn told_by_clap(self) -> Result<(), Self> {
         let Self::Arguments(error) = &self else { return Err(self) };
         if !error.use_stderr() {
-            output::standard_output()?;
+            output::check_standard_output()?;
         }
         let written = error.print().and_then(|()| io::stdout().flush());
         if error.use_stderr() {

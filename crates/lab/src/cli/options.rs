@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::{
     End,
-    output::{Output, standard_output},
+    output::{Output, check_standard_output},
 };
 use crate::{
     ground::{Ground, Place},
@@ -55,7 +55,7 @@ impl OutputOptions {
     pub(super) fn open(&self) -> Result<Option<Output>, End> {
         match &self.output {
             Some(path) => Output::open(path).map(Some),
-            None => standard_output().map(|_| None),
+            None => check_standard_output().map(|()| None),
         }
     }
 }

@@ -96,7 +96,8 @@ pub fn check_apart(files: &[(&str, Option<&Output>)]) -> Result<(), End> {
 /// When the file or standard output cannot be written to.
 pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<(), End> {
     let to_standard_output = || -> Result<(), End> {
-        let mut out = BufWriter::new(standard_output()?);
+        check_standard_output()?;
+        let mut out = BufWriter::new(io::stdout().lock());
         text(&mut out, Look::of_stdout())?;
         Ok(out.flush()?)
     };
@@ -118,15 +119,15 @@ fn look_for_output() {
     HAD_NO_OUTPUT.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Ordering::Relaxed);
 }
 
-/// Standard output.
+/// Is there a standard output?
 ///
 /// # Errors
 /// When the command was started without one.
-pub fn standard_output() -> Result<io::StdoutLock<'static>, End> {
-    if HAD_NO_OUTPUT.load(Ordering::Relaxed) {
-        return Err(End::Failed("cannot write the report: standard output is closed".into()));
+pub fn check_standard_output() -> Result<(), End> {
+    match HAD_NO_OUTPUT.load(Ordering::Relaxed) {
+        true => Err(End::Failed("cannot write the report: standard output is closed".into())),
+        false => Ok(()),
     }
-    Ok(io::stdout().lock())
 }
 
 /// What could not be written, while the rest was.

@@ -19,7 +19,7 @@ pub fn run(Arguments { seeds, keep_going }: &Arguments) -> Result<(), End> {
     if seed.checked_add(u64::from(*count)).is_none() {
         return Err(End::Usage(format!("seeds from {seed} on: {count} do not fit 64 bits")));
     }
-    output::standard_output()?;
+    output::check_standard_output()?;
     let of = |index: usize| seed + index as u64;
     // What a single world drew is printed; of many it would only take memory.
     let told = |report: swarm::SwarmReport| {
