@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{builder, memory};
-use highwater::Memory;
+use common::{builder, folder, memory};
+use highwater::{Memory, Notice};
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
@@ -91,13 +93,105 @@ fn memory_that_cannot_be_locked_is_an_error() {
     });
 }
 
+/// A filter of system calls that comes when all goes on refuses io_uring: threads go on, and nothing is lost.
+#[test]
+fn io_uring_may_be_refused_after_the_start() {
+    in_child("io_uring_may_be_refused_after_the_start", || {
+        const PAGES: u64 = 4096;
+        let folder = folder();
+        let memory = Memory::builder().size(8 << 20).swap(16 << 20).swap_folder(folder.path()).start().unwrap();
+        if memory.notices().iter().any(|notice| matches!(notice, Notice::NoIoUring { .. })) {
+            return println!("skipped: io_uring was never permitted");
+        }
+        let page = |number: u64| (number + 1).to_le_bytes().repeat(PAGE as usize / 8);
+        let file = memory.create(folder.path().join("file")).unwrap();
+        let region = memory.anonymous(8 << 20).unwrap();
+        (0..PAGES).for_each(|number| file.write_all_at(&page(number), number * PAGE).unwrap());
+        file.sync_data().unwrap();
+        let rounds = |thread: u64| {
+            for round in 0..30 {
+                // Ahead of a sequential reader, by the background ring.
+                let start = (thread * 31 + round * 97) % (PAGES - 300);
+                for number in start..start + 300 {
+                    let mut found = vec![0; PAGE as usize];
+                    file.read_exact_at(&mut found, number * PAGE).unwrap();
+                    assert!(found == page(number), "page {number}");
+                }
+                // Side by side, by a borrowed ring.
+                let mut many = vec![vec![0; PAGE as usize]; 32];
+                let number = |n: usize| (thread * 1009 + round * 331 + n as u64 * 127) % PAGES;
+                let mut reads: Vec<(&mut [u8], u64)> =
+                    many.iter_mut().enumerate().map(|(n, found)| (found.as_mut_slice(), number(n) * PAGE)).collect();
+                assert!(file.read_many_at(&mut reads).unwrap().iter().all(|bytes| *bytes == PAGE as usize));
+                for (n, found) in many.iter().enumerate() {
+                    assert!(*found == page(number(n)), "page {}", number(n));
+                }
+                let at = thread * 400 * PAGE;
+                (0..400).for_each(|n| region.write_at(&page(n + round), at + n * PAGE).unwrap());
+                file.write_all_at(&page(start), start * PAGE).unwrap();
+                file.sync_data().unwrap();
+                memory.drop_caches();
+            }
+        };
+        thread::scope(|scope| {
+            (0..3).for_each(|thread| drop(scope.spawn(move || rounds(thread))));
+            thread::sleep(Duration::from_millis(50));
+            refuse(&[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register]);
+        });
+        rounds(3);
+        let is_noted = |notice: &Notice| *notice == Notice::NoIoUring { os_error: libc::EPERM };
+        assert!(memory.notices().iter().any(is_noted), "{:?}", memory.notices());
+        memory.check().unwrap();
+        drop((file, region));
+        memory.shutdown().unwrap();
+    });
+}
+
+/// A filter that a thread of the application sets for itself leaves the library's threads alone.
+#[test]
+fn io_uring_may_be_refused_to_one_thread() {
+    in_child("io_uring_may_be_refused_to_one_thread", || {
+        let folder = folder();
+        let memory = memory();
+        let file = memory.create(folder.path().join("file")).unwrap();
+        file.write_all_at(&vec![7; 1 << 20], 0).unwrap();
+        file.sync_data().unwrap();
+        let read = || {
+            memory.drop_caches();
+            let mut many = vec![vec![0; PAGE as usize]; 32];
+            let mut reads: Vec<(&mut [u8], u64)> =
+                many.iter_mut().enumerate().map(|(n, found)| (found.as_mut_slice(), n as u64 * 7 * PAGE)).collect();
+            assert!(file.read_many_at(&mut reads).unwrap().iter().all(|bytes| *bytes == PAGE as usize));
+            assert!(many.iter().flatten().all(|byte| *byte == 7));
+        };
+        read();
+        let before = memory.notices();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                refuse_here(&[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register]);
+                (0..3).for_each(|_| read());
+            });
+        });
+        read();
+        assert_eq!(memory.notices(), before);
+    });
+}
+
 /// From now on these system calls end in EPERM, in all threads of the process.
 fn refuse(calls: &[i64]) {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
-    let arch: TargetArch = std::env::consts::ARCH.try_into().expect("a processor with filters");
+    seccompiler::apply_filter_all_threads(&filter(calls)).expect("filters are granted");
+}
+
+/// The same in this thread alone.
+fn refuse_here(calls: &[i64]) {
+    seccompiler::apply_filter(&filter(calls)).expect("filters are granted");
+}
+
+fn filter(calls: &[i64]) -> seccompiler::BpfProgram {
+    use seccompiler::{SeccompAction, SeccompFilter};
+    let arch = std::env::consts::ARCH.try_into().expect("a processor with filters");
     let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).expect("a filter");
-    let program: BpfProgram = filter.try_into().expect("it is short");
-    apply_filter_all_threads(&program).expect("filters are granted");
+    filter.try_into().expect("it is short")
 }

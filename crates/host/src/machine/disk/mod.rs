@@ -86,7 +86,9 @@ impl Disks {
     pub(super) fn new(config: &Config, arena: Arc<Arena>, notices: Arc<Notices>) -> Self {
         let rings = match config.io {
             Io::Threads => None,
-            Io::Auto => Rings::new().map_err(|os_error| notices.add(Notice::NoIoUring { os_error })).ok(),
+            Io::Auto => Rings::new(config.io_threads, Arc::clone(&notices))
+                .map_err(|os_error| notices.add(Notice::NoIoUring { os_error }))
+                .ok(),
         };
         let (congested, uncongested) = Default::default();
         let context = Context { arena, receivers: OnceLock::new(), congested, uncongested, notices };

@@ -31,11 +31,37 @@ impl Pool {
     pub(super) fn new(threads: usize) -> std::io::Result<Arc<Self>> {
         let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
         for number in 0..threads.max(1) {
-            let shared = Arc::clone(&pool.shared);
-            let builder = thread::Builder::new().name(format!("highwater-io{number}"));
-            pool.threads.push(builder.spawn(move || shared.serve())?);
+            pool.spawn(number)?;
         }
         Ok(Arc::new(pool))
+    }
+}
+
+impl Pool {
+    /// The same with as many threads as the system grants, perhaps none: then somebody must [`Pool::serve`].
+    pub(super) fn of_at_most(threads: usize) -> Arc<Self> {
+        let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
+        // One error is enough: there is no thread left.
+        let _ = (0..threads).try_for_each(|number| pool.spawn(number));
+        Arc::new(pool)
+    }
+
+    fn spawn(&mut self, number: usize) -> std::io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let builder = thread::Builder::new().name(format!("highwater-io{number}"));
+        self.threads.push(builder.spawn(move || shared.serve())?);
+        Ok(())
+    }
+
+    /// Lets the calling thread be one of the pool's until that ends.
+    pub(super) fn serve(&self) {
+        self.shared.serve();
+    }
+
+    /// Ends the threads once nothing waits any more.
+    pub(super) fn end(&self) {
+        self.shared.inbox.lock().is_over = true;
+        self.shared.changed.notify_all();
     }
 }
 
@@ -79,8 +105,7 @@ impl Backend for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.inbox.lock().is_over = true;
-        self.shared.changed.notify_all();
+        self.end();
         for thread in self.threads.drain(..) {
             // The last transfer of a machine that is gone may end on one of the threads themselves.
             if thread.thread().id() != thread::current().id() {

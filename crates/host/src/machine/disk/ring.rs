@@ -5,6 +5,9 @@
 //! sleeps. The thread alone submits and reaps, so the ring needs no lock, the requests belong to no thread of the
 //! application that could end before them, and completions interrupt nobody.
 //!
+//! *Refused*: a filter of system calls that comes later, for a thread or for all, may refuse the rings. Then what a ring has taken
+//! on is waited for, and the rest goes to the background ring, or from there to threads that read and write.
+//!
 //! *Waited for*: a caller that waits for all of a batch borrows a ring, submits the batch with one system call, and handles the
 //! completions as they come, without a switch to another thread.
 //!
@@ -13,7 +16,9 @@
 #![allow(unsafe_code)]
 
 use super::backend::{Backend, Runs, Transfer};
+use super::pool::Pool;
 use crate::machine::arena::Run;
+use crate::machine::notice::{Notice, Notices};
 use crate::machine::sys::{self, Errno};
 use crate::machine::task::AbortOnPanic;
 use io_uring::types::Fd;
@@ -25,8 +30,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
@@ -38,6 +44,8 @@ const BORROWED_ENTRIES: u32 = 64;
 const IDLE_RINGS_MAX: usize = 16;
 /// The completion of the read of the bell.
 const BELL: u64 = u64::MAX;
+/// Between two looks at what a refused ring has finished.
+const REFUSED_PAUSE: Duration = Duration::from_micros(50);
 /// Bytes of a system call at most. Linux: `MAX_RW_COUNT`.
 const RUN_BYTES_MAX: usize = 0x7fff_f000;
 
@@ -51,7 +59,9 @@ pub(super) struct Rings {
 impl Rings {
     /// # Errors
     /// The system's error number when rings are not permitted, 0 when an operation is missing.
-    pub(super) fn new() -> Result<Arc<Self>, Errno> {
+    ///
+    /// `io_threads` of a [`Pool`] do the work should the system refuse the background ring later; `notices` hear of it.
+    pub(super) fn new(io_threads: usize, notices: Arc<Notices>) -> Result<Arc<Self>, Errno> {
         let as_errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let bell = sys::event_counter().map_err(as_errno)?;
         let background = Arc::new(Background {
@@ -59,6 +69,9 @@ impl Rings {
             is_asleep: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             bell,
+            pool: OnceLock::new(),
+            io_threads,
+            notices,
         });
         // The first borrowed ring is made here, to see that more can be made.
         let idle = borrowed_slots().map_err(as_errno)?;
@@ -84,6 +97,9 @@ impl Drop for Rings {
     fn drop(&mut self) {
         self.background.is_over.store(true, Ordering::SeqCst);
         self.background.ring_bell();
+        if let Some(pool) = self.background.pool.get() {
+            pool.end();
+        }
         let thread = self.thread.get_mut().take().expect("joined here only");
         // The last transfer of a machine that is gone ends on the thread itself, which then ends by itself.
         if thread.thread().id() != thread::current().id() {
@@ -95,22 +111,35 @@ impl Drop for Rings {
 
 impl Backend for Rings {
     fn run_all(&self, transfers: Vec<Transfer>) {
-        let borrowed = self.idle.lock().pop().map_or_else(borrowed_slots, Ok);
-        match borrowed {
-            Ok(mut slots) => {
-                slots.run_all(transfers.into());
-                let mut idle = self.idle.lock();
-                if idle.len() < IDLE_RINGS_MAX {
-                    idle.push(slots);
-                }
-            }
-            // Out of descriptors, or of memory for rings: the background ring is there.
-            Err(_) => transfers.into_iter().for_each(|transfer| self.start(transfer)),
+        if let Some(pool) = self.background.pool.get() {
+            return pool.run_all(transfers);
         }
+        let borrowed = self.idle.lock().pop().map_or_else(borrowed_slots, Ok);
+        let left = match borrowed {
+            Ok(mut slots) => match slots.run_all(transfers.into()) {
+                Ok(()) => {
+                    let mut idle = self.idle.lock();
+                    if idle.len() < IDLE_RINGS_MAX {
+                        idle.push(slots);
+                    }
+                    return;
+                }
+                Err(left) => left,
+            },
+            // Out of descriptors, or of memory for rings.
+            Err(_) => transfers,
+        };
+        left.into_iter().for_each(|transfer| self.start(transfer));
     }
 
     fn start(&self, transfer: Transfer) {
-        self.background.inbox.lock().push(transfer);
+        let mut inbox = self.background.inbox.lock();
+        if let Some(pool) = self.background.pool.get() {
+            drop(inbox);
+            return pool.start(transfer);
+        }
+        inbox.push(transfer);
+        drop(inbox);
         if self.background.is_asleep.swap(false, Ordering::SeqCst) {
             self.background.ring_bell();
         }
@@ -124,6 +153,10 @@ struct Background {
     is_asleep: AtomicBool,
     is_over: AtomicBool,
     bell: File,
+    /// There once the system has refused the ring. Looked at under the inbox' lock by who puts something there.
+    pool: OnceLock<Arc<Pool>>,
+    io_threads: usize,
+    notices: Arc<Notices>,
 }
 
 impl Background {
@@ -136,37 +169,68 @@ impl Background {
     fn serve(&self, mut slots: Slots) {
         let _abort = AbortOnPanic::new();
         let mut bell_count = Box::new(0u64);
-        let mut is_bell_read = false;
         let mut waiting = VecDeque::new();
+        if let Err(errno) = self.serve_ring(&mut slots, &mut bell_count, &mut waiting) {
+            self.fall_back(errno, slots, waiting);
+        }
+    }
+
+    /// # Errors
+    /// The system's error number when it does not serve the ring any more.
+    fn serve_ring(
+        &self,
+        slots: &mut Slots,
+        bell_count: &mut u64,
+        waiting: &mut VecDeque<Transfer>,
+    ) -> Result<(), Errno> {
         loop {
             waiting.extend(std::mem::take(&mut *self.inbox.lock()));
+            let is_bell_read = slots.others > 0;
             // Each transfer owns a share of the rings, so that none is left when these are over. The bell is rung then,
-            // and its read must have ended: it writes into this stack's box.
+            // and its read must have ended: it writes into the caller's box.
             if self.is_over.load(Ordering::SeqCst) && !is_bell_read {
                 debug_assert!(waiting.is_empty() && slots.in_flight == 0, "the rings ended before their transfers");
-                break;
+                return Ok(());
             }
             if !is_bell_read {
                 let count: *mut u64 = &raw mut *bell_count;
                 let read = opcode::Read::new(Fd(self.bell.as_raw_fd()), count.cast(), 8).build().user_data(BELL);
-                // SAFETY: the count lives until the loop ends, which happens only when the read has completed.
-                unsafe { slots.push(&read) };
-                is_bell_read = true;
+                slots.others += 1;
+                // SAFETY: the caller's count lives until the read has completed: until then neither this loop ends nor, where
+                // the ring is refused, `Slots::abandon`.
+                unsafe { slots.push(&read) }?;
             }
             while slots.has_room()
                 && let Some(transfer) = waiting.pop_front()
             {
-                slots.start(transfer);
+                slots.start(transfer)?;
             }
             self.is_asleep.store(true, Ordering::SeqCst);
             let has_mail = !self.inbox.lock().is_empty();
-            slots.enter(usize::from(!has_mail));
+            let entered = slots.enter(usize::from(!has_mail));
             self.is_asleep.store(false, Ordering::SeqCst);
-            slots.reap(|user_data| {
-                debug_assert_eq!(user_data, BELL);
-                is_bell_read = false;
-            });
+            entered?;
+            slots.reap()?;
         }
+    }
+
+    /// The system refuses the ring: threads, this one among them, carry out what is left and all that comes.
+    #[cold]
+    fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
+        // The read of the bell, if it is under way, ends.
+        self.ring_bell();
+        let mut left = slots.abandon();
+        drop(slots);
+        left.extend(waiting);
+        let pool = self.pool.get_or_init(|| Pool::of_at_most(self.io_threads - 1));
+        // Whoever came before, and saw no pool, has put it here.
+        left.extend(std::mem::take(&mut *self.inbox.lock()));
+        self.notices.add(Notice::NoIoUring { os_error: errno });
+        left.into_iter().for_each(|transfer| pool.start(transfer));
+        if self.is_over.load(Ordering::SeqCst) {
+            pool.end();
+        }
+        pool.serve();
     }
 }
 
@@ -177,6 +241,13 @@ struct Slots {
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     in_flight: usize,
+    /// Requests in flight that are no transfers.
+    others: usize,
+    /// Numbers of what the system has not taken on yet, in that order; entries of the submission queue, and one that is about
+    /// to become one.
+    unsubmitted: VecDeque<u64>,
+    /// Entries of the submission queue.
+    queued: usize,
     /// Completions that wait to be handled; here to keep its memory.
     reaped: Vec<(u64, i32)>,
 }
@@ -189,7 +260,9 @@ struct InFlight {
 impl Slots {
     /// A ring with room for `in_flight_max` transfers.
     fn new(ring: IoUring, in_flight_max: usize) -> Self {
-        Self { ring, slots: Vec::with_capacity(in_flight_max), free: Vec::new(), in_flight: 0, reaped: Vec::new() }
+        let slots = Vec::with_capacity(in_flight_max);
+        let (free, unsubmitted, reaped) = Default::default();
+        Self { ring, slots, free, in_flight: 0, others: 0, unsubmitted, queued: 0, reaped }
     }
 
     fn has_room(&self) -> bool {
@@ -197,22 +270,65 @@ impl Slots {
     }
 
     /// Carries transfers out; returns when all are finished.
-    fn run_all(&mut self, mut waiting: VecDeque<Transfer>) {
+    ///
+    /// # Errors
+    /// Those that were not, when the system does not serve the ring any more.
+    fn run_all(&mut self, transfers: VecDeque<Transfer>) -> Result<(), Vec<Transfer>> {
         // A completion that panics would leave others in flight that nobody waits for any more.
         let _abort = AbortOnPanic::new();
+        let mut waiting = transfers;
+        self.run_waiting(&mut waiting).map_err(|_| {
+            let mut left = self.abandon();
+            left.extend(waiting);
+            left
+        })
+    }
+
+    fn run_waiting(&mut self, waiting: &mut VecDeque<Transfer>) -> Result<(), Errno> {
         while !waiting.is_empty() || self.in_flight > 0 {
             while self.has_room()
                 && let Some(transfer) = waiting.pop_front()
             {
-                self.start(transfer);
+                self.start(transfer)?;
             }
-            self.enter(1);
-            self.reap(|user_data| unreachable!("completion {user_data} of a request that was not made"));
+            self.enter(1)?;
+            self.reap()?;
         }
+        Ok(())
+    }
+
+    /// Waits for what the system has taken on of a ring that it refuses now, and returns what is left to be done.
+    #[cold]
+    fn abandon(&mut self) -> Vec<Transfer> {
+        let mut left = Vec::new();
+        for user_data in std::mem::take(&mut self.unsubmitted) {
+            match self.take(user_data) {
+                Some(InFlight { transfer, .. }) => left.push(transfer),
+                None => self.others -= 1,
+            }
+        }
+        while self.in_flight > 0 || self.others > 0 {
+            // Completions come when the thread is in the system, for whatever reason (and not only when it enters the ring:
+            // that is what a deferred ring would promise).
+            thread::sleep(REFUSED_PAUSE);
+            left.extend(self.reap_finished());
+        }
+        left
+    }
+
+    /// What a completion, or an entry, is of; `None` when it is no transfer.
+    fn take(&mut self, user_data: u64) -> Option<InFlight> {
+        let slot = usize::try_from(user_data).ok().filter(|&slot| slot < self.slots.len())?;
+        self.free.push(slot);
+        self.in_flight -= 1;
+        Some(self.slots[slot].take().expect("each request completes once"))
     }
 
     /// Puts a transfer, or what is left of it, into a free slot and the submission queue.
-    fn start(&mut self, mut transfer: Transfer) {
+    ///
+    /// # Errors
+    /// The system's error number, when it does not serve the ring any more. The transfer has its slot.
+    fn start(&mut self, mut transfer: Transfer) -> Result<(), Errno> {
         transfer.prepare();
         // SAFETY: the transfer goes into the slot with the runs, and owns a share of the arena.
         let runs = transfer.runs().into_iter().map(|run| unsafe { run.detached() }).collect();
@@ -225,49 +341,77 @@ impl Slots {
         let entry = entry(in_flight).user_data(slot as u64);
         self.in_flight += 1;
         // SAFETY: descriptor, runs and frames live in the slot until the completion is reaped.
-        unsafe { self.push(&entry) };
+        unsafe { self.push(&entry) }
     }
 
+    /// # Errors
+    /// As [`Slots::start`].
+    ///
     /// # Safety
-    /// What the entry points to must live until its completion was reaped.
-    unsafe fn push(&mut self, entry: &squeue::Entry) {
+    /// What the entry points to must live until its completion was reaped, or it was found not to be submitted.
+    unsafe fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
+        self.unsubmitted.push_back(entry.get_user_data());
         // SAFETY: by this function's own condition.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            self.enter(0);
+            self.enter(0)?;
         }
+        self.queued += 1;
+        Ok(())
     }
 
     /// Submits what was pushed, and waits for `want` completions.
-    fn enter(&mut self, want: usize) {
-        match self.ring.submit_and_wait(want) {
-            Ok(_) => {}
+    ///
+    /// # Errors
+    /// The system's error number, when it does not serve the ring any more.
+    fn enter(&mut self, want: usize) -> Result<(), Errno> {
+        let entered = self.ring.submit_and_wait(want);
+        let queued = self.ring.submission().len();
+        self.unsubmitted.drain(..self.queued - queued);
+        self.queued = queued;
+        match entered {
+            Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
                 // Again after a look at what has come.
-                Some(libc::EINTR | libc::EBUSY) => {}
-                Some(libc::EAGAIN) => thread::yield_now(),
-                _ => panic!("the ring does not take requests any more: {error}"),
+                Some(libc::EINTR | libc::EBUSY) => Ok(()),
+                Some(libc::EAGAIN) => {
+                    thread::yield_now();
+                    Ok(())
+                }
+                errno => Err(errno.unwrap_or(libc::EIO)),
             },
         }
     }
 
-    /// Finishes, or continues, what has completed. `other` gets completions that belong to no transfer.
-    fn reap(&mut self, mut other: impl FnMut(u64)) {
+    /// Finishes, or continues, what has completed.
+    ///
+    /// # Errors
+    /// As [`Slots::start`].
+    fn reap(&mut self) -> Result<(), Errno> {
+        let mut result = Ok(());
+        for transfer in self.reap_finished() {
+            result = result.and(self.start(transfer));
+        }
+        result
+    }
+
+    /// Finishes what has completed, and returns what is to go on: seldom any.
+    fn reap_finished(&mut self) -> Vec<Transfer> {
         let mut reaped = std::mem::take(&mut self.reaped);
+        let mut unfinished = Vec::new();
         reaped.extend(self.ring.completion().map(|entry: cqueue::Entry| (entry.user_data(), entry.result())));
         for (user_data, result) in reaped.drain(..) {
-            let Some(slot) = usize::try_from(user_data).ok().filter(|&slot| slot < self.slots.len()) else {
-                other(user_data);
+            let Some(InFlight { mut transfer, .. }) = self.take(user_data) else {
+                debug_assert_eq!(user_data, BELL);
+                self.others -= 1;
                 continue;
             };
-            let InFlight { mut transfer, .. } = self.slots[slot].take().expect("each request completes once");
-            self.free.push(slot);
-            self.in_flight -= 1;
             match transfer.advance(usize::try_from(result).map_err(|_| -result)) {
                 Some(result) => transfer.finish(result),
-                None => self.start(transfer),
+                None => unfinished.push(transfer),
             }
         }
         self.reaped = reaped;
+        unfinished
     }
 }
 
@@ -294,13 +438,14 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// A ring that one thread uses, which handles completions only when it asks for them; on older kernels one without
-/// these promises.
+/// A ring that one thread uses, whose completions interrupt nobody; on older kernels one without these promises. Not one
+/// that handles completions only when it is entered (`DEFER_TASKRUN`): they must come, too, when it may not be entered any
+/// more.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)
         .setup_single_issuer()
-        .setup_defer_taskrun()
+        .setup_coop_taskrun()
         .build(BACKGROUND_ENTRIES);
     let plain = || IoUring::builder().setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1).build(BACKGROUND_ENTRIES);
     let ring = promised.or_else(|_| plain())?;
