@@ -87,8 +87,10 @@ impl<M: Machine> Engine<M> {
                 })?;
                 free += blocks << order;
             }
-            ensure(free == zone.free_pages(), || {
-                format!("zone {}: {free} pages on free lists, nr_free_pages {}", zone.kind.name(), zone.free_pages())
+            let deferred = zone.deferred();
+            ensure(free + deferred == zone.free_pages(), || {
+                let (name, counted) = (zone.kind.name(), zone.free_pages());
+                format!("zone {name}: {free} pages on free lists and {deferred} deferred, nr_free_pages {counted}")
             })?;
         }
         let mut result = Ok(());
@@ -140,9 +142,9 @@ impl<M: Machine> Engine<M> {
                 self.place(places, frame, Place::Offline)?;
                 offline += 1;
             }
-            ensure(zone.managed() + offline == zone.online(), || {
-                let (managed, online) = (zone.managed(), zone.online());
-                format!("zone {}: {managed} pages managed and {offline} offline, of {online}", zone.kind.name())
+            ensure(zone.managed() + offline == zone.present(), || {
+                let (managed, present) = (zone.managed(), zone.present());
+                format!("zone {}: {managed} pages managed and {offline} offline, of {present}", zone.kind.name())
             })?;
         }
         let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages, Gauge::NrBounce];
@@ -239,7 +241,7 @@ impl<M: Machine> Engine<M> {
                 let is_known = self.mappers(&mapped.file).iter().any(|other| std::sync::Arc::ptr_eq(other, &region));
                 ensure(is_known, || format!("region {} maps file {}, which does not know", region.id, mapped.file.id))?;
             }
-            for page in 0..region.pages {
+            for page in region.parts_with_table(0).flatten() {
                 let entry = region.entry(page);
                 if let Some(frame) = entry.frame() {
                     let mappings = mapped.entry(frame.0).or_insert(0);

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
-use crate::machine::{Checks, Config, Host, InUse, Io, Notice, SwapFile, use_huge_pages};
+use crate::machine::{Checks, Config, Host, InUse, Io, Notice, SwapFile, collapse_to_huge_pages, use_huge_pages};
 use crate::memory::{FILES, Memory, Parts};
 use crate::receiver::receivers;
 use engine::kernel::{Choices, Kernel};
@@ -350,7 +350,9 @@ impl Builder {
         let devices = [DeviceLayout { file_blocks: 0..0 }];
         let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &devices, swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
-        use_huge_pages(engine.frames.addresses(pages as u32));
+        // The beginning was touched already.
+        use_huge_pages(engine.frames.addresses(0..pages as u32));
+        collapse_to_huge_pages(engine.frames.addresses(0..engine.zones[0].online() as u32));
         let receivers = receivers(&engine, config.shards);
         host.attach(receivers.iter().map(Arc::downgrade));
         Memory::of(Parts { engine, receivers, swap: swap_use, wrap: self.wrap.clone() })

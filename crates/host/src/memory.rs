@@ -117,13 +117,13 @@ impl Shared {
     fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.zones[0]);
         let again = (balloon.len() as u64).min(pages);
-        let online = zone.online() + pages - again;
-        if online > zone.online() {
-            engine.machine.arena().resize(online as u32)?;
+        let present = zone.present() + pages - again;
+        if present > zone.present() {
+            engine.machine.arena().resize(present as u32)?;
         }
         balloon.drain(balloon.len() - again as usize..).for_each(|frame| engine.put_online(frame));
+        use_huge_pages(engine.frames.addresses(0..present as u32));
         engine.online_pages(zone, pages - again);
-        use_huge_pages(engine.frames.addresses(zone.online() as u32));
         Ok(())
     }
 

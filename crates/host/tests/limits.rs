@@ -4,7 +4,7 @@
 mod common;
 
 use common::{builder, folder, memory};
-use highwater::{Memory, Notice};
+use highwater::{Error, Memory, Notice};
 use std::fs;
 use std::process::Command;
 use std::thread;
@@ -174,6 +174,131 @@ fn io_uring_may_be_refused_to_one_thread() {
         });
         read();
         assert_eq!(memory.notices(), before);
+    });
+}
+
+/// This process's address space, bytes.
+fn address_space() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm").expect("it is there");
+    pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * PAGE
+}
+
+/// From now on the process gets no more than so much more address space.
+fn limit_address_space(more: u64) {
+    let bytes = address_space() + more;
+    rlimit::setrlimit(rlimit::Resource::AS, bytes, bytes).expect("less can always be had");
+}
+
+/// A region takes address space as it is written: the largest there can be needs none before.
+#[test]
+fn a_region_of_16_tib_is_made_as_it_is_used() {
+    in_child("a_region_of_16_tib_is_made_as_it_is_used", || {
+        const BYTES: u64 = (16 << 40) - (4 << 20);
+        let memory = memory();
+        limit_address_space(16 << 20);
+        let region = memory.anonymous(BYTES).unwrap();
+        let places = [0, 1 << 30, 1 << 40, BYTES - PAGE];
+        places.iter().for_each(|at| region.write_at(&at.to_le_bytes(), *at).unwrap());
+        for at in places {
+            let mut found = [0; 8];
+            region.read_at(&mut found, at).unwrap();
+            assert_eq!(u64::from_le_bytes(found), at);
+        }
+        memory.check().unwrap();
+        drop(region);
+        memory.shutdown().unwrap();
+    });
+}
+
+/// What is not used of a large memory costs address space alone: descriptors, too, come with their first use.
+#[test]
+fn a_memory_of_a_tib_is_taken_as_it_is_used() {
+    in_child("a_memory_of_a_tib_is_taken_as_it_is_used", || {
+        let resident = || {
+            let pages = fs::read_to_string("/proc/self/statm").expect("it is there");
+            pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * PAGE
+        };
+        let before = resident();
+        let memory = match builder().size(1 << 40).start() {
+            Ok(memory) => memory,
+            // 8 GiB of descriptors, which may be more than the computer has.
+            Err(error) => return assert!(error.to_string().contains("no memory for the descriptors"), "{error}"),
+        };
+        let region = memory.anonymous(1 << 30).unwrap();
+        region.write_at(&[1; 100_000], 0).unwrap();
+        assert_eq!(memory.size(), 1 << 40);
+        let taken = resident() - before;
+        assert!(taken < 64 << 20, "{taken} bytes");
+        memory.shutdown().unwrap();
+    });
+}
+
+/// Where the system refuses address space, whoever needs it is told, and nothing aborts.
+#[test]
+fn a_limit_of_address_space_is_an_error() {
+    in_child("a_limit_of_address_space_is_an_error", || {
+        let folder = folder();
+        let path = folder.path().join("file");
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        limit_address_space(1 << 30);
+        let mut started = 0;
+        for mib in [4, 60, 300, 600, 800, 1100, 1 << 20] {
+            let swap = |builder: highwater::Builder| builder.swap(64 << 20).swap_folder(folder.path());
+            for memory in [builder().size(mib << 20).start(), swap(builder().size(mib << 20)).start()] {
+                let Ok(memory) = memory else { continue };
+                started += 1;
+                let Ok(file) = memory.open(&path) else { continue };
+                let mut bytes = vec![0; 1 << 20];
+                if file.read_at(&mut bytes, 0).is_ok() {
+                    assert!(bytes.iter().all(|byte| *byte == 7));
+                }
+                let regions: Vec<_> = (0..50).map_while(|_| memory.anonymous(1 << 40).ok()).collect();
+                let places = (0..1 << 40).step_by(1 << 36);
+                let written =
+                    regions.iter().try_for_each(|region| places.clone().try_for_each(|at| region.write_at(b"x", at)));
+                if let Err(error) = written {
+                    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+                }
+                drop(regions);
+                let _ = file.write_all_at(&bytes, 0);
+                let _ = file.set_len(1 << 41);
+                let _ = file.write_all_at(b"far out", 1 << 40);
+                let _ = file.set_len(1 << 20);
+                let _ = memory.shutdown();
+            }
+        }
+        assert!(started >= 4, "{started} of 14 memories");
+    });
+}
+
+/// A process that may have few files gets errors, or threads instead of rings.
+#[test]
+fn a_limit_of_open_files_is_an_error() {
+    in_child("a_limit_of_open_files_is_an_error", || {
+        let folder = folder();
+        let path = folder.path().join("file");
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let open = fs::read_dir("/proc/self/fd").expect("it is there").count() as u64;
+        let mut opened = 0;
+        for limit in (open.saturating_sub(2)..open + 8).rev() {
+            rlimit::setrlimit(rlimit::Resource::NOFILE, limit, limit).expect("less can always be had");
+            for swaps in [false, true] {
+                let builder = Memory::builder().size(8 << 20);
+                let builder = if swaps { builder.swap(16 << 20).swap_folder(folder.path()) } else { builder };
+                let Ok(memory) = builder.start() else { continue };
+                let Ok(file) = memory.open(&path) else { continue };
+                opened += 1;
+                let mut many = vec![vec![0; PAGE as usize]; 32];
+                let mut reads: Vec<(&mut [u8], u64)> =
+                    many.iter_mut().enumerate().map(|(n, found)| (found.as_mut_slice(), n as u64 * 7 * PAGE)).collect();
+                assert!(file.read_many_at(&mut reads).unwrap().iter().all(|bytes| *bytes == PAGE as usize));
+                assert!(many.iter().flatten().all(|byte| *byte == 7));
+                file.write_all_at(&[7; 100], 0).unwrap();
+                file.sync_data().unwrap();
+                memory.shutdown().unwrap();
+            }
+        }
+        assert!(opened >= 4, "{opened} of 20 files");
     });
 }
 

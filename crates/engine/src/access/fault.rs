@@ -2,7 +2,8 @@
 
 use super::choices::HugePages;
 use super::{Access, Error};
-use crate::mapping::region::ENTRIES;
+use crate::allocate::OutOfMemory;
+use crate::mapping::region::{ENTRIES, NoTable};
 use crate::mapping::{Entry, Region};
 use crate::memory::{Flags, Gfp, Owner, PAGEBLOCK_ORDER};
 use crate::stat::{Event, Gauge};
@@ -190,10 +191,17 @@ impl<M: Machine> Access<M> {
         let frame = self
             .allocate_kernel(task, Gfp::KERNEL, Gauge::NrPageTablePages)
             .map_err(|cause| self.out_of_memory(cause))?;
-        if let Err(frame) = region.make_table(page, frame) {
-            self.free_kernel(frame, Gauge::NrPageTablePages);
+        match region.make_table(page, frame) {
+            Ok(()) => Ok(()),
+            Err(NoTable::Exists(frame)) => {
+                self.free_kernel(frame, Gauge::NrPageTablePages);
+                Ok(())
+            }
+            Err(NoTable::NoMemory(frame)) => {
+                self.free_kernel(frame, Gauge::NrPageTablePages);
+                Err(self.out_of_memory(OutOfMemory { order: Order::ZERO }))
+            }
         }
-        Ok(())
     }
 
     /// First write to a page: a frame of zeroes.

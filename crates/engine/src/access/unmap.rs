@@ -2,7 +2,6 @@
 //! swap slots are free.
 
 use super::Access;
-use crate::mapping::region::ENTRIES;
 use crate::mapping::{Entry, File, ReadPattern, Region};
 use crate::memory::Flags;
 use crate::stat::Gauge;
@@ -17,11 +16,9 @@ impl<M: Machine> Access<M> {
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
         self.drain_before_use();
-        for start in (0..region.pages).step_by(ENTRIES as usize) {
-            if region.has_table(start) {
-                self.zap_pages(region, start..(start + ENTRIES).min(region.pages));
-                self.machine.cond_resched();
-            }
+        for part in region.parts_with_table(0) {
+            self.zap_pages(region, part);
+            self.machine.cond_resched();
         }
         for frame in region.table_frames() {
             self.free_kernel(frame, Gauge::NrPageTablePages);
@@ -38,14 +35,9 @@ impl<M: Machine> Access<M> {
     pub(super) fn unmap_file_range(&self, file: &File<M>, from: u32) {
         for region in self.mappers(file) {
             let first_page = region.file.as_ref().map_or(0, |mapped| mapped.first_page);
-            let mut start = from.saturating_sub(first_page);
-            while start < region.pages {
-                let end = ((start / ENTRIES + 1) * ENTRIES).min(region.pages);
-                if region.has_table(start) {
-                    self.zap_pages(&region, start..end);
-                    self.machine.cond_resched();
-                }
-                start = end;
+            for part in region.parts_with_table(from.saturating_sub(first_page)) {
+                self.zap_pages(&region, part);
+                self.machine.cond_resched();
             }
         }
     }

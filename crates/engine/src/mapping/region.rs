@@ -9,6 +9,7 @@ use super::reverse_map::FileMapping;
 use super::swap_window::SwapWindow;
 use machine::atomic::{AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Entries of one page-table page.
@@ -126,6 +127,21 @@ struct Table {
     frame: FrameNumber,
 }
 
+/// Page-table pages of a part of a region.
+type Directory = Box<[OnceLock<Table>]>;
+
+/// Page-table pages of a directory: 8 GiB of a region. A region of 16 TiB costs 48 KiB before it is written.
+const DIRECTORY: u32 = 4096;
+
+/// Why a page's table was not made; the frame for it is the caller's again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTable {
+    /// Somebody was faster.
+    Exists(FrameNumber),
+    /// The system grants no memory for it.
+    NoMemory(FrameNumber),
+}
+
 /// A region: anonymous memory, or a range of a file.
 pub struct Region<M: Machine> {
     /// Its number in the table of regions.
@@ -138,7 +154,8 @@ pub struct Region<M: Machine> {
     pub file: Option<FileMapping<M>>,
     /// What its faults read from swap together.
     pub(crate) swap_window: SwapWindow,
-    tables: Box<[OnceLock<Table>]>,
+    /// By [`DIRECTORY`] tables.
+    directories: Box<[OnceLock<Directory>]>,
     locks: Box<[M::Lock<()>]>,
 }
 
@@ -154,7 +171,7 @@ impl<M: Machine> Region<M> {
             is_huge_allowed,
             file,
             swap_window: SwapWindow::default(),
-            tables: (0..tables).map(|_| OnceLock::new()).collect(),
+            directories: (0..tables.div_ceil(DIRECTORY)).map(|_| OnceLock::new()).collect(),
             locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
         }
     }
@@ -168,7 +185,28 @@ impl<M: Machine> Region<M> {
     /// Does the page's table exist?
     #[inline]
     pub fn has_table(&self, page: u32) -> bool {
-        self.tables[(page / ENTRIES) as usize].get().is_some()
+        self.table(page).is_some()
+    }
+
+    #[inline]
+    fn table(&self, page: u32) -> Option<&Table> {
+        let table = page / ENTRIES;
+        let directory = self.directories[(table / DIRECTORY) as usize].get()?;
+        directory[(table % DIRECTORY) as usize].get()
+    }
+
+    /// The tables that exist, with the first page of each.
+    fn tables(&self) -> impl Iterator<Item = (u32, &Table)> + '_ {
+        let directories = (0..).step_by(DIRECTORY as usize).zip(&self.directories);
+        let made = directories.filter_map(|(first, directory)| directory.get().map(|directory| (first, directory)));
+        made.flat_map(|(first, directory)| (first..).zip(directory))
+            .filter_map(|(number, table)| table.get().map(|table| (number * ENTRIES, table)))
+    }
+
+    /// The parts of the region from page `from` on that have a table.
+    pub fn parts_with_table(&self, from: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        let parts = self.tables().map(|(start, _)| start..(start + ENTRIES - 1).min(self.pages - 1) + 1);
+        parts.filter(move |part| part.end > from).map(move |part| part.start.max(from)..part.end)
     }
 
     /// Is the page anonymous, with no table that could say more of it? Then it is all zeroes.
@@ -180,13 +218,24 @@ impl<M: Machine> Region<M> {
         self.file.is_none() && self.slot(page).is_none()
     }
 
-    /// Makes the page's table in `frame`; gives the frame back when somebody was faster.
+    /// Makes the page's table in `frame`.
     ///
     /// # Errors
-    /// The frame, when the table exists already.
-    pub fn make_table(&self, page: u32, frame: FrameNumber) -> Result<(), FrameNumber> {
-        let table = Table { entries: (0..ENTRIES).map(|_| AtomicU64::new(0)).collect(), frame };
-        self.tables[(page / ENTRIES) as usize].set(table).map_err(|table| table.frame)
+    /// The frame, when the table exists already, or the system grants no memory beside it.
+    pub fn make_table(&self, page: u32, frame: FrameNumber) -> Result<(), NoTable> {
+        let table = page / ENTRIES;
+        let place = &self.directories[(table / DIRECTORY) as usize];
+        if place.get().is_none() {
+            let first = table / DIRECTORY * DIRECTORY;
+            let tables = (self.pages.div_ceil(ENTRIES) - first).min(DIRECTORY);
+            let directory = try_collect((0..tables).map(|_| OnceLock::new())).ok_or(NoTable::NoMemory(frame))?;
+            // Somebody else may be faster.
+            let _ = place.set(directory);
+        }
+        let directory = place.get().expect("made just now");
+        let entries = try_collect((0..ENTRIES).map(|_| AtomicU64::new(0))).ok_or(NoTable::NoMemory(frame))?;
+        let made = directory[(table % DIRECTORY) as usize].set(Table { entries, frame });
+        made.map_err(|table| NoTable::Exists(table.frame))
     }
 
     /// The entry of a page.
@@ -239,14 +288,22 @@ impl<M: Machine> Region<M> {
 
     /// The frames of its page tables.
     pub fn table_frames(&self) -> impl Iterator<Item = FrameNumber> + '_ {
-        self.tables.iter().filter_map(|table| table.get().map(|table| table.frame))
+        self.tables().map(|(_, table)| table.frame)
     }
 
     #[inline]
     fn slot(&self, page: u32) -> Option<&AtomicU64> {
         assert!(page < self.pages, "page {page} of a region of {} pages", self.pages);
-        Some(&self.tables[(page / ENTRIES) as usize].get()?.entries[(page % ENTRIES) as usize])
+        Some(&self.table(page)?.entries[(page % ENTRIES) as usize])
     }
+}
+
+/// All of some values; `None` when the system grants no memory for them.
+fn try_collect<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Box<[T]>> {
+    let mut collected = Vec::new();
+    collected.try_reserve_exact(values.len()).ok()?;
+    collected.extend(values);
+    Some(collected.into_boxed_slice())
 }
 
 #[cfg(test)]

@@ -35,6 +35,15 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Self { zone, frames, area, freed: 0 }
     }
 
+    pub(super) const fn zone(&self) -> &'a Zone<M> {
+        self.zone
+    }
+
+    /// Takes back that `pages` pages were freed: they are counted already.
+    pub(super) const fn uncount(&mut self, pages: u64) {
+        self.freed -= pages as i64;
+    }
+
     /// The first single page of a type: what is taken next.
     pub fn first_single(&self, kind: MigrateType) -> Option<FrameNumber> {
         self.area.list(0, kind).first()
@@ -65,6 +74,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         let order = usize::from(order.0);
         let head = self
             .take_smallest(order, kind)
+            .or_else(|| self.take_deferred(order, kind))
             .or_else(|| self.take_fallback(order, kind, remainder))
             .or_else(|| self.take_smallest(order, MigrateType::Reserve))?;
         self.freed -= 1 << order;
@@ -77,6 +87,14 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.unlink(head, from, kind);
         self.split(head, from, order, kind);
         Some(head)
+    }
+
+    /// Rather than from another type: from frames that are on no list yet.
+    fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
+        if !self.list_deferred() {
+            return None;
+        }
+        self.take_smallest(order, kind)
     }
 
     /// Steals from another type: the biggest block first, so that few pageblocks get mixed.

@@ -531,10 +531,10 @@ impl FrameTable {
         self.0.len() as u32
     }
 
-    /// Where the first `frames` descriptors lie, for a ground that can make their memory faster.
+    /// Where the descriptors of `frames` lie, for a ground that can make their memory faster.
     #[must_use]
-    pub fn addresses(&self, frames: u32) -> std::ops::Range<*const Frame> {
-        self.0[..frames as usize].as_ptr_range()
+    pub fn addresses(&self, frames: std::ops::Range<u32>) -> std::ops::Range<*const Frame> {
+        self.0[frames.start as usize..frames.end as usize].as_ptr_range()
     }
 
     /// Is the table empty?

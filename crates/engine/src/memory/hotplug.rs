@@ -10,8 +10,12 @@ use super::buddy::FreeLists;
 use super::free_area::{BLOCK_PAGES, MigrateType};
 use super::per_cpu::PerCpuSize;
 use super::{Flags, Memory, Zone, watermark};
+use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Lock, Machine, Order};
+
+/// Deferred pages that are put on the free lists at a time, 256 MiB: their descriptors are a huge page.
+const LISTED_NEXT: u64 = 1 << 16;
 
 impl<M: Machine> Memory<M> {
     /// Pages that never count as dirtyable, over all zones.
@@ -103,9 +107,26 @@ impl<M: Machine> Memory<M> {
     /// Frees up to `pages` frames that never were the allocator's; returns how many.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
-        let mut lists = FreeLists::new(zone, &self.frames, &mut area);
-        let start = zone.online();
-        let end = (start + pages).min(zone.spanned);
+        let added = pages.min(zone.spanned - zone.present());
+        let now = match zone.listed_first {
+            None => added,
+            Some(_) if zone.deferred() > 0 => 0,
+            Some(first) => first.saturating_sub(zone.online()).min(added),
+        };
+        FreeLists::new(zone, &self.frames, &mut area).list_next(now);
+        if added > now {
+            zone.deferred.fetch_add(added - now, Relaxed);
+            zone.gauges.add(Gauge::NrFreePages, (added - now) as i64);
+        }
+        added
+    }
+}
+
+impl<M: Machine> FreeLists<'_, M> {
+    /// Puts the next `pages` frames of the zone, which never were on a list, on the free lists.
+    fn list_next(&mut self, pages: u64) {
+        let zone = self.zone();
+        let (start, end) = (zone.online(), zone.online() + pages);
         // A merged block goes to the list of the part that was freed last: the reserve's comes last, and keeps its list.
         for is_reserve in [false, true] {
             let mut offset = start;
@@ -116,12 +137,25 @@ impl<M: Machine> Memory<M> {
                 let head = FrameNumber(zone.start.0 + offset as u32);
                 let kind = zone.block_type(head);
                 if (kind == MigrateType::Reserve) == is_reserve {
-                    lists.free(head, largest, kind);
+                    self.free(head, largest, kind);
                 }
                 offset += largest.pages();
             }
         }
         zone.online.store(end, Relaxed);
-        end - start
+    }
+
+    /// Puts deferred frames on the free lists, if there are any: they are counted as free already.
+    #[cold]
+    pub(super) fn list_deferred(&mut self) -> bool {
+        let zone = self.zone();
+        let pages = zone.deferred().min(LISTED_NEXT - zone.online() % LISTED_NEXT);
+        if pages == 0 {
+            return false;
+        }
+        self.list_next(pages);
+        zone.deferred.fetch_sub(pages, Relaxed);
+        self.uncount(pages);
+        true
     }
 }

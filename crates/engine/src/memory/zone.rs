@@ -73,7 +73,15 @@ pub struct ZoneLayout {
     /// are not there yet are not touched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
+    /// Pages that are put on the free lists at once, at least; those after them as they are needed, so that a large zone costs
+    /// neither time nor memory for descriptors before it is used. `None`: all at once.
+    #[doc(alias = "CONFIG_DEFERRED_STRUCT_PAGE_INIT")]
+    #[serde(skip)]
+    pub listed_first: Option<u64>,
 }
+
+/// Pages of a growing layout that are put on the free lists at once: their descriptors are 8 MiB.
+const LISTED_FIRST: u64 = 1 << 18;
 
 fn is_zero(pages: &u64) -> bool {
     *pages == 0
@@ -83,7 +91,7 @@ impl ZoneLayout {
     /// A zone of so many pages that does not grow.
     #[must_use]
     pub const fn new(kind: ZoneKind, managed_pages: u64) -> Self {
-        Self { kind, managed_pages, spanned_pages: 0 }
+        Self { kind, managed_pages, spanned_pages: 0, listed_first: None }
     }
 
     /// Pages that it may have in the end.
@@ -97,13 +105,14 @@ impl Layout {
     /// One node with one Normal zone: what an application's ground has.
     #[must_use]
     pub fn flat(pages: u64) -> Self {
-        Self::growing(pages, pages)
+        Self { nodes: vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }] }
     }
 
-    /// The same, with room to grow to `pages_max`.
+    /// The same, with room to grow to `pages_max`, and all but the first GiB put on the free lists as it is needed.
     #[must_use]
     pub fn growing(pages: u64, pages_max: u64) -> Self {
-        let zone = ZoneLayout { spanned_pages: pages_max, ..ZoneLayout::new(ZoneKind::Normal, pages) };
+        let listed_first = Some(LISTED_FIRST);
+        let zone = ZoneLayout { spanned_pages: pages_max, listed_first, ..ZoneLayout::new(ZoneKind::Normal, pages) };
         Self { nodes: vec![NodeLayout { zones: vec![zone] }] }
     }
 
@@ -165,7 +174,11 @@ pub struct Zone<M: Machine> {
     pub spanned: u64,
     /// Of those so many, from `start` on, came to the allocator; changed under `free`.
     pub(super) online: AtomicU64,
-    /// Pages that the allocator manages now: those online without those that were taken offline again.
+    /// Pages after these that are the allocator's, too, and free, but on no list yet; changed under `free`.
+    pub(super) deferred: AtomicU64,
+    /// As [`ZoneLayout::listed_first`].
+    pub(super) listed_first: Option<u64>,
+    /// Pages that the allocator manages now: those present without those that were taken offline again.
     pub(super) managed: AtomicU64,
     /// Watermarks, pages; low and high as they are at rest.
     pub(super) marks: [AtomicU64; 3],
@@ -202,6 +215,8 @@ impl<M: Machine> Zone<M> {
             start,
             spanned: layout.span(),
             online: AtomicU64::new(0),
+            deferred: AtomicU64::new(0),
+            listed_first: layout.listed_first,
             managed: AtomicU64::new(layout.managed_pages),
             marks: Default::default(),
             distance: AtomicU64::new(0),
@@ -228,9 +243,19 @@ impl<M: Machine> Zone<M> {
         self.managed.load(Relaxed)
     }
 
-    /// Frames from `start` on that have been the allocator's; the rest of the zone was never there.
+    /// Frames from `start` on that have been on a free list; descriptors of others were never touched.
     pub fn online(&self) -> u64 {
         self.online.load(Relaxed)
+    }
+
+    /// Free frames after these that will be put on a free list when they are needed.
+    pub fn deferred(&self) -> u64 {
+        self.deferred.load(Relaxed)
+    }
+
+    /// Frames from `start` on that have been the allocator's; the rest of the zone was never there.
+    pub fn present(&self) -> u64 {
+        self.online() + self.deferred()
     }
 
     /// Watermarks now, low and high as they are at rest.

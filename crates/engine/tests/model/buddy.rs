@@ -129,3 +129,31 @@ fn the_reserve_is_taken_last() {
     }
     assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
 }
+
+/// A zone that puts its frames on the lists when they are needed gives each of them out once, and counts all as free at first.
+#[test]
+fn deferred_frames_come_when_they_are_needed() {
+    const ALL: u64 = 3 << 16;
+    let memory = memory(&Layout::growing(ALL, ALL + 1000));
+    let zone = &memory.zones[0];
+    assert_eq!((zone.online(), zone.free_pages()), (ALL, ALL), "a small one is there at once");
+
+    let mut layout = Layout::growing(ALL, ALL + 1000);
+    layout.nodes[0].zones[0].listed_first = Some(1024);
+    let memory = crate::memory(&layout);
+    let zone = &memory.zones[0];
+    assert_eq!((zone.online(), zone.free_pages(), zone.managed()), (1024, ALL, ALL));
+    assert_eq!(memory.online_pages(zone, 2000), 1000);
+    let mut taken = vec![false; ALL as usize + 1000];
+    let mut count = 0_u64;
+    while let Some(head) = memory.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot) {
+        assert!(!std::mem::replace(&mut taken[head.index()], true), "{head} was given twice");
+        count += 1;
+        assert!(
+            zone.online() <= (count + 2048).next_multiple_of(1 << 16),
+            "{} frames for {count} pages",
+            zone.online()
+        );
+    }
+    assert_eq!((count, zone.free_pages(), zone.deferred()), (ALL + 1000, 0, 0));
+}

@@ -30,17 +30,23 @@ const LINE: usize = 64;
 /// rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
-/// Asks the system to put what lies at these addresses into huge pages, as far as it fills them: random accesses to a
-/// large table cost a walk of the page table each otherwise. A wish: nothing is said when it is not granted.
+/// Asks the system to put what lies at these addresses into huge pages when it is first touched, as far as it fills them:
+/// random accesses to a large table cost a walk of the page table each otherwise. A wish: nothing is said when it is not granted.
 pub fn use_huge_pages<T>(addresses: Range<*const T>) {
+    advise_huge(addresses, libc::MADV_HUGEPAGE);
+}
+
+/// Asks the same of what was touched already: takes the memory for all of it now.
+pub fn collapse_to_huge_pages<T>(addresses: Range<*const T>) {
+    advise_huge(addresses, libc::MADV_COLLAPSE);
+}
+
+fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
     let start = (addresses.start as usize).next_multiple_of(HUGE_BYTES);
     let end = addresses.end as usize / HUGE_BYTES * HUGE_BYTES;
     if start < end {
         // SAFETY: neither changes what the memory holds. Addresses that are not mapped are refused.
-        unsafe {
-            libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE);
-            libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_COLLAPSE);
-        }
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, advice) };
     }
 }
 

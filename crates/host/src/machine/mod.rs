@@ -27,7 +27,7 @@ pub mod task;
 mod wait;
 
 use arena::FirstFrame;
-pub use arena::{Arena, use_huge_pages};
+pub use arena::{Arena, collapse_to_huge_pages, use_huge_pages};
 pub use config::{Config, Io};
 pub use copy::copy;
 pub use disk::{Cause, Checks, Device, Durable, Plug, Receiver, RequestError};
