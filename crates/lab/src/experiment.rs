@@ -1,7 +1,7 @@
 //! An experiment: a machine, a workload, kernels to compare, and published figures.
 
 use engine::kernel::text::{Error, Node};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::{
@@ -170,6 +170,19 @@ pub struct Posting {
     pub date: String,
 }
 
+/// What the figures of a published row say of the runs that they were made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// How many, how much, how long: a total, a rate or a mean.
+    #[default]
+    Value,
+    /// How far runs lie apart: a standard deviation or a range.
+    Spread,
+    /// The smallest or the largest of runs.
+    Extreme,
+}
+
 /// One published row.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -193,9 +206,22 @@ pub struct PublishedRow {
     /// Is it context, with `better` only a sign convention?
     #[serde(default)]
     pub neutral: bool,
+    /// Of how many runs each figure is.
+    #[serde(default = "one_run")]
+    pub runs: u32,
+    /// What the figures say of those.
+    #[serde(default)]
+    pub statistic: Statistic,
+    /// The row of the same group that holds the published spread of what this one is the mean of.
+    #[serde(default)]
+    pub spread: Option<String>,
     /// What else a reader must know.
     #[serde(default)]
     pub note: Option<String>,
+}
+
+const fn one_run() -> u32 {
+    1
 }
 
 impl PublishedRow {
@@ -221,15 +247,25 @@ impl Published {
                 let message = format!("row `{}` needs {columns} values, one for each column", row.name);
                 return Err(Error::at(&node.place, message));
             }
+            if let Some(name) = row.spread.as_ref().filter(|name| published.row(&row.group, name).is_none()) {
+                let message = format!("row `{}`: its group has no row `{name}` to be its spread", row.name);
+                return Err(Error::at(&node.place, message));
+            }
         }
         Ok(Self { machine, facts, claims, ..published })
+    }
+
+    /// The row of a group with this name.
+    #[must_use]
+    pub fn row(&self, group: &str, name: &str) -> Option<&PublishedRow> {
+        self.rows.iter().find(|row| row.group == group && row.name == name)
     }
 
     /// What is printed for a row and a kernel.
     #[must_use]
     pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
         let column = self.columns.iter().position(|column| column == kernel)?;
-        let row = self.rows.iter().find(|row| row.group == group && row.name == name)?;
+        let row = self.row(group, name)?;
         let value = row.values[column];
         (!value.is_nan()).then(|| Figure { value, percent: row.pct.get(column).copied() })
     }

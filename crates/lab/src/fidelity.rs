@@ -3,13 +3,16 @@
 //! A *level* is one printed figure: a row and a kernel. An *effect* is what a kernel's figure is beside the baseline's,
 //! as a share of it. Where a row is context (`neutral`) or follows from others (`derived`), both count apart. A figure
 //! that the simulation does not have counts as missed; nothing is left out.
+//!
+//! Shares are given of all of these, and of those that a mechanism can decide. Chance decides the others, by a rule that
+//! goes by `published.toml` alone ([`LeftToChance`]): which row is a statistic of how many runs stands there.
 
 pub mod text;
 
 use serde::Serialize;
 
 use crate::{
-    experiment::{Published, PublishedRow},
+    experiment::{Published, PublishedRow, Statistic},
     report::Table,
     statistics::Estimate,
 };
@@ -26,6 +29,24 @@ pub const EFFECT: f64 = 0.05;
 /// A change beyond this factor is as good as from or to nothing when sizes are compared: print has `gone` where a
 /// simulation may have three pages left.
 const FAR: f64 = 100.0;
+
+/// Spreads and extremes of fewer runs than this are chance. The smallest sample that textbooks call large.
+pub const FEW_RUNS: u32 = 30;
+
+/// A figure of one run below this is chance: a Poisson count of it varies by a tenth from run to run.
+pub const ONE_RUN: f64 = 100.0;
+
+/// Why no mechanism can decide whether a published figure, or an effect, is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeftToChance {
+    /// It is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
+    FewRuns,
+    /// It is of one run, and below [`ONE_RUN`]; an effect, where both of its figures are.
+    Small,
+    /// The effect is smaller than the published spread of the same row, of the baseline or of the kernel.
+    WithinSpread,
+}
 
 /// What published and simulated figures of an experiment have to do with each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -74,6 +95,8 @@ pub struct Cell {
     pub is_met: bool,
     /// Does the level count, being above [`LEVEL`]?
     pub counts: bool,
+    /// Why chance decides the level; none where a mechanism can.
+    pub left_to_chance: Option<LeftToChance>,
     /// What the kernel does beside the baseline; none for the baseline itself, and where that is not printed.
     pub effect: Option<Effect>,
 }
@@ -91,6 +114,8 @@ pub struct Effect {
     pub has_sign: bool,
     /// And is its logarithm within [`FACTOR`] of print's, with a hundredfold change as the most that counts?
     pub has_size: bool,
+    /// Why chance decides the effect; none where a mechanism can.
+    pub left_to_chance: Option<LeftToChance>,
 }
 
 /// How many of how many.
@@ -118,6 +143,8 @@ pub struct Tally {
 pub struct Summary {
     /// Rows that are measurements of their own.
     pub plain: Tally,
+    /// What of those a mechanism can decide.
+    pub decidable: Tally,
     /// Rows that are context, or follow from others.
     pub apart: Tally,
     /// The level that is farthest off, of those that count.
@@ -157,11 +184,12 @@ impl Share {
 }
 
 impl Tally {
-    fn add(&mut self, cell: &Cell) {
-        if cell.counts {
+    /// Counts a cell, as far as `is_wanted` says of what decides its level and its effect.
+    fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
+        if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
         }
-        if let Some(effect) = cell.effect.filter(|effect| effect.counts) {
+        if let Some(effect) = cell.effect.filter(|effect| effect.counts && is_wanted(effect.left_to_chance)) {
             self.signs.add(effect.has_sign);
             self.sizes.add(effect.has_size);
         }
@@ -203,10 +231,19 @@ impl Row {
         };
         let printed = |kernel: &str| Some(published.figure(&row.group, &row.name, kernel)?.value);
         let base = printed(&published.baseline).map(|base| (base, simulated(&published.baseline)));
+        let spread = |kernel: &str| Some(published.figure(&row.group, row.spread.as_ref()?, kernel)?.value);
         let cell = |kernel: &String| {
             let (figure, simulated) = (printed(kernel)?, simulated(kernel));
             let base = base.filter(|_| *kernel != published.baseline);
-            Some(Cell::of(kernel, figure, simulated, base))
+            let mut cell = Cell::of(kernel, figure, simulated, base);
+            cell.left_to_chance = left_to_chance(row, figure.abs());
+            if let (Some(effect), Some((base, _))) = (&mut cell.effect, base) {
+                let spread = spread(kernel).into_iter().chain(spread(&published.baseline)).reduce(f64::max);
+                let is_within = spread.is_some_and(|spread| (figure - base).abs() < spread);
+                effect.left_to_chance = left_to_chance(row, figure.abs().max(base.abs()))
+                    .or(is_within.then_some(LeftToChance::WithinSpread));
+            }
+            Some(cell)
         };
         Self {
             group: row.group.clone(),
@@ -228,7 +265,8 @@ impl Cell {
         });
         let is_met = ratio.is_some_and(|ratio| (FACTOR.recip()..=FACTOR).contains(&ratio));
         let counts = figure.abs() > LEVEL;
-        Self { kernel: kernel.to_owned(), published: figure, simulated, ratio, is_met, counts, effect }
+        let kernel = kernel.to_owned();
+        Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
     /// By which factor the level is off; infinite where one of both figures is missing or zero.
@@ -247,7 +285,8 @@ impl Effect {
                 let ratio = reach(simulated) / reach(published);
                 (FACTOR.recip()..=FACTOR).contains(&ratio)
             });
-        Self { published: printed, simulated: here, counts: printed.abs() >= EFFECT, has_sign, has_size }
+        let counts = printed.abs() >= EFFECT;
+        Self { published: printed, simulated: here, counts, has_sign, has_size, left_to_chance: None }
     }
 }
 
@@ -257,8 +296,12 @@ impl Summary {
         let mut worst: Option<(&Row, &Cell)> = None;
         for row in rows {
             for cell in &row.cells {
-                let tally = if row.is_apart { &mut summary.apart } else { &mut summary.plain };
-                tally.add(cell);
+                if row.is_apart {
+                    summary.apart.add(cell, |_| true);
+                } else {
+                    summary.plain.add(cell, |_| true);
+                    summary.decidable.add(cell, |left_to_chance| left_to_chance.is_none());
+                }
                 let rank = |cell: &Cell| (cell.factor(), cell.published);
                 if cell.counts && worst.is_none_or(|(_, worst)| rank(cell) > rank(worst)) {
                     worst = Some((row, cell));
@@ -272,6 +315,14 @@ impl Summary {
             simulated: cell.simulated.map(|estimate| estimate.median),
         });
         summary
+    }
+}
+
+/// Why chance decides a figure of a row as large as `figure`, whatever its spread.
+fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
+    match row.statistic {
+        Statistic::Spread | Statistic::Extreme if row.runs < FEW_RUNS => Some(LeftToChance::FewRuns),
+        _ => (row.runs == 1 && figure < ONE_RUN).then_some(LeftToChance::Small),
     }
 }
 
@@ -335,7 +386,7 @@ rows = [
 
     #[test]
     fn levels_and_effects_are_counted_with_what_is_missing() {
-        let Summary { plain, apart, worst } = fidelity().summary;
+        let Summary { plain, apart, worst, .. } = fidelity().summary;
         // scanned goes up and not down; swapped is gone in both; absent is missed; small has no published effect.
         assert_eq!(plain.signs, Share { met: 1, of: 3 });
         assert_eq!(plain.sizes, Share { met: 1, of: 3 });
@@ -344,6 +395,46 @@ rows = [
         assert_eq!((apart.signs.of, apart.levels), (0, Share { met: 1, of: 1 }));
         let worst = worst.unwrap();
         assert_eq!((worst.row.as_str(), worst.kernel.as_str(), worst.simulated), ("absent", "new", None));
+    }
+
+    #[test]
+    fn a_rule_of_the_published_data_says_what_chance_decides() {
+        let printed = PRINTED.split("rows = [").next().unwrap().to_owned()
+            + r#"rows = [
+    { group = "g", name = "one run", unit = "pages", better = "lower", values = [99, 100] },
+    { group = "g", name = "small", unit = "s", better = "lower", values = [10, 99.9] },
+    { group = "g", name = "mean", unit = "s", better = "lower", runs = 12, spread = "stddev", values = [10, 12] },
+    { group = "g", name = "stddev", unit = "s", better = "lower", runs = 12, statistic = "spread", values = [1, 3] },
+    { group = "g", name = "far", unit = "s", better = "lower", runs = 12, spread = "stddev", values = [10, 13] },
+    { group = "g", name = "max", unit = "s", better = "lower", runs = 29, statistic = "extreme", values = [500, 700] },
+    { group = "g", name = "of many", unit = "s", better = "lower", runs = 30, statistic = "extreme", values = [5, 7] },
+]
+"#;
+        let published = Published::parse("published.toml", &printed).unwrap();
+        let fidelity =
+            Fidelity::of(&Table::of_runs(head(&["old", "new"], 1), &[vec![vec![]], vec![vec![]]], None), &published);
+        let found = fidelity.rows.iter().map(|row| {
+            let [old, new] = &row.cells[..] else { panic!("{row:?}") };
+            (row.name.as_str(), old.left_to_chance, new.left_to_chance, new.effect.unwrap().left_to_chance)
+        });
+        use LeftToChance::{FewRuns, Small, WithinSpread};
+        let few = Some(FewRuns);
+        let expected = [
+            ("one run", Some(Small), None, None),
+            ("small", Some(Small), Some(Small), Some(Small)),
+            ("mean", None, None, Some(WithinSpread)),
+            ("stddev", few, few, few),
+            ("far", None, None, None),
+            ("max", few, few, few),
+            ("of many", None, None, None),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        // Effects of one run, far and of many; the level that is 100 does not count, being no more.
+        let Summary { plain, decidable, .. } = fidelity.summary;
+        assert_eq!((plain.signs.of, decidable.signs.of), (6, 2));
+        assert_eq!((plain.levels.of, decidable.levels.of), (2, 0));
+        let wrong = printed.replace("spread = \"stddev\"", "spread = \"deviation\"");
+        assert!(Published::parse("p", &wrong).unwrap_err().to_string().contains("no row `deviation` to be its spread"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table as Grid, presets};
 
-use super::{Cell, Effect, Fidelity, Row, Share, Tally, Worst};
+use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
 /// The look of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +13,12 @@ pub enum Look {
     Markdown,
 }
 
-/// A line for each experiment, and one for all of them.
+/// Two lines for each experiment, and for all of them: of all rows, and of what a mechanism can decide of them.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let head = [
         "experiment",
+        "of rows",
         "effects with the published sign",
         "and its size",
         "levels within x2",
@@ -25,26 +26,43 @@ pub fn summary(all: &[Fidelity], look: Look) -> String {
         "levels",
         "worst level",
     ];
-    let line = |name: &str, plain: Tally, apart: Tally, worst: Option<&Worst>| {
-        let shares = [plain.signs, plain.sizes, plain.levels, apart.signs, apart.levels].map(of);
-        std::iter::once(name.to_owned()).chain(shares).chain([worst.map_or_else(String::new, told)]).collect()
+    let lines_of = |name: &str, plain: Tally, decidable: Tally, apart: Tally, worst: Option<&Worst>| {
+        let shares = |tally: Tally| [tally.signs, tally.sizes, tally.levels].map(of);
+        let start = |rows: &str| [name.to_owned(), rows.to_owned()];
+        let apart = [apart.signs, apart.levels].map(of);
+        let worst = worst.map_or_else(String::new, told);
+        [
+            start("all").into_iter().chain(shares(plain)).chain(apart).chain([worst]).collect(),
+            start("decidable").into_iter().chain(shares(decidable)).chain([const { String::new() }; 3]).collect(),
+        ]
     };
-    let mut lines: Vec<Vec<String>> = all
-        .iter()
-        .map(|it| line(&it.experiment, it.summary.plain, it.summary.apart, it.summary.worst.as_ref()))
-        .collect();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for Fidelity { experiment, summary, .. } in all {
+        lines.extend(lines_of(experiment, summary.plain, summary.decidable, summary.apart, summary.worst.as_ref()));
+    }
     if all.len() > 1 {
         let tally = |of: fn(&Fidelity) -> Tally| all.iter().map(of).fold(Tally::default(), Tally::and);
-        lines.push(line("all", tally(|it| it.summary.plain), tally(|it| it.summary.apart), None));
+        let decidable = tally(|it| it.summary.decidable);
+        lines.extend(lines_of("all", tally(|it| it.summary.plain), decidable, tally(|it| it.summary.apart), None));
     }
-    grid(&head, lines, look, |column| (1..6).contains(&column))
+    grid(&head, lines, look, |column| (2..7).contains(&column))
 }
 
 /// A line for each published figure; of those that miss something alone with `misses`.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
-    let head =
-        ["figure", "kernel", "published", "here", "95% interval", "ratio", "published effect", "effect here", "misses"];
+    let head = [
+        "figure",
+        "kernel",
+        "published",
+        "here",
+        "95% interval",
+        "ratio",
+        "published effect",
+        "effect here",
+        "misses",
+        "left to chance",
+    ];
     let cells = it.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let shown = cells.filter(|(_, cell)| !misses || !missed(cell).is_empty());
     let lines = shown.map(|(row, cell)| line(row, cell)).collect();
@@ -61,6 +79,29 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
         _ => None,
     });
     level.into_iter().chain(effect).collect()
+}
+
+/// What of a figure no mechanism can decide: the level, the effect or both, and why.
+#[must_use]
+pub fn left_to_chance(cell: &Cell) -> String {
+    let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);
+    match (cell.left_to_chance, effect) {
+        (None, None | Some(None)) => String::new(),
+        (level, None) => reason(level).to_owned(),
+        (level, Some(effect)) if level == effect => reason(level).to_owned(),
+        (level, Some(None)) => format!("level: {}", reason(level)),
+        (None, Some(effect)) => format!("effect: {}", reason(effect)),
+        (level, Some(effect)) => format!("level: {}; effect: {}", reason(level), reason(effect)),
+    }
+}
+
+fn reason(why: Option<LeftToChance>) -> &'static str {
+    match why {
+        None => "",
+        Some(LeftToChance::FewRuns) => "few runs",
+        Some(LeftToChance::Small) => "small",
+        Some(LeftToChance::WithinSpread) => "within spread",
+    }
 }
 
 fn line(row: &Row, cell: &Cell) -> Vec<String> {
@@ -82,6 +123,7 @@ fn line(row: &Row, cell: &Cell) -> Vec<String> {
         effect.map_or_else(String::new, |effect| change(effect.published)),
         effect.map_or_else(String::new, |effect| or_dash(effect.simulated.map(change))),
         words,
+        left_to_chance(cell),
     ]
 }
 
@@ -143,6 +185,24 @@ mod tests {
         assert_eq!(missed(&cell(1000.0, &[550.0], 500.0)), ["size"]);
         assert_eq!(missed(&cell(1000.0, &[], 500.0)), ["level", "sign"]);
         assert_eq!(missed(&cell(50.0, &[9.0], 50.0)), [""; 0]);
+    }
+
+    #[test]
+    fn a_figure_says_what_of_it_chance_decides() {
+        let told = |level, effect| {
+            let mut cell = cell(1000.0, &[900.0], 500.0);
+            cell.left_to_chance = level;
+            cell.effect.as_mut().unwrap().left_to_chance = effect;
+            left_to_chance(&cell)
+        };
+        let (small, within) = (Some(LeftToChance::Small), Some(LeftToChance::WithinSpread));
+        assert_eq!([told(None, None), told(small, small), told(small, None)], ["", "small", "level: small"]);
+        assert_eq!(
+            [told(None, within), told(small, within)],
+            ["effect: within spread", "level: small; effect: within spread"]
+        );
+        let base = Cell { effect: None, left_to_chance: Some(LeftToChance::FewRuns), ..cell(1.0, &[], 1.0) };
+        assert_eq!(left_to_chance(&base), "few runs");
     }
 
     #[test]
