@@ -35,6 +35,8 @@ pub enum Step {
     IndexLookup,
     /// Store or delete one slot of a file's index.
     IndexStore,
+    /// Leave the shadow of a page in its slot: what that costs more than deleting the slot.
+    ShadowStore,
     /// Move one page between LRU lists, or on to one, under the LRU lock.
     LruMove,
     /// Move one page to the tail of its LRU list, under the LRU lock, because its write ended.
@@ -79,7 +81,7 @@ pub enum Step {
 
 impl Step {
     /// Every step, in declaration order: `ALL[step as usize] == step`.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::SyscallEntry,
         Self::FaultEntry,
         Self::PteSet,
@@ -95,6 +97,7 @@ impl Step {
         Self::CopyPage,
         Self::IndexLookup,
         Self::IndexStore,
+        Self::ShadowStore,
         Self::LruMove,
         Self::RotatePage,
         Self::BatchPage,
@@ -136,6 +139,7 @@ impl Step {
             Self::CopyPage => "copy_page",
             Self::IndexLookup => "index_lookup",
             Self::IndexStore => "index_store",
+            Self::ShadowStore => "shadow_store",
             Self::LruMove => "lru_move",
             Self::RotatePage => "rotate_page",
             Self::BatchPage => "batch_page",

@@ -501,6 +501,9 @@ impl<M: Machine> Mapping<M> {
                 }
                 descriptor.clear(Flags::HAZARD);
             }
+            if shadow.is_some() {
+                self.machine.spend(Step::ShadowStore, 1);
+            }
             file.index.remove(descriptor.index(), frame, shadow);
             slab = self.leave_node(file, descriptor.index());
         } else {

@@ -1,10 +1,10 @@
 //! Pages that are read once, and whether they go on a list (`lru.admission`).
 
-use crate::ground::{Ground, PAGES, Plan, choices_of};
+use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::choices::{AccessedInBatch, Activation, Admission};
 use engine::mapping::File;
 use engine::{ReadPattern, ReadState};
-use machine::PAGE_BYTES;
+use machine::{Machine, PAGE_BYTES};
 use sim::Sim;
 use std::sync::Arc;
 
@@ -28,14 +28,38 @@ fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = 
 
 /// A file whose first pages fill memory, until each page that is read takes another's room.
 fn filled(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
+    let file = read_more_than_memory(ground, pages);
+    assert!(ground.count("lru_used_once_normal") > 0, "memory is full");
+    file
+}
+
+fn read_more_than_memory(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
     let file = ground.import(pages);
     read(ground, &file, 0..PAGES as u32 + 500);
-    assert!(ground.count("lru_used_once_normal") > 0, "memory is full");
     file
 }
 
 fn is_cached(file: &File<Sim>, page: u32) -> bool {
     file.index.get(page).is_some()
+}
+
+/// A page that leaves costs as much more as its shadow does, and nothing more where pages leave none.
+#[test]
+fn a_shadow_costs_time_where_pages_leave_one() {
+    let time = |admission, shadow_ns| {
+        let (time, ended) = (Found::default(), Found::default());
+        let result = (time.clone(), ended.clone());
+        Plan { shadow_ns, ..plan(admission) }.run(move |ground| {
+            read_more_than_memory(ground, 2 * PAGES as u32);
+            result.0.set(ground.sim.now().0);
+            result.1.set(ground.count("lru_used_once_normal"));
+        });
+        (time.get(), ended.get())
+    };
+    let (free, left): (u64, u64) = time(Admission::ByRefault, 0);
+    let (dear, _) = time(Admission::ByRefault, 1_000_000);
+    assert!(left > 0 && dear > free + 1_000_000 * left / 2, "{left} pages left, {free} and {dear} ns");
+    assert_eq!(time(Admission::Always, 0), time(Admission::Always, 1_000_000));
 }
 
 /// A set is read twice, then three times as many pages as there are pass, each once: it stays, and reclaim has next to nothing to do.

@@ -51,6 +51,8 @@ pub struct Plan {
     pub swap_slots: u32,
     pub cpus: usize,
     pub write_ns: u64,
+    /// What the shadow of a page costs that leaves.
+    pub shadow_ns: u64,
     /// Requests that the disk's queue takes.
     pub nr_requests: u64,
     pub with_kswapd: bool,
@@ -67,6 +69,7 @@ impl Default for Plan {
             swap_slots: 16385,
             cpus: 2,
             write_ns: 20_000,
+            shadow_ns: 0,
             nr_requests: 128,
             with_kswapd: true,
             with_flusher: true,
@@ -113,7 +116,10 @@ impl Plan {
             disks: vec![disk(self.write_ns, self.nr_requests)],
             time_limit: Some(Nanos::from_secs(100_000)),
             // As in the machine files: part of ending a page.
-            cost: sim::CostModel::uniform(100).with(Step::BatchPage, 0).with(Step::PageReference, 0),
+            cost: sim::CostModel::uniform(100)
+                .with(Step::BatchPage, 0)
+                .with(Step::PageReference, 0)
+                .with(Step::ShadowStore, self.shadow_ns),
             ..sim::Config::uniform(self.cpus, 100)
         });
         let devices = [DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }];
