@@ -123,6 +123,21 @@ fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
+/// Random pages by copy, of which `percent` in a hundred get 64 other bytes.
+fn mixed(file: &File, pages: u64, percent: u64, seed: u64, n: u64) -> u64 {
+    let mut chance = Chance(seed);
+    let mut buffer = [0; 64];
+    (0..n).fold(0, |hash, _| {
+        let (page, is_write) = (chance.below(pages) * PAGE, chance.below(100) < percent);
+        if is_write {
+            file.write_all_at(&chance.0.to_le_bytes().repeat(8), page).expect("there is room");
+        } else {
+            file.read_exact_at(&mut buffer, page).expect("the disk works");
+        }
+        hash ^ page
+    })
+}
+
 /// Random pages, chosen and not read.
 fn draws(pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
@@ -375,6 +390,16 @@ const MISSES: [&str; 11] = [
     "bare memory: the same, 2 threads / 2 threads",
 ];
 
+/// Reads beside writes of a hot set: percent of writes, and threads.
+const MIXED: [(&str, u64, u64); 6] = [
+    ("1 % writes, 1 thread / without hazard pointers", 1, 1),
+    ("1 % writes, 2 threads / without hazard pointers", 1, 2),
+    ("5 % writes, 1 thread / without hazard pointers", 5, 1),
+    ("5 % writes, 2 threads / without hazard pointers", 5, 2),
+    ("20 % writes, 1 thread / without hazard pointers", 20, 1),
+    ("20 % writes, 2 threads / without hazard pointers", 20, 2),
+];
+
 struct Bench {
     filter: Option<String>,
     is_test: bool,
@@ -461,6 +486,31 @@ impl Bench {
             let bare = Bare::new(pages);
             let copy = |seed, n| bare.copies(seed, n);
             self.line(bare_copy, (1, hits / 8, &copy), (1, hits / 8, &pread), false);
+        }
+    }
+
+    /// A hot set that fits memory, of which more than the dirty limits allow is changed.
+    fn mixed(&self) {
+        let Sizes { hot_pages: pages, hits, .. } = self.sizes;
+        let pages = pages / 8;
+        let data = [Data::new("with", pages), Data::new("without", pages)];
+        let start = |data: &Data, with_hazards| {
+            let size = (pages * 2).max(1024) * PAGE;
+            let memory = Memory::builder().size(size).hazard_pointers(with_hazards).start().expect("memory is there");
+            let file = memory.open(&data.path).expect("it is there");
+            file.advise(0..0, Advice::Random);
+            (0..4 * pages).for_each(|page| drop(file.page(page % pages).expect("the disk works")));
+            file
+        };
+        let (with, without) = (start(&data[0], true), start(&data[1], false));
+        for (name, percent, threads) in MIXED {
+            let n = hits / (4 * percent);
+            self.line(
+                name,
+                (threads, n, &|seed, n| mixed(&with, pages, percent, seed, n)),
+                (threads, n, &|seed, n| mixed(&without, pages, percent, seed, n)),
+                true,
+            );
         }
     }
 
@@ -560,6 +610,9 @@ fn main() {
     // Their files are made only for lines that are asked for.
     if HITS.iter().any(|name| bench.wants(name)) {
         bench.hits();
+    }
+    if MIXED.iter().any(|(name, ..)| bench.wants(name)) {
+        bench.mixed();
     }
     if MISSES.iter().any(|name| bench.wants(name)) {
         bench.misses();

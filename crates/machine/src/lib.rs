@@ -27,6 +27,9 @@ pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
 
+/// Of so many reads of a task that counts its reads, one is counted by chance ([`Machine::counts_read`]).
+pub const READS_PER_COUNT: u32 = 16;
+
 /// A moment of a wait queue, taken before its condition is looked at.
 ///
 /// A waiter takes a ticket, looks at what it waits for, and only then sleeps with the ticket: a
@@ -138,6 +141,13 @@ pub trait Machine: Sized + 'static {
     #[inline]
     fn has_hazards(&self) -> bool {
         false
+    }
+
+    /// Is this read of the calling task one of those that are counted for all? One in [`READS_PER_COUNT`], by chance, so that
+    /// counting costs little; each where nobody minds.
+    #[inline]
+    fn counts_read(&self) -> bool {
+        true
     }
 
     /// Says that the calling task is about to use a frame; until [`Machine::withdraw`]. `None` when the task's hazard

@@ -123,6 +123,9 @@ impl<M: Machine> Mapping<M> {
             file.index.set_tag(descriptor.index(), Tag::Dirty);
             self.machine.spend(Step::DirtyPage, 1);
         }
+        if self.machine.has_hazards() {
+            descriptor.note_written();
+        }
         self.stat.count(Event::NrDirtied, 1);
         self.backing(file.backing).dirtied.fetch_add(1, Relaxed);
         self.account_dirty(file, frame);

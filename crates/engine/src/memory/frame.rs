@@ -71,6 +71,15 @@ impl Flags {
     /// Kernel memory that holds the copy from which the page of frame `private` is written.
     pub const BOUNCE: Self = Self(1 << 19);
 
+    /// Became dirty lately: so many of its readers count themselves as [`Frame::count_read`] counts, before it is open to
+    /// readers with hazard pointers again ([`crate::mapping::hazard`]).
+    pub const WRITTEN: Self = Self(1 << 20);
+
+    /// One read in the part of the word that counts them.
+    const READ: u32 = 1 << 21;
+    /// That part: what the flags leave.
+    const READS: u32 = !(Self::READ - 1);
+
     /// Are all bits of `other` set?
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
@@ -92,7 +101,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 20] = [
+        const NAMES: [&str; 21] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -113,6 +122,7 @@ impl fmt::Debug for Flags {
             "WRITE_FAILED",
             "COPIED",
             "BOUNCE",
+            "WRITTEN",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
@@ -277,6 +287,26 @@ impl Frame {
     pub fn test_clear(&self, flag: Flags) -> bool {
         // Most pages have most bits clear: a load is cheaper than a locked write.
         self.is(flag) && self.flags.fetch_and(!flag.0, Ordering::AcqRel) & flag.0 != 0
+    }
+
+    /// Notes that a page became dirty: its reads are counted anew.
+    pub fn note_written(&self) {
+        let written = |flags: u32| Some(flags & !Flags::READS | Flags::WRITTEN.0);
+        let _ = self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
+    }
+
+    /// Counts a read of a page with [`Flags::WRITTEN`]. True when that was number `enough`: the mark is taken off then.
+    ///
+    /// # Panics
+    /// In debug builds, when more are asked for than can be counted, 2047.
+    pub fn count_read(&self, enough: u32) -> bool {
+        debug_assert!(enough <= Flags::READS / Flags::READ, "{enough} reads are too many to count");
+        let before = self.flags.fetch_add(Flags::READ, Ordering::AcqRel);
+        let is_enough = (before & Flags::READS) / Flags::READ + 1 >= enough;
+        if is_enough {
+            self.flags.fetch_and(!(Flags::READS | Flags::WRITTEN.0), Ordering::AcqRel);
+        }
+        is_enough
     }
 
     /// Locks the page if nobody holds it.

@@ -25,6 +25,8 @@ pub struct Config {
     pub checksums: bool,
     /// Threads that carry out requests where io_uring does not. Default: 4.
     pub io_threads: usize,
+    /// May threads publish what they read in hazard pointers, where the system permits that? Default: yes.
+    pub hazard_pointers: bool,
 }
 
 impl Config {
@@ -41,6 +43,7 @@ impl Config {
             inline_pages_max: 4,
             checksums: false,
             io_threads: 4,
+            hazard_pointers: true,
         }
     }
 }

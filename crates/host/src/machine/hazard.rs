@@ -32,6 +32,24 @@ const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
 #[repr(align(128))]
 struct Record([AtomicU32; RECORD]);
 
+thread_local! {
+    /// The state of a generator of which reads are counted.
+    static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
+}
+
+/// Is this one of the reads that are counted, one in [`machine::READS_PER_COUNT`] by chance? By turns, a loop over as many
+/// pages would never count some of them.
+#[inline]
+pub(super) fn counts_read() -> bool {
+    // Marsaglia, "Xorshift RNGs", 2003.
+    let mut state = CHANCE.get();
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    CHANCE.set(state);
+    state < u32::MAX / machine::READS_PER_COUNT
+}
+
 /// A place in which a frame is published.
 #[derive(Clone, Copy, Debug)]
 pub struct HazardPointer<'a>(&'a AtomicU32);
@@ -61,6 +79,10 @@ struct Table {
     used: AtomicU32,
     /// Of these, the ones that are no thread's.
     free: Mutex<Vec<u32>>,
+    /// Barriers that have begun; only with the lock of `barriers_done` held is one begun.
+    barriers_begun: AtomicU64,
+    /// The number of the last one that is done.
+    barriers_done: Mutex<u64>,
     is_on: bool,
 }
 
@@ -105,14 +127,17 @@ fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
 }
 
 impl Hazards {
-    pub(super) fn new() -> Self {
+    /// None are on unless `is_wanted`, and the system permits what they need.
+    pub(super) fn new(is_wanted: bool) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
-        let is_on = sys::can_interrupt_all();
+        let is_on = is_wanted && sys::can_interrupt_all();
         let empty = |_| Record(std::array::from_fn(|_| AtomicU32::new(0)));
         let table = Table {
             records: (0..RECORDS).map(empty).collect(),
             used: AtomicU32::new(0),
             free: Mutex::new(Vec::new()),
+            barriers_begun: AtomicU64::new(0),
+            barriers_done: Mutex::new(0),
             is_on,
         };
         Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, table: Arc::new(table) }
@@ -143,13 +168,22 @@ impl Hazards {
         (id == self.id).then(|| unsafe { &*record })
     }
 
-    /// Has the system interrupt all CPUs that run this process.
+    /// Has the system interrupt all CPUs that run this process, or waits until somebody else has had, since this was called.
     pub(super) fn barrier(&self) {
-        if self.is_on() {
-            fence(Ordering::SeqCst);
-            sys::interrupt_all();
-            fence(Ordering::SeqCst);
+        if !self.is_on() {
+            return;
         }
+        fence(Ordering::SeqCst);
+        // One that begins from now on.
+        let wanted = self.table.barriers_begun.load(Ordering::SeqCst) + 1;
+        let mut done = self.table.barriers_done.lock();
+        if *done < wanted {
+            let number = self.table.barriers_begun.fetch_add(1, Ordering::SeqCst) + 1;
+            sys::interrupt_all();
+            *done = number;
+        }
+        drop(done);
+        fence(Ordering::SeqCst);
     }
 
     /// What is published, in ascending order.
@@ -202,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_published_is_found_until_it_is_taken_back() {
-        let hazards = Hazards::new();
+        let hazards = Hazards::new(true);
         if !hazards.is_on() {
             return;
         }
@@ -219,8 +253,26 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_barrier_takes_one_that_began_later() {
+        let hazards = Hazards::new(true);
+        if !hazards.is_on() {
+            return;
+        }
+        // The first is under way while the others come: one more serves them all.
+        let held = hazards.table.barriers_done.lock();
+        hazards.table.barriers_begun.fetch_add(1, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(|| hazards.barrier())));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let mut held = held;
+            *held = 1;
+        });
+        assert_eq!((hazards.table.barriers_begun.load(Ordering::SeqCst), *hazards.table.barriers_done.lock()), (2, 2));
+    }
+
+    #[test]
     fn a_record_outlives_its_thread() {
-        let (first, second) = (Hazards::new(), Hazards::new());
+        let (first, second) = (Hazards::new(true), Hazards::new(true));
         if !first.is_on() {
             return;
         }
@@ -244,7 +296,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_records_do_without() {
-        let hazards = Hazards::new();
+        let hazards = Hazards::new(true);
         if !hazards.is_on() {
             return;
         }

@@ -101,8 +101,8 @@ impl Host {
         }
         let disks = Disks::new(config, Arc::clone(&arena), Arc::clone(&notices));
         let (tasks, first_frame) = (Tasks::default(), arena.first_frame());
-        let hazards = Hazards::new();
-        if !hazards.is_on() {
+        let hazards = Hazards::new(config.hazard_pointers);
+        if config.hazard_pointers && !hazards.is_on() {
             notices.add(Notice::NoHazardPointers);
         }
         let shared = Shared { began: Instant::now(), shards: config.shards, notices, tasks, disks, arena };
@@ -358,6 +358,11 @@ impl Machine for Host {
     #[inline]
     fn has_hazards(&self) -> bool {
         self.hazards.is_on()
+    }
+
+    #[inline]
+    fn counts_read(&self) -> bool {
+        hazard::counts_read()
     }
 
     fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
