@@ -500,6 +500,8 @@ impl Bench {
             let file = memory.open(&data.path).expect("it is there");
             file.advise(0..0, Advice::Random);
             (0..4 * pages).for_each(|page| drop(file.page(page % pages).expect("the disk works")));
+            // Each once: that is the last time that a writer waits for readers of a page which nobody has written before.
+            (0..pages).for_each(|page| drop(file.page_mut(page).expect("there is room")));
             file
         };
         let (with, without) = (start(&data[0], true), start(&data[1], false));
