@@ -123,12 +123,14 @@ pub struct Source {
 /// What a number may be: section, key, smallest and largest. Where a limit is the kernel's own sysctl's,
 /// it is that; the others keep out what no machine has. Files are held to it by [`Kernel::parse`], choices made in Rust by
 /// [`Choices::check`].
-const LIMITS: [(&str, &str, i64, i64); 12] = [
+const LIMITS: [(&str, &str, i64, i64); 14] = [
     ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
     ("memory", "min_free_kbytes", 0, 1 << 40),
     ("lru", "batch", 1, 64),
     ("mapping", "dirty_ratio", 0, 100),
     ("mapping", "dirty_background_ratio", 0, 100),
+    ("mapping", "dirty_bytes", 0, 1 << 60),
+    ("mapping", "dirty_background_bytes", 0, 1 << 60),
     ("mapping", "dirty_expire_ms", 0, 1 << 40),
     ("mapping", "dirty_writeback_ms", 0, 1 << 40),
     ("mapping", "page_cluster", 0, 9),

@@ -62,6 +62,7 @@ pub struct Builder {
     io_threads: Option<usize>,
     uses_io_uring: bool,
     checksums: bool,
+    dirty_bytes: Option<u64>,
     locks_memory: bool,
     hazard_pointers: bool,
     wrap: Wrap,
@@ -126,6 +127,7 @@ impl Default for Builder {
             io_threads: None,
             uses_io_uring: true,
             checksums: false,
+            dirty_bytes: None,
             locks_memory: false,
             hazard_pointers: true,
             wrap: Wrap(Arc::new(|backend| backend)),
@@ -312,6 +314,26 @@ impl Builder {
         self
     }
 
+    /// Sets how many bytes of files may be dirty before writers are held back to the speed of the disk; the flusher starts
+    /// at half of that. Default: a fifth of the memory that is free or could be, and a tenth.
+    ///
+    /// A program that changes the same pages again and again is held back by nothing while they all may be dirty. The
+    /// price: more is lost in a crash that was not synced, a sync has more to write, and reclaim finds fewer clean pages.
+    /// At most three quarters of the size at the start.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(64 << 20).dirty_limit(32 << 20).start()?;
+    /// let too_much = highwater::Memory::builder().size(64 << 20).dirty_limit(64 << 20).start();
+    /// assert!(too_much.unwrap_err().to_string().starts_with("dirty_limit: "));
+    /// # drop(memory);
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn dirty_limit(mut self, bytes: u64) -> Self {
+        self.dirty_bytes = Some(bytes);
+        self
+    }
+
     /// Puts something in front of what carries requests out, for tests.
     #[doc(hidden)]
     #[must_use]
@@ -335,8 +357,13 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(self) -> Result<Memory, Error> {
-        let choices = self.choices()?;
+        let mut choices = self.choices()?;
         check_size("size", self.bytes, u64::from(FRAMES_MAX))?;
+        if let Some(bytes) = self.dirty_bytes {
+            check_dirty_limit(bytes, self.bytes)?;
+            choices.mapping.dirty_bytes = bytes;
+            choices.mapping.dirty_background_bytes = bytes / 2;
+        }
         let bytes_max = self.bytes_max.unwrap_or(self.bytes);
         check_size("size_max", bytes_max, u64::from(FRAMES_MAX))?;
         if bytes_max < self.bytes {
@@ -412,6 +439,18 @@ pub(crate) fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<()
         return error(&format!("few: at least {least} are needed"));
     }
     if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
+}
+
+/// # Errors
+/// When `bytes` may not be dirty of a memory of `size` bytes.
+fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
+    let (least, most) = (16 * PAGE_BYTES as u64, size / 4 * 3);
+    if (least..=most).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Error::Builder(format!(
+        "dirty_limit: {bytes} bytes cannot be: {least} to {most} can, of {size} bytes of memory"
+    )))
 }
 
 /// Shards, or threads, that a memory may have.

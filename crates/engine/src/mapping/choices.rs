@@ -132,6 +132,10 @@ pub struct Choices {
     pub dirty_ratio: u64,
     /// Sysctl `dirty_background_ratio`, percent of dirtyable memory: the flusher starts at this.
     pub dirty_background_ratio: u64,
+    /// Sysctl `dirty_bytes`: writers are held at so many bytes instead of at `dirty_ratio`; 0: at that.
+    pub dirty_bytes: u64,
+    /// Sysctl `dirty_background_bytes`: the flusher starts at so many bytes instead of at `dirty_background_ratio`; 0: at that.
+    pub dirty_background_bytes: u64,
     /// Sysctl `dirty_expire_centisecs` in milliseconds: age at which a dirty file is written anyway.
     pub dirty_expire_ms: u64,
     /// Sysctl `dirty_writeback_centisecs` in milliseconds: how often the flusher looks for old files; 0: never.
@@ -165,6 +169,8 @@ impl Default for Choices {
         Self {
             dirty_ratio: 20,
             dirty_background_ratio: 10,
+            dirty_bytes: 0,
+            dirty_background_bytes: 0,
             dirty_expire_ms: 30_000,
             dirty_writeback_ms: 5_000,
             swap_writeback: SwapWriteback::default(),

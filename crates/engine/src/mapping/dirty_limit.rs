@@ -7,7 +7,7 @@ use super::Mapping;
 use super::choices::{DirtyMapped, Dirtyable};
 use crate::memory::Zone;
 use crate::stat::Gauge;
-use machine::Machine;
+use machine::{Machine, PAGE_BYTES};
 
 /// The two limits, pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl<M: Machine> Mapping<M> {
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
         let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
-        let dirty = dirtyable * dirty_ratio / 100;
-        let background = dirtyable * background_ratio / 100;
+        let dirty = pages_or(self.choices.dirty_bytes, dirtyable * dirty_ratio / 100);
+        let background = pages_or(self.choices.dirty_background_bytes, dirtyable * background_ratio / 100);
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
     }
 
@@ -88,6 +88,27 @@ impl<M: Machine> Mapping<M> {
         let kept = zone.dirty_balance_reserve() + failed;
         let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(kept);
         let dirty = zone.gauges.get(Gauge::NrDirty).saturating_sub(failed) + zone.gauges.get(Gauge::NrWriteback);
-        dirty <= dirtyable * self.choices.dirty_ratio / 100
+        // A limit in bytes is shared out by what zones have.
+        let in_bytes = pages_or(self.choices.dirty_bytes, 0);
+        let share = match in_bytes {
+            0 => dirtyable * self.choices.dirty_ratio / 100,
+            pages => (u128::from(pages) * u128::from(dirtyable) / u128::from(self.dirtyable_pages())) as u64,
+        };
+        dirty <= share
+    }
+}
+
+/// Whole pages of a limit in bytes, at least 2 as in Linux; `otherwise` when it is 0.
+fn pages_or(bytes: u64, otherwise: u64) -> u64 {
+    if bytes == 0 { otherwise } else { bytes.div_ceil(PAGE_BYTES as u64).max(2) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_in_bytes_is_whole_pages_and_takes_the_place_of_a_ratio() {
+        assert_eq!([0, 1, 8192, 8193].map(|bytes| pages_or(bytes, 77)), [77, 2, 2, 3]);
     }
 }

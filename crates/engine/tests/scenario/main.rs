@@ -7,6 +7,7 @@
 mod admission;
 mod allocation;
 mod choices;
+mod dirty_limit;
 mod exhausted;
 mod file;
 mod ground;

@@ -280,7 +280,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 85] = [
+const CHOICES: [(&str, &str, &[&str]); 87] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -299,6 +299,8 @@ const CHOICES: [(&str, &str, &[&str]); 85] = [
     ("lru", "admission", &["always", "by-refault"]),
     ("mapping", "dirty_ratio", &["2", "20", "60"]),
     ("mapping", "dirty_background_ratio", &["1", "10", "50"]),
+    ("mapping", "dirty_bytes", &["0", "262144", "4194304"]),
+    ("mapping", "dirty_background_bytes", &["0", "65536", "2097152"]),
     ("mapping", "dirty_expire_ms", &["10", "1000", "30000"]),
     ("mapping", "dirty_writeback_ms", &["10", "500", "5000"]),
     ("mapping", "swap_writeback", &["counted", "ignored"]),
