@@ -139,11 +139,12 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 
 impl OpenFile {
     /// Writes what this thread wrote last, if that is little: beside others who commit, for each waits for the disk. Not what
-    /// ends within the last page, which others who append write, too: the round does that once for all.
+    /// ends within the last page, which others who append write, too: the round does that once for all, with one call for
+    /// the last page and the one before it.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
-        let end = end.min((self.cached.length() / PAGE_BYTES as u64) as u32);
-        if file == self.cached.id && (1..=OWN_PAGES_MAX).contains(&end.saturating_sub(start)) {
+        let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
+        if file == self.cached.id && is_whole && (1..=OWN_PAGES_MAX).contains(&end.saturating_sub(start)) {
             let _plug = shared.engine.machine.plug();
             shared.engine.write_few_pages(&self.cached, start..end);
         }
