@@ -44,13 +44,18 @@ fn folded(report: &str) -> String {
     text
 }
 
-/// The fingerprint of an experiment's golden report.
+/// A line with the fingerprint of an experiment's golden report.
 fn golden(root: &Path, experiment: &str) -> Result<String, String> {
+    let fingerprint = fingerprint(root, experiment)?;
+    Ok(format!("Made when the golden report of `{experiment}` had fingerprint `{fingerprint}`."))
+}
+
+/// The fingerprint of an experiment's golden report.
+pub fn fingerprint(root: &Path, experiment: &str) -> Result<String, String> {
     let file = format!("experiments/{experiment}/report.smoke.txt");
     let report = fs::read_to_string(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;
     let fingerprint = report.rsplit_once("fingerprint ").and_then(|(_, rest)| rest.split_whitespace().next());
-    let fingerprint = fingerprint.ok_or_else(|| format!("{file}: no fingerprint"))?;
-    Ok(format!("Made when the golden report of `{experiment}` had fingerprint `{fingerprint}`."))
+    fingerprint.map(str::to_owned).ok_or_else(|| format!("{file}: no fingerprint"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tables of figures in docs/parallelio.md.
+//! The tables of figures in docs/parallelio.md; pictures are left to [`pictures`].
 //!
 //! docs/parallelio.toml lists what they are made of. The flow: `plan` reads it and says which simulations a
 //! table needs; `run` runs each of them once; `table` and `targets` turn what came out into Markdown, with
@@ -18,7 +18,7 @@ use std::{
 };
 
 use crate::{
-    Outcome,
+    Outcome, pictures,
     splice::{names, spliced},
 };
 use plan::Plan;
@@ -44,13 +44,28 @@ pub struct Results {
     pub printed: BTreeMap<String, Figures>,
 }
 
-/// Makes the tables named in `only` anew, or all of them, and the line that names the commit.
+/// Makes the tables and pictures named in `only` anew, or all of them, and the line that names the commit.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
+    let (pictures, tables): (Vec<&str>, Vec<&str>) = match only {
+        Some(only) => only.split(',').partition(|name| name.ends_with(".svg")),
+        None => (Vec::new(), Vec::new()),
+    };
+    let known = pictures::names(root)?;
+    if let Some(name) = pictures.iter().find(|name| !known.iter().any(|known| known == **name)) {
+        return Err(format!("no picture is called `{name}`; there are {}", known.join(", ")));
+    }
+    if only.is_none() || !tables.is_empty() {
+        write_tables(root, only.map(|_| tables.as_slice()))?;
+    }
+    pictures::draw(root, |name| only.is_none() || pictures.contains(&name))
+}
+
+fn write_tables(root: &Path, only: Option<&[&str]>) -> Outcome {
     let plan = Plan::parse(&read(root, PLAN)?, &read(root, MACHINE)?)?;
     let old = read(root, PAGE)?;
     check_places(&plan, &old)?;
     let wanted: BTreeSet<&str> = match only {
-        Some(only) => only.split(',').collect(),
+        Some(only) => only.iter().copied().collect(),
         None => plan.tables.keys().map(String::as_str).chain([COMMIT]).collect(),
     };
     let mut runs = BTreeMap::new();

@@ -3,6 +3,7 @@
 mod citations;
 mod fidelity;
 mod figures;
+mod pictures;
 mod readme;
 mod sanitize;
 mod splice;
@@ -18,7 +19,8 @@ usage: cargo xtask VERB
   ci                everything that CI runs, and more
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
   figures [--only NAME,...]
-                    run what docs/parallelio.toml lists and put the tables into docs/parallelio.md; takes minutes
+                    run what docs/parallelio.toml and docs/pictures.toml list: put the tables into docs/parallelio.md and
+                    draw the pictures of docs/; takes many minutes, of single ones (--only ping.svg) seconds
   fidelity          set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]

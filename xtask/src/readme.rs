@@ -13,7 +13,7 @@ use crate::{Outcome, highwater, output, splice::spliced};
 const BEGIN: &str = "<!-- spliced: highwater ";
 
 /// The texts: Markdown files at the root and in `docs/` with its folders.
-fn texts(root: &Path) -> Vec<PathBuf> {
+pub fn texts(root: &Path) -> Vec<PathBuf> {
     let mut texts = files_below(&root.join("docs"), &["md"]);
     texts.extend(files_of(root, &["md"]));
     texts.sort();

@@ -1,12 +1,14 @@
 //! What `lru.admission` costs and gains: reads of the disk under access patterns of all kinds, by kernel `highwater` on the
 //! simulator with either value.
 //!
-//! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]`: patterns with that in their names.
+//! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]`: patterns with that in their names. With
+//! `--plot FILE.svg` it draws instead how reads of the disk grow with what is read.
 
 use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::{Engine, ReadPattern, ReadState, Task, memory::Layout};
 use lab::choose::{Chooser, Distribution};
 use lab::library;
+use lab::plot::lines::{Lines, Panel};
 use machine::{DeviceId, PAGE_BYTES};
 use sim::{Config, Rng, Sim};
 use std::{cell::RefCell, error::Error, rc::Rc};
@@ -112,7 +114,7 @@ struct Found {
     reclaimed: u64,
 }
 
-fn read(pattern: &Pattern, admission: &str) -> Result<Found, Box<dyn Error>> {
+fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<dyn Error>> {
     let kernel = library::kernel(&format!("highwater+lru.admission={admission}"))?;
     let file = library::machine("randread-512m")?;
     let disks = vec![file.disks[0].device.clone()];
@@ -126,7 +128,7 @@ fn read(pattern: &Pattern, admission: &str) -> Result<Found, Box<dyn Error>> {
         sim.spawn(&task.name(), move || engine.run(task));
     }
     let (program, result) = (engine.clone(), Rc::new(RefCell::new(Ok(0))));
-    let (found, reads) = (result.clone(), (pattern.reads)(Rng::new(1, 1)));
+    let (found, reads) = (result.clone(), reads(Rng::new(1, 1)));
     sim.run("main", move || {
         let mut task = Task::user();
         let file = program.create_file(DeviceId(0));
@@ -148,12 +150,57 @@ fn read(pattern: &Pattern, admission: &str) -> Result<Found, Box<dyn Error>> {
     })
 }
 
+/// A pattern over so many pages.
+type Curve = (&'static str, fn(u64, Rng) -> Reads);
+
+/// What is drawn by size.
+const CURVES: [Curve; 3] = [
+    ("Read round and round", |pages, _| round(pages)),
+    ("Read at random, all alike", uniform),
+    ("Read at random, some far more often (zipf 0.9)", |pages, rng| {
+        drawn(Chooser::new(Distribution::Zipf, 0.9, pages), rng)
+    }),
+];
+
+/// Reads of the disk by how much is read, with either value: a panel for each pattern.
+fn curves() -> Result<Lines, Box<dyn Error>> {
+    let admissions = ["always", "by-refault"];
+    // In hundredths of memory.
+    let sizes = [50, 80, 90, 100, 110, 120, 135, 150, 175, 200, 250, 300, 400];
+    let mut panels = Vec::new();
+    for (name, reads) in CURVES {
+        let line = |admission: &&str| -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
+            let point = |size: &u64| {
+                let found = read(|rng| reads(percent(*size), rng), admission)?;
+                Ok((*size as f64 / 100.0, 100.0 * found.missed as f64 / found.reads as f64))
+            };
+            sizes.iter().map(point).collect()
+        };
+        let lines = admissions.iter().map(line).collect::<Result<_, _>>()?;
+        panels.push(Panel { caption: format!("{name}: read from the disk, % of all reads"), lines });
+    }
+    Ok(Lines {
+        title: "lru.admission: which reads go to the disk".into(),
+        about: vec![
+            "kernel highwater · 32 MiB of memory · 50 reads for each page of memory, the first fill included".into(),
+        ],
+        names: admissions.map(|admission| format!("admission = {admission}")).into(),
+        across: "pages that are read, in sizes of memory".into(),
+        panels,
+    })
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let mut arguments = std::env::args().skip(1);
+    let wanted = arguments.next().unwrap_or_default();
+    if wanted == "--plot" {
+        let file = arguments.next().ok_or("--plot FILE.svg")?;
+        return Ok(std::fs::write(file, curves()?.draw())?);
+    }
     println!("| pattern | read from the disk, `always` | `by-refault` | reclaimed, `always` | `by-refault` |");
     println!("| --- | ---: | ---: | ---: | ---: |");
     for pattern in PATTERNS.iter().filter(|pattern| pattern.name.contains(&wanted)) {
-        let [always, by_refault] = [read(pattern, "always")?, read(pattern, "by-refault")?];
+        let [always, by_refault] = [read(pattern.reads, "always")?, read(pattern.reads, "by-refault")?];
         let part = |pages: u64| 100.0 * pages as f64 / always.reads as f64;
         let [a, b, c, d] = [always.missed, by_refault.missed, always.reclaimed, by_refault.reclaimed].map(part);
         println!("| {} | {a:.2} % | {b:.2} % | {c:.1} % | {d:.1} % |", pattern.name);
@@ -164,6 +211,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[test]
 fn a_round_that_is_too_large_keeps_half_of_memory_at_least() {
     let pattern = PATTERNS.iter().find(|pattern| pattern.name == "round, 2 x memory").unwrap();
-    let [always, by_refault] = ["always", "by-refault"].map(|admission| read(pattern, admission).unwrap());
+    let [always, by_refault] = ["always", "by-refault"].map(|admission| read(pattern.reads, admission).unwrap());
     assert!(always.missed == always.reads && by_refault.missed < always.reads * 3 / 4, "{always:?} {by_refault:?}");
 }

@@ -55,6 +55,26 @@ pub struct Effect {
     pub undone_share: Option<f64>,
 }
 
+/// A share in whole percent; nothing has no sign.
+#[must_use]
+pub fn percent(share: f64) -> f64 {
+    (100.0 * share).round() + 0.0
+}
+
+impl RowAblation {
+    /// Its effects, those that go farthest first.
+    #[must_use]
+    pub fn farthest_first(&self) -> Vec<&Effect> {
+        let mut effects: Vec<&Effect> = self.effects.iter().collect();
+        let reach = |effect: &Effect| {
+            let shares = [effect.alone_share, effect.undone_share];
+            shares.into_iter().flatten().fold(0.0, |most: f64, share| most.max(share.abs()))
+        };
+        effects.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+        effects
+    }
+}
+
 impl Ablation {
     /// Finds what separates two kernels.
     ///

@@ -15,7 +15,6 @@ use crate::system::linux::swap::SwapFile;
 use crate::system::linux::sys;
 use crate::system::page_bytes;
 use crate::{library, panics, workloads};
-use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -57,8 +56,8 @@ pub struct Order {
     pub seed: u64,
     /// The scale, as text.
     pub scale: String,
-    /// How often counters are recorded, ns, if that is wanted.
-    pub series_every_ns: Option<u64>,
+    /// How often counters are recorded, if that is wanted.
+    pub series_every: Option<crate::series::Every>,
 }
 
 /// What goes over the pipe.
@@ -298,7 +297,7 @@ fn work(Sent { order, inside }: &Sent, progress: &Progress) -> Result<Outcome, F
         seed: order.seed,
         scale: order.scale.parse()?,
         profile: false,
-        series_every: order.series_every_ns.map(Nanos),
+        series_every: order.series_every,
         trace: None,
         locks: false,
         ground: order.ground,

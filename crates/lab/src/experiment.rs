@@ -36,6 +36,12 @@ pub struct Experiment {
     pub variants: Vec<Variant>,
     /// Names of the rows to look at then.
     pub variant_rows: Vec<String>,
+    /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
+    pub cpu_s: Option<u32>,
+    /// What a picture of a run shows.
+    pub picture: Picture,
+    /// The panels of such a picture over time; the usual ones if there are none.
+    pub plot: Vec<PlotPanel>,
     /// The workload's parameters.
     pub params: Node,
     /// Published figures, if someone published any.
@@ -58,6 +64,48 @@ struct ExperimentText {
     smoke_set: Vec<String>,
     #[serde(default)]
     variant_rows: Vec<String>,
+    cpu_s: Option<u32>,
+    #[serde(default)]
+    picture: Picture,
+}
+
+/// What a picture of a run shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Picture {
+    /// Counters over time.
+    #[default]
+    OverTime,
+    /// What packets wait for while interrupts are off for the longest time.
+    Packets,
+}
+
+/// A panel of a picture over time: the sum of some counters of `--series`, as it is or by second where it counts events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotPanel {
+    /// What it shows, and the unit.
+    pub caption: String,
+    /// Names of counters; `pgscan_kswapd_*` is all that begin so.
+    pub sum: Vec<String>,
+    /// From counters to the unit.
+    #[serde(default)]
+    pub unit: PanelUnit,
+}
+
+/// What a counter is turned into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum PanelUnit {
+    /// Nothing else.
+    #[default]
+    #[serde(rename = "count")]
+    Count,
+    /// MiB, from pages.
+    #[serde(rename = "MiB")]
+    Mib,
+    /// MiB, from KiB.
+    #[serde(rename = "MiB of KiB")]
+    KibAsMib,
 }
 
 /// The same experiment on a machine, with kernels or with parameters of which some values are changed.
@@ -81,6 +129,7 @@ impl Experiment {
         let empty = Node { value: engine::kernel::text::Value::Table(Vec::new()), ..node.clone() };
         let params = node.take("params").unwrap_or(empty);
         let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
+        let plot = node.take("plot").map(|list| list.read()).transpose()?.unwrap_or_default();
         let text: ExperimentText = node.read()?;
         let ExperimentText {
             about,
@@ -92,6 +141,8 @@ impl Experiment {
             smoke_scale,
             smoke_set,
             variant_rows,
+            cpu_s,
+            picture,
         } = text;
         if kernels.is_empty() {
             return Err(Error::at(&node.place, "an experiment compares at least one kernel"));
@@ -119,6 +170,9 @@ impl Experiment {
             smoke_set,
             variants,
             variant_rows,
+            cpu_s,
+            picture,
+            plot,
             params,
             published,
         })
@@ -259,6 +313,12 @@ impl Published {
     #[must_use]
     pub fn row(&self, group: &str, name: &str) -> Option<&PublishedRow> {
         self.rows.iter().find(|row| row.group == group && row.name == name)
+    }
+
+    /// How many figures there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()
     }
 
     /// What is printed for a row and a kernel.

@@ -14,11 +14,15 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use machine::Nanos;
 use sim::trace::{Trace, TraceConfig};
 
 use crate::{
-    figure::Row, ground::Ground, hardware::Machine, scale::Scale, series::Series, system::linux::limit::Cgroup,
+    figure::Row,
+    ground::Ground,
+    hardware::Machine,
+    scale::Scale,
+    series::{Every, Series},
+    system::linux::limit::Cgroup,
 };
 
 /// One run: one kernel on one ground, one seed.
@@ -39,7 +43,7 @@ pub struct Job {
     /// Is virtual time by call path wanted?
     pub profile: bool,
     /// How often its counters are recorded, if that is wanted; virtual time, or real.
-    pub series_every: Option<Nanos>,
+    pub series_every: Option<Every>,
     /// What is recorded for a trace, if one is wanted; on a simulated machine.
     pub trace: Option<TraceConfig>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
@@ -106,6 +110,7 @@ pub struct Outcome {
 pub struct Progress {
     now_ns: Arc<AtomicU64>,
     total_ns: Arc<AtomicU64>,
+    operations: Arc<AtomicU64>,
 }
 
 impl Progress {
@@ -123,6 +128,17 @@ impl Progress {
     /// Says that the run will end at about `total_ns` of virtual time; 0 if that is not known.
     pub fn set_total_ns(&self, total_ns: u64) {
         self.total_ns.store(total_ns, Ordering::Relaxed);
+    }
+
+    /// Says how many operations the workload has done since its start.
+    pub fn set_operations(&self, operations: u64) {
+        self.operations.store(operations, Ordering::Relaxed);
+    }
+
+    /// Operations done; 0 where the workload counts none.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
     }
 
     /// Virtual time, ns.

@@ -31,6 +31,7 @@ pub mod library;
 pub mod machine_file;
 pub mod panics;
 pub mod plan;
+pub mod plot;
 pub mod progress;
 pub mod real_time;
 pub mod report;

@@ -7,18 +7,17 @@ mod sets;
 use std::sync::Arc;
 
 use engine::kernel::{Kernel, text::Error};
-use machine::Nanos;
 
 use crate::{
     apart::{self, Order},
-    experiment::Experiment,
+    experiment::{Experiment, Picture},
     ground::{Ground, Place},
     hardware::Machine,
     job::{Failure, Job, Runnable},
     library,
     report::{Column, Table},
     scale::Scale,
-    series::RunSeries,
+    series::{Every, RunSeries},
     simulation::locks,
     system::page_bytes,
     trace::{RunTrace, Window},
@@ -51,7 +50,9 @@ pub struct Request {
     /// Is virtual time by call path wanted?
     pub profile: bool,
     /// How often counters are recorded, if that is wanted.
-    pub series_every: Option<Nanos>,
+    pub series_every: Option<Every>,
+    /// Is what a picture of its runs needs wanted?
+    pub picture: bool,
     /// The part of each run that a trace is wanted of.
     pub trace: Option<Window>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
@@ -149,6 +150,8 @@ impl Plan {
             return Err(Error { place: None, message });
         };
         let seeds: Vec<u64> = (request.seed..=last).collect();
+        let drawn = request.picture.then_some(experiment.picture);
+        let series_every = request.series_every.or((drawn == Some(Picture::OverTime)).then_some(Every::Some));
         let job = |setup: &Setup, kernel: &Kernel, ground, seed| Job {
             experiment: experiment.name.clone(),
             kernel: kernel.clone(),
@@ -157,7 +160,7 @@ impl Plan {
             seed,
             scale,
             profile: request.profile,
-            series_every: request.series_every,
+            series_every,
             trace: None,
             locks: request.locks,
             ground,
@@ -210,7 +213,7 @@ impl Plan {
                         ground,
                         seed,
                         scale: scale.to_string(),
-                        series_every_ns: request.series_every.map(|every| every.0),
+                        series_every,
                     });
                 }
             }
@@ -220,6 +223,10 @@ impl Plan {
         }
         if let Some(window) = request.trace {
             let config = window.of_each(plan.jobs.len());
+            plan.jobs.iter_mut().for_each(|job| job.trace = Some(config));
+        } else if drawn == Some(Picture::Packets) {
+            let config =
+                Window::default().of_waits(plan.machine.network.as_ref().map_or(0, |it| it.interrupt_cpu.value));
             plan.jobs.iter_mut().for_each(|job| job.trace = Some(config));
         }
         number(&mut plan.columns);

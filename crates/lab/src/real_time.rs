@@ -6,13 +6,12 @@ use crate::apart::limit_in_words;
 use crate::ground::Ground;
 use crate::interrupt;
 use crate::job::{Failure, Inside, Job, Outcome, Progress};
-use crate::series::{self, Series};
+use crate::series::{self, Every, Recorder, Series};
 use crate::system::host::HostSystem;
 use crate::system::linux::LinuxSystem;
 use crate::system::linux::counters::{Counters, free_swap_pages, release};
 use crate::system::{Given, System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
-use machine::Nanos;
 
 /// What a ground offers a workload.
 #[must_use]
@@ -80,20 +79,21 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
 fn run_recorded<W: Workload, S: System>(
     system: &S,
     params: &W::Params,
-    every: Option<Nanos>,
+    every: Option<Every>,
 ) -> Result<(Found, Option<Series>), SystemError> {
     let recorder = every.map(|every| {
         system.start("series", move |system| {
-            let mut series = Series::default();
+            let mut recorder = Recorder::new(every);
             while !system.is_killed() {
                 let mut values = system.vmstat();
+                series::add_operations(&mut values, system.given().progress.operations());
                 if let Some(engine) = system.engine_view() {
                     series::add_zones(&mut values, engine);
                 }
-                series.push(system.now(), &values);
-                system.sleep(every);
+                recorder.push(system.now(), &values);
+                system.sleep(recorder.every());
             }
-            series
+            recorder.finish()
         })
     });
     let found = W::run(system, params);

@@ -12,6 +12,75 @@ use sim::disk::DiskStatistics;
 
 use crate::{report::csv::io_error, system::EngineView};
 
+/// How often counters are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Every {
+    /// At this interval, ns.
+    Ns(u64),
+    /// So that some hundred moments are left at the end, however long a run is: the interval doubles where they become
+    /// too many.
+    Some,
+}
+
+/// Records counters, and knows when it is time to.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    series: Series,
+    every: Nanos,
+    next: Nanos,
+    most: usize,
+}
+
+/// With [`Every::Some`]: the first interval, and how many moments are too many.
+const FIRST: Nanos = Nanos::from_millis(10);
+const MOST: usize = 1024;
+
+impl Recorder {
+    /// A recorder.
+    #[must_use]
+    pub fn new(every: Every) -> Self {
+        let (every, most) = match every {
+            Every::Ns(time) => (Nanos(time), usize::MAX),
+            Every::Some => (FIRST, MOST),
+        };
+        Self { series: Series::default(), every, next: Nanos(0), most }
+    }
+
+    /// The shortest time after which it may want to record again.
+    #[must_use]
+    pub const fn every(&self) -> Nanos {
+        self.every
+    }
+
+    /// Is it time to record?
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.next
+    }
+
+    /// Records a moment.
+    pub fn push(&mut self, now: Nanos, values: &Vmstat) {
+        self.series.push(now, values);
+        // Where nothing happens moments are far apart already: what counts is their distance, not their number.
+        while self.series.points.len() > self.most {
+            self.every = Nanos(self.every.0 * 2);
+            let mut kept: Option<u64> = None;
+            self.series.points.retain(|point| {
+                let is_apart = kept.is_none_or(|kept| point.now_ns >= kept + self.every.0);
+                kept = if is_apart { Some(point.now_ns) } else { kept };
+                is_apart
+            });
+        }
+        self.next = if self.most == usize::MAX { Nanos(0) } else { now + self.every };
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn finish(self) -> Series {
+        self.series
+    }
+}
+
 /// What was recorded of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Series {
@@ -52,6 +121,11 @@ impl Series {
     }
 }
 
+/// Adds what the workload has done.
+pub fn add_operations(values: &mut Vmstat, operations: u64) {
+    values.insert("operations".into(), operations);
+}
+
 /// Adds the free pages of each zone.
 pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
     for zone in engine.zones() {
@@ -76,7 +150,7 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
 }
 
 /// Is it a level that rises and falls, and not a count of events?
-fn is_gauge(name: &str) -> bool {
+pub(crate) fn is_gauge(name: &str) -> bool {
     const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
     name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
 }
@@ -135,6 +209,22 @@ mod tests {
                 "a,7,3.500,pgfree,350,100.000",
             ]
         );
+    }
+
+    #[test]
+    fn a_long_run_leaves_some_moments_at_even_distances() {
+        let mut recorder = Recorder::new(Every::Some);
+        // In the first half something happens once a second alone.
+        for n in (0..100_000).filter(|n| *n > 50_000 || n % 100 == 0) {
+            let now = Nanos(10_000_000 * n);
+            if recorder.is_due(now) {
+                recorder.push(now, &values(&[("pgfree", n)]));
+            }
+        }
+        let points = recorder.finish().points;
+        assert!((MOST / 3..=MOST).contains(&points.len()), "{}", points.len());
+        let apart: Vec<u64> = points.windows(2).map(|pair| pair[1].now_ns - pair[0].now_ns).collect();
+        assert!(apart.iter().all(|time| (1_000_000_000..=3_000_000_000).contains(time)), "{apart:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::hardware::{Before, Cpu, Disk, Network};
 use crate::job::{Failure, Job, Outcome, Progress};
 use crate::report::mmtests::Sample;
 use crate::scale::Scale;
-use crate::series::{self, Series};
+use crate::series::{self, Every, Recorder};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use crate::system::{Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
@@ -150,7 +150,7 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
         .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
     watch(&sim, progress, system.disk_samples());
-    let series = job.series_every.map(|every| record(&sim, &system, every));
+    let series = job.series_every.map(|every| record(&sim, &system, every, progress));
     if let Some(config) = job.trace {
         sim.start_trace(config);
     }
@@ -162,8 +162,9 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     let counted = Arc::new(AtomicU64::new(0));
     let events = counted.clone();
     sim.run("main", move || {
-        let outcome =
-            before::prepare(&simulation.before, &system, simulation.scale).and_then(|()| W::run(&system, &params));
+        let outcome = before::prepare(&simulation.before, &system, simulation.scale)
+            .and_then(|()| W::run(&system, &params))
+            .map(|found| with_profile(found, &system));
         events.store(page_events(&system.vmstat()), Ordering::Relaxed);
         *end.lock().expect("nothing panicked") = system.now();
         *result.lock().expect("nothing panicked") = outcome;
@@ -189,11 +190,20 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
         virtual_time_ns,
         page_events,
         profile,
-        series: series.map(|series| series.take()),
+        series: series.map(|recorder| recorder.borrow().clone().finish()),
         trace: sim.take_trace(),
         notes: Vec::new(),
         report: found.report,
     })
+}
+
+/// A workload that does not divide its run has a profile of all of it.
+fn with_profile(found: Found, system: &SimSystem) -> Found {
+    if !found.profile.is_empty() {
+        return found;
+    }
+    let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
+    Found { profile, ..found }
 }
 
 /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
@@ -204,11 +214,16 @@ fn page_events(vmstat: &Vmstat) -> u64 {
 }
 
 /// Has counters recorded, from outside of the machine: the run is the same without.
-fn record(sim: &Sim, system: &SimSystem, every: Nanos) -> Rc<RefCell<Series>> {
-    let series = Rc::new(RefCell::new(Series::default()));
-    let (engine, watched, cell) = (system.shared_engine(), sim.clone(), series.clone());
+fn record(sim: &Sim, system: &SimSystem, every: Every, progress: &Progress) -> Rc<RefCell<Recorder>> {
+    let series = Rc::new(RefCell::new(Recorder::new(every)));
+    let (engine, watched, cell, progress) = (system.shared_engine(), sim.clone(), series.clone(), progress.clone());
+    let every = series.borrow().every();
     sim.observe(every, move |now| {
+        if !cell.borrow().is_due(now) {
+            return;
+        }
         let mut values = engine.vmstat();
+        series::add_operations(&mut values, progress.operations());
         series::add_zones(&mut values, &*engine);
         series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
         cell.borrow_mut().push(now, &values);

@@ -24,6 +24,9 @@ pub const MAX_SLICES: usize = 1_000_000;
 /// Shorter times without interrupts of a task are left out: every lock that is taken makes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
+/// In pictures of what interrupts wait for, shorter times without them are left out.
+const SHORTEST_WAIT: Nanos = Nanos(200_000);
+
 /// The part of a run that is wanted, in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -44,7 +47,14 @@ impl Window {
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
-        TraceConfig { from, to, max_slices: MAX_SLICES / runs.max(1), shortest_off: SHORTEST_OFF }
+        let max_slices = MAX_SLICES / runs.max(1);
+        TraceConfig { from, to, max_slices, shortest_off: SHORTEST_OFF, waits_of: None }
+    }
+
+    /// What a run records so that it can be seen for what a CPU's interrupts wait.
+    #[must_use]
+    pub fn of_waits(self, cpu: usize) -> TraceConfig {
+        TraceConfig { max_slices: MAX_SLICES, shortest_off: SHORTEST_WAIT, waits_of: Some(cpu), ..self.of_each(1) }
     }
 }
 

@@ -61,6 +61,12 @@ fn list_and_explain_know_what_is_embedded() {
     for name in ["kernels\n", "  3.10-rc4-vanilla ", "experiments\n", "  parallelio "] {
         assert!(text.contains(name), "{text}");
     }
+    let facts = text.lines().skip_while(|line| !line.starts_with("  parallelio  ")).nth(1).expect("a line below");
+    assert!(facts.trim_start().starts_with("sim · 177 published figures"), "{facts}");
+    assert!(text.lines().any(|line| line.trim() == "sim, host, linux · about 6 s of CPU time"), "{text}");
+    let of_ping = text.lines().skip_while(|line| !line.starts_with("  ping  ")).nth(1).expect("a line below");
+    assert!(of_ping.contains(" variants · "), "{of_ping}");
+    assert!(text.lines().any(|line| line.trim_start().starts_with("sim, host, linux")), "{text}");
     let text = print(&["explain", "mm1-mmotm-20130606"]);
     assert!(text.contains("base: 3.10-rc4-vanilla") && text.contains("\n[reclaim]\n"), "{text}");
     assert!(print(&["explain", "parallelio"]).contains("Mel Gorman"));

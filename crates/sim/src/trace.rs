@@ -24,6 +24,9 @@ pub struct TraceConfig {
     pub max_slices: usize,
     /// Times without interrupts that are shorter are left out; not those of handlers.
     pub shortest_off: Nanos,
+    /// Of this CPU alone, and only for what its interrupts wait: times without them, handlers, locks that it waited for; beside
+    /// them requests and packets. Everything, if none is named.
+    pub waits_of: Option<usize>,
 }
 
 /// What was recorded of a run.
@@ -121,6 +124,17 @@ pub enum Activity {
     },
 }
 
+impl Activity {
+    /// Does it say for what interrupts of a CPU wait?
+    const fn is_wait_of(&self, of: usize) -> bool {
+        match *self {
+            Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
+            Self::Request { .. } | Self::Packet { .. } => true,
+            Self::Runs { .. } | Self::LockHold { .. } | Self::Function { .. } => false,
+        }
+    }
+}
+
 /// Is a function among those that are recorded? They begin and end seldom beside what they do.
 pub(crate) const fn is_recorded(func: Func) -> bool {
     matches!(
@@ -172,6 +186,7 @@ struct Command {
 pub(crate) struct Recorder {
     is_on: Cell<bool>,
     shortest_off: Cell<u64>,
+    waits_of: Cell<Option<usize>>,
     state: RefCell<State>,
 }
 
@@ -206,6 +221,7 @@ impl World {
             lane.note_off_from.set(lane.note_off_from.get().min(picos(config.shortest_off)));
         }
         self.recorder.shortest_off.set(picos(config.shortest_off));
+        self.recorder.waits_of.set(config.waits_of);
     }
 
     /// What was recorded, if anything was to be.
@@ -233,6 +249,9 @@ impl World {
 
     #[cold]
     fn record(&self, from: u64, to: u64, what: Activity) {
+        if self.recorder.waits_of.get().is_some_and(|cpu| !what.is_wait_of(cpu)) {
+            return;
+        }
         let mut state = self.recorder.state.borrow_mut();
         let [begin, end] = state.window;
         if to < begin || from >= end {

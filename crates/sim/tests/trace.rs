@@ -11,7 +11,7 @@ use sim::{Config, NetworkConfig, Sim, Turn};
 use std::rc::Rc;
 
 const EVERYTHING: TraceConfig =
-    TraceConfig { from: Nanos(0), to: Nanos(u64::MAX), max_slices: 1000, shortest_off: Nanos(1000) };
+    TraceConfig { from: Nanos(0), to: Nanos(u64::MAX), max_slices: 1000, shortest_off: Nanos(1000), waits_of: None };
 
 /// Each page of a request that ends takes a microsecond.
 struct Handler(Sim);
@@ -107,6 +107,21 @@ fn everything_that_takes_a_time_is_a_slice() {
 fn a_run_is_the_same_with_a_trace_and_without() {
     let (none, without) = run(None);
     assert_eq!((none, without), (None, run(Some(EVERYTHING)).1));
+}
+
+#[test]
+fn what_the_interrupts_of_one_cpu_wait_for_is_recorded_alone() {
+    let trace = run(Some(TraceConfig { waits_of: Some(0), ..EVERYTHING })).0.unwrap();
+    let is_other = |what: &Activity| match *what {
+        Activity::InterruptsOff { cpu, .. } | Activity::Interrupt { cpu, .. } | Activity::LockWait { cpu, .. } => {
+            cpu != 0
+        }
+        Activity::Request { .. } | Activity::Packet { .. } => false,
+        Activity::Runs { .. } | Activity::LockHold { .. } | Activity::Function { .. } => true,
+    };
+    assert_eq!(find(&trace, is_other), []);
+    assert_eq!(find(&trace, |what| matches!(what, Activity::Packet { .. })).len(), 2);
+    assert!(!find(&trace, |what| matches!(what, Activity::Interrupt { disk: Some(_), .. })).is_empty());
 }
 
 #[test]

@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use super::{End, compare, options::ExperimentOptions, output};
 use crate::{
-    ablation::{Ablation, Effect, RowAblation},
+    ablation::{Ablation, Effect, RowAblation, percent},
     plan::{Plan, Request, Set},
+    plot::of_tables,
     progress::Bars,
+    report::grid::{self, Cell, Grid, Look, Tone},
     rows, workloads,
 };
 
@@ -56,6 +58,8 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     let request = options.request(experiment, &[]);
     check(&request).map_err(End::Usage)?;
     let output = options.output.open()?;
+    let plot = options.output.open_plot()?;
+    output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
     // A value of the kernels is one of both, and no difference then.
     let (of_kernels, set): (Vec<Set>, Vec<Set>) = request.set.iter().cloned().partition(Set::is_of_kernel);
     let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();
@@ -77,11 +81,12 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         eprintln!("warning: {message}");
     }
     let found = ablation.of_table(&table);
+    let svg = plot.map(|file| (file, of_tables::ablation(&found, &from, &to, &table).draw()));
     let text = match format {
         AblationFormat::Table => {
-            let mut text = found.iter().map(|row| render(row, &from, &to)).collect::<Vec<_>>().join("\n");
-            text.push_str(&format!("\n{}\n", table.footer()));
-            text
+            let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
+            let rows: Vec<String> = found.iter().map(|row| render(row, &from, &to, look)).collect();
+            format!("{}\n{}", rows.join("\n"), grid::wrapped(&table.footer(), look))
         }
         AblationFormat::Json => {
             let (experiment, machine, seeds) = (&table.experiment, &table.machine, &table.seeds);
@@ -97,7 +102,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
             serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
         }
     };
-    output::report(output, |out, _| out.write_all(text.as_bytes()))
+    output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))
 }
 
 /// Each kernel is to be one column, with every value one.
@@ -115,40 +120,21 @@ fn check(request: &Request) -> Result<(), String> {
 }
 
 /// One row: a line for each difference, those that go farthest first.
-fn render(row: &RowAblation, from: &str, to: &str) -> String {
+fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
-    let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", 100.0 * share));
-    let mut effects: Vec<&Effect> = row.effects.iter().collect();
-    let reach = |effect: &Effect| {
-        let shares = [effect.alone_share, effect.undone_share];
-        shares.into_iter().flatten().fold(0.0, |most: f64, share| most.max(share.abs()))
-    };
-    effects.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
-    // Difference, the four figures, source.
-    let head = ["difference", "alone", "share", "undone", "share", "source"].map(String::from);
-    let lines = effects.iter().map(|effect| {
+    let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));
+    let line = |effect: &Effect| -> Vec<Cell> {
         let Effect { difference: it, alone, alone_share, undone, undone_share } = effect;
-        let [alone, undone] = [alone, undone].map(|value| show(*value));
-        let [alone_share, undone_share] = [alone_share, undone_share].map(|value| share(*value));
-        let source = it.source.as_ref().or(it.place.as_ref()).cloned().unwrap_or_default();
-        [format!("{}={}", it.key, it.to), alone, alone_share, undone, undone_share, source]
-    });
-    let lines: Vec<[String; 6]> = std::iter::once(head).chain(lines).collect();
-    let width = |cell: usize| lines.iter().map(|line| line[cell].chars().count()).max().unwrap_or(0);
+        let source = Cell::new(it.source.as_ref().or(it.place.as_ref()).cloned().unwrap_or_default(), Tone::Faint);
+        let figures = [show(*alone), share(*alone_share), show(*undone), share(*undone_share)].map(Cell::from);
+        [Cell::from(format!("{}={}", it.key, it.to))].into_iter().chain(figures).chain([source]).collect()
+    };
+    let head = ["difference", "alone", "share", "undone", "share", "source"].map(|word| Cell::new(word, Tone::Heading));
+    let lines = row.farthest_first().into_iter().map(line).collect();
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
-    let mut text =
-        format!("{}: {}{unit} with {from}, {} with {to}\n", row.row, show(Some(row.from)), show(Some(row.to)));
-    for line in &lines {
-        let [difference, figures @ .., source] = line;
-        text.push_str(&format!("  {difference:0$}", width(0)));
-        for (figure, cell) in figures.iter().zip(1..) {
-            text.push_str(&format!("  {figure:>0$}", width(cell)));
-        }
-        text.push_str(&format!("  {source}"));
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
+    let [old, new] = [row.from, row.to].map(|value| show(Some(value)));
+    let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}", row.row);
+    grid::wrapped(&title, look) + &Grid { keys: head.len(), head: head.into(), lines, texts: vec![0, 5] }.render(look)
 }
 
 #[cfg(test)]
@@ -179,9 +165,9 @@ mod tests {
             to: 10.0,
             effects: vec![effect("lru.x", 0.0, 10.0), effect("lru.y", 2.0, 1.0)],
         };
-        let text = render(&row, "old", "new");
+        let text = render(&row, "old", "new", Look::default());
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[0].join(" "), "Ops: 0 ops/s with old, 10 with new");
+        assert_eq!(lines[0].join(" "), "Ops: 0 ops/s with old, 10 ops/s with new");
         assert_eq!(lines[2].join(" "), "lru.y=b 2 20% 1 90% a patch");
         assert_eq!(lines[3].join(" "), "lru.x=b 0 0% 10 0% a patch");
     }

@@ -6,15 +6,17 @@ use machine::Nanos;
 
 use super::{
     End,
-    options::{ExperimentOptions, parse_word},
+    options::{ExperimentOptions, open_svg, parse_word},
     output::{self, Losses, Output, check_apart},
 };
 use crate::{
     ground::Ground,
     plan::{JobFailure, Plan, Request},
+    plot::{self, flames},
     progress::Bars,
     report::{self, ReportFormat, Show, percent::PercentRule},
-    rows, series,
+    rows,
+    series::{self, Every},
     trace::{self, RunTrace, Window},
     workloads,
 };
@@ -65,6 +67,9 @@ struct Options {
     /// Write a profile of virtual CPU time, as folded stacks
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Draw the profile of virtual CPU time as a flame graph, SVG
+    #[arg(long, value_name = "FILE.svg")]
+    flamegraph: Option<PathBuf>,
     /// Write counters over time, as CSV: those of /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
@@ -94,8 +99,9 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
 
 fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let request = Request {
-        profile: options.profile.is_some(),
-        series_every: options.series.is_some().then_some(options.every),
+        profile: options.profile.is_some() || options.flamegraph.is_some(),
+        series_every: options.series.is_some().then_some(Every::Ns(options.every.0)),
+        picture: options.experiment.output.plot.is_some(),
         trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
         ..request
@@ -106,7 +112,11 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     }
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
     if !request.grounds.is_empty() && request.grounds.iter().all(is_real) {
-        for (option, is_wanted) in [("--locks", request.locks), ("--profile", request.profile)] {
+        for (option, is_wanted) in [
+            ("--locks", request.locks),
+            ("--profile", options.profile.is_some()),
+            ("--flamegraph", options.flamegraph.is_some()),
+        ] {
             if is_wanted {
                 return Err(End::Usage(format!("{option} is of the ground `sim`, which is not among those of `--on`")));
             }
@@ -129,7 +139,16 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let series = options.series.as_deref().map(Output::open).transpose()?;
     let traced = options.trace.as_deref().map(Output::open).transpose()?;
-    let files = [("--output", &output), ("--profile", &profile), ("--series", &series), ("--trace", &traced)];
+    let plot = options.experiment.output.open_plot()?;
+    let flames = open_svg("--flamegraph", options.flamegraph.as_deref())?;
+    let files = [
+        ("--output", &output),
+        ("--profile", &profile),
+        ("--series", &series),
+        ("--trace", &traced),
+        ("--plot", &plot),
+        ("--flamegraph", &flames),
+    ];
     check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
     let plan = Plan::new(&request, workloads::find)?;
     let row_names = plan.row_names();
@@ -148,6 +167,14 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     if let Some(profile) = profile {
         let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
         losses.note(profile.write(text));
+    }
+    if let Some(file) = flames {
+        let svg = flames::picture(&results.table, &results.profile).map_err(End::Failed);
+        losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
+    }
+    if let Some(file) = plot {
+        let svg = plot::of_runs(&plan.experiment, &results);
+        losses.note(file.write(|out| out.write_all(svg.as_bytes())));
     }
     if let Some(file) = series {
         losses.note(file.write(|out| series::write(&results.series, out)));

@@ -15,6 +15,7 @@ use crate::{
     },
     library,
     plan::{self, Plan, Request, Results},
+    plot::of_tables,
     progress::Bars,
     workloads,
 };
@@ -61,6 +62,8 @@ struct Report<'a> {
 /// Runs the experiments at full size, and sets what comes out beside the published figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = arguments.output.open()?;
+    let plot = arguments.output.open_plot()?;
+    output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
     let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
@@ -76,6 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         Fidelity::of(&results.table, published)
     };
     let found: Vec<Fidelity> = plans.iter().zip(results).map(of).collect();
+    let svg = plot.map(|file| (file, of_tables::fidelity(&found, &seeds(arguments)).draw()));
     let text = match arguments.format {
         FidelityFormat::Table => report(&found, arguments, Look::Plain),
         FidelityFormat::Markdown => report(&found, arguments, Look::Markdown),
@@ -83,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             serde_json::to_string_pretty(&Report { schema: 1, experiments: &found }).expect("numbers and texts") + "\n"
         }
     };
-    output::report(output, |out, _| out.write_all(text.as_bytes()))
+    output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))
 }
 
 /// The experiments of this binary that have published figures.
@@ -123,12 +127,17 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
         };
         text.push_str(&format!("\n{title}\n{}", text::figures(it, arguments.misses, look)));
     }
-    let SeedOptions { seed, runs, .. } = arguments.seeds;
-    let seeds = match runs {
-        1 => format!("seed {seed}"),
-        runs => format!("medians of {runs} runs, seeds {seed} to {}", seed + u64::from(runs) - 1),
-    };
+    let seeds = seeds(arguments);
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
     text.push_str(&format!("\n{seeds} · fingerprints {}\n", prints.collect::<Vec<_>>().join(", ")));
     text
+}
+
+/// Which runs the figures are of.
+fn seeds(arguments: &Arguments) -> String {
+    let SeedOptions { seed, runs, .. } = arguments.seeds;
+    match runs {
+        1 => format!("seed {seed}"),
+        runs => format!("medians of {runs} runs, seeds {seed} to {}", seed + u64::from(runs) - 1),
+    }
 }

@@ -1,9 +1,21 @@
 //! `highwater list`.
 
-use engine::kernel::text::Node;
+use engine::kernel::text::{Error, Node};
 
 use super::{End, print};
-use crate::{embedded, library, workloads};
+use crate::{embedded, experiment::Published, library, workloads};
+
+/// What an experiment is, and in a line below what it takes and what it is compared with.
+fn experiment(name: &str) -> Result<String, Error> {
+    let experiment = library::experiment(name)?;
+    let sim_only = workloads::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
+    let mut facts = vec![if sim_only { "sim" } else { "sim, host, linux" }.to_owned()];
+    let count = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    facts.extend(count(experiment.variants.len(), "variants"));
+    facts.extend(count(experiment.published.as_ref().map_or(0, Published::count), "published figures"));
+    facts.extend(experiment.cpu_s.map(|seconds| format!("about {seconds} s of CPU time")));
+    Ok(format!("{}\n{}", experiment.about, facts.join(" · ")))
+}
 
 /// Prints everything that has a name, with one line about each.
 pub fn run() -> Result<(), End> {
@@ -13,7 +25,6 @@ pub fn run() -> Result<(), End> {
         let node = Node::parse(name, text)?;
         node.get("about").map_or(Ok(String::new()), Node::read)
     };
-    let experiment = |name: &str| library::experiment(name).map(|experiment| experiment.about);
     let mut text = String::new();
     let mut block = |title: &str, lines: Vec<(&str, String)>| {
         if !text.is_empty() {
@@ -21,9 +32,13 @@ pub fn run() -> Result<(), End> {
         }
         text.push_str(&format!("{title}\n"));
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, about) in lines {
-            text.push_str(format!("  {name:<width$}  {about}").trim_end());
-            text.push('\n');
+        for (mut name, about) in lines {
+            // What does not fit beside a name stands below, and so do further lines.
+            for line in about.lines() {
+                text.push_str(format!("  {name:<width$}  {line}").trim_end());
+                text.push('\n');
+                name = "";
+            }
         }
     };
     let named = |folder: &str, about: &dyn Fn(&str) -> Result<String, _>| {

@@ -3,7 +3,7 @@
 //! [`SeedOptions`] belong to every verb that simulates, [`OutputOptions`] to every verb that reports on
 //! experiments, and [`ExperimentOptions`], which hold both, to every verb that runs an experiment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{
     End,
@@ -45,6 +45,9 @@ pub struct OutputOptions {
     /// Write the report to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Draw what was found, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
 }
 
 impl OutputOptions {
@@ -58,6 +61,27 @@ impl OutputOptions {
             None => check_standard_output().map(|()| None),
         }
     }
+
+    /// Opens the file of the picture, if one is wanted.
+    ///
+    /// # Errors
+    /// When the file cannot be written to, or is named as if it were no SVG.
+    pub(super) fn open_plot(&self) -> Result<Option<Output>, End> {
+        open_svg("--plot", self.plot.as_deref())
+    }
+}
+
+/// Opens the file of a picture.
+///
+/// # Errors
+/// When it cannot be written to, or is named as if it were no SVG.
+pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
+    let Some(path) = path else { return Ok(None) };
+    let is_other = path.extension().is_some_and(|ending| !ending.eq_ignore_ascii_case("svg"));
+    if is_other {
+        return Err(End::Usage(format!("{option} writes SVG: {} should end in .svg", path.display())));
+    }
+    Output::open(path).map(Some)
 }
 
 /// What an experiment runs with.

@@ -130,6 +130,19 @@ pub fn check_standard_output() -> Result<(), End> {
     }
 }
 
+/// Writes a picture, if there is one, and then the report in any case.
+///
+/// # Errors
+/// When either cannot be written.
+pub fn with_picture(picture: Option<(Output, String)>, report: impl FnOnce() -> Result<(), End>) -> Result<(), End> {
+    let mut losses = Losses::default();
+    if let Some((file, svg)) = picture {
+        losses.note(file.write(|out| out.write_all(svg.as_bytes())));
+    }
+    losses.note(report());
+    losses.end()
+}
+
 /// What could not be written, while the rest was.
 #[derive(Default)]
 pub struct Losses {

@@ -6,6 +6,7 @@ use super::{
     output,
 };
 use crate::{
+    plot::of_tables,
     report::{self, ReportFormat, Show},
     variants::Variants,
     workloads,
@@ -29,7 +30,12 @@ pub struct Arguments {
 /// Runs an experiment with each of its variants and shows some of its figures.
 pub fn run(Arguments { experiment, kernels, options, format }: &Arguments) -> Result<(), End> {
     let output = options.output.open()?;
+    let plot = options.output.open_plot()?;
+    output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
     let variants = Variants::new(&options.request(experiment, kernels), &options.rows, workloads::find)?;
     let table = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
-    output::report(output, |out, look| report::write(&table, *format, Show { look, ..Show::default() }, out))
+    let svg = plot.map(|file| (file, of_tables::variants(&table).draw()));
+    output::with_picture(svg, || {
+        output::report(output, |out, look| report::write(&table, *format, Show { look, ..Show::default() }, out))
+    })
 }

@@ -13,6 +13,9 @@ pub const FIXED_WIDTH: u16 = 100;
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
+/// Columns that a text has at least if it is broken and all others are not.
+const LEAST: usize = 20;
+
 /// How a grid looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
@@ -128,6 +131,15 @@ impl Grid {
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
+    /// The text to break so that a block fits, if breaking that one is enough: the widest.
+    fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
+        let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
+        let others =
+            columns.iter().filter(|column| **column != widest).map(|column| self.width(*column)).sum::<usize>();
+        let gaps = columns.len() * usize::from(GAP);
+        (others + gaps + LEAST <= usize::from(width)).then_some(widest)
+    }
+
     fn block(&self, columns: &[usize], look: Look) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_width(look.width);
@@ -147,15 +159,18 @@ impl Grid {
         let wanted = columns.iter().map(|column| self.width(*column)).sum::<usize>() + gaps;
         let fits = wanted <= usize::from(look.width);
         table.set_content_arrangement(if fits { ContentArrangement::Disabled } else { ContentArrangement::Dynamic });
+        let breaks = self.breaks(columns, look.width);
         for (place, (column, shape)) in columns.iter().zip(table.column_iter_mut()).enumerate() {
             shape.set_padding((0, if place + 1 < columns.len() { GAP } else { 0 }));
-            if !self.texts.contains(column) {
+            let is_text = self.texts.contains(column);
+            if !is_text {
                 shape.set_cell_alignment(CellAlignment::Right);
-                // What would be cut in two is a figure: names give way first.
-                if !fits && *column >= self.keys {
-                    let width = u16::try_from(self.width(*column)).unwrap_or(u16::MAX).min(look.width / 2);
-                    shape.set_constraint(ColumnConstraint::LowerBoundary(comfy_table::Width::Fixed(width)));
-                }
+            }
+            // What would be cut in two is a figure or a name: texts give way first.
+            if !fits && (!is_text || breaks.is_some_and(|breaks| breaks != *column)) {
+                let gap = if place + 1 < columns.len() { GAP } else { 0 };
+                let width = u16::try_from(self.width(*column)).unwrap_or(u16::MAX).min(look.width / 2) + gap;
+                shape.set_constraint(ColumnConstraint::LowerBoundary(comfy_table::Width::Fixed(width)));
             }
         }
         table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
@@ -252,6 +267,15 @@ mod tests {
         parts.for_each(|part| plain.push_str(part.split_once('m').unwrap().1));
         let trimmed: Vec<&str> = plain.lines().map(str::trim_end).collect();
         assert_eq!(trimmed, grid.render(look(80)).lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_long_text_is_broken_before_names_and_figures_are() {
+        let line = vec![Cell::from("reclaim.kswapd_floor=one"), Cell::from("100%"), Cell::from("a source ".repeat(20))];
+        let grid = Grid { keys: 3, lines: vec![line], texts: vec![0, 2], ..Grid::default() };
+        let text = grid.render(look(60));
+        assert!(text.starts_with("reclaim.kswapd_floor=one  100%  a source"), "{text}");
+        assert!(text.lines().count() > 4 && text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
 
     #[test]

@@ -124,6 +124,12 @@ impl Table {
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, rows }
     }
 
+    /// Is all of it of simulated machines?
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.columns.iter().all(|column| column.ground == "sim")
+    }
+
     /// The line under every report that is read by people.
     #[must_use]
     pub fn footer(&self) -> String {
@@ -135,7 +141,7 @@ impl Table {
             }
             [] => "no seed".into(),
         };
-        let is_simulated = self.columns.iter().all(|column| column.ground == "sim");
+        let is_simulated = self.is_simulated();
         let kernels = match (self.columns.len(), is_simulated) {
             (1, true) => "1 kernel".into(),
             (n, true) => format!("{n} kernels"),

@@ -296,6 +296,7 @@ fn watch<S: System>(
         system.sleep(LOOK_EVERY);
         let now = system.now();
         let operations = shared.operations.iter().map(|count| count.0.load(Relaxed)).sum();
+        system.given().progress.set_operations(operations);
         if looks.last().is_none_or(|last| last.0 < now) {
             looks.push((now, operations));
         }

@@ -316,6 +316,9 @@ fn serve<S: System>(
     let mut free = sizes.items as u32;
     let end = system.now() + run;
     let mut operations = 0;
+    // Those of all rounds are counted.
+    let progress = &system.given().progress;
+    let before = progress.operations();
     while system.now() < end && !system.is_killed() {
         let item = rng.below(sizes.items) as usize;
         let is_set = rng.below(100) < 33;
@@ -327,6 +330,7 @@ fn serve<S: System>(
             system.touch(&memory, chunk_pages(u64::from(chunks[item])), false)?;
         }
         operations += 1;
+        progress.set_operations(before + operations);
     }
     let during = system.faults().since(filled);
     system.unmap(memory);

@@ -1,0 +1,299 @@
+//! What all pictures share: colours for light and dark pages, a title, a legend, text.
+//!
+//! A picture is drawn in the colours of a light page. A style sheet in it replaces each of them by that of a dark page
+//! where the reader prefers one; so every color has one meaning, and each has its own background.
+
+use plotters::backend::SVGBackend;
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, IntoDrawingArea};
+use plotters::element::{Circle, PathElement, Rectangle, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color as _, FontFamily, FontStyle, IntoFont as _, RGBColor, ShapeStyle, TextStyle};
+
+/// Width of every picture, pixels.
+pub const WIDTH: i32 = 960;
+
+/// Space around everything, pixels.
+pub const MARGIN: i32 = 16;
+
+/// Height of a line of the legend, pixels.
+const LEGEND_LINE: i32 = 20;
+
+/// A color on a light page, and on a dark one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ink(u32, u32);
+
+/// The background.
+pub const PAPER: Ink = Ink(0xff_ff_ff, 0x0d_11_17);
+/// Text, and lines that matter.
+pub const TEXT: Ink = Ink(0x1f_23_28, 0xe6_ed_f3);
+/// Text that explains.
+pub const FAINT: Ink = Ink(0x59_63_6e, 0x91_98_a1);
+/// Lines of a scale.
+pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
+/// An area that matters less than what is drawn on it.
+pub const BAND: Ink = Ink(0xee_f1_f4, 0x1c_21_28);
+
+/// Colors that tell things apart: readable on both backgrounds, and by those who see red and green alike.
+pub const SERIES: [Ink; 7] = [
+    Ink(0xbc_4c_00, 0xf0_88_3e),
+    Ink(0x09_69_da, 0x44_93_f8),
+    Ink(0x1a_7f_37, 0x3f_b9_50),
+    Ink(0x82_50_df, 0xab_7d_f8),
+    Ink(0xbf_39_89, 0xf7_78_ba),
+    Ink(0x9a_67_00, 0xd2_99_22),
+    Ink(0x1b_7c_83, 0x39_c5_cf),
+];
+
+impl Ink {
+    /// That of thing number `n`; it comes again after the last.
+    #[must_use]
+    pub const fn of(n: usize) -> Self {
+        SERIES[n % SERIES.len()]
+    }
+
+    /// As it is drawn.
+    #[must_use]
+    pub const fn rgb(self) -> RGBColor {
+        let [_, red, green, blue] = self.0.to_be_bytes();
+        RGBColor(red, green, blue)
+    }
+
+    /// For an area.
+    #[must_use]
+    pub fn filled(self) -> ShapeStyle {
+        self.rgb().filled()
+    }
+
+    /// For a line.
+    #[must_use]
+    pub fn line(self, width: u32) -> ShapeStyle {
+        self.rgb().stroke_width(width)
+    }
+}
+
+/// Where something is drawn.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Where in a text its place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// It begins there.
+    Start,
+    /// Its middle is there.
+    Middle,
+    /// It ends there.
+    End,
+}
+
+/// A style of text; `size` in pixels.
+#[must_use]
+pub fn words(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
+    let across = match anchor {
+        Anchor::Start => HPos::Left,
+        Anchor::Middle => HPos::Center,
+        Anchor::End => HPos::Right,
+    };
+    // The backend divides sizes by 1.24.
+    let font = (FontFamily::SansSerif, f64::from(size) * 1.24).into_font();
+    TextStyle { font, color: ink.rgb().to_backend_color(), pos: Pos::new(across, VPos::Center) }
+}
+
+/// The same in bold.
+#[must_use]
+pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
+    let mut style = words(ink, size, anchor);
+    style.font = style.font.style(FontStyle::Bold);
+    style
+}
+
+/// How a thing is marked, in the picture and in its legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// By a line.
+    Line,
+    /// By an area.
+    Area,
+    /// By a point.
+    Point,
+}
+
+/// A line of a legend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// How it is marked.
+    pub mark: Mark,
+    /// In which color.
+    pub ink: Ink,
+    /// What it is.
+    pub name: String,
+}
+
+/// What stands above and below a picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// What it shows.
+    pub title: String,
+    /// What a reader must know: where it is from.
+    pub about: Vec<String>,
+    /// What is what.
+    pub keys: Vec<Key>,
+}
+
+/// What drawing into a string cannot meet.
+const WRITES: &str = "a string takes everything";
+
+impl Frame {
+    /// Draws title and legend, then what `body` draws below them on an area of this height; the SVG.
+    #[must_use]
+    pub fn draw(&self, height: i32, body: impl FnOnce(&Area<'_>)) -> String {
+        let rows = self.legend();
+        let about: Vec<String> = self.about.iter().flat_map(|line| broken(line, WIDTH - 2 * MARGIN)).collect();
+        let head = MARGIN + 26 + 17 * about.len() as i32 + LEGEND_LINE * rows.len() as i32 + 6;
+        let size = (WIDTH as u32, (head + height + MARGIN) as u32);
+        let mut svg = String::new();
+        {
+            let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+            root.fill(&PAPER.rgb()).expect(WRITES);
+            text(&root, &self.title, (MARGIN, MARGIN + 8), &bold(TEXT, 17, Anchor::Start));
+            for (n, line) in about.iter().enumerate() {
+                text(&root, line, (MARGIN, MARGIN + 30 + 17 * n as i32), &words(FAINT, 12, Anchor::Start));
+            }
+            let top = head - LEGEND_LINE * rows.len() as i32 - 2;
+            for (n, row) in rows.iter().enumerate() {
+                let y = top + LEGEND_LINE * n as i32 + LEGEND_LINE / 2;
+                for (key, x) in row {
+                    key.draw(&root, *x, y);
+                }
+            }
+            let (_, below) = root.split_vertically(head);
+            body(&below.margin(0, MARGIN, 0, 0));
+            root.present().expect(WRITES);
+        }
+        styled(&svg, &self.title)
+    }
+
+    /// The rows of the legend: keys and where they begin.
+    fn legend(&self) -> Vec<Vec<(&Key, i32)>> {
+        let mut rows: Vec<Vec<(&Key, i32)>> = Vec::new();
+        let mut x = WIDTH;
+        for key in &self.keys {
+            let width = 30 + wide(&key.name, 13) + 22;
+            if x + width > WIDTH - MARGIN {
+                rows.push(Vec::new());
+                x = MARGIN;
+            }
+            rows.last_mut().expect("the first key begins a row").push((key, x));
+            x += width;
+        }
+        rows
+    }
+}
+
+impl Key {
+    fn draw(&self, area: &Area<'_>, x: i32, y: i32) {
+        match self.mark {
+            Mark::Line => line(area, &[(x, y), (x + 22, y)], self.ink, 3),
+            Mark::Area => fill(area, (x + 4, y - 6), (x + 20, y + 6), self.ink),
+            Mark::Point => point(area, (x + 14, y), self.ink, true),
+        }
+        text(area, &self.name, (x + 29, y), &words(TEXT, 13, Anchor::Start));
+    }
+}
+
+/// About how wide a text is, pixels: sans-serif fonts differ.
+#[must_use]
+pub fn wide(text: &str, size: i32) -> i32 {
+    (text.chars().count() as f64 * f64::from(size) * 0.62).ceil() as i32
+}
+
+/// A text in lines of at most so many pixels, about.
+fn broken(text: &str, width: i32) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if wide(line, 12) + wide(word, 12) < width => *line = format!("{line} {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Writes a text; `at` is the middle of its height.
+pub fn text(area: &Area<'_>, words: &str, at: (i32, i32), style: &TextStyle<'_>) {
+    area.draw(&Text::new(words.to_owned(), at, style.clone())).expect(WRITES);
+}
+
+/// Draws a line.
+pub fn line(area: &Area<'_>, points: &[(i32, i32)], ink: Ink, width: u32) {
+    area.draw(&PathElement::new(points.to_vec(), ink.line(width))).expect(WRITES);
+}
+
+/// Fills a rectangle.
+pub fn fill(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink) {
+    area.draw(&Rectangle::new([from, to], ink.filled())).expect(WRITES);
+}
+
+/// Draws a point; a ring if it is not filled.
+pub fn point(area: &Area<'_>, at: (i32, i32), ink: Ink, is_filled: bool) {
+    let style = if is_filled { ink.filled() } else { ink.line(2) };
+    area.draw(&Circle::new(at, 4, style)).expect(WRITES);
+}
+
+/// Adds a title for those who hear it, and the colors of dark pages.
+fn styled(svg: &str, title: &str) -> String {
+    let inks = [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES);
+    let rules = inks.map(|Ink(light, dark)| {
+        format!("[fill=\"#{light:06X}\"]{{fill:#{dark:06x}}}[stroke=\"#{light:06X}\"]{{stroke:#{dark:06x}}}")
+    });
+    let escaped = title.replace('&', "&amp;").replace('<', "&lt;");
+    let head = format!(
+        "<title>{escaped}</title>\n<style>text{{font-family:system-ui,\"Segoe UI\",\"DejaVu Sans\",sans-serif}}\
+         @media(prefers-color-scheme:dark){{{}}}</style>\n",
+        rules.collect::<String>()
+    );
+    let (open, rest) = svg.split_once(">\n").expect("the first element is open");
+    format!("{open}>\n{head}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_a_title_a_legend_and_colors_for_dark_pages() {
+        let key = |n| Key { mark: Mark::Line, ink: Ink::of(n), name: format!("kernel {n}") };
+        let frame = Frame { title: "a < b & c".into(), about: vec!["seed 1".into()], keys: vec![key(0), key(1)] };
+        let svg = frame.draw(100, |area| line(area, &[(0, 0), (10, 10)], TEXT, 1));
+        assert!(svg.starts_with("<svg ") && svg.contains("<title>a &lt; b &amp; c</title>"), "{svg}");
+        assert!(svg.contains("kernel 1") && svg.contains("seed 1"), "{svg}");
+        // Every color that is drawn has one for dark pages.
+        for part in svg.split("=\"#").skip(1) {
+            let ink = &part[..6];
+            assert!(svg.contains(&format!("[fill=\"#{ink}\"]")), "{ink} has none: {svg}");
+        }
+    }
+
+    #[test]
+    fn no_two_meanings_have_one_color() {
+        let inks: Vec<Ink> = [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES).collect();
+        for (n, ink) in inks.iter().enumerate() {
+            assert!(inks[..n].iter().all(|other| other.0 != ink.0), "{ink:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_words() {
+        let lines = broken(&"word ".repeat(40), 300);
+        assert!(lines.len() > 1 && lines.iter().all(|line| wide(line, 12) <= 300), "{lines:?}");
+    }
+
+    #[test]
+    fn a_long_legend_has_several_rows() {
+        let key = |n: usize| Key { mark: Mark::Area, ink: Ink::of(n), name: "a-kernel-with-a-name".into() };
+        let frame = Frame { keys: (0..9).map(key).collect(), ..Frame::default() };
+        let rows = frame.legend();
+        assert!(rows.len() > 1);
+        assert_eq!(rows.iter().map(Vec::len).sum::<usize>(), 9);
+    }
+}

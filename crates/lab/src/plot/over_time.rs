@@ -1,0 +1,131 @@
+//! Counters of runs over time, as an experiment wants them drawn.
+
+use super::lines::{Lines, Panel};
+use crate::experiment::{Experiment, PanelUnit, PlotPanel};
+use crate::report::Table;
+use crate::series::{RunSeries, Series, is_gauge};
+use machine::PAGE_BYTES;
+
+/// Points of a line at most: a picture has no more pixels for them.
+const POINTS: usize = 230;
+
+/// The panels of an experiment, or those of any if it has none of its own, with a line for each run of the first seed.
+#[must_use]
+pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries]) -> Lines {
+    let seed = table.seeds.first().copied();
+    let runs: Vec<&RunSeries> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
+    let panels = if experiment.plot.is_empty() { usual() } else { experiment.plot.clone() };
+    let panel = |panel: &PlotPanel| Panel {
+        caption: panel.caption.clone(),
+        lines: runs.iter().map(|run| points(&run.series, panel)).collect(),
+    };
+    let mut about = vec![experiment.about.clone(), table.footer()];
+    if table.seeds.len() > 1 {
+        about.push(format!("Drawn is seed {}.", table.seeds[0]));
+    }
+    Lines {
+        title: experiment.name.clone(),
+        about,
+        names: runs.iter().map(|run| run.column.clone()).collect(),
+        across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
+        panels: panels.iter().map(panel).collect(),
+    }
+}
+
+/// What is worth a look in every experiment.
+fn usual() -> Vec<PlotPanel> {
+    let panel = |caption: &str, sum: &[&str], unit| PlotPanel {
+        caption: caption.to_owned(),
+        sum: sum.iter().map(|name| (*name).to_owned()).collect(),
+        unit,
+    };
+    vec![
+        panel("Free memory, MiB", &["nr_free_pages"], PanelUnit::Mib),
+        panel("Pages scanned by reclaim, 1/s", &["pgscan_kswapd_*", "pgscan_direct_*"], PanelUnit::Count),
+        panel("Read from disks, MiB/s", &["pgpgin"], PanelUnit::KibAsMib),
+        panel("Swapped in and out, MiB/s", &["pswpin", "pswpout"], PanelUnit::Mib),
+    ]
+}
+
+/// A line: levels as they are, of counts of events the rate, each the mean over some moments.
+fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
+    let fits = |name: &str, word: &str| match word.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => name == word,
+    };
+    let columns: Vec<usize> =
+        (0..series.names.len()).filter(|n| panel.sum.iter().any(|word| fits(&series.names[*n], word))).collect();
+    let factor = match panel.unit {
+        PanelUnit::Count => 1.0,
+        PanelUnit::Mib => PAGE_BYTES as f64 / f64::from(1 << 20),
+        PanelUnit::KibAsMib => 1.0 / 1024.0,
+    };
+    let is_level = columns.iter().all(|n| is_gauge(&series.names[*n]));
+    let value = |n: usize| columns.iter().map(|column| series.points[n].values[*column]).sum::<u64>();
+    let seconds = |n: usize| series.points[n].now_ns as f64 / 1e9;
+    let Some(last) = series.points.len().checked_sub(1) else { return Vec::new() };
+    let width = (seconds(last) - seconds(0)) / POINTS as f64;
+    let mut found = Vec::new();
+    let mut begin = 0;
+    for end in 1..=last {
+        if seconds(end) - seconds(begin) < width {
+            continue;
+        }
+        let figure = if is_level {
+            (begin + 1..=end).map(value).sum::<u64>() as f64 / (end - begin) as f64
+        } else {
+            value(end).saturating_sub(value(begin)) as f64 / (seconds(end) - seconds(begin)).max(1e-9)
+        };
+        found.push((f64::midpoint(seconds(begin), seconds(end)), figure * factor));
+        begin = end;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::stat::{Event, Gauge, ZoneEvent};
+    use machine::Nanos;
+
+    fn series() -> Series {
+        let mut series = Series::default();
+        for n in 0..1000_u64 {
+            let values = [("nr_free_pages", 256 * n), ("pswpin", 512 * n), ("pswpout", 0), ("other", n * n)];
+            let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            series.push(Nanos::from_secs(n), &values);
+        }
+        series
+    }
+
+    #[test]
+    fn levels_are_means_and_counts_are_rates() {
+        let panel = |sum: &str| PlotPanel { sum: vec![sum.into()], unit: PanelUnit::Mib, ..PlotPanel::default() };
+        let free = points(&series(), &panel("nr_free_pages"));
+        assert!(free.len() <= POINTS && free.len() > POINTS / 2, "{}", free.len());
+        assert_eq!(free[0], (2.5, 3.0), "the mean of 1 to 5 MiB");
+        let swapped = points(&series(), &panel("pswp*"));
+        assert!(swapped.iter().all(|(_, rate)| *rate == 2.0), "{swapped:?}");
+        assert!(points(&Series::default(), &panel("pswpin")).is_empty());
+    }
+
+    #[test]
+    fn every_name_that_an_experiment_draws_is_one_of_a_series() {
+        let events = Event::ALL.into_iter().map(Event::name);
+        let of_zones = ZoneEvent::ALL.into_iter().map(ZoneEvent::name);
+        let gauges = Gauge::ALL.into_iter().map(Gauge::name);
+        let others = ["operations", "nr_free_pages_dma32", "nr_free_pages_normal"];
+        let names: Vec<&str> = events.chain(gauges).chain(others).collect();
+        let zones: Vec<&str> = of_zones.collect();
+        let known = |word: &str| match word.strip_suffix("_*") {
+            Some(begin) => zones.contains(&begin),
+            None => names.contains(&word),
+        };
+        for name in crate::embedded::names("experiments") {
+            let experiment = crate::library::experiment(name).unwrap();
+            for panel in experiment.plot.iter().chain(&usual()) {
+                assert!(panel.sum.iter().all(|word| known(word)), "{name}: {:?}", panel.sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Two figures of one thing against each other, both on logarithmic scales.
+
+use super::canvas::{
+    self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, PAPER, RULE, fill, line, point, text,
+};
+use super::scale::{Axis, label};
+use plotters::element::Polygon;
+
+/// Width and height of the plot, pixels.
+const SIDE: (i32, i32) = (820, 620);
+/// Left of it, for its scale.
+const LEFT: i32 = 84;
+/// Below it, likewise.
+const FOOT: i32 = 56;
+/// Between the scale and where zeroes are.
+const ZERO: i32 = 48;
+
+/// One thing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dot {
+    /// The figure across.
+    pub x: f64,
+    /// The figure upwards.
+    pub y: f64,
+    /// Is it near enough? Others are rings.
+    pub is_met: bool,
+}
+
+/// A picture of dots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scatter {
+    /// What it shows.
+    pub title: String,
+    /// What a reader must know.
+    pub about: Vec<String>,
+    /// What grows to the right.
+    pub across: String,
+    /// What grows upwards.
+    pub up: String,
+    /// Dots by what they are of.
+    pub groups: Vec<(String, Vec<Dot>)>,
+    /// How far from each other both figures may be.
+    pub factor: f64,
+}
+
+impl Scatter {
+    /// The picture as SVG.
+    #[must_use]
+    pub fn draw(&self) -> String {
+        let key = |(n, (name, _)): (usize, &(String, Vec<Dot>))| Key {
+            mark: Mark::Point,
+            ink: Ink::of(n),
+            name: name.clone(),
+        };
+        let frame = Frame {
+            title: self.title.clone(),
+            about: self.about.clone(),
+            keys: self.groups.iter().enumerate().map(key).collect(),
+        };
+        frame.draw(SIDE.1 + FOOT + 10, |area| self.plot(area))
+    }
+
+    fn plot(&self, area: &Area<'_>) {
+        let figures = || self.groups.iter().flat_map(|(_, dots)| dots).flat_map(|dot| [dot.x, dot.y]);
+        let least = figures().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let most = figures().fold(0.0, f64::max);
+        let axis = if least < most { Axis::decades(least, most) } else { Axis::decades(1.0, 10.0) };
+        let (left, right) = (MARGIN + LEFT, MARGIN + LEFT + SIDE.0);
+        let (top, bottom) = (6, 6 + SIDE.1);
+        let across = |value: f64| if value > 0.0 { axis.pixel(value, left + ZERO, right) } else { left + ZERO / 3 };
+        let up = |value: f64| if value > 0.0 { axis.pixel(value, bottom - ZERO, top) } else { bottom - ZERO / 3 };
+        self.band(area, axis, &across, &up);
+        for tick in axis.ticks(6) {
+            let (x, y) = (across(tick), up(tick));
+            line(area, &[(x, top), (x, bottom)], RULE, 1);
+            line(area, &[(left, y), (right, y)], RULE, 1);
+            text(area, &label(tick), (x, bottom + 14), &canvas::words(FAINT, 12, Anchor::Middle));
+            text(area, &label(tick), (left - 8, y), &canvas::words(FAINT, 12, Anchor::End));
+        }
+        text(area, "0", (across(0.0), bottom + 14), &canvas::words(FAINT, 12, Anchor::Middle));
+        text(area, "0", (left - 8, up(0.0)), &canvas::words(FAINT, 12, Anchor::End));
+        line(area, &[(across(axis.from), up(axis.from)), (across(axis.to), up(axis.to))], FAINT, 1);
+        line(area, &[(left, top), (left, bottom), (right, bottom)], FAINT, 1);
+        for (n, (_, dots)) in self.groups.iter().enumerate() {
+            for dot in dots {
+                point(area, (across(dot.x), up(dot.y)), Ink::of(n), dot.is_met);
+            }
+        }
+        text(area, &self.across, ((left + right) / 2, bottom + 36), &canvas::words(FAINT, 12, Anchor::Middle));
+        let style = canvas::words(FAINT, 12, Anchor::Middle).transform(plotters::style::FontTransform::Rotate270);
+        text(area, &self.up, (MARGIN + 8, (top + bottom) / 2), &style);
+    }
+
+    /// The part of the plot where both figures are near enough.
+    fn band(&self, area: &Area<'_>, axis: Axis, across: &dyn Fn(f64) -> i32, up: &dyn Fn(f64) -> i32) {
+        let Axis { from, to, .. } = axis;
+        let factor = self.factor.max(1.0);
+        let corners = [
+            (from, from),
+            (from, from * factor),
+            (to / factor, to),
+            (to, to),
+            (to, to / factor),
+            (from * factor, from),
+        ];
+        let place = |(x, y): (f64, f64)| (across(x), up(y));
+        fill(area, (across(from), up(to)), (across(to), up(from)), PAPER);
+        area.draw(&Polygon::new(corners.map(place).to_vec(), BAND.filled())).expect("a string takes everything");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_dot_is_drawn_zeroes_too_and_those_that_are_off_are_rings() {
+        let dot = |x, y, is_met| Dot { x, y, is_met };
+        let dots = vec![dot(10.0, 12.0, true), dot(1e6, 10.0, false), dot(0.0, 3.0, false)];
+        let scatter = Scatter { groups: vec![("ping".into(), dots)], factor: 2.0, ..Scatter::default() };
+        let svg = scatter.draw();
+        let circles: Vec<&str> = svg.lines().filter(|line| line.starts_with("<circle")).collect();
+        // One of them is the legend's.
+        assert_eq!(circles.len(), 4, "{svg}");
+        assert_eq!(circles.iter().filter(|circle| circle.contains("fill=\"none\"")).count(), 2, "{circles:?}");
+        assert!(svg.contains("ping\n") && svg.contains("1 M\n"));
+    }
+}

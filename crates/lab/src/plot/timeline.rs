@@ -1,0 +1,179 @@
+//! What happened when: bars on tracks, in panels below each other on one axis.
+
+use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, RULE, TEXT, WIDTH, fill, line, text};
+use super::scale::{Axis, label};
+
+/// Left of the tracks, for their names.
+const LEFT: i32 = 150;
+/// Above a panel, for its caption and what is marked in it.
+const CAPTION: i32 = 56;
+/// Below a panel.
+const GAP: i32 = 14;
+/// Between tracks.
+const BETWEEN: i32 = 10;
+/// Below the last panel, for the axis.
+const FOOT: i32 = 44;
+/// Bars that are nearer than this are one, pixels.
+const NEAR: i32 = 1;
+
+/// From when to when, and in which color.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bar {
+    /// Its begin.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+    /// Its color.
+    pub ink: Ink,
+}
+
+/// Bars of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Track {
+    /// What they are.
+    pub name: String,
+    /// Height of a bar, pixels; two of them leave a gap between lanes.
+    pub height: i32,
+    /// Bars of a lane do not overlap, but one that comes later may lie on another.
+    pub lanes: Vec<Vec<Bar>>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Panel {
+    /// Which.
+    pub caption: String,
+    /// What is marked: a time, in words.
+    pub mark: Option<(f64, f64, String)>,
+    /// Its tracks, from the top.
+    pub tracks: Vec<Track>,
+}
+
+/// A picture of what happened when.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// What it shows.
+    pub title: String,
+    /// What a reader must know.
+    pub about: Vec<String>,
+    /// What the colors mean.
+    pub keys: Vec<Key>,
+    /// What grows to the right, and its unit.
+    pub across: String,
+    /// From when on, up to when.
+    pub range: (f64, f64),
+    /// The runs.
+    pub panels: Vec<Panel>,
+}
+
+impl Timeline {
+    /// The picture as SVG.
+    #[must_use]
+    pub fn draw(&self) -> String {
+        let frame = Frame { title: self.title.clone(), about: self.about.clone(), keys: self.keys.clone() };
+        let (from, to) = self.range;
+        let axis = Axis { from, to, is_log: false };
+        let height = self.panels.iter().map(Panel::height).sum::<i32>() + FOOT;
+        frame.draw(height, |area| {
+            let mut top = 0;
+            for panel in &self.panels {
+                panel.draw(area, top, axis);
+                top += panel.height();
+            }
+            for tick in axis.ticks(8) {
+                let x = axis.pixel(tick, MARGIN + LEFT, WIDTH - MARGIN);
+                text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
+            }
+            let middle = (MARGIN + LEFT + WIDTH - MARGIN) / 2;
+            text(area, &self.across, (middle, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+        })
+    }
+}
+
+impl Track {
+    fn height(&self) -> i32 {
+        (self.height * self.lanes.len() as i32).max(14) + BETWEEN
+    }
+}
+
+impl Panel {
+    fn height(&self) -> i32 {
+        CAPTION + self.tracks.iter().map(Track::height).sum::<i32>() + GAP
+    }
+
+    fn draw(&self, area: &Area<'_>, top: i32, axis: Axis) {
+        let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
+        let (first, bottom) = (top + CAPTION, top + self.height() - GAP);
+        text(area, &self.caption, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
+        fill(area, (left, first - 4), (right, bottom), BAND);
+        for tick in axis.ticks(8) {
+            let x = axis.pixel(tick, left, right);
+            line(area, &[(x, first - 4), (x, bottom)], RULE, 1);
+        }
+        let mut y = first;
+        for track in &self.tracks {
+            let height = track.height();
+            text(area, &track.name, (left - 10, y + (height - BETWEEN) / 2), &canvas::words(TEXT, 12, Anchor::End));
+            for lane in &track.lanes {
+                for (from, to, ink) in joined(lane, |time| axis.pixel(time, left, right)) {
+                    let gap = i32::from(track.height > 2);
+                    // What is large is not to be overlooked because it is short.
+                    let least = 1 + i32::from(track.height > 6);
+                    fill(area, (from, y), (to.max(from + least), y + track.height - gap), ink);
+                }
+                y += track.height;
+            }
+            y += height - track.height * track.lanes.len() as i32;
+        }
+        if let Some((from, to, words)) = &self.mark {
+            let (from, to, y) = (axis.pixel(*from, left, right), axis.pixel(*to, left, right), first - 14);
+            for x in [from, to] {
+                line(area, &[(x, y - 5), (x, bottom)], FAINT, 1);
+            }
+            line(area, &[(from, y), (to, y)], TEXT, 2);
+            let middle =
+                ((from + to) / 2).clamp(left + canvas::wide(words, 13) / 2, right - canvas::wide(words, 13) / 2);
+            text(area, words, (middle, y - 13), &canvas::bold(TEXT, 13, Anchor::Middle));
+        }
+    }
+}
+
+/// A lane in pixels; bars of one color beside each other are one.
+fn joined(lane: &[Bar], place: impl Fn(f64) -> i32) -> Vec<(i32, i32, Ink)> {
+    let mut found: Vec<(i32, i32, Ink)> = Vec::new();
+    for bar in lane {
+        let (from, to) = (place(bar.from), place(bar.to));
+        match found.iter_mut().rev().find(|(.., ink)| *ink == bar.ink) {
+            Some(last) if last.0 <= from && from <= last.1 + NEAR => last.1 = last.1.max(to),
+            _ => found.push((from, to, bar.ink)),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_bars_of_one_color_are_one_and_others_are_not() {
+        let bar = |from, to, n| Bar { from, to, ink: Ink::of(n) };
+        let lane = [bar(0.0, 100.0, 0), bar(0.0, 1.0, 1), bar(2.0, 3.0, 1), bar(3.0, 4.0, 2), bar(90.0, 95.0, 1)];
+        let found: Vec<_> = joined(&lane, |time| time as i32).into_iter().map(|(from, to, _)| (from, to)).collect();
+        assert_eq!(found, [(0, 100), (0, 3), (3, 4), (90, 95)]);
+    }
+
+    #[test]
+    fn tracks_and_what_is_marked_have_their_words() {
+        let track = Track { name: "packets".into(), height: 8, lanes: vec![vec![]] };
+        let panel = Panel {
+            caption: "2.6.23-rc5".into(),
+            mark: Some((2.0, 8.0, "200 ms without interrupts".into())),
+            tracks: vec![track],
+        };
+        let svg = Timeline { range: (0.0, 10.0), panels: vec![panel], ..Timeline::default() }.draw();
+        for words in ["packets\n", "2.6.23-rc5\n", "200 ms without interrupts\n"] {
+            assert!(svg.contains(words), "{words} is missing: {svg}");
+        }
+    }
+}
