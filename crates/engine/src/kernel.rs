@@ -16,6 +16,7 @@
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
+pub mod meaning;
 pub mod text;
 
 use serde::{Deserialize, Serialize};

@@ -30,6 +30,7 @@ fn main() {
             locks: false,
             ground: lab::ground::Ground::Sim,
             makes_swap: false,
+            device_pages: None,
             inside: None,
         };
         let started = Instant::now();

@@ -302,6 +302,7 @@ fn work(Sent { order, inside }: &Sent, progress: &Progress) -> Result<Outcome, F
         locks: false,
         ground: order.ground,
         makes_swap: false,
+        device_pages: None,
         inside: Some(inside.clone()),
     };
     workload.run(&job, progress)

@@ -142,6 +142,7 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
         locks: false,
         ground: Ground::Sim,
         makes_swap: false,
+        device_pages: None,
         inside: None,
     };
     let started = Instant::now();

@@ -52,6 +52,8 @@ pub struct Job {
     pub ground: Ground,
     /// Does `linux` get a swap file of the machine's size, beside the computer's own swap?
     pub makes_swap: bool,
+    /// Pages that the device under the files of a ground of real time has room for, where that is known.
+    pub device_pages: Option<u64>,
     /// Where this process runs it, if that is a ground of real time.
     pub inside: Option<Inside>,
 }
@@ -204,6 +206,12 @@ pub trait Runnable: Sync {
     /// When its parameters are wrong or its machine is too small: bad input, which ends the command
     /// with status 2.
     fn check(&self, job: &Job) -> Result<(), Failure>;
+
+    /// Seconds of virtual or real time that a job lasts, if its parameters say so.
+    fn time_s(&self, job: &Job) -> Option<u64> {
+        let _ = job;
+        None
+    }
 
     /// Names of the rows that a job may find, if they are known before it runs.
     fn row_names(&self, job: &Job) -> Option<Vec<String>> {

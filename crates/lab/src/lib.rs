@@ -21,6 +21,7 @@ pub mod cli;
 pub mod difference;
 pub mod embedded;
 pub mod experiment;
+pub mod extent;
 pub mod fidelity;
 pub mod figure;
 pub mod ground;

@@ -26,6 +26,7 @@ use column::{column, number, replay};
 pub(crate) use run::fold;
 pub use run::run_all;
 pub use sets::Set;
+pub(crate) use sets::{OF_MACHINE, OF_PARAMS};
 use sets::{Setup, with_each};
 
 /// What is to be compared, as the user says it.
@@ -165,6 +166,7 @@ impl Plan {
             locks: request.locks,
             ground,
             makes_swap: request.place.makes_swap,
+            device_pages: device_pages(&request.place),
             inside: None,
         };
         let grounds = if request.grounds.is_empty() { &[Ground::Sim][..] } else { &request.grounds };
@@ -244,6 +246,21 @@ impl Plan {
         Some(names)
     }
 
+    /// What all of it is called while it runs, with the time that each run simulates or takes, if that is known.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let times = self.jobs.iter().map(|job| self.workload.time_s(job)).collect::<Option<Vec<u64>>>();
+        let time = times.and_then(|times| Some((*times.iter().min()?, *times.iter().max()?)));
+        let is_real = self.jobs.iter().all(|job| job.ground.is_timed_by_the_wall());
+        let whose = if is_real { "" } else { " of virtual time" };
+        let name = &self.experiment.name;
+        match time {
+            None => name.clone(),
+            Some((least, most)) if least == most => format!("{name} of about {most} s{whose}"),
+            Some((least, most)) => format!("{name} of about {least} to {most} s{whose}"),
+        }
+    }
+
     /// How each job is called while it runs: its column, and its seed if there are several.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {
@@ -255,6 +272,12 @@ impl Plan {
     fn column(&self, job: usize) -> &Column {
         &self.columns[job / self.seeds.len()]
     }
+}
+
+/// Pages that the folder of a place has room for.
+fn device_pages(place: &Place) -> Option<u64> {
+    let room = rustix::fs::statvfs(&place.folder).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
 }
 
 fn no_workload(experiment: &Experiment) -> Error {

@@ -7,6 +7,7 @@ use crate::ground::Ground;
 use crate::interrupt;
 use crate::job::{Failure, Inside, Job, Outcome, Progress};
 use crate::series::{self, Every, Recorder, Series};
+use crate::simulation::{before, scaled_layout};
 use crate::system::host::HostSystem;
 use crate::system::linux::LinuxSystem;
 use crate::system::linux::counters::{Counters, free_swap_pages, release};
@@ -30,7 +31,14 @@ pub fn resources(job: &Job) -> Resources {
 /// When its parameters are wrong, or memory or swap too small.
 pub fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
     let params: W::Params = job.params.read()?;
-    let fits = |job: &Job| W::check(&params, &resources(job));
+    let fits = |job: &Job| {
+        let resources = resources(job);
+        if job.ground == Ground::Host {
+            engine::memory::check_layout(&scaled_layout(job)).map_err(|error| error.to_string())?;
+        }
+        W::extent(&params, &resources, job.scale).check(job.device_pages)?;
+        W::check(&params, &resources)
+    };
     fits(job).map_err(|why| {
         let lacks_swap = job.ground == Ground::Linux && fits(&Job { makes_swap: true, ..job.clone() }).is_ok();
         let remedy = if lacks_swap { "; `--swap` gives it a swap file" } else { "" };
@@ -49,7 +57,7 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
     let (memory_pages, swap_pages) = (job.memory_pages(), job.swap_pages());
     let told = |error: SystemError| Failure(error.0);
-    let (found, series, elapsed, notes) = match job.ground {
+    let (found, series, elapsed, mut notes) = match job.ground {
         Ground::Sim => return Err(Failure("the simulator is no ground of real time".into())),
         Ground::Host => {
             let system = HostSystem::new(folder, &job.kernel, memory_pages, swap_pages, given).map_err(told)?;
@@ -71,8 +79,13 @@ pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failu
     if interrupt::is_set() {
         return Err(Failure("interrupted".into()));
     }
-    let Found { rows, .. } = found;
-    Ok(Outcome { rows, virtual_time_ns: elapsed.0, series, notes, ..Outcome::default() })
+    if before::pages(&job.machine.before, job.scale) > 0 {
+        let what = "what the machine's [before] says that memory holds is of the ground `sim` alone";
+        notes.push(format!("{what}: here memory begins empty of it"));
+    }
+    let Found { rows, profile, report } = found;
+    let profile = (!profile.is_empty()).then_some(profile);
+    Ok(Outcome { rows, virtual_time_ns: elapsed.0, series, notes, profile, report, ..Outcome::default() })
 }
 
 /// Runs a workload while another task records counters, if that is wanted.

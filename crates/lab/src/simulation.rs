@@ -24,6 +24,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A run that goes on so long does not end, whatever its parameters let expect. The simulator's clock goes a little further.
+const TIME_LIMIT: Nanos = Nanos::from_secs(2 * crate::extent::TIME_MAX_S - 60);
+
 /// How often iostat samples, as MMTests has it.
 const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 
@@ -48,10 +51,7 @@ impl Simulation {
     /// When the machine has no disk, or the engine cannot work with so little memory.
     pub fn of_job(job: &Job) -> Result<Self, Failure> {
         let machine = &job.machine;
-        let mut layout = machine.memory.clone();
-        for zone in layout.nodes.iter_mut().flat_map(|node| &mut node.zones) {
-            zone.managed_pages = job.scale.of(zone.managed_pages);
-        }
+        let layout = scaled_layout(job);
         let Some(disk) = machine.disks.first() else {
             return Err(Failure(format!("machine `{}` has no [[disk]]", machine.name)));
         };
@@ -94,6 +94,7 @@ impl Simulation {
             interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
             lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
             network: self.network.as_ref().map(network_config),
+            time_limit: Some(TIME_LIMIT),
             ..sim::Config::uniform(self.cpu.count.value, 0)
         }
     }
@@ -126,14 +127,28 @@ fn network_config(network: &Network) -> NetworkConfig {
     }
 }
 
+/// Memory of a job's machine at its scale.
+pub fn scaled_layout(job: &Job) -> Layout {
+    let mut layout = job.machine.memory.clone();
+    for zone in layout.nodes.iter_mut().flat_map(|node| &mut node.zones) {
+        zone.managed_pages = job.scale.of(zone.managed_pages);
+    }
+    layout
+}
+
 /// Looks at a job of a workload before it runs.
 ///
 /// # Errors
 /// When its parameters are wrong or its machine is too small.
 pub fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
     let params: W::Params = job.params.read()?;
-    let resources = Simulation::of_job(job)?.resources();
-    W::check(&params, &resources)
+    let simulation = Simulation::of_job(job)?;
+    let resources = simulation.resources();
+    let [first, end] = simulation.disk.file_blocks.value;
+    engine::memory::check_layout(&simulation.layout)
+        .map_err(|error| error.to_string())
+        .and_then(|()| W::extent(&params, &resources, job.scale).check(Some(end - first)))
+        .and_then(|()| W::check(&params, &resources))
         .map_err(|why| Failure(format!("machine `{}` at scale {}: {why}", job.machine.name, job.scale)))
 }
 

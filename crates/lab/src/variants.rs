@@ -72,7 +72,7 @@ impl Variants {
             .zip(&plans)
             .flat_map(|(name, plan)| plan.titles().into_iter().map(move |title| format!("{title}, {name}")));
         let results = {
-            let bars = Bars::new(&plans[0].experiment.name, titles.collect());
+            let bars = Bars::new(&plans[0].title(), titles.collect());
             plan::run_all(&plans, threads, &bars)?
         };
         let tables = names.iter().map(String::as_str).zip(results.into_iter().map(|results| results.table));

@@ -3,7 +3,9 @@
 //! It is written once, against [`System`], and knows no ground; [`crate::workloads`] lists those that there are
 //! and takes each to the ground of a job.
 
+use crate::extent::Extent;
 use crate::figure::Row;
+use crate::scale::Scale;
 use crate::system::{System, SystemError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,6 +56,14 @@ pub trait Workload: Sync + 'static {
     /// When they are wrong or the ground is too small for them, in words for the user: bad input, which ends the
     /// command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
+
+    /// What a run takes, as far as parameters tell: who asks for what cannot end is refused before [`Workload::check`]. By
+    /// default nothing is known.
+    #[must_use]
+    fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
+        let _ = (params, resources, scale);
+        Extent::default()
+    }
 
     /// Names of the rows that a run may find, if they are known before it: with them a slip in `--rows` is told before the
     /// run. Not every run finds all of them. By default they are not known.

@@ -78,8 +78,8 @@ fn work_says_when_it_starts_and_ends_where_nobody_can_see_it_go_on() {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().collect();
     let [start, end] = lines.as_slice() else { panic!("{text}") };
-    assert_eq!(*start, "started: randread, 1 run");
-    assert!(end.starts_with("ended: randread, 1 run, ") && end.ends_with(" s"), "{end}");
+    assert_eq!(*start, "started: randread of about 63 s of virtual time, 1 run");
+    assert!(end.starts_with("ended: randread of about 63 s of virtual time, 1 run, ") && end.ends_with(" s"), "{end}");
 }
 
 #[test]
@@ -426,4 +426,76 @@ fn a_key_is_told_where_it_belongs() {
     ] {
         assert!(set(wrong).contains(right), "{wrong}: {}", set(wrong));
     }
+}
+
+#[test]
+fn what_cannot_end_is_refused() {
+    let set = |experiment: &str, set: &str| message(2, &["compare", experiment, "--set", set]);
+    for (experiment, wrong, told) in [
+        ("randread", "params.full_s=18446744074", "a run of 18446744134 s: at most 36000 s"),
+        ("randread", "params.full_s=9223372036854775807", "s: at most 36000 s"),
+        ("randread", "params.file_percent=99999999", "the device has room for"),
+        ("randread", "params.operations=9223372036854775807", "operations: at most"),
+        ("randwrite", "params.file_mib=9223372036854775807", "the device has room for"),
+        ("anon", "params.touch_s=99999999999", "at most 36000 s"),
+        ("scan", "params.alone_s=99999999999", "at most 36000 s"),
+        ("scan", "params.cold_percent=9999999999999", "the device has room for"),
+        ("parallelio", "params.run_s=99999999999", "at most 36000 s"),
+        ("parallelio", "params.steps=99999999999", "at most"),
+        ("parallelio", "params.operation_ns=1", "operations: at most"),
+        ("streaming", "params.percent=9999999999999", "pages"),
+        ("streaming", "params.tasks=9999999999", "`tasks` is 9999999999"),
+        ("ping", "params.packets=4294967295", "at most 36000 s"),
+        ("ping", "params.page_ns=0", "`page_ns` must be above 0"),
+        ("simon", "params.judged_s=99999999999", "s: at most 36000 s"),
+        ("simon", "params.files_mib=9223372036854775807", "the device has room for"),
+        ("postmark", "params.transactions=9223372036854775807", "operations: at most"),
+        ("postmark", "params.files=9223372036854775807", "the device has room for"),
+        ("postmark", "params.hog_sleep_s=9223372036854775807", "at most 36000 s"),
+        ("multibuild", "params.builds=9223372036854775807", "operations: at most"),
+        ("multibuild", "params.unit_ms=9223372036854775807", "at most 36000 s"),
+    ] {
+        let text = set(experiment, wrong);
+        assert!(text.contains(told) && !text.contains("bug"), "{experiment} {wrong}: {text}");
+    }
+    for theta in ["nan", "inf", "-inf", "0", "-1", "1e300"] {
+        let theta = format!("params.theta={theta}");
+        for experiment in ["randread", "anon", "scan"] {
+            let text = message(2, &["compare", experiment, "--set", "params.distribution=zipf", "--set", &theta]);
+            assert!(text.contains("must be above 0 and at most 10"), "{experiment} {theta}: {text}");
+        }
+    }
+}
+
+#[test]
+fn too_small_a_scale_is_wrong_usage_of_every_experiment() {
+    for experiment in ["parallelio", "ping", "postmark", "multibuild", "streaming", "simon", "anon", "scan", "randread"]
+    {
+        let text = message(2, &["compare", experiment, "--scale", "1/65536"]);
+        assert!(text.contains("at scale 1/65536: ") && !text.contains("replay"), "{experiment}: {text}");
+    }
+}
+
+#[test]
+fn a_run_says_at_its_start_how_long_it_is() {
+    let arguments = ["run", "anon", "--kernel", "highwater", "--scale", "1/64", "--set", "params.touch_s=1"];
+    let output = highwater(&[&arguments[..], &["--set", "params.region_percent=20"]].concat());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with("started: anon of about 1 s of virtual time, 1 run"), "{text}");
+}
+
+#[test]
+fn a_key_is_explained_with_its_values_and_who_has_which() {
+    for name in ["kswapd_floor", "reclaim.kswapd_floor"] {
+        let text = print(&["explain", name]);
+        assert!(text.starts_with("reclaim.kswapd_floor\n  ") && text.contains("\n  default: one\n"), "{text}");
+        for line in ["\n  zero  ", "\n  one   ", "\n  3.10-rc4-vanilla    zero  kernels/3.10-rc4-vanilla.toml:"] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+    let text = print(&["explain", "vm.swappiness"]);
+    assert!(text.starts_with("reclaim.swappiness\n") && text.contains("a whole number from 0 to 100"), "{text}");
+    assert!(print(&["explain", "machine.cpu.count"]).contains("parallelio-8g "));
+    assert!(print(&["explain", "params.hogs"]).contains("ping  16"));
+    assert!(message(2, &["explain", "swapiness"]).contains("did you mean `reclaim.swappiness`?"));
 }

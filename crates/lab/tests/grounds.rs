@@ -2,10 +2,12 @@
 //!
 //! What this computer does not permit is skipped, with a line that says what is missing.
 
+use engine::kernel::text::{Node, Value};
 use lab::apart;
 use lab::ground::{Ground, Place};
-use lab::job::Progress;
+use lab::job::{Failure, Inside, Job, Progress};
 use lab::library;
+use lab::real_time;
 use lab::scale::Scale;
 use lab::system::conformance;
 use lab::system::host::HostSystem;
@@ -13,9 +15,11 @@ use lab::system::linux::LinuxSystem;
 use lab::system::linux::counters::{Counters, free_swap_pages};
 use lab::system::linux::limit::{Cgroup, Limit};
 use lab::system::linux::swap::SwapFile;
-use lab::system::{Given, page_bytes};
+use lab::system::{Given, System, SystemError, page_bytes};
+use lab::workload::{Found, Resources, Workload};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 /// Memory of the library: the least that it takes is 4 MiB.
 const HOST_PAGES: u64 = 2048;
@@ -196,4 +200,66 @@ fn a_folder_in_memory_or_nowhere_is_refused() {
     if Path::new("/dev/shm").is_dir() {
         assert!(on("host", "/dev/shm").contains("lies in memory"), "{}", on("host", "/dev/shm"));
     }
+}
+
+/// Says something in words of its own, and where its time went.
+struct Talks;
+
+impl Workload for Talks {
+    type Params = std::collections::BTreeMap<String, u64>;
+
+    const NAME: &'static str = "talks";
+
+    const ABOUT: &'static str = "says something";
+
+    fn check(_: &Self::Params, _: &Resources) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run<S: System>(_: &S, _: &Self::Params) -> Result<Found, SystemError> {
+        Ok(Found { rows: Vec::new(), profile: vec!["part;task;func 7".into()], report: vec!["all is well".into()] })
+    }
+}
+
+fn job_on_the_library(folder: &Path, machine: &str, scale: &str) -> Job {
+    let machine = library::machine(machine).expect("an embedded machine");
+    Job {
+        experiment: "talks".into(),
+        kernel: library::kernel("highwater").expect("an embedded kernel"),
+        params: Node { value: Value::Table(Vec::new()), ..machine.node.clone() },
+        machine: Arc::new(machine),
+        seed: 1,
+        scale: scale.parse().expect("a scale"),
+        profile: false,
+        series_every: None,
+        trace: None,
+        locks: false,
+        ground: Ground::Host,
+        makes_swap: false,
+        device_pages: None,
+        inside: Some(Inside { folder: folder.to_owned(), cgroup: None }),
+    }
+}
+
+#[test]
+fn what_a_workload_says_is_kept_and_what_a_ground_leaves_out_is_told() {
+    let folder = folder();
+    let run = |machine| {
+        let job = job_on_the_library(folder.path(), machine, "1/64");
+        real_time::run::<Talks>(&job, &Progress::default()).expect("it runs")
+    };
+    let found = run("parallelio-8g");
+    assert_eq!(found.report, ["all is well"]);
+    assert_eq!(found.profile.as_deref(), Some(&["part;task;func 7".to_owned()][..]));
+    let is_told = |notes: &[String]| notes.iter().any(|note| note.contains("[before]"));
+    assert!(is_told(&found.notes), "{:?}", found.notes);
+    assert!(!is_told(&run("randread-512m").notes), "nothing was there before");
+}
+
+#[test]
+fn a_ground_that_is_too_small_is_refused_before_the_run() {
+    let folder = folder();
+    let job = job_on_the_library(folder.path(), "randread-512m", "1/256");
+    let Failure(message) = real_time::check::<Talks>(&job).expect_err("2 MiB are too few");
+    assert!(message.starts_with("ground `host`: 512 pages of memory (2048 KiB) are too few"), "{message}");
 }

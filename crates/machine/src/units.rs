@@ -24,11 +24,11 @@ impl Nanos {
         Self(millis * 1_000_000)
     }
 
-    /// Whole seconds.
+    /// Whole seconds; of more than 584 years, the longest time that there is.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs * NANOS_PER_SECOND)
+        Self(secs.saturating_mul(NANOS_PER_SECOND))
     }
 
     /// Whole milliseconds, rounded down.

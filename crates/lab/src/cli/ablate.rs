@@ -74,7 +74,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         rows::check(&names, words).map_err(End::Usage)?;
     }
     let mut table = {
-        let bars = Bars::new(&plan.experiment.name, plan.titles());
+        let bars = Bars::new(&plan.title(), plan.titles());
         plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table
     };
     if let Err(message) = rows::keep(&mut table, words) {

@@ -1,10 +1,12 @@
-//! `highwater explain`: every value of a file and where it comes from.
+//! `highwater explain`: every value of a file and where it comes from; or what a key means ([`key`]).
+
+mod key;
 
 use std::path::Path;
 
 use engine::kernel::{
     Kernel, Origin, Setting,
-    text::{Entry, Node, Value, one_of},
+    text::{Entry, Node, Value, nearest, one_of},
 };
 
 use super::{End, print};
@@ -14,7 +16,7 @@ use crate::{embedded, hardware::Machine, library, workloads};
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A name from `highwater list`, or a file
+    /// A name from `highwater list`, or a file; or a key: `reclaim.swappiness`, `machine.cpu.count`, `params.hogs`
     name: String,
 }
 
@@ -29,12 +31,19 @@ pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
         None if is("kernels") => kernel(&library::kernel(name)?),
         None if is("machines") => machine(&library::machine(name)?),
         None if is("experiments") => experiment(&library::experiment(name)?),
-        None => {
-            let known: Vec<&str> =
-                ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
-            let hint = one_of(plain, &known);
-            return Err(End::Usage(format!("no kernel, machine or experiment is called `{plain}`{hint}")));
-        }
+        None => match key::explain(plain)? {
+            Some(text) => text,
+            None => {
+                let known: Vec<&str> =
+                    ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
+                let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
+                    (None, Some(key)) => format!(": did you mean `{key}`?"),
+                    _ => one_of(plain, &known),
+                };
+                let message = format!("no kernel, machine, experiment or key is called `{plain}`{hint}");
+                return Err(End::Usage(message));
+            }
+        },
     };
     print(&text)
 }
@@ -241,7 +250,7 @@ fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n 
 }
 
 /// A value, or a constant `{ ns = 90, from = "fitted", … }` as "`90 ns (fitted: …)`".
-fn constant(node: &Node) -> String {
+pub(super) fn constant(node: &Node) -> String {
     let Some(origin) = node.get("from").and_then(Node::as_text) else { return node.value.to_string() };
     let quantity = node.entries().iter().find(|entry| !["from", "source", "to"].contains(&entry.key.as_str()));
     let quantity = quantity.map_or_else(String::new, |entry| match entry.key.as_str() {

@@ -39,7 +39,7 @@ struct Arguments {
 enum Verb {
     /// List kernels, machines, experiments and workloads
     List,
-    /// Show every value of a kernel, a machine or an experiment, and its source
+    /// Show every value of a kernel, a machine or an experiment, and its source; or what a key means
     Explain(explain::Arguments),
     /// Run an experiment with several kernels and print their figures as a table
     Compare(compare::CompareArguments),

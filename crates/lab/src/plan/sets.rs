@@ -21,8 +21,8 @@ pub struct Set {
 }
 
 /// What keys of the machine begin with, and those of parameters; all others are keys of kernels.
-pub(super) const OF_MACHINE: &str = "machine.";
-const OF_PARAMS: &str = "params.";
+pub(crate) const OF_MACHINE: &str = "machine.";
+pub(crate) const OF_PARAMS: &str = "params.";
 
 impl Set {
     /// Is it a key of kernels, not of the machine and no parameter?

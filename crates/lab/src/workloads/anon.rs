@@ -9,8 +9,9 @@
 //! and make the sum. With equal work the same share of every region stays in memory, on any ground.
 
 use super::meter::{Course, Length, Measured, Tally, measure};
-use super::randread::{Size, check_sizes};
+use super::randread::{Size, check_sizes, check_theta, extent};
 use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
 use crate::figure::{Row, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
@@ -80,17 +81,19 @@ impl Workload for Anon {
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
-        if params.distribution == Distribution::Zipf && params.theta <= 0.0 {
-            return Err(format!("theta is {}: must be above 0", params.theta));
-        }
+        check_theta(params.distribution, params.theta)?;
         let pages = params.size().pages(memory_pages, Scale::FULL);
         // A tenth of memory for what is not in regions.
-        if pages + used_pages > memory_pages / 10 * 9 + swap_pages {
+        if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of regions do not fit {memory_pages} pages of memory and {swap_pages} of swap"
             ));
         }
         check_sizes(params.tasks, pages, "regions")
+    }
+
+    fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
+        extent(params.operations, params.tasks, params.touch_s, 0)
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {

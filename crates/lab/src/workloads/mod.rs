@@ -15,7 +15,7 @@ pub mod streaming;
 
 use crate::ground::Ground;
 use crate::job::{Failure, Job, Outcome, Progress, Runnable};
-use crate::workload::Workload;
+use crate::workload::{Resources, Workload};
 use crate::{real_time, simulation};
 use engine::kernel::text::Node;
 
@@ -67,12 +67,12 @@ impl<W: Workload> Runnable for W {
         }
     }
 
+    fn time_s(&self, job: &Job) -> Option<u64> {
+        W::extent(&job.params.read().ok()?, &resources(job)?, job.scale).time_s
+    }
+
     fn row_names(&self, job: &Job) -> Option<Vec<String>> {
-        let resources = match job.ground {
-            Ground::Sim => simulation::Simulation::of_job(job).ok()?.resources(),
-            Ground::Host | Ground::Linux => real_time::resources(job),
-        };
-        W::row_names(&job.params.read().ok()?, &resources)
+        W::row_names(&job.params.read().ok()?, &resources(job)?)
     }
 
     fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
@@ -80,5 +80,13 @@ impl<W: Workload> Runnable for W {
             Ground::Sim => simulation::run::<W>(job, progress),
             Ground::Host | Ground::Linux => real_time::run::<W>(job, progress),
         }
+    }
+}
+
+/// What the ground of a job offers.
+fn resources(job: &Job) -> Option<Resources> {
+    match job.ground {
+        Ground::Sim => Some(simulation::Simulation::of_job(job).ok()?.resources()),
+        Ground::Host | Ground::Linux => Some(real_time::resources(job)),
     }
 }

@@ -4,8 +4,10 @@
 //! whose text is mapped; it reads a source and the headers that all share, touches memory while it computes, and
 //! writes an object. The driver waits for all builds; that of MMTests did not wait for the last ones.
 
+use crate::extent::{Extent, kib_pages, mib_pages};
 use crate::figure::{Better, Format, Row, names};
 use crate::report::{duration_rows, mmtests};
+use crate::scale::Scale;
 use crate::system::{CpuTimes, MapMode, Sharing, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use machine::{Func, Nanos, PAGE_BYTES};
@@ -141,6 +143,20 @@ impl Workload for Multibuild {
             return Err(format!("too small for multibuild: {} pages, and 4096 are needed", resources.memory_pages));
         }
         Ok(())
+    }
+
+    fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
+        let tree = params.tree_files.value.saturating_mul(kib_pages(params.tree_file_kib.value));
+        let [least, most] = params.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
+        let unit = kib_pages(params.headers_kib.value).saturating_add(least.midpoint(most)).saturating_add(1);
+        let build = tree.saturating_add(params.units.value.saturating_mul(unit));
+        let wait_s = (params.unit_ms.value / 1000).max(params.link_ms.value / 1000);
+        Extent {
+            operations: build.saturating_mul(params.builds),
+            file_pages: tree.saturating_mul(params.at_once),
+            wait_s,
+            time_s: None,
+        }
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {

@@ -5,6 +5,7 @@
 //! memory is in use, `dd` writes zeroes to a new file and syncs it. Sizes are fractions of memory.
 
 use super::meter::add_profile;
+use crate::extent::{self, Extent};
 use crate::figure::{Better, Format, Row, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
@@ -38,6 +39,9 @@ const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 
 /// Bytes that `dd` writes at once.
 const BLOCK_BYTES: u64 = 1 << 20;
+
+/// The most increments: a round for each.
+const STEPS_MAX: u64 = 1000;
 
 /// How long `dd` takes to read a block of zeroes: 1 MiB at 16 GB/s.
 const ZERO_BLOCK: Nanos = Nanos(64_000);
@@ -151,6 +155,9 @@ impl Workload for Parallelio {
         if params.operation_ns.value == 0 || params.populate_ns.value == 0 {
             return Err("`operation_ns` and `populate_ns` must be above 0: no server answers in no time".to_owned());
         }
+        if params.steps > STEPS_MAX {
+            return Err(format!("`steps` is {}: must be at most {STEPS_MAX}", params.steps));
+        }
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         let sizes = Sizes::of_memory(memory_pages);
         let needed = sizes.region_pages + used_pages;
@@ -168,6 +175,22 @@ impl Workload for Parallelio {
             ));
         }
         Ok(())
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let Params { settle_s, run_s, steps, write_delay_s, .. } = *params;
+        let times = Times::of(params, scale);
+        let items = Sizes::of_memory(resources.memory_pages).items;
+        let populate_s = (u128::from(items) * u128::from(times.populate.0) / 1_000_000_000) as u64;
+        let rounds = steps.saturating_add(2);
+        let round_s = settle_s.saturating_add(run_s).saturating_add(populate_s);
+        let operations = extent::times(run_s, times.operation.0).saturating_add(items);
+        Extent {
+            time_s: Some(round_s.saturating_mul(rounds)),
+            wait_s: write_delay_s,
+            operations: operations.saturating_mul(rounds),
+            file_pages: 0,
+        }
     }
 
     fn row_names(params: &Params, resources: &Resources) -> Option<Vec<String>> {

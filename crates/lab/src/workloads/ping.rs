@@ -3,8 +3,10 @@
 //! The sender does not wait for answers: it samples a CPU without interrupts once in each interval. So the report also
 //! has the times without interrupts, and what packets sent between these would have seen of them.
 
+use crate::extent::{Extent, TIME_MAX_S};
 use crate::figure::{Better, Format, Row, names};
 use crate::report::duration_rows;
+use crate::scale::Scale;
 use crate::simulation::locks::mask_rows;
 use crate::system::{System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
@@ -62,7 +64,7 @@ const START_WITHIN: u64 = 1_000_000;
 const PHASES: u64 = 20;
 
 /// The longest that anything here may last.
-const LONGEST: Nanos = Nanos::from_secs(86_400);
+const LONGEST: Nanos = Nanos::from_secs(TIME_MAX_S);
 
 /// The workload.
 #[derive(Debug)]
@@ -79,7 +81,11 @@ impl Workload for Ping {
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
-        let positive = [("packets", params.packets.into()), ("interval_ns", params.interval_ns.value)];
+        let positive = [
+            ("packets", params.packets.into()),
+            ("interval_ns", params.interval_ns.value),
+            ("page_ns", params.page_ns.value),
+        ];
         if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(format!("`{name}` must be above 0"));
         }
@@ -91,16 +97,21 @@ impl Workload for Ping {
             ("page_ns", Some(params.page_ns.value)),
         ];
         if let Some((name, _)) = times.into_iter().find(|(_, time)| time.is_none_or(|ns| ns > LONGEST.0)) {
-            return Err(format!("`{name}` makes the run longer than a day"));
+            return Err(format!("`{name}` makes the run longer than {} s", LONGEST.as_secs_f64()));
         }
         let pages = memory_pages.saturating_mul(params.percent.value) / 100;
         if hogs == 0 || pages / hogs == 0 || pages / hogs > u64::from(u32::MAX / 2) {
             return Err(format!("{pages} pages for {hogs} hogs: each has at least one"));
         }
-        if pages + used_pages > memory_pages / 10 * 9 + swap_pages {
+        if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!("{} % of memory do not fit memory and swap", params.percent.value));
         }
         Ok(())
+    }
+
+    fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
+        let time_s = params.interval_ns.value.saturating_mul(params.packets.into()) / 1_000_000_000;
+        Extent { time_s: Some(time_s), operations: params.packets.into(), ..Extent::default() }
     }
 
     fn row_names(params: &Params, _: &Resources) -> Option<Vec<String>> {

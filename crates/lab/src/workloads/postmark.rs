@@ -1,8 +1,10 @@
 //! Small files, made, read, extended and removed, beside an idle program that holds half of memory (postmark 1.51 with
 //! the background reader of MMTests; mechanisms/benchmarks, 1.6).
 
+use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
 use crate::report::vmscan;
+use crate::scale::Scale;
 use crate::system::{System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
 use machine::{NANOS_PER_SECOND, Nanos};
@@ -108,13 +110,22 @@ impl Workload for Postmark {
         if params.least_bytes == 0 || params.least_bytes >= params.most_bytes {
             return Err("`least_bytes` must be above 0 and below `most_bytes`".to_owned());
         }
-        if params.files == 0 || params.hog_used_mib * HOG_BLOCKS > params.hog_mib && params.hog_mib > 0 {
+        if params.files == 0 || params.hog_used_mib.saturating_mul(HOG_BLOCKS) > params.hog_mib && params.hog_mib > 0 {
             return Err("`files` must be above 0, and `hog_used_mib` at most an eighth of `hog_mib`".to_owned());
         }
         if resources.memory_pages < 4096 {
             return Err(format!("too small for postmark: {} pages, and 4096 are needed", resources.memory_pages));
         }
         Ok(())
+    }
+
+    fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
+        let Params { files, transactions, least_bytes, most_bytes, hog_sleep_s, .. } = params;
+        // Pages of a file of mean size; a transaction reads or writes one.
+        let pages = (least_bytes / 2 + most_bytes / 2) / machine::PAGE_BYTES as u64 + 1;
+        let wait_s = (*hog_sleep_s).max(params.hog_use_ms.value / 1000).max(params.block_ns.value / 1_000_000_000);
+        let operations = files.saturating_add(*transactions).saturating_mul(pages);
+        Extent { operations, file_pages: files.saturating_mul(pages), wait_s, time_s: None }
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {

@@ -6,6 +6,7 @@
 use super::big_file;
 use super::meter::{Course, Length, Measured, Tally, measure};
 use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
 use crate::figure::names;
 use crate::scale::Scale;
 use crate::system::contents::{Kept, Pattern};
@@ -65,8 +66,26 @@ impl Size {
     /// In pages, on a system with so many, at a scale.
     #[must_use]
     pub fn pages(self, memory_pages: u64, scale: Scale) -> u64 {
-        self.mib.map_or_else(|| memory_pages * self.percent / 100, |mib| scale.of(mib.saturating_mul(256)))
+        self.mib
+            .map_or_else(|| memory_pages.saturating_mul(self.percent) / 100, |mib| scale.of(mib.saturating_mul(256)))
     }
+}
+
+/// Refuses an exponent of which no numbers can be drawn.
+pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), String> {
+    const MOST: f64 = 10.0;
+    if distribution == Distribution::Zipf && !(theta > 0.0 && theta <= MOST) {
+        return Err(format!("`theta` is {theta}: must be above 0 and at most {MOST}"));
+    }
+    Ok(())
+}
+
+/// What a run takes that ends after so many operations of each task, or else after so many seconds.
+pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_pages: u64) -> Extent {
+    let done = operations.map_or(0, |operations| operations.saturating_mul(tasks));
+    let time_s = if operations.is_none() { Some(time_s) } else { None };
+    // The file is written first.
+    Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
 }
 
 /// Refuses what makes no tasks or no pages.
@@ -151,10 +170,13 @@ impl Workload for Randread {
     const VERIFIES: bool = true;
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
-        if params.distribution == Distribution::Zipf && params.theta <= 0.0 {
-            return Err(format!("theta is {}: must be above 0", params.theta));
-        }
+        check_theta(params.distribution, params.theta)?;
         check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let pages = params.size().pages(resources.memory_pages, scale);
+        extent(params.operations, params.tasks, params.full_s.saturating_add(params.filling_s), pages)
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {

@@ -5,7 +5,8 @@
 
 use super::big_file;
 use super::meter::{Course, Measured, Tally, latency_rows, measure};
-use super::randread::{Size, check_sizes, length};
+use super::randread::{Size, check_sizes, extent, length};
+use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
@@ -86,6 +87,11 @@ impl Workload for Randwrite {
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let pages = params.size().pages(resources.memory_pages, scale);
+        extent(params.operations, params.tasks, params.full_s.saturating_add(params.filling_s), pages)
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {

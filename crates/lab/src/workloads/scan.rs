@@ -5,8 +5,9 @@
 
 use super::big_file;
 use super::meter::{Course, Length, Measured, measure};
-use super::randread::{Access, Size, Verify, check_sizes, read_at_random};
+use super::randread::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
 use crate::choose::{Chooser, Distribution};
+use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
@@ -86,12 +87,17 @@ impl Workload for Scan {
     const VERIFIES: bool = true;
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
-        if params.distribution == Distribution::Zipf && params.theta <= 0.0 {
-            return Err(format!("theta is {}: must be above 0", params.theta));
-        }
+        check_theta(params.distribution, params.theta)?;
         let (hot, cold) = params.pages(resources.memory_pages, Scale::FULL);
         check_sizes(params.tasks, hot, "a hot set")?;
         check_sizes(1, cold, "a file")
+    }
+
+    fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
+        let (hot, cold) = params.pages(resources.memory_pages, scale);
+        let file_pages = hot.saturating_add(cold);
+        // How long the pass takes is what is measured.
+        Extent { wait_s: params.alone_s, operations: file_pages, file_pages, time_s: None }
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {

@@ -9,6 +9,7 @@
 
 use super::big_file::read_whole;
 use super::meter::{add_profile, counter_rows};
+use crate::extent::{self, Extent, TIME_MAX_S};
 use crate::figure::{Better, Format, Row, names};
 use crate::report::duration_rows;
 use crate::scale::Scale;
@@ -39,7 +40,7 @@ const MIB_PAGES: u64 = 256;
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// A run is at most a day long.
-const LONGEST_S: u64 = 86_400;
+const LONGEST_S: u64 = TIME_MAX_S;
 
 /// Tasks that read at most: each has a stack of its own.
 const READERS_MAX: u64 = 4096;
@@ -154,7 +155,7 @@ impl Workload for Simon {
             ("touch_every_us", params.touch_every_us / 1_000_000),
         ];
         if let Some((name, _)) = times_s.into_iter().find(|(_, time_s)| *time_s > LONGEST_S) {
-            return Err(format!("`{name}` is longer than a day"));
+            return Err(format!("`{name}` is longer than {LONGEST_S} s"));
         }
         if params.ends_s >= params.judged_from_s {
             return Err(format!(
@@ -179,6 +180,14 @@ impl Workload for Simon {
             return Err(format!("`file_kib` is {}: a file must take a quarter of memory at most", params.file_kib));
         }
         Ok(())
+    }
+
+    fn extent(params: &Params, _: &Resources, scale: Scale) -> Extent {
+        let time_s = params.judged_from_s.saturating_add(params.judged_s);
+        let touches = extent::times(time_s, params.touch_every_us.saturating_mul(1000));
+        let file_pages = extent::mib_pages(params.files_mib, scale);
+        let operations = touches.saturating_add(file_pages);
+        Extent { time_s: Some(time_s), wait_s: params.print_every_s, operations, file_pages }
     }
 
     fn row_names(params: &Params, _: &Resources) -> Option<Vec<String>> {

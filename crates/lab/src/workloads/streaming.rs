@@ -3,14 +3,19 @@
 //! Each task maps a sparse file of its own and touches page after page once: nothing that is read ahead or kept is
 //! ever wanted again. Written pages become dirty through the page table.
 
+use crate::extent::Extent;
 use crate::figure::{Better, Format, Row};
 use crate::report::vmscan;
+use crate::scale::Scale;
 use crate::system::{MapMode, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use engine::ReadPattern;
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::Sourced;
+
+/// The most tasks.
+const TASKS_MAX: u64 = 1024;
 
 /// What is done to each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -66,11 +71,22 @@ impl Workload for Streaming {
         if params.tasks.value == 0 || params.percent == 0 {
             return Err("`tasks` and `percent` must be above 0: nobody streams nothing".to_owned());
         }
+        if params.tasks.value > TASKS_MAX {
+            return Err(format!("`tasks` is {}: must be at most {TASKS_MAX}", params.tasks.value));
+        }
         let pages = file_pages(params, resources.memory_pages);
         if pages == 0 || pages > u64::from(u32::MAX / 2) {
             return Err(format!("files of {pages} pages: a file has 1 to {} of them", u32::MAX / 2));
         }
         Ok(())
+    }
+
+    fn extent(params: &Params, resources: &Resources, _: Scale) -> Extent {
+        let pages = file_pages(params, resources.memory_pages).saturating_mul(params.tasks.value);
+        let wait_s = params.page_ns.value / 1_000_000_000;
+        // The files are sparse: what is only read takes no room.
+        let file_pages = if params.access == Access::Write { pages } else { 0 };
+        Extent { operations: pages, file_pages, wait_s, time_s: None }
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
@@ -106,7 +122,7 @@ fn rate_row(rate: f64) -> Row {
 }
 
 fn file_pages(params: &Params, memory_pages: u64) -> u64 {
-    memory_pages * params.percent / 100 / params.tasks.value
+    memory_pages.saturating_mul(params.percent) / 100 / params.tasks.value.max(1)
 }
 
 fn stream<S: System>(system: &S, n: u64, pages: u32, access: Access, time: Nanos) -> Result<(), SystemError> {

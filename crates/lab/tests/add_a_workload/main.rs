@@ -23,6 +23,7 @@ fn job(params: &str) -> Job {
         locks: false,
         ground: lab::ground::Ground::Sim,
         makes_swap: false,
+        device_pages: None,
         inside: None,
     }
 }
