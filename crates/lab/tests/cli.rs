@@ -489,9 +489,12 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     for name in ["kswapd_floor", "reclaim.kswapd_floor"] {
         let text = print(&["explain", name]);
         assert!(text.starts_with("reclaim.kswapd_floor\n  ") && text.contains("\n  default: one\n"), "{text}");
-        for line in ["\n  zero  ", "\n  one   ", "\n  3.10-rc4-vanilla    zero  kernels/3.10-rc4-vanilla.toml:"] {
+        for line in ["\n  zero  ", "\n  one   "] {
             assert!(text.contains(line), "{line}: {text}");
         }
+        let of_vanilla = text.lines().find(|line| line.trim_start().starts_with("3.10-rc4-vanilla ")).unwrap_or_default();
+        let words: Vec<&str> = of_vanilla.split_whitespace().collect();
+        assert!(words[1] == "zero" && words[2].starts_with("kernels/3.10-rc4-vanilla.toml:"), "{text}");
     }
     let text = print(&["explain", "vm.swappiness"]);
     assert!(text.starts_with("reclaim.swappiness\n") && text.contains("a whole number from 0 to 100"), "{text}");

@@ -501,10 +501,11 @@ impl<M: Machine> Mapping<M> {
                 }
                 descriptor.clear(Flags::HAZARD);
             }
+            file.index.remove(descriptor.index(), frame, shadow);
+            // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
             if shadow.is_some() {
                 self.machine.spend(Step::ShadowStore, 1);
             }
-            file.index.remove(descriptor.index(), frame, shadow);
             slab = self.leave_node(file, descriptor.index());
         } else {
             let slot = descriptor.private();
