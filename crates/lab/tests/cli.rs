@@ -492,7 +492,8 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
         for line in ["\n  zero  ", "\n  one   "] {
             assert!(text.contains(line), "{line}: {text}");
         }
-        let of_vanilla = text.lines().find(|line| line.trim_start().starts_with("3.10-rc4-vanilla ")).unwrap_or_default();
+        let of_vanilla =
+            text.lines().find(|line| line.trim_start().starts_with("3.10-rc4-vanilla ")).unwrap_or_default();
         let words: Vec<&str> = of_vanilla.split_whitespace().collect();
         assert!(words[1] == "zero" && words[2].starts_with("kernels/3.10-rc4-vanilla.toml:"), "{text}");
     }

@@ -39,7 +39,7 @@ const MIB_PAGES: u64 = 256;
 /// beside the time of a client.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
-/// A run is at most a day long.
+/// A run is at most so long.
 const LONGEST_S: u64 = TIME_MAX_S;
 
 /// Tasks that read at most: each has a stack of its own.
