@@ -14,6 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A file of the system that is open here, once for all its handles.
 pub(crate) struct OpenFile {
@@ -116,12 +118,23 @@ impl OpenFile {
     }
 }
 
+/// How long a file that is locked is tried again: a process that was killed has its locks until the system has ended the last
+/// request that it had under way.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
 /// Locks a file against other processes, until it is closed. Where its file system has no locks, there is none.
 fn lock(file: &std::fs::File, is_writable: bool) -> io::Result<()> {
-    match if is_writable { try_lock_file(file) } else { try_share_file(file) } {
-        Ok(false) if is_writable => Err(io::Error::other("another process has locked it")),
-        Ok(false) => Err(io::Error::other("another process has locked it for writing")),
-        Ok(true) | Err(_) => Ok(()),
+    let began = Instant::now();
+    loop {
+        let refused = match if is_writable { try_lock_file(file) } else { try_share_file(file) } {
+            Ok(true) | Err(_) => return Ok(()),
+            Ok(false) if is_writable => "another process has locked it",
+            Ok(false) => "another process has locked it for writing",
+        };
+        if began.elapsed() >= LOCK_WAIT {
+            return Err(io::Error::other(refused));
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
