@@ -10,6 +10,7 @@ use std::cell::{Cell, OnceCell};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// A task that a machine started, numbered from 0 in that order.
@@ -69,6 +70,23 @@ impl Drop for AbortOnPanic {
     }
 }
 
+/// Starts a thread, and returns when it runs.
+///
+/// The standard library takes a little memory for a new thread on that thread, and ends the process where it gets none:
+/// whoever limits memory after the start of the library must not meet that.
+///
+/// # Errors
+/// When the system grants no thread.
+pub(super) fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let (runs, is_running) = mpsc::sync_channel(1);
+    let handle = thread::Builder::new().name(name).spawn(move || {
+        let _ = runs.send(());
+        run();
+    })?;
+    is_running.recv().expect("a thread sends before it does anything else");
+    Ok(handle)
+}
+
 struct Task {
     kill: Arc<AtomicBool>,
     /// Until somebody joins it.
@@ -85,7 +103,7 @@ impl Tasks {
         let kill = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&kill);
         let mut tasks = self.0.lock();
-        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let handle = start_thread(name.to_owned(), move || {
             KILL.with(|kill| kill.set(flag).expect("a new thread has no task yet"));
             // Others wait for what the engine's tasks do. Where the system does not grant it, they wait longer.
             let _ = sys::runs_early();

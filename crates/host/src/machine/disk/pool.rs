@@ -1,7 +1,7 @@
 //! Threads that read and write, where io_uring is not to be had or has no advantage (a file in the kernel's page cache).
 
 use super::backend::{Backend, Transfer};
-use crate::machine::task::AbortOnPanic;
+use crate::machine::task::{AbortOnPanic, start_thread};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,8 +48,7 @@ impl Pool {
 
     fn spawn(&mut self, number: usize) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let builder = thread::Builder::new().name(format!("highwater-io{number}"));
-        self.threads.push(builder.spawn(move || shared.serve())?);
+        self.threads.push(start_thread(format!("highwater-io{number}"), move || shared.serve())?);
         Ok(())
     }
 
