@@ -1,9 +1,16 @@
 //! Makes a table of what every choice means, of the comments in `src/*/choices.rs`: there is one place that says it.
+//! And a table of the kernel files in `kernels/`.
 
 // What the engine may not touch, its build may: it reads the engine's own text.
 #![allow(clippy::disallowed_methods)]
 
-use std::{collections::BTreeMap, env, fmt::Write, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    fmt::Write,
+    fs,
+    path::Path,
+};
 
 use syn::{
     Attribute, Expr, Fields, Ident, Item, Lit, Meta, Token, Type, Variant, braced,
@@ -24,8 +31,27 @@ fn main() {
         describe(section, &file, &mut table);
     }
     table.push(']');
-    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("choices.rs");
+    write("choices.rs", &table);
+    write("kernels.rs", &kernels());
+}
+
+fn write(name: &str, table: &str) {
+    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join(name);
     fs::write(out, table).expect("cargo's output folder is writable");
+}
+
+/// A line for each kernel file. None says where the checkout lies: several may share a target folder.
+fn kernels() -> String {
+    println!("cargo::rerun-if-changed=kernels");
+    let files = fs::read_dir("kernels").expect("the crate has kernels").flatten();
+    let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".toml")?.to_owned()));
+    let mut table = String::from("&[\n");
+    for name in names.collect::<BTreeSet<_>>() {
+        let path = format!("/kernels/{name}.toml");
+        writeln!(table, "({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?}))),")
+            .expect("strings accept all");
+    }
+    table + "]"
 }
 
 /// A line for each field of a file's `Choices`.

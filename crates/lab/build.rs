@@ -1,23 +1,20 @@
-//! Embeds the files of `kernels/`, `machines/` and `experiments/` as a table of path and text.
+//! Embeds the files of `machines/` and `experiments/` as a table of path and text.
 //!
 //! Nothing here or in the table says where the checkout lies: several may share a target folder.
 
 use std::{env, fmt::Write, fs, path::Path};
 
 fn main() {
-    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
-    let root = root.canonicalize().expect("the crate lies in its workspace");
     let mut paths = Vec::new();
-    for folder in ["kernels", "machines", "experiments"] {
-        println!("cargo::rerun-if-changed=../../{folder}");
-        collect(&root.join(folder), &mut paths);
+    for folder in ["machines", "experiments"] {
+        println!("cargo::rerun-if-changed={folder}");
+        collect(Path::new(folder), &mut paths);
     }
     paths.sort();
     let mut table = String::from("&[\n");
     for path in paths {
-        let name = path.strip_prefix(root.to_str().expect("UTF-8 path")).expect("found under the root");
-        let name = name.trim_start_matches(['/', '\\']).replace('\\', "/");
-        let from_here = format!("/../../{name}");
+        let name = path.replace('\\', "/");
+        let from_here = format!("/{name}");
         writeln!(table, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {from_here:?}))),")
             .expect("strings accept all");
     }

@@ -15,14 +15,7 @@ use crate::{
 };
 
 /// Where citations may stand, and the endings of the files that are read there.
-const CITING: [(&str, &[&str]); 6] = [
-    ("crates", &["rs", "toml"]),
-    ("xtask", &["rs"]),
-    ("kernels", &["toml"]),
-    ("machines", &["toml"]),
-    ("experiments", &["toml", "md"]),
-    ("docs", &["md", "toml"]),
-];
+const CITING: [(&str, &[&str]); 3] = [("crates", &["rs", "toml", "md"]), ("xtask", &["rs"]), ("docs", &["md", "toml"])];
 
 /// What a citation begins with.
 const BOOK: &str = "mechanisms/";

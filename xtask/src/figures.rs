@@ -26,15 +26,15 @@ use run::{Figures, Run};
 
 const PAGE: &str = "docs/parallelio.md";
 const PLAN: &str = "docs/parallelio.toml";
-const MACHINE: &str = "machines/parallelio-8g.toml";
-const PRINTED: &str = "experiments/parallelio/published.toml";
+const MACHINE: &str = "crates/lab/machines/parallelio-8g.toml";
+const PRINTED: &str = "crates/lab/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";
 
 /// The place that says which commit the tables are of.
 const COMMIT: &str = "commit";
 
 /// What the figures depend on.
-const SOURCES: [&str; 7] = ["crates", "kernels", "machines", "experiments", "xtask", "Cargo.lock", PLAN];
+const SOURCES: [&str; 4] = ["crates", "xtask", "Cargo.lock", PLAN];
 
 /// Figures at hand: simulated, and published by kernel.
 pub struct Results {

@@ -12,10 +12,11 @@
 //!
 //! A section is a module's `choices.rs`; what no file of the chain names has its default from there.
 //! Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller: the engine
-//! opens no files. Who calls it: `lab` for every command, applications for their own kernels.
+//! opens no files. Those of its own folder `kernels/` are inside it: [`files`]. Who calls it: `lab` for every command, applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
+pub mod files;
 pub mod meaning;
 pub mod text;
 

@@ -1,24 +1,17 @@
 //! Kernels that come with the library.
 
-use engine::kernel::{Kernel, Source};
+use engine::kernel::{Kernel, Source, files};
 use std::path::Path;
 
-/// The kernel files of the project, by name.
-const FILES: [(&str, &str); 4] = [
-    ("3.10-rc4-vanilla", include_str!("../../../kernels/3.10-rc4-vanilla.toml")),
-    ("mm1-mmotm-20130606", include_str!("../../../kernels/mm1-mmotm-20130606.toml")),
-    ("mm1-lessdisrupt-v1", include_str!("../../../kernels/mm1-lessdisrupt-v1.toml")),
-    (HIGHWATER, include_str!("../../../kernels/highwater.toml")),
-];
+/// The engine's kernels that applications may choose.
+const NAMES: [&str; 4] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1", HIGHWATER];
 
 const HIGHWATER: &str = "highwater";
 
 /// The text of a kernel that comes with the library.
 fn resolve(name: &str) -> Result<Source, String> {
-    let found = FILES.iter().find(|(known, _)| *known == name);
-    let names = || FILES.map(|(known, _)| known).join(", ");
-    let (_, text) = found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", names()))?;
-    Ok(Source { file: format!("kernels/{name}.toml"), text: (*text).to_owned() })
+    let found = NAMES.contains(&name).then(|| files::source(name)).flatten();
+    found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", NAMES.join(", ")))
 }
 
 /// Highwater's own kernel: the default.
@@ -55,7 +48,7 @@ mod tests {
 
     #[test]
     fn kernels_of_the_library_are_sound() {
-        for (name, _) in FILES {
+        for name in NAMES {
             assert_eq!(find(name).unwrap().name, name);
         }
         assert_eq!(highwater().bases[0], "mm1-lessdisrupt-v1");

@@ -6,7 +6,7 @@
 
 mod common;
 
-use engine::kernel::Source;
+use engine::kernel::files;
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::{Engine, Error, Kernel, Layout, ReadState, Task};
 use highwater::machine::disk::faults::{Fault, Faults, Script};
@@ -115,10 +115,7 @@ fn use_file(world: &World, worker: usize) -> Used {
 
 /// The kernel of applications.
 fn kernel() -> Kernel {
-    let read = |name: &str| {
-        let file = format!("{}/../../kernels/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-        std::fs::read_to_string(&file).map(|text| Source { file, text }).map_err(|error| error.to_string())
-    };
+    let read = |name: &str| files::source(name).ok_or_else(|| format!("no kernel `{name}`"));
     let own = read("highwater").expect("the kernel is there");
     Kernel::parse("highwater", &own.file, &own.text, &read).expect("the kernel has no mistakes")
 }

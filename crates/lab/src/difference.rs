@@ -93,11 +93,7 @@ mod tests {
     fn a_value_without_a_comment_has_none_of_its_base() {
         let base = library::kernel("3.10-rc4-vanilla").unwrap();
         let text = "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\nswappiness = 10 # a guess\n";
-        let resolve = |name: &str| {
-            let file = format!("kernels/{name}.toml");
-            let text = crate::embedded::text(&file).unwrap().to_owned();
-            Ok(engine::kernel::Source { file, text })
-        };
+        let resolve = |name: &str| Ok(engine::kernel::files::source(name).unwrap());
         let mine = Kernel::parse("mine", "mine.toml", text, &resolve).unwrap();
         let told = |from: &Kernel, to: &Kernel| -> Vec<(Option<String>, Option<String>)> {
             differences(from, to).into_iter().map(|it| (it.place, it.source)).collect()

@@ -9,7 +9,7 @@ use std::{
 };
 
 use engine::kernel::{
-    Kernel, Source,
+    Kernel, Source, files,
     text::{Error, Place, one_of},
 };
 
@@ -87,9 +87,11 @@ impl Kind {
 
     /// The embedded one called `name`.
     fn embedded(self, name: &str) -> Result<Source, String> {
-        let file = format!("{}/{name}.toml", self.folder());
-        let text = embedded::text(&file).ok_or_else(|| unknown(self.name(), self.folder(), name))?;
-        Ok(Source { file, text: text.to_owned() })
+        let found = match self {
+            Self::Kernel => files::source(name),
+            Self::Machine => embedded::source(&format!("machines/{name}.toml")),
+        };
+        found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
     /// The base called `name` of the file `path`: beside it, or embedded.
@@ -195,10 +197,11 @@ pub fn experiment(word: &str) -> Result<Experiment, Error> {
 fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
     if !is_file(word) {
         let [file, printed] = ["experiment", "published"].map(|file| format!("experiments/{word}/{file}.toml"));
-        let text = embedded::text(&file)
+        let experiment = embedded::source(&file)
             .ok_or_else(|| Error { place: None, message: unknown("experiment", "experiments", word) })?;
-        let published = embedded::text(&printed).map(|text| (printed.as_str(), text));
-        return Experiment::parse(word, (&file, text), published);
+        let published = embedded::source(&printed);
+        let published = published.as_ref().map(|source| (source.file.as_str(), source.text.as_str()));
+        return Experiment::parse(word, (&experiment.file, &experiment.text), published);
     }
     let path = Path::new(word);
     let text = read(path)?;

@@ -495,7 +495,7 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
         let of_vanilla =
             text.lines().find(|line| line.trim_start().starts_with("3.10-rc4-vanilla ")).unwrap_or_default();
         let words: Vec<&str> = of_vanilla.split_whitespace().collect();
-        assert!(words[1] == "zero" && words[2].starts_with("kernels/3.10-rc4-vanilla.toml:"), "{text}");
+        assert!(words[1] == "zero" && words[2].starts_with("crates/engine/kernels/3.10-rc4-vanilla.toml:"), "{text}");
     }
     let text = print(&["explain", "vm.swappiness"]);
     assert!(text.starts_with("reclaim.swappiness\n") && text.contains("a whole number from 0 to 100"), "{text}");

@@ -1,4 +1,4 @@
-//! Every file of `kernels/`, `machines/` and `experiments/` is read; a kernel differs from its base and says
+//! Every kernel, machine and experiment file of the project is read; a kernel differs from its base and says
 //! on each line what it is taken from.
 
 use engine::kernel::Origin;

@@ -42,7 +42,7 @@ fn report(experiment: &str, scale: &str, set: &[String], jobs: &str) -> String {
 
 #[test]
 fn reports_are_as_they_were_and_the_same_side_by_side() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let bless = std::env::var_os("HIGHWATER_BLESS").is_some();
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));

@@ -1,6 +1,6 @@
 //! The machine that the stories are told on.
 
-use engine::kernel::{Choices, Kernel, Source};
+use engine::kernel::{Choices, Kernel, files};
 use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Flags, Gfp, Layout};
 use engine::stat::{Gauge, Vmstat};
@@ -24,21 +24,7 @@ pub const FILE_BLOCKS: u64 = 1 << 17;
 
 /// The choices of a kernel of this repository.
 pub fn choices_of(kernel: &str) -> Choices {
-    let source = |name: &str| {
-        let text = match name {
-            "2.6.23-rc5" => include_str!("../../../../kernels/2.6.23-rc5.toml"),
-            "2.6.23-rc5-pagevec" => include_str!("../../../../kernels/2.6.23-rc5-pagevec.toml"),
-            "2.6.23-rc6-modified" => include_str!("../../../../kernels/2.6.23-rc6-modified.toml"),
-            "2.6.37-traceonly" => include_str!("../../../../kernels/2.6.37-traceonly.toml"),
-            "2.6.37-kanyzone" => include_str!("../../../../kernels/2.6.37-kanyzone.toml"),
-            "3.10-rc4-vanilla" => include_str!("../../../../kernels/3.10-rc4-vanilla.toml"),
-            "mm1-mmotm-20130606" => include_str!("../../../../kernels/mm1-mmotm-20130606.toml"),
-            "highwater" => include_str!("../../../../kernels/highwater.toml"),
-            "mm1-lessdisrupt-v1" => include_str!("../../../../kernels/mm1-lessdisrupt-v1.toml"),
-            _ => return Err(format!("no kernel `{name}`")),
-        };
-        Ok(Source { file: name.to_owned(), text: text.to_owned() })
-    };
+    let source = |name: &str| files::source(name).ok_or_else(|| format!("no kernel `{name}`"));
     let text = source(kernel).unwrap().text;
     Kernel::parse(kernel, kernel, &text, &source).unwrap().choices
 }
