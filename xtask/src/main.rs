@@ -3,6 +3,7 @@
 mod citations;
 mod fidelity;
 mod figures;
+mod package;
 mod pictures;
 mod readme;
 mod sanitize;
@@ -22,6 +23,7 @@ usage: cargo xtask VERB
                     run what docs/parallelio.toml and docs/pictures.toml list: put the tables into docs/parallelio.md and
                     draw the pictures of docs/; takes many minutes, of single ones (--only ping.svg) seconds
   fidelity          set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes
+  package           package every crate that is published, and look at what the packages hold
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]
                     loom, the address and thread sanitizers and valgrind, as far as this computer has them; or
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         ["figures"] => figures::write(&root(), None),
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
         ["fidelity"] => fidelity::write(&root()),
+        ["package"] => package::check(),
         ["links"] => links(),
         ["sanitize", names @ ..] => sanitize::sanitize(names),
         _ => {

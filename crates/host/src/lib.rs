@@ -45,10 +45,10 @@ mod page;
 mod receiver;
 mod region;
 
-/// The code in docs/library.md compiles.
+/// The code in README.md compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/library.md")]
-mod library {}
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 pub use ::machine::IoError;
 pub use builder::Builder;

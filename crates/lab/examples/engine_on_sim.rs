@@ -52,14 +52,3 @@ fn half_of_what_is_touched_goes_to_swap() {
     let vmstat = touch("mm1-mmotm-20130606", 1 << 13).unwrap();
     assert!(vmstat["pswpout"] >= 1 << 12, "{vmstat:?}");
 }
-
-#[test]
-fn the_readme_shows_lines_of_this_file() {
-    let (readme, this) = (include_str!("../../../README.md"), include_str!("engine_on_sim.rs"));
-    let mut parts = readme.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let shown = parts.find(|part| part.contains("Sim::new")).expect("README shows the engine on the simulator");
-    let lines: Vec<&str> = this.lines().map(str::trim).collect();
-    for line in shown.lines() {
-        assert!(lines.contains(&line.trim()), "README shows a line that is not here: {line}");
-    }
-}

@@ -1,0 +1,15 @@
+//! The Rust of README.md and docs/ compiles: it stands here as documentation, and is tested as such.
+
+#[cfg(doctest)]
+macro_rules! compiles {
+    ($($page:ident $file:literal)*) => { $(
+        #[doc = include_str!($file)]
+        mod $page {}
+    )* };
+}
+
+#[cfg(doctest)]
+compiles! {
+    library "library.md"
+    readme "../README.md"
+}
