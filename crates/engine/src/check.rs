@@ -5,9 +5,9 @@
 
 use crate::Engine;
 use crate::lru::{Family, ListKind};
-use crate::mapping::Tag;
-use crate::mapping::index_nodes::NODE_PAGES;
 use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
+use crate::page_cache::Tag;
+use crate::slab::index_nodes::NODE_PAGES;
 use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
 use std::collections::BTreeMap;

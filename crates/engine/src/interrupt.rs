@@ -5,7 +5,7 @@
 //! context: nothing here sleeps, allocates or submits. *Description*: mechanisms/reclaim, 8.2.
 
 use crate::Engine;
-use crate::mapping::Owners;
+use crate::anonymous::Owners;
 use crate::memory::Flags;
 use machine::{Completions, FrameNumber, IoError, Machine, Operation, Request, Step};
 

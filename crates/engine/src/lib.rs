@@ -8,7 +8,11 @@
 //! * [`reclaim`]: kswapd, direct reclaim, the fate of a page;
 //! * [`compact`]: whether compaction could help, and deferral;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
-//! * [`mapping`]: owners of pages: files, regions, swap, writeback;
+//! * [`writeback`]: dirty pages on their way to devices;
+//! * [`anonymous`]: regions, and who maps a page;
+//! * [`swap`]: slots, and the pages that have one;
+//! * [`page_cache`]: files, and which of their pages are in memory;
+//! * [`slab`]: kernel objects, many to a page;
 //! * [`memory`]: frames, zones, watermarks, free lists;
 //! * [`stat`]: counters, open to all floors; [`task`]: the state of a task.
 //!
@@ -17,6 +21,7 @@
 
 pub mod access;
 pub mod allocate;
+pub mod anonymous;
 pub mod check;
 pub mod compact;
 pub mod interrupt;
@@ -24,9 +29,13 @@ pub mod kernel;
 pub mod lru;
 pub mod mapping;
 pub mod memory;
+pub mod page_cache;
 pub mod reclaim;
+pub mod slab;
 pub mod stat;
+pub mod swap;
 pub mod task;
+pub mod writeback;
 
 pub use access::{Error, ReadPattern, ReadState, Unacknowledged};
 pub use kernel::Kernel;
@@ -35,14 +44,18 @@ pub use task::Task;
 
 use access::Access;
 use allocate::Allocate;
+use anonymous::Anonymous;
 use compact::Compact;
 use lru::Lru;
 use machine::{DeviceId, Machine, Nanos};
-use mapping::{DeviceLayout, Mapping, SwapLayout};
 use memory::{Memory, NodeId};
+use page_cache::PageCache;
 use reclaim::Reclaim;
+use slab::Slab;
 use stat::{Gauge, Vmstat};
 use std::ops::Deref;
+use swap::{Swap, SwapLayout};
+use writeback::{DeviceLayout, Writeback};
 
 /// Page reclaim over one machine.
 pub struct Engine<M: Machine> {
@@ -112,8 +125,12 @@ impl<M: Machine> Engine<M> {
     ) -> Result<Self, NewError> {
         choices.check().map_err(NewError::Choices)?;
         let memory = Memory::new(machine, choices.memory.clone(), layout).map_err(NewError::Layout)?;
-        let mapping = Mapping::new(memory, choices.mapping.clone(), devices, swap);
-        let lru = Lru::new(mapping, choices.lru.clone());
+        let slab = Slab::new(memory, choices.mapping.clone());
+        let page_cache = PageCache::new(slab, choices.mapping.clone());
+        let swap = Swap::new(page_cache, choices.mapping.clone(), swap);
+        let anonymous = Anonymous::new(swap);
+        let writeback = Writeback::new(anonymous, choices.mapping.clone(), devices);
+        let lru = Lru::new(writeback, choices.lru.clone());
         let compact = Compact::new(lru, choices.compact.clone());
         let reclaim = Reclaim::new(compact, choices.reclaim.clone());
         let allocate = Allocate::new(reclaim, choices.allocate.clone());

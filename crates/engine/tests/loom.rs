@@ -10,8 +10,8 @@
 
 #![cfg(loom)]
 
-use engine::mapping::file_index::{FileIndex, Found, Miss, Tag};
 use engine::memory::{Flags, FrameTable, Owner};
+use engine::page_cache::file_index::{FileIndex, Found, Miss, Tag};
 use engine::reclaim::kswapd::Requests;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};

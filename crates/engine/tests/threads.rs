@@ -13,9 +13,12 @@
 #[path = "../../machine/tests/threads/machine.rs"]
 mod thread_machine;
 
+use engine::anonymous::MapMode;
 use engine::mapping::choices::{StablePages, WriteFailure};
-use engine::mapping::{DeviceLayout, File, MapMode, SwapLayout, Tag};
+use engine::page_cache::{File, Tag};
 use engine::stat::Vmstat;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, Error, Layout, ReadPattern, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

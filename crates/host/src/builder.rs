@@ -7,8 +7,9 @@ use crate::machine::{Checks, Config, Host, InUse, Io, Notice, SwapFile, collapse
 use crate::memory::{FILES, Memory, Parts};
 use crate::receiver::receivers;
 use engine::kernel::{Choices, Kernel};
-use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::FRAMES_MAX;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, Layout};
 use machine::{DeviceId, PAGE_BYTES};
 use std::fmt;

@@ -5,7 +5,7 @@
 use crate::machine::{HazardPointer, Host};
 use crate::memory::Shared;
 use engine::Engine;
-use engine::mapping::File as Cached;
+use engine::page_cache::File as Cached;
 use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -5,7 +5,7 @@ use crate::file::PAGES_MAX;
 use crate::machine::Host;
 use crate::memory::{Memory, Shared};
 use crate::page::{PageRead, PageWrite};
-use engine::mapping::Region as Mapped;
+use engine::anonymous::Region as Mapped;
 use machine::PAGE_BYTES;
 use std::fmt;
 use std::sync::Arc;

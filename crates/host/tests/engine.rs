@@ -6,8 +6,11 @@
 
 mod common;
 
+use engine::anonymous::Region;
 use engine::kernel::files;
-use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
+use engine::page_cache::File;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, Error, Kernel, Layout, ReadState, Task};
 use highwater::machine::disk::faults::{Fault, Faults, Script};
 use highwater::machine::{Checks, Config, Host, Io, SwapFile};

@@ -4,7 +4,8 @@
 //! Run: `cargo run --release --package highwater-lab --example admission [PATTERN]`: patterns with that in their names. With
 //! `--plot FILE.svg` it draws instead how reads of the disk grow with what is read.
 
-use engine::mapping::{DeviceLayout, SwapLayout};
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, memory::Layout};
 use lab::choose::{Chooser, Distribution};
 use lab::library;

@@ -2,8 +2,9 @@
 //!
 //! Run: `cargo run --release --package highwater-lab --example engine_on_sim`
 
-use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::stat::Vmstat;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, Task, memory::Layout};
 use lab::library;
 use machine::{DeviceId, Machine};

@@ -15,7 +15,7 @@ mod task;
 mod workload;
 
 use draw::{Role, World};
-use engine::mapping::Sharing;
+use engine::anonymous::Sharing;
 use engine::stat::Gauge;
 use engine::{Engine, ReadState, Task};
 use machine::{DeviceId, Func, Machine};

@@ -3,8 +3,9 @@
 
 use super::choices::DirtyThrottle;
 use super::{Access, Error};
-use crate::mapping::{Backing, File};
+use crate::page_cache::File;
 use crate::task::Task;
+use crate::writeback::Backing;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
 

@@ -6,8 +6,8 @@
 
 use super::Access;
 use super::dirty_throttle::TICK;
-use crate::mapping::Backing;
 use crate::task::Task;
+use crate::writeback::Backing;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES};
 

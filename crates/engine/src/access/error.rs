@@ -1,8 +1,8 @@
 //! What a task can be told.
 
 use crate::allocate::OutOfMemory;
-use crate::mapping::File;
-use crate::mapping::file::WriteFailure;
+use crate::page_cache::File;
+use crate::page_cache::file::WriteFailure;
 use machine::{IoError, Machine, PAGE_BYTES};
 use std::fmt;
 

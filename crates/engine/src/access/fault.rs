@@ -3,8 +3,8 @@
 use super::choices::HugePages;
 use super::{Access, Error};
 use crate::allocate::OutOfMemory;
-use crate::mapping::region::{ENTRIES, NoTable};
-use crate::mapping::{Entry, Region};
+use crate::anonymous::region::{ENTRIES, NoTable};
+use crate::anonymous::{Entry, Region};
 use crate::memory::{Flags, Gfp, Owner, PAGEBLOCK_ORDER};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;

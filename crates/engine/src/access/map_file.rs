@@ -3,11 +3,12 @@
 //! *Flow*: [`Access::map_file`] makes a region; a touch of a page that is not there finds it in the page cache (a minor
 //! fault) or reads it with what is around (a major one). A write to a shared mapping marks the page dirty before the
 //! entry may be written, and counts as a write for the dirty limits; one to a private mapping makes an anonymous copy.
-//! *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see [`crate::mapping::reverse_map`].
+//! *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see [`crate::anonymous::reverse_map`].
 
 use super::{Access, Error};
-use crate::mapping::{Entry, File, FileMapping, MapMode, Region, Sharing};
+use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
 use crate::memory::{Flags, Gfp, Owner};
+use crate::page_cache::File;
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;

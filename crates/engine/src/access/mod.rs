@@ -28,10 +28,10 @@ pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 
 use crate::allocate::{Allocate, OutOfMemory};
-use crate::mapping::File;
-use crate::mapping::object_cache::{NoPlace, ObjectKind};
-use crate::mapping::slab::SlabCache;
 use crate::memory::Gfp;
+use crate::page_cache::File;
+use crate::slab::cache::SlabCache;
+use crate::slab::object_cache::{NoPlace, ObjectKind};
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::atomic::Ordering;
@@ -170,6 +170,7 @@ impl<M: Machine> Access<M> {
                 self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
             }
         }
+        self.give_file_blocks(file, 0..file.end_page());
         self.forget_file(file);
     }
 

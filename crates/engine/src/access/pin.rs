@@ -6,15 +6,16 @@
 
 use super::fault::Throttle;
 use super::{Access, Error, ReadState};
-use crate::mapping::file_index::Slot;
-use crate::mapping::{File, Region};
+use crate::anonymous::Region;
 use crate::memory::{Flags, Frame, Owner};
+use crate::page_cache::File;
+use crate::page_cache::file_index::Slot;
 use crate::task::Task;
 use machine::{FrameNumber, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Pins the page in a slot for reading if it is in memory and open ([`crate::mapping::hazard`]), and a hazard pointer of
+    /// Pins the page in a slot for reading if it is in memory and open ([`crate::page_cache::hazard`]), and a hazard pointer of
     /// the task is at hand ([`Machine::publish_at_once`]).
     // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
     // lie between them, and by how many of those write a register.
@@ -52,7 +53,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// `bytes` of a page of a file, from byte `offset` on, are about to be read: they are asked for from where they probably
-    /// lie, so that they come while the page is looked up ([`FileIndex::guess`](crate::mapping::FileIndex::guess)).
+    /// lie, so that they come while the page is looked up ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)).
     #[inline(always)]
     pub fn prefetch_page(&self, file: &File<M>, page: usize, offset: usize, bytes: usize) {
         if let Some(frame) = file.index.guess(page) {

@@ -1,8 +1,8 @@
 //! Buffered reads.
 
 use super::{Access, Error, ReadState};
-use crate::mapping::File;
 use crate::memory::{Flags, Gfp};
+use crate::page_cache::File;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
@@ -119,7 +119,7 @@ impl<M: Machine> Access<M> {
     /// Starts the read of a locked page, or fills it with zeroes when it has no block.
     pub(super) fn fill_locked_page(&self, file: &File<M>, page: u32, frame: FrameNumber) {
         if let Some(block) = file.stored_block(page) {
-            let mut bio = crate::mapping::writeback::Bio::new(file.device, Operation::Read, true);
+            let mut bio = crate::writeback::Bio::new(file.device, Operation::Read, true);
             bio.add(self, block, frame);
             bio.submit(self);
         } else {
@@ -134,6 +134,7 @@ impl<M: Machine> Access<M> {
         self.lock_page(frame);
         let descriptor = &self.frames[frame];
         if descriptor.owner() == crate::memory::Owner::File(file.id) && !descriptor.is(Flags::UPTODATE) {
+            self.cancel_dirty(file, frame);
             self.delete_from_page_cache(file, frame);
         }
         self.unlock_page(frame);

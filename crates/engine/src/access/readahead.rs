@@ -5,11 +5,11 @@
 
 use super::Access;
 use super::choices::MapReadahead;
-use crate::mapping::File;
-pub use crate::mapping::read_state::{ReadPattern, ReadState};
-use crate::mapping::writeback::Bio;
 use crate::memory::{Flags, Gfp};
+use crate::page_cache::File;
+pub use crate::page_cache::read_state::{ReadPattern, ReadState};
 use crate::task::Task;
+use crate::writeback::Bio;
 use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
 
 /// Faults that find no page, beyond those that do, after which a mapping is read page by page (`MMAP_LOTSAMISS`).

@@ -10,8 +10,8 @@
 //! and that TCP releases one packet at a time and makes a sender wait when its socket is full (`tcp_wmem`).
 
 use super::{Access, Error};
-use crate::mapping::slab::SlabNumber;
 use crate::memory::Gfp;
+use crate::slab::cache::SlabNumber;
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::{Func, Machine, PAGE_BYTES, Step};

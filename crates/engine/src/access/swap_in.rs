@@ -5,12 +5,13 @@
 
 use super::choices::SwappedIn;
 use super::{Access, Error};
+use crate::anonymous::{Entry, Region};
 use crate::mapping::choices::{SwapReadahead, SwapWindows};
-use crate::mapping::writeback::Bio;
-use crate::mapping::{Entry, Region, swap::Slots};
 use crate::memory::{Flags, Gfp, Owner};
 use crate::stat::Event;
+use crate::swap::area::Slots;
 use crate::task::Task;
+use crate::writeback::Bio;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Step};
 
 /// What is read together with a slot.

@@ -2,8 +2,9 @@
 //! swap slots are free.
 
 use super::Access;
-use crate::mapping::{Entry, File, ReadPattern, Region};
+use crate::anonymous::{Entry, Region};
 use crate::memory::Flags;
+use crate::page_cache::{File, ReadPattern};
 use crate::stat::Gauge;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 

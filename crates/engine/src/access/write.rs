@@ -1,9 +1,10 @@
 //! Buffered writes, and `fsync`.
 
 use super::{Access, Error};
-use crate::mapping::{File, Mapping};
 use crate::memory::{Flags, Gfp, Owner};
+use crate::page_cache::File;
 use crate::task::Task;
+use crate::writeback::Writeback;
 use machine::atomic::AtomicU32;
 use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
@@ -167,7 +168,7 @@ impl<M: Machine> Access<M> {
     /// Starts to write those dirty pages of a range that nobody is at, beside others who write the file: a few pages, which
     /// their writer is about to sync. *May sleep.*
     pub fn write_few_pages(&self, file: &Arc<File<M>>, pages: std::ops::Range<u32>) {
-        Mapping::write_few_pages(self, file, pages);
+        Writeback::write_few_pages(self, file, pages);
         self.release_orphans();
     }
 

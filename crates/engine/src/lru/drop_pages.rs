@@ -1,8 +1,9 @@
 //! Dropping pages without a scan: invalidation of clean pages, truncation of all.
 
 use super::Lru;
-use crate::mapping::{File, Owners};
+use crate::anonymous::Owners;
 use crate::memory::{Flags, Owner};
+use crate::page_cache::File;
 use machine::{FrameNumber, Func, Machine, Step};
 
 /// Pages whose references are dropped together.
@@ -83,6 +84,7 @@ impl<M: Machine> Lru<M> {
                 if self.frames[frame].mappings() > 0 {
                     self.unmap_file_page(file, frame);
                 }
+                self.cancel_dirty(file, frame);
                 self.delete_from_page_cache(file, frame);
             }
             self.unlock_page(frame);

@@ -20,9 +20,9 @@ pub use choices::Choices;
 use choices::{Admission, Lists, Putback};
 pub use lruvec::{Family, ListKind, Lruvec};
 
-use crate::mapping::Mapping;
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Gauge, ZoneEvent};
+use crate::writeback::Writeback;
 use arrayvec::ArrayVec;
 use batch::Batches;
 use machine::atomic::Ordering::AcqRel;
@@ -48,7 +48,7 @@ pub struct Recent {
 
 /// The floor of lists.
 pub struct Lru<M: Machine> {
-    mapping: Mapping<M>,
+    writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
     lruvecs: Vec<M::Lock<Lruvec>>,
@@ -58,21 +58,22 @@ pub struct Lru<M: Machine> {
 }
 
 impl<M: Machine> Deref for Lru<M> {
-    type Target = Mapping<M>;
+    type Target = Writeback<M>;
     #[inline]
-    fn deref(&self) -> &Mapping<M> {
-        &self.mapping
+    fn deref(&self) -> &Writeback<M> {
+        &self.writeback
     }
 }
 
 impl<M: Machine> Lru<M> {
     /// Empty lists.
-    pub fn new(mapping: Mapping<M>, choices: Choices) -> Self {
-        let lruvecs = mapping.zones.iter().map(|_| mapping.machine.lock(LockClass::Lru, Lruvec::default())).collect();
-        let batches = mapping.machine.per_cpu(|_| Batches::default());
+    pub fn new(writeback: Writeback<M>, choices: Choices) -> Self {
+        let lruvecs =
+            writeback.zones.iter().map(|_| writeback.machine.lock(LockClass::Lru, Lruvec::default())).collect();
+        let batches = writeback.machine.per_cpu(|_| Batches::default());
         let has_waiting = choices.admission == Admission::ByRefault;
-        let waiting = has_waiting.then(|| mapping.machine.per_cpu(|_| admission::Waiting::new()));
-        Self { mapping, choices, lruvecs, batches, waiting }
+        let waiting = has_waiting.then(|| writeback.machine.per_cpu(|_| admission::Waiting::new()));
+        Self { writeback, choices, lruvecs, batches, waiting }
     }
 
     /// The choices of this floor, for floors above that have their own.

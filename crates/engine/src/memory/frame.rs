@@ -59,7 +59,7 @@ impl Flags {
     /// The ground has its memory: nobody's until it comes back ([`super::Memory::take_offline`]).
     pub const OFFLINE: Self = Self(1 << 15);
 
-    /// Readers may hold it by hazard pointers, without a reference ([`crate::mapping::hazard`]).
+    /// Readers may hold it by hazard pointers, without a reference ([`crate::page_cache::hazard`]).
     pub const HAZARD: Self = Self(1 << 16);
 
     /// Its last write failed, and it is still to be written ([`crate::mapping::choices::WriteFailure::KeepDirty`]).
@@ -72,7 +72,7 @@ impl Flags {
     pub const BOUNCE: Self = Self(1 << 19);
 
     /// Became dirty lately: so many of its readers count themselves as [`Frame::count_read`] counts, before it is open to
-    /// readers with hazard pointers again ([`crate::mapping::hazard`]).
+    /// readers with hazard pointers again ([`crate::page_cache::hazard`]).
     pub const WRITTEN: Self = Self(1 << 20);
 
     /// One read in the part of the word that counts them.
@@ -509,7 +509,7 @@ impl Frame {
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    /// Buddy order, swap slot, the page that this is a copy of, or when the page was closed to readers with hazard pointers ([`crate::mapping::hazard`]).
+    /// Buddy order, swap slot, the page that this is a copy of, or when the page was closed to readers with hazard pointers ([`crate::page_cache::hazard`]).
     #[inline]
     pub fn private(&self) -> u32 {
         self.private.load(Ordering::Acquire)

@@ -3,9 +3,9 @@
 
 use super::choices::{LumpyReclaim, MappedPages};
 use super::{Reclaim, ScanControl};
+use crate::anonymous::{MappedUse, Owners};
 use crate::lru::choices::Activation;
 use crate::lru::{CLUSTER, Family, ListKind, Recent};
-use crate::mapping::{MappedUse, Owners};
 use crate::memory::{Flags, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};

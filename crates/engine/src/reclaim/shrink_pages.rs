@@ -6,13 +6,13 @@
 use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger, ReferenceRule, WritebackMet};
 use super::shrink_lruvec::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::anonymous::Owners;
 use crate::lru::Isolated;
 use crate::lru::choices::Activation;
-use crate::mapping::Owners;
-use crate::mapping::writeback::WritePage;
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
+use crate::writeback::WritePage;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 
 /// Pages between the one that is looked at and the one whose slot is asked for: some hundred nanoseconds of work.

@@ -3,7 +3,7 @@
 use super::Reclaim;
 use super::choices::{DeferredObjects, StolenPages};
 use crate::lru::CLUSTER;
-use crate::mapping::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
+use crate::slab::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;

@@ -1,6 +1,6 @@
 //! The free blocks of a device against a set of block numbers.
 
-use engine::mapping::blocks::FreeBlocks;
+use engine::writeback::blocks::FreeBlocks;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

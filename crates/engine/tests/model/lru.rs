@@ -1,11 +1,16 @@
 //! The lists of a zone against plain vectors.
 
 use crate::memory;
+use engine::anonymous::Anonymous;
 use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
 use engine::lru::{Choices, Family, ListKind, Lru, Recent};
-use engine::mapping::{DeviceLayout, Mapping, SwapLayout};
+use engine::mapping::Choices as Owners;
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
+use engine::page_cache::PageCache;
+use engine::slab::Slab;
 use engine::stat::Event;
+use engine::swap::{Swap, SwapLayout};
+use engine::writeback::{DeviceLayout, Writeback};
 use machine::{DeviceId, FrameNumber, Order};
 use proptest::prelude::*;
 use sim::Sim;
@@ -59,7 +64,10 @@ impl Naive {
 fn lru(choices: Choices) -> Lru<Sim> {
     let devices = [DeviceLayout { file_blocks: 1..1000 }];
     let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 100 };
-    Lru::new(Mapping::new(memory(&Layout::flat(2048)), engine::mapping::Choices::default(), &devices, swap), choices)
+    let slab = Slab::new(memory(&Layout::flat(2048)), Owners::default());
+    let page_cache = PageCache::new(slab, Owners::default());
+    let anonymous = Anonymous::new(Swap::new(page_cache, Owners::default(), swap));
+    Lru::new(Writeback::new(anonymous, Owners::default(), &devices), choices)
 }
 
 proptest! {

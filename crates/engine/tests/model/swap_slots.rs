@@ -1,6 +1,6 @@
 //! Swap slots against a count for each slot.
 
-use engine::mapping::swap::Slots;
+use engine::swap::area::Slots;
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]

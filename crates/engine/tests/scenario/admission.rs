@@ -2,7 +2,7 @@
 
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::choices::{AccessedInBatch, Activation, Admission};
-use engine::mapping::File;
+use engine::page_cache::File;
 use engine::{ReadPattern, ReadState};
 use machine::{Machine, PAGE_BYTES};
 use sim::Sim;

@@ -2,10 +2,11 @@
 
 use crate::ground::{Ground, PAGES, Plan};
 use engine::allocate::choices::{ReserveThrottle, ZoneDirtyShare};
-use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::{Gfp, PAGEBLOCK_ORDER};
 use engine::reclaim::choices::*;
 use engine::stat::Vmstat;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, Layout, Task};
 use machine::{DeviceId, Machine, Nanos};
 use sim::Sim;

@@ -1,10 +1,10 @@
 //! Memory in which nothing can be freed: every request ends, and says that there is none.
 
 use crate::ground::{Ground, PAGES, Plan};
+use engine::anonymous::{MapMode, Sharing};
 use engine::kernel::Choices;
 use engine::lru::choices::Lists;
 use engine::mapping::choices::{DirtyMapped, Dirtyable, SwapWriteback, WriteFailure};
-use engine::mapping::{MapMode, Sharing};
 use engine::memory::Gfp;
 use engine::reclaim::choices::{DirectNap, ListStall};
 use engine::{Error, Task};

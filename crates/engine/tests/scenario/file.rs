@@ -2,10 +2,10 @@
 
 use crate::ground::{DISK, FILE_BLOCKS, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
-use engine::mapping::File;
 use engine::mapping::choices::{SlabOrder, WriteFailure, WritebackChunk};
-use engine::mapping::object_cache::ObjectKind;
+use engine::page_cache::File;
 use engine::reclaim::choices::DeferredObjects;
+use engine::slab::object_cache::ObjectKind;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
 use machine::atomic::AtomicU32;

@@ -1,9 +1,12 @@
 //! The machine that the stories are told on.
 
+use engine::anonymous::Region;
 use engine::kernel::{Choices, Kernel, files};
-use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
 use engine::memory::{Flags, Gfp, Layout};
+use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, Error, KernelTask, ReadState, Task};
 use machine::{DeviceId, FrameNumber, Machine, Nanos, PAGE_BYTES, Step};
 use sim::disk::config::{ElevatorConfig, FlashConfig, QueueConfig};

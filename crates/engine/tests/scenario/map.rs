@@ -2,8 +2,9 @@
 
 use crate::ground::{Ground, PAGES, Plan, stamp};
 use engine::access::choices::MapReadahead;
-use engine::mapping::{File, MapMode, ReadPattern, Region, Sharing};
+use engine::anonymous::{MapMode, Region, Sharing};
 use engine::memory::Flags;
+use engine::page_cache::{File, ReadPattern};
 use engine::{Error, Task};
 use machine::{Machine, Nanos, PAGE_BYTES};
 use sim::{Rng, Sim};

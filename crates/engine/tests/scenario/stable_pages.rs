@@ -2,8 +2,8 @@
 
 use crate::ground::{Ground, Plan};
 use engine::Task;
-use engine::mapping::File;
 use engine::mapping::choices::StablePages;
+use engine::page_cache::File;
 use machine::{Machine, Nanos};
 use sim::Sim;
 use std::cell::Cell;

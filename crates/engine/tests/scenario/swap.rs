@@ -1,7 +1,7 @@
 //! Anonymous memory and swap.
 
 use crate::ground::{Ground, PAGES, Plan, stamp};
-use engine::mapping::Region;
+use engine::anonymous::Region;
 use engine::mapping::choices::SwapWindows;
 use engine::memory::{Flags, Gfp};
 use engine::stat::Gauge;

@@ -18,7 +18,7 @@ pub(crate) use table::Table;
 use crate::error::Error;
 use crate::machine::Host;
 use crate::memory::Shared;
-use engine::mapping::File as Cached;
+use engine::page_cache::File as Cached;
 use engine::{Engine, ReadPattern, ReadState};
 use machine::PAGE_BYTES;
 use parking_lot::Mutex;

@@ -6,7 +6,7 @@ use super::table::Key;
 use crate::error::Error;
 use crate::machine::{Device, Host, InUse, Use, try_lock_file, try_share_file};
 use crate::memory::{FILES, Shared};
-use engine::mapping::File as Cached;
+use engine::page_cache::File as Cached;
 use machine::PAGE_BYTES;
 use parking_lot::RwLock;
 use std::io;

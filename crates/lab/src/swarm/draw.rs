@@ -3,8 +3,9 @@
 use super::workload::Drawn;
 use crate::{embedded, library};
 use engine::Kernel;
-use engine::mapping::{DeviceLayout, SwapLayout};
 use engine::memory::Layout;
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use machine::{DeviceId, Nanos, Operation};
 use sim::disk::config::{
     CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig, SyncArrival,

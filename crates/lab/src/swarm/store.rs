@@ -4,7 +4,8 @@
 //! written by one task only, so that its version grows; a reader knows the version of the last write
 //! that had ended when the read began, and of the last that had begun when it ended.
 
-use engine::mapping::{File, MapMode, Region, Sharing};
+use engine::anonymous::{MapMode, Region, Sharing};
+use engine::page_cache::File;
 use engine::{Engine, Error, ReadState, Task};
 use machine::{DeviceId, Machine, PAGE_BYTES};
 use sim::Sim;

@@ -3,7 +3,7 @@
 use super::draw::{Role, TaskPlan};
 use super::store::{Part, Store, What, map_new_file};
 use super::{REFUSALS_MAX, Shared};
-use engine::mapping::Sharing;
+use engine::anonymous::Sharing;
 use engine::memory::Gfp;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};

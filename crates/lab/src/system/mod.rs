@@ -32,7 +32,7 @@ use crate::report::mmtests::Sample;
 use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
-pub use engine::mapping::{MapMode, Sharing};
+pub use engine::anonymous::{MapMode, Sharing};
 use engine::memory::{NodeId, Zone};
 use engine::reclaim::{KswapdCalls, PriorityZero, Reclaim};
 use engine::stat::Vmstat;

@@ -3,9 +3,12 @@
 use super::contents::Kept;
 use super::{CpuTimes, EngineView, Faults, Given, MapMode, System, SystemError, page_bytes};
 use crate::report::mmtests::Sample;
-use engine::mapping::{DeviceLayout, File, Region, SwapLayout};
+use engine::anonymous::Region;
 use engine::memory::{Gfp, Layout};
+use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
+use engine::swap::SwapLayout;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, Unacknowledged};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;

@@ -3,7 +3,7 @@
 //! A write's checksum is that of the bytes when it is submitted. Whoever changes a page during its write makes it dirty
 //! again, so that the last write of a page before it is dropped is one of bytes at rest; only after that is it read.
 
-use engine::mapping::segments::{Segments, UsedParts};
+use engine::page_cache::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
 use std::sync::atomic::{AtomicU64, Ordering};
 

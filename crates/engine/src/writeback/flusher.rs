@@ -4,9 +4,11 @@
 //! much is dirty, all of them in turn, a chunk each. Description: mechanisms/reclaim, 21.5 (≥33). Pages that
 //! could not be written, where they stay dirty, are apart from these, and tried now and then.
 
-use super::choices::WritebackChunk;
-use super::writeback::{Purpose, WriteControl};
-use super::{Backing, File, Mapping, Tag};
+use super::bandwidth::Sample;
+use super::write::{Purpose, WriteControl};
+use super::{Backing, Writeback};
+use crate::mapping::choices::WritebackChunk;
+use crate::page_cache::{File, Tag};
 use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
@@ -46,7 +48,7 @@ enum Reason {
     Background,
 }
 
-impl<M: Machine> Mapping<M> {
+impl<M: Machine> Writeback<M> {
     /// Puts a file on its device's list of dirty files, if it is on none.
     pub(super) fn list_dirty_file(&self, file: &File<M>) {
         if file.is_listed.load(SeqCst) {
@@ -215,9 +217,9 @@ impl<M: Machine> Mapping<M> {
     }
 
     /// What the device's rates depend on.
-    pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> super::bandwidth::Sample {
+    pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> Sample {
         let limits = self.dirty_limits();
-        super::bandwidth::Sample {
+        Sample {
             now: self.machine.now(),
             dirtied: backing.dirtied.load(Relaxed),
             written: backing.written.load(Relaxed),

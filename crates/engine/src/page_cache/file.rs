@@ -1,12 +1,9 @@
 //! A file: its index, where its blocks are, and what its writeback knows.
 
 use super::file_index::FileIndex;
-use super::reverse_map::Mappers;
 use super::segments::Segments;
-use super::write_failure::FailedPages;
-use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
-use std::sync::OnceLock;
 
 /// No block yet: the device's first block belongs to the file system itself.
 const NO_BLOCK: u64 = 0;
@@ -43,17 +40,15 @@ pub struct File<M: Machine> {
     /// Is the file on one of its device's lists of dirty files? A writer tags a page and then looks here; the
     /// flusher takes the file off its list and then looks for tags: one of them must see the other, so both
     /// pairs are sequentially consistent.
-    pub(super) is_listed: AtomicBool,
+    pub(crate) is_listed: AtomicBool,
     /// Is somebody writing the file's dirty pages? Two at a time would tear its extents into single pages.
-    pub(super) is_being_written: AtomicBool,
+    pub(crate) is_being_written: AtomicBool,
     /// Who wants to be the next waits here.
-    pub(super) written_wait: M::WaitQueue,
+    pub(crate) written_wait: M::WaitQueue,
     /// How many syncs wait there.
-    pub(super) syncs_waiting: AtomicU32,
-    /// The regions that map it; few files are ever mapped.
-    pub(super) mappers: OnceLock<M::Lock<Mappers<M>>>,
-    /// How many they are, read without the lock.
-    pub(super) mapper_count: AtomicU32,
+    pub(crate) syncs_waiting: AtomicU32,
+    /// How many regions map it: [`crate::anonymous::reverse_map`] knows which.
+    pub(crate) mapper_count: AtomicU32,
     /// Handles that are open; changed by [`crate::access::Access::open`] and `close`.
     pub(crate) handles: AtomicU32,
     /// Writes that failed (`errseq_t`): who remembers the count sees whether there was another.
@@ -64,6 +59,26 @@ pub struct File<M: Machine> {
     last_failure: AtomicU64,
     /// Its pages that could not be written and still are to be.
     pub(crate) failed_pages: FailedPages,
+}
+
+/// What a file has of pages that could not be written and stay dirty: see `writeback::write_failure`.
+#[derive(Debug, Default)]
+pub(crate) struct FailedPages {
+    /// How many; those that are being written again are not counted.
+    pub(crate) pages: AtomicI64,
+    /// How many are being written again.
+    pub(crate) retried: AtomicI64,
+    /// One was written since the flusher last went on with them.
+    pub(crate) has_recovered: AtomicBool,
+    /// Where the flusher goes on.
+    pub(crate) next: AtomicU32,
+}
+
+impl FailedPages {
+    /// How many pages could not be written and are not being written again.
+    pub(crate) fn pages(&self) -> i64 {
+        self.pages.load(Ordering::Acquire)
+    }
 }
 
 /// A write that failed.
@@ -77,7 +92,7 @@ pub struct WriteFailure {
 
 impl<M: Machine> File<M> {
     /// Does a sync wait until it may write the file? It has the next turn.
-    pub(super) fn has_waiting_sync(&self) -> bool {
+    pub(crate) fn has_waiting_sync(&self) -> bool {
         self.syncs_waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -108,7 +123,6 @@ impl<M: Machine> File<M> {
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
             syncs_waiting: AtomicU32::new(0),
-            mappers: OnceLock::new(),
             mapper_count: AtomicU32::new(0),
             handles: AtomicU32::new(0),
             failed_writes: AtomicU32::new(0),
@@ -183,7 +197,7 @@ impl<M: Machine> File<M> {
     }
 
     /// Gives a page its block.
-    pub(super) fn set_block(&self, index: u32, block: u64) {
+    pub(crate) fn set_block(&self, index: u32, block: u64) {
         match &self.placement {
             Placement::Delayed(blocks) => blocks.get_or_make(index as usize).store(block, Ordering::Release),
             Placement::Placed { .. } => unreachable!("page {index} of file {} has its block already", self.id),
@@ -191,7 +205,7 @@ impl<M: Machine> File<M> {
     }
 
     /// Takes a page's block away, if it was taken from the device.
-    pub(super) fn take_block(&self, index: u32) -> Option<u64> {
+    pub(crate) fn take_block(&self, index: u32) -> Option<u64> {
         let Placement::Delayed(blocks) = &self.placement else { return None };
         Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
     }
@@ -228,7 +242,7 @@ impl<M: Machine> File<M> {
     }
 
     /// The last failure there was.
-    pub(super) fn last_failure(&self) -> WriteFailure {
+    pub(crate) fn last_failure(&self) -> WriteFailure {
         let last = self.last_failure.load(Ordering::Acquire);
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }

@@ -1,10 +1,10 @@
-//! Swap: slots, how they are found, and the cache of pages that have one.
+//! A swap area: slots, how they are found, and the cache of pages that have one.
 //!
 //! *Slots*: a use count for each, with a bit for the cache's own use, under one `swap` lock. New slots
 //! come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
 //! *Cache*: an index by slot, under its `i_pages` lock (20.2).
 
-use super::file_index::FileIndex;
+use crate::page_cache::FileIndex;
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
 
 /// Slots of a cluster (`SWAPFILE_CLUSTER`).
@@ -13,7 +13,7 @@ const CLUSTER: u32 = 256;
 /// The use that the swap cache itself has of a slot.
 const CACHE: u16 = 1 << 15;
 
-/// The slots of one swap device.
+/// The slots of one swap area.
 #[derive(Debug)]
 pub struct Slots {
     /// Uses by page tables, and [`CACHE`].
@@ -169,8 +169,8 @@ pub struct Found {
     pub looked_at: u32,
 }
 
-/// A swap device: a range of blocks, one for each slot.
-pub struct Swap<M: Machine> {
+/// A swap area: a range of blocks of a device, one for each slot.
+pub struct SwapArea<M: Machine> {
     /// The block device.
     pub device: DeviceId,
     /// Block of slot 0.
@@ -185,8 +185,8 @@ pub struct Swap<M: Machine> {
     total: u32,
 }
 
-impl<M: Machine> Swap<M> {
-    /// A swap device of `slots` slots from `first_block` on; 0 slots is no swap at all.
+impl<M: Machine> SwapArea<M> {
+    /// An area of `slots` slots from `first_block` on; 0 slots is no swap at all.
     #[must_use]
     pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32) -> Self {
         let map = Slots::new(slots);

@@ -8,14 +8,15 @@
 //! and is tagged ([`Tag::WriteFailed`]) except while it is being written again. A writer that dirties it meanwhile
 //! tags it like others: a page may have both tags, and a dirty page has at least one of them.
 
-use super::choices::WriteFailure;
 use super::flusher::CHUNK_PAGES;
-use super::writeback::{Purpose, WriteControl};
-use super::{Backing, File, Mapping, Tag, file};
+use super::write::{Purpose, WriteControl};
+use super::{Backing, Writeback};
+use crate::mapping::choices::WriteFailure;
 use crate::memory::Flags;
+use crate::page_cache::{File, Tag, file};
 use crate::stat::Gauge;
 use machine::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use machine::{FrameNumber, IoError, Machine, Nanos};
 
 /// How often files are tried that could not be written: what fails at once would fail again at once.
@@ -28,19 +29,6 @@ const PROBE_PAGES: u64 = 16;
 /// How many pages are written at a time of a file that can be written again: a chunk, as of other files. As many may be
 /// under way already.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
-
-/// What a file has of such pages.
-#[derive(Debug, Default)]
-pub(crate) struct FailedPages {
-    /// How many; those that are being written again are not counted.
-    pages: AtomicI64,
-    /// How many are being written again.
-    retried: AtomicI64,
-    /// One was written since the flusher last went on with them.
-    has_recovered: AtomicBool,
-    /// Where the flusher goes on.
-    pub(super) next: AtomicU32,
-}
 
 /// What all files of a device have.
 #[derive(Debug, Default)]
@@ -69,14 +57,7 @@ impl FailedFiles {
     }
 }
 
-impl FailedPages {
-    /// How many pages could not be written and are not being written again.
-    pub(crate) fn pages(&self) -> i64 {
-        self.pages.load(Acquire)
-    }
-}
-
-impl<M: Machine> Mapping<M> {
+impl<M: Machine> Writeback<M> {
     fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, change: i64) {
         self.add_gauge(frame, Gauge::NrWriteFailed, change);
         file.failed_pages.pages.fetch_add(change, Release);

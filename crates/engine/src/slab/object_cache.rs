@@ -1,12 +1,12 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
-//! They lie in slabs ([`super::slab`]) and are dropped in the order of their last use, with a second chance for those used
+//! They lie in slabs ([`super::cache`]) and are dropped in the order of their last use, with a second chance for those used
 //! since. A directory entry holds its file's inode; only when the entry is dropped does the inode come on to its own
 //! list, and when that is dropped it takes the file's clean cache pages with it. An open file holds its entry.
 //! Description: mechanisms/reclaim, 19.
 
-use super::choices::SlabOrder;
-use super::slab::{SlabCache, SlabNumber};
+use super::cache::{SlabCache, SlabNumber};
+use crate::mapping::choices::SlabOrder;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, Step};
 use std::collections::BTreeMap;

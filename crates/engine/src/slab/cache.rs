@@ -7,7 +7,7 @@
 //! inside the slot of a CPU, or inside that of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB
 //! allocator" (LWN, April 2007).
 
-use super::choices::SlabOrder;
+use crate::mapping::choices::SlabOrder;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};
 use std::collections::BTreeMap;
 

@@ -7,12 +7,13 @@
 //! never has to tell. *Locks*: the list alone; then each region's `page_table`. *Description*:
 //! mechanisms/reclaim, 1, 9, 12, 13; how shared mappings are dirtied is as in Linux since 2.6.19.
 
-use super::read_state::{ReadPattern, ReadState};
-use super::{Entry, File, Mapping, Owners, Region};
+use super::{Anonymous, Entry, Owners, Region};
 use crate::memory::{Flags, Owner};
+use crate::page_cache::{File, ReadPattern, ReadState};
 use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Step};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// Whose writes to a mapped file are seen by others.
@@ -55,8 +56,40 @@ impl<M: Machine> FileMapping<M> {
     }
 }
 
-/// The regions that map a file; replaced as a whole, so that it is walked without its lock.
-pub(super) type Mappers<M> = Arc<[Weak<Region<M>>]>;
+/// The regions that map a file; replaced as a whole, so that they are walked without a lock.
+type Mappers<M> = Arc<[Weak<Region<M>>]>;
+
+/// Locks of the lists of mappers: those of files that were made one after the other have different ones, so that few meet.
+const MAPPER_LOCKS: usize = 64;
+
+/// The regions that map a file, by the file's number; few files are ever mapped.
+pub(super) struct FileMappers<M: Machine>(Box<[M::Lock<BTreeMap<u32, Mappers<M>>>]>);
+
+impl<M: Machine> FileMappers<M> {
+    pub(super) fn new(machine: &M) -> Self {
+        Self((0..MAPPER_LOCKS).map(|_| machine.lock(LockClass::Other, BTreeMap::new())).collect())
+    }
+
+    fn of(&self, file: &File<M>) -> Mappers<M> {
+        let mappers = self.lock_of(file).lock().get(&file.id).cloned();
+        mappers.unwrap_or_else(|| Arc::new([]))
+    }
+
+    /// Changes which regions map a file.
+    fn change(&self, file: &File<M>, change: impl FnOnce(&[Weak<Region<M>>]) -> Mappers<M>) {
+        let mut lists = self.lock_of(file).lock();
+        let mappers = change(lists.get(&file.id).map_or(&[], |mappers| mappers));
+        file.mapper_count.store(mappers.len() as u32, Release);
+        match mappers.is_empty() {
+            true => lists.remove(&file.id),
+            false => lists.insert(file.id, mappers),
+        };
+    }
+
+    fn lock_of(&self, file: &File<M>) -> &M::Lock<BTreeMap<u32, Mappers<M>>> {
+        &self.0[file.id as usize % MAPPER_LOCKS]
+    }
+}
 
 /// What mappings say of a page's use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +100,7 @@ pub struct MappedUse {
     pub is_executable: bool,
 }
 
-impl<M: Machine> Mapping<M> {
+impl<M: Machine> Anonymous<M> {
     /// A region of `pages` that maps a file from `first_page` on. The caller keeps the file open.
     pub(crate) fn create_file_region(
         &self,
@@ -80,22 +113,14 @@ impl<M: Machine> Mapping<M> {
         let state = self.machine.lock(LockClass::Other, state);
         let mapped = FileMapping { file: file.clone(), first_page, mode, state };
         let region = self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, false, Some(mapped)));
-        let mut mappers = self.mappers_lock(file).lock();
-        *mappers = mappers.iter().cloned().chain([Arc::downgrade(&region)]).collect();
-        file.mapper_count.store(mappers.len() as u32, Release);
-        drop(mappers);
+        self.mappers.change(file, |mappers| mappers.iter().cloned().chain([Arc::downgrade(&region)]).collect());
         region
     }
 
     /// Takes a region, none of whose pages is left, off the list of those that map its file.
     pub(super) fn forget_mapper(&self, file: &File<M>, region: &Region<M>) {
-        let mut mappers = self.mappers_lock(file).lock();
-        *mappers = mappers.iter().filter(|other| !std::ptr::eq(other.as_ptr(), region)).cloned().collect();
-        file.mapper_count.store(mappers.len() as u32, Release);
-    }
-
-    fn mappers_lock<'a>(&self, file: &'a File<M>) -> &'a M::Lock<Mappers<M>> {
-        file.mappers.get_or_init(|| self.machine.lock(LockClass::Other, Arc::new([])))
+        let is_other = |mapper: &&Weak<Region<M>>| !std::ptr::eq(mapper.as_ptr(), region);
+        self.mappers.change(file, |mappers| mappers.iter().filter(is_other).cloned().collect());
     }
 
     /// The regions that map a file.
@@ -103,15 +128,13 @@ impl<M: Machine> Mapping<M> {
         if !file.is_mapped() {
             return Vec::new();
         }
-        let mappers = self.mappers_lock(file).lock().clone();
-        mappers.iter().filter_map(Weak::upgrade).collect()
+        self.mappers.of(file).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Visits each region that maps a page of a file, with the page's place in it.
     fn for_each_mapping(&self, file: &File<M>, frame: FrameNumber, mut visit: impl FnMut(&Region<M>, u32)) {
         let index = self.frames[frame].index();
-        let mappers = self.mappers_lock(file).lock().clone();
-        for region in mappers.iter().filter_map(Weak::upgrade) {
+        for region in self.mappers.of(file).iter().filter_map(Weak::upgrade) {
             let place = region.file.as_ref().and_then(|mapped| mapped.place(index, region.pages));
             if let Some(page) = place
                 && region.entry(page).frame() == Some(frame)
@@ -200,7 +223,7 @@ impl<M: Machine> Mapping<M> {
 
     /// Takes the right to write a locked page away from all its mappings: the next to write it faults, and marks
     /// it dirty again (`page_mkclean`).
-    pub(super) fn write_protect_page(&self, file: &File<M>, frame: FrameNumber) {
+    pub(crate) fn write_protect_page(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].mappings() == 0 {
             return;
         }

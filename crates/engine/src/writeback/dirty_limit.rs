@@ -3,8 +3,8 @@
 //! Description: mechanisms/reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
 
-use super::Mapping;
-use super::choices::{DirtyMapped, Dirtyable};
+use super::Writeback;
+use crate::mapping::choices::{DirtyMapped, Dirtyable};
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::{Machine, PAGE_BYTES};
@@ -26,7 +26,7 @@ impl DirtyLimits {
     }
 }
 
-impl<M: Machine> Mapping<M> {
+impl<M: Machine> Writeback<M> {
     /// Pages of a zone that reclaim could free: its file pages, and its anonymous ones while swap has room.
     #[must_use]
     pub fn reclaimable_pages(&self, zone: &Zone<M>) -> u64 {

@@ -4,13 +4,13 @@
 //! [`Flags::BOUNCE`], and knows its page. Linux has called such pages bounce pages, after a device that could not reach all
 //! memory; file systems with checksums use them for the reason they are here.
 
-use super::Mapping;
-use super::choices::StablePages;
+use super::Writeback;
+use crate::mapping::choices::StablePages;
 use crate::memory::{Flags, MarkRights, MigrateType, Warmth};
 use crate::stat::Gauge;
 use machine::{FrameNumber, Machine, Order, Step};
 
-impl<M: Machine> Mapping<M> {
+impl<M: Machine> Writeback<M> {
     /// The frame from which a page is to be written that holds still and is not yet under writeback: its own, or a copy.
     pub(super) fn frame_to_write(&self, frame: FrameNumber) -> FrameNumber {
         match self.choices.stable_pages {

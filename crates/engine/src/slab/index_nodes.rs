@@ -6,8 +6,8 @@
 //! because this may have to allocate. The node is taken when its first page comes, and freed when its last page
 //! leaves.
 
-use super::choices::SlabOrder;
-use super::slab::{SlabCache, SlabNumber};
+use super::cache::{SlabCache, SlabNumber};
+use crate::mapping::choices::SlabOrder;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Machine, Order};
 
@@ -25,12 +25,12 @@ impl NodePlace {
     const NOWHERE: Self = Self(u32::MAX);
 
     /// As a number, for [`NodePlace::of_number`].
-    pub(super) const fn number(self) -> u32 {
+    pub(crate) const fn number(self) -> u32 {
         self.0
     }
 
     /// The place that had this number.
-    pub(super) const fn of_number(number: u32) -> Self {
+    pub(crate) const fn of_number(number: u32) -> Self {
         Self(number)
     }
 }
@@ -67,14 +67,14 @@ impl<M: Machine> IndexNodes<M> {
     }
 
     /// Takes a node. Where others were faster, it lies nowhere: the caller holds a lock and cannot allocate.
-    pub(super) fn take(&self) -> NodePlace {
+    pub(crate) fn take(&self) -> NodePlace {
         self.nodes.fetch_add(1, Relaxed);
         let slab = self.slabs.as_ref().and_then(SlabCache::take);
         slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| NodePlace(number))
     }
 
     /// Gives a node back; its slab's block if that is to be freed.
-    pub(super) fn give(&self, place: NodePlace) -> Option<(FrameNumber, Order)> {
+    pub(crate) fn give(&self, place: NodePlace) -> Option<(FrameNumber, Order)> {
         self.nodes.fetch_sub(1, Relaxed);
         if place == NodePlace::NOWHERE {
             return None;

@@ -22,7 +22,7 @@
 //! This applies only where the machine has hazard pointers, and with `lru.activation = at-scan`. Uses of open pages
 //! are not recorded, which is correct while they are marked as used. The task that clears the marks closes the page.
 
-use super::{File, Mapping, Owners, Shadow};
+use super::{File, FileOwners, PageCache, Shadow};
 use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, Lock, LockClass, Machine, READS_PER_COUNT};
@@ -82,7 +82,7 @@ impl<M: Machine> Hazards<M> {
     }
 }
 
-impl<M: Machine> Mapping<M> {
+impl<M: Machine> PageCache<M> {
     /// Opens a page of a file that is marked as used often, if it is clean. The caller has its shared latch.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
@@ -99,7 +99,7 @@ impl<M: Machine> Mapping<M> {
 
     /// The marks of a page's use were taken away: its readers are to leave new ones. The caller has a reference.
     #[inline]
-    pub fn close_page(&self, frame: FrameNumber, owners: &mut Owners<M>) {
+    pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
         if descriptor.is(Flags::HAZARD)
             && let Some(file) = owners.file_of(self, frame)
@@ -133,7 +133,7 @@ impl<M: Machine> Mapping<M> {
     /// Closes a page whose exclusive latch the caller has: is it the caller's alone, held by no reader?
     #[cold]
     pub(super) fn is_let_go(&self, frame: FrameNumber) -> bool {
-        self.close_page(frame, &mut Owners::default());
+        self.close_page(frame, &mut FileOwners::default());
         let is_let_go = !self.is_held(frame);
         if is_let_go {
             self.frames[frame].clear(Flags::HAZARD);
@@ -148,7 +148,7 @@ impl<M: Machine> Mapping<M> {
         loop {
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);
-            self.close_page(frame, &mut Owners::default());
+            self.close_page(frame, &mut FileOwners::default());
             if !self.is_held(frame) {
                 break;
             }
@@ -206,12 +206,12 @@ impl<M: Machine> Mapping<M> {
         self.frames[frame].is(Flags::HAZARD) && matches!(self.frames[frame].owner(), Owner::File(_))
     }
 
-    /// As [`Mapping::remove_mapping`], of pages that may be held by hazard pointers and that the caller has a reference of,
+    /// As [`PageCache::remove_file_page`], of pages that may be held by hazard pointers and that the caller has a reference of,
     /// but has not locked: finds out once who holds them. Calls `then` with each, and whether it was removed.
     pub(crate) fn remove_mappings(
         &self,
         pages: &[FrameNumber],
-        owners: &mut Owners<M>,
+        owners: &mut FileOwners<M>,
         shadow: Option<Shadow>,
         mut then: impl FnMut(FrameNumber, bool),
     ) {
@@ -235,7 +235,7 @@ impl<M: Machine> Mapping<M> {
             let descriptor = &self.frames[frame];
             let is_removed = descriptor.try_lock() && {
                 let file = owners.file_of(self, frame).filter(|_| !descriptor.is(Flags::WRITEBACK));
-                let is_removed = file.is_some_and(|file| self.remove_mapping(frame, Some(file), Some(&held), shadow));
+                let is_removed = file.is_some_and(|file| self.remove_file_page(frame, file, Some(&held), shadow));
                 match is_removed {
                     true => descriptor.clear(Flags::LOCKED),
                     false => self.unlock_page(frame),

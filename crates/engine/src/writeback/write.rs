@@ -1,67 +1,15 @@
-//! Dirty pages: counting them, and writing them in file order.
+//! Writing dirty pages: those of a file in file order, for a sync, the flusher or a retry; single ones for reclaim.
 //!
-//! A page is dirty (newer than the device), then under writeback (being written), then clean. Every
-//! change of state is made by the holder of the page lock, or by the completion of its write.
-//! Description: mechanisms/reclaim, 13.5 and 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
+//! Description: mechanisms/reclaim, 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
 
-use super::choices::WriteFailure;
-use super::{File, Mapping, Tag};
+use super::{Bio, Writeback};
 use crate::memory::{Flags, Owner};
+use crate::page_cache::{File, Tag};
 use crate::stat::{Event, Gauge};
 use machine::atomic::AtomicU32;
 use machine::atomic::Ordering::{Acquire, Relaxed, Release};
-use machine::{DeviceId, FrameNumber, Func, IoError, Lock, Machine, Operation, PAGE_BYTES, Request, Step};
+use machine::{FrameNumber, Func, IoError, Machine, Operation, PAGE_BYTES, Step};
 use std::sync::Arc;
-
-/// Pages of the largest request that is built here: 1 MiB. Devices split or merge as they like.
-pub const REQUEST_PAGES: usize = 256;
-
-/// A request that grows while its pages follow each other on the device.
-#[derive(Debug)]
-pub(crate) struct Bio {
-    device: DeviceId,
-    operation: Operation,
-    is_sync: bool,
-    block: u64,
-    frames: Vec<FrameNumber>,
-}
-
-impl Bio {
-    pub fn new(device: DeviceId, operation: Operation, is_sync: bool) -> Self {
-        Self { device, operation, is_sync, block: 0, frames: Vec::new() }
-    }
-
-    /// Adds a page at `block`, submitting what was collected when it does not follow on. *May sleep.*
-    pub fn add<M: Machine>(&mut self, mapping: &Mapping<M>, block: u64, frame: FrameNumber) {
-        let follows = self.block + self.frames.len() as u64 == block;
-        if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {
-            self.submit(mapping);
-        }
-        if self.frames.is_empty() {
-            self.block = block;
-        }
-        self.frames.push(frame);
-        mapping.machine.spend(Step::BioPage, 1);
-    }
-
-    /// Submits what was collected. *May sleep.*
-    pub fn submit<M: Machine>(&mut self, mapping: &Mapping<M>) {
-        if self.frames.is_empty() {
-            return;
-        }
-        let frames = std::mem::take(&mut self.frames);
-        let kib = (frames.len() * PAGE_BYTES / 1024) as u64;
-        let event = if self.operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout };
-        mapping.stat.count(event, kib);
-        mapping.machine.submit(Request {
-            device: self.device,
-            operation: self.operation,
-            block: self.block,
-            frames,
-            is_sync: self.is_sync,
-        });
-    }
-}
 
 /// For what a file is written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,122 +59,7 @@ pub enum WritePage {
     Dropped,
 }
 
-impl<M: Machine> Mapping<M> {
-    /// Marks a locked, valid page of a file dirty.
-    pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) {
-        let descriptor = &self.frames[frame];
-        if descriptor.test_set(Flags::DIRTY) {
-            return;
-        }
-        {
-            let _guard = self.lock_index(&file.i_pages);
-            file.index.set_tag(descriptor.index(), Tag::Dirty);
-            self.machine.spend(Step::DirtyPage, 1);
-        }
-        if self.machine.has_hazards() {
-            descriptor.note_written();
-        }
-        self.stat.count(Event::NrDirtied, 1);
-        self.backing(file.backing).dirtied.fetch_add(1, Relaxed);
-        self.account_dirty(file, frame);
-    }
-
-    /// Gives a locked page, whose dirty mark was just taken off, its mark back: nobody dirtied it anew, so
-    /// it does not count as dirtied again.
-    fn redirty_page(&self, file: &File<M>, frame: FrameNumber) {
-        if !self.frames[frame].test_set(Flags::DIRTY) {
-            self.machine.spend(Step::DirtyPage, 1);
-            self.account_dirty(file, frame);
-        }
-    }
-
-    fn account_dirty(&self, file: &File<M>, frame: FrameNumber) {
-        self.add_gauge(frame, Gauge::NrDirty, 1);
-        self.backing(file.backing).dirty.fetch_add(1, Relaxed);
-        self.list_dirty_file(file);
-    }
-
-    /// Takes the dirty mark off a locked page; was it dirty?
-    pub(crate) fn clear_dirty_for_io(&self, file: &File<M>, frame: FrameNumber) -> bool {
-        self.write_protect_page(file, frame);
-        if !self.frames[frame].test_clear(Flags::DIRTY) {
-            return false;
-        }
-        self.add_gauge(frame, Gauge::NrDirty, -1);
-        self.backing(file.backing).dirty.fetch_sub(1, Relaxed);
-        true
-    }
-
-    /// Forgets that a locked page is dirty, which nobody writes: its file is going away.
-    pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
-        self.forget_write_failure(file, frame);
-        if self.clear_dirty_for_io(file, frame) && file.block(self.frames[frame].index()).is_none() {
-            self.end_reservation(file.backing);
-        }
-    }
-
-    fn start_writeback(&self, file: &File<M>, frame: FrameNumber) {
-        let descriptor = &self.frames[frame];
-        let was = descriptor.test_set(Flags::WRITEBACK);
-        assert!(!was, "{frame} is under writeback already: {descriptor:?}");
-        {
-            let _guard = self.lock_index(&file.i_pages);
-            file.index.set_tag(descriptor.index(), Tag::Writeback);
-            if !descriptor.is(Flags::DIRTY) {
-                file.index.clear_tag(descriptor.index(), Tag::Dirty);
-            }
-            self.machine.spend(Step::WritebackPage, 1);
-        }
-        self.add_gauge(frame, Gauge::NrWriteback, 1);
-        self.backing(file.backing).writeback.fetch_add(1, Relaxed);
-        self.start_retry(file, frame);
-    }
-
-    /// The write of a page ended: it may be freed or written again. Called by `interrupt`.
-    pub(crate) fn end_writeback(&self, frame: FrameNumber, file: Option<&File<M>>) {
-        let descriptor = &self.frames[frame];
-        match file {
-            Some(file) => {
-                {
-                    let _guard = self.lock_index(&file.i_pages);
-                    file.index.clear_tag(descriptor.index(), Tag::Writeback);
-                }
-                self.add_gauge(frame, Gauge::NrWriteback, -1);
-                let backing = self.backing(file.backing);
-                backing.writeback.fetch_sub(1, Relaxed);
-                backing.written.fetch_add(1, Relaxed);
-            }
-            None if self.counts_swap_writeback() => self.add_gauge(frame, Gauge::NrWriteback, -1),
-            None => {}
-        }
-        self.stat.count(Event::NrWritten, 1);
-        // First: without both the page would look as if its own bytes were being written.
-        descriptor.test_clear(Flags::COPIED);
-        let was = descriptor.test_clear(Flags::WRITEBACK);
-        assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
-        self.machine.wake(self.page_queue(frame));
-    }
-
-    /// A page of a file was written. Called by `interrupt`, before the page's writeback ends.
-    pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
-        file.note_stored(self.frames[frame].index());
-        self.end_good_retry(file, frame);
-    }
-
-    /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
-    pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
-        let stays = self.choices.write_failure == WriteFailure::KeepDirty;
-        if stays && !self.frames[frame].test_set(Flags::DIRTY) {
-            self.add_gauge(frame, Gauge::NrDirty, 1);
-            self.backing(file.backing).dirty.fetch_add(1, Relaxed);
-        }
-        self.note_write_failure(file, frame, error);
-    }
-
-    fn counts_swap_writeback(&self) -> bool {
-        self.choices.swap_writeback == super::choices::SwapWriteback::Counted
-    }
-
+impl<M: Machine> Writeback<M> {
     /// The block of a page, allocated now if it has none. Nothing when the device is full.
     ///
     /// All dirty pages that follow get their blocks together: that is what delaying is for. But each
@@ -469,7 +302,7 @@ impl<M: Machine> Mapping<M> {
         writer.bio.submit(self);
     }
 
-    /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Mapping::try_hold_still`]) and cleared
+    /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Writeback::try_hold_still`]) and cleared
     /// its dirty mark. The page is unlocked and no longer held still. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
         let Some(block) = file.block(self.frames[frame].index()) else {
@@ -524,21 +357,5 @@ impl<M: Machine> Mapping<M> {
             self.wait_for_clear(frame, Flags::WRITEBACK);
             self.put_page_in_use(frame);
         }
-    }
-
-    /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but
-    /// put aside: it may be on an LRU list, which is the floor above ([`crate::lru::Lru::release_orphans`]).
-    pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
-        if self.frames[frame].put() {
-            self.orphan(frame);
-        }
-    }
-
-    /// Puts a page aside whose last reference just fell.
-    #[cold]
-    pub(super) fn orphan(&self, frame: FrameNumber) {
-        self.frames[frame].set_references(1);
-        self.orphans.lock().push(frame);
-        self.has_orphans.store(true, Release);
     }
 }

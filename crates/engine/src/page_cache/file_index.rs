@@ -7,10 +7,10 @@
 //! Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::contiguity::Contiguity;
-use super::index_nodes::{NODE_PAGES, NodePlace};
 use super::segments::{Segments, UsedParts};
 use super::workingset::Shadow;
 use crate::memory::{FRAMES_MAX, Frame, FrameTable, Latched};
+use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
 

@@ -6,7 +6,7 @@
 //! of a file is [`super::reverse_map`].
 
 use super::reverse_map::FileMapping;
-use super::swap_window::SwapWindow;
+use crate::swap::window::SwapWindow;
 use machine::atomic::{AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
 use std::ops::Range;

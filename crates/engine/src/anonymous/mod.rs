@@ -1,0 +1,98 @@
+//! Anonymous: regions of a process's memory, and the way from a page back to the entries that map it.
+//!
+//! *Holds* the regions with their page tables ([`region`]), and which of them map a file ([`reverse_map`]). *Flow*: a fault fills
+//! an entry; reclaim asks the entries whether they were used ([`Anonymous::page_referenced`]) and empties them
+//! ([`Anonymous::try_to_unmap`]): one of anonymous memory says then in which slot of swap its page is. *Called by* `writeback`,
+//! `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`. *Description*:
+//! mechanisms/reclaim, 1, 9, 12, 20.
+//!
+//! Next: [`crate::writeback`], which takes the right to write away before it writes.
+
+pub mod owners;
+pub mod region;
+pub mod reverse_map;
+
+pub use owners::Owners;
+pub use region::{Entry, Region};
+pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
+
+use crate::memory::Flags;
+use crate::page_cache::table::Table;
+use crate::swap::Swap;
+use machine::{FrameNumber, Lock, LockClass, Machine, Step};
+use reverse_map::FileMappers;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The floor of regions.
+pub struct Anonymous<M: Machine> {
+    // Not `swap`, which is the area.
+    below: Swap<M>,
+    regions: M::Lock<Table<Region<M>>>,
+    /// Which of them map a file.
+    mappers: FileMappers<M>,
+}
+
+impl<M: Machine> Deref for Anonymous<M> {
+    type Target = Swap<M>;
+    #[inline]
+    fn deref(&self) -> &Swap<M> {
+        &self.below
+    }
+}
+
+impl<M: Machine> Anonymous<M> {
+    /// No regions.
+    pub fn new(swap: Swap<M>) -> Self {
+        let machine = &swap.machine;
+        Self {
+            regions: machine.lock(LockClass::Table, Table::default()),
+            mappers: FileMappers::new(machine),
+            below: swap,
+        }
+    }
+
+    /// A new region of `pages` untouched pages, in which faults may try for huge pages.
+    pub fn create_region(&self, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
+        self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
+    }
+
+    /// The region with a number, if there still is one.
+    pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
+        self.regions.lock().entries.get(&id).cloned()
+    }
+
+    /// All regions, by number.
+    pub fn regions(&self) -> Vec<Arc<Region<M>>> {
+        self.regions.lock().entries.values().cloned().collect()
+    }
+
+    /// Forgets a region, none of whose pages is left.
+    pub(crate) fn forget_region(&self, region: &Region<M>) {
+        if let Some(mapped) = &region.file {
+            self.forget_mapper(&mapped.file, region);
+        }
+        self.regions.lock().entries.remove(&region.id);
+    }
+
+    /// Replaces the mapping of a locked page of the swap cache by its slot. The mapping's reference
+    /// is dropped.
+    fn unmap_anonymous_page(&self, frame: FrameNumber, region: &Region<M>) {
+        let descriptor = &self.frames[frame];
+        let page = descriptor.index();
+        let slot = descriptor.private();
+        let _guard = region.page_table(page).lock();
+        self.machine.spend(Step::UnmapPage, 1);
+        if region.entry(page).frame() != Some(frame) {
+            return;
+        }
+        self.swap.with_slots(&self.machine, |slots| slots.duplicate(slot));
+        let entry = region.replace(page, Entry::swapped(slot));
+        if entry.is_dirty() {
+            descriptor.set(Flags::DIRTY);
+        }
+        self.unmapped(frame);
+        let last = descriptor.put();
+        assert!(!last, "reclaim holds a reference of {frame}");
+    }
+}

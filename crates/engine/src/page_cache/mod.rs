@@ -1,0 +1,267 @@
+//! Page cache: files, and which of their pages are in which frames.
+//!
+//! *Holds* the files with their indexes, the page lock and the latch of a page, and what readers hold without either
+//! ([`hazard`]). *Flow*: `access` puts a page into its file ([`PageCache::add_to_page_cache`]) and finds it there
+//! ([`PageCache::find_page`], [`PageCache::find_shared`]); reclaim takes it out ([`PageCache::remove_file_page`]).
+//! *Called by* every floor above: the swap cache is an index like a file's. *Locks*: the page lock (a bit, sleeps)
+//! outermost, then `table`; then `i_pages`, never two of one class. *Description*: mechanisms/reclaim, 1, 13, 19.
+//!
+//! Next: [`crate::swap`], which has an index for pages without a file.
+
+mod contiguity;
+pub mod file;
+pub mod file_index;
+pub mod hazard;
+pub mod latch;
+pub mod owners;
+mod page_lock;
+pub mod read_state;
+pub mod segments;
+pub(crate) mod table;
+pub mod workingset;
+
+pub use file::File;
+pub use file_index::{FileIndex, Tag};
+pub use hazard::Held;
+pub use owners::FileOwners;
+pub use read_state::{ReadPattern, ReadState};
+pub use segments::Segments;
+pub use workingset::{Left, Shadow, Workingset};
+
+use crate::mapping::Choices;
+use crate::mapping::choices::IndexLock;
+use crate::memory::{Flags, Owner};
+use crate::slab::Slab;
+use crate::stat::Gauge;
+use machine::atomic::{AtomicBool, Ordering::Release};
+use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
+use page_lock::PAGE_QUEUES;
+use std::ops::Deref;
+use std::sync::Arc;
+use table::Table;
+
+/// The floor of files.
+pub struct PageCache<M: Machine> {
+    slab: Slab<M>,
+    /// The section `[mapping]` of the kernel file.
+    pub choices: Choices,
+    files: M::Lock<Table<File<M>>>,
+    /// Pages of files that left memory (`lru.admission`).
+    pub(crate) workingset: Workingset,
+    page_queues: Vec<M::WaitQueue>,
+    /// Pages whose last reference a lookup dropped; see [`PageCache::put_page_in_use`].
+    pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
+    /// Is there any? Looked at without the lock.
+    pub(crate) has_orphans: AtomicBool,
+    /// Readers with hazard pointers, and who waits for them.
+    pub(crate) hazards: hazard::Hazards<M>,
+}
+
+impl<M: Machine> Deref for PageCache<M> {
+    type Target = Slab<M>;
+    #[inline]
+    fn deref(&self) -> &Slab<M> {
+        &self.slab
+    }
+}
+
+impl<M: Machine> PageCache<M> {
+    /// No files.
+    pub fn new(slab: Slab<M>, choices: Choices) -> Self {
+        let machine = &slab.machine;
+        Self {
+            choices,
+            files: machine.lock(LockClass::Table, Table::default()),
+            workingset: Workingset::default(),
+            page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
+            orphans: machine.lock(LockClass::Other, Vec::new()),
+            has_orphans: AtomicBool::new(false),
+            hazards: hazard::Hazards::new(machine),
+            slab,
+        }
+    }
+
+    // ---- files ----
+
+    /// A new, empty file on a device.
+    pub fn create_file(&self, device: DeviceId) -> Arc<File<M>> {
+        self.files.lock().insert(|id| File::new(&self.machine, id, device))
+    }
+
+    /// A file of `bytes` whose page `n` lies at block `n` of a device of its own, as where a file system places it.
+    /// For limits and the flusher it counts to the device `backing`.
+    pub fn add_placed_file(&self, device: DeviceId, backing: DeviceId, bytes: u64) -> Arc<File<M>> {
+        self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
+    }
+
+    /// The file with a number, if there still is one.
+    pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
+        self.files.lock().entries.get(&id).cloned()
+    }
+
+    /// All files, by number.
+    pub fn files(&self) -> Vec<Arc<File<M>>> {
+        self.files.lock().entries.values().cloned().collect()
+    }
+
+    /// Forgets a file, none of whose pages is left and whose blocks were given back.
+    pub(crate) fn forget_file(&self, file: &File<M>) {
+        assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
+        assert!(!file.is_mapped(), "file {} forgotten while it is mapped", file.id);
+        self.files.lock().entries.remove(&file.id);
+    }
+
+    // ---- their pages ----
+
+    /// The lock of an index, if there is to be one (`mapping.index_lock`). Nodes that take memory need it in any case: who
+    /// takes the last page of one away gives back its place.
+    pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
+        let is_locked = self.choices.index_lock == IndexLock::PerPage || self.index_nodes.order().is_some();
+        is_locked.then(|| i_pages.lock())
+    }
+
+    /// The page of a file, with a reference for the caller.
+    #[inline]
+    #[doc(alias = "find_get_page")]
+    pub fn find_page(&self, index: &FileIndex, page: u32) -> Option<FrameNumber> {
+        self.machine.spend(Step::IndexLookup, 1);
+        loop {
+            let frame = index.get(page)?;
+            if self.frames[frame].get_unless_zero() {
+                // The frame may have been freed and reused in between.
+                if index.get(page) == Some(frame) {
+                    return Some(frame);
+                }
+                self.put_page_in_use(frame);
+            }
+            self.machine.relax();
+        }
+    }
+
+    /// Puts a fresh page, locked by the caller, into a file; returns the shadow that was in its slot.
+    ///
+    /// # Errors
+    /// The page that is there already; then nothing was changed.
+    pub fn add_to_page_cache(
+        &self,
+        file: &File<M>,
+        page: u32,
+        frame: FrameNumber,
+    ) -> Result<Option<Shadow>, FrameNumber> {
+        let _span = self.machine.span(Func::AddToPageCache);
+        let descriptor = &self.frames[frame];
+        descriptor.set(Flags::LOCKED);
+        descriptor.set_owner(Owner::File(file.id), page);
+        let shadow = {
+            let _guard = self.lock_index(&file.i_pages);
+            self.machine.spend(Step::IndexStore, 1);
+            // The index's reference comes first: from the next step on others take theirs.
+            descriptor.get();
+            let shadow = match file.index.insert(page, frame) {
+                Ok(shadow) => shadow,
+                Err(there) => {
+                    descriptor.put();
+                    descriptor.set_owner(Owner::None, 0);
+                    descriptor.clear(Flags::LOCKED);
+                    return Err(there);
+                }
+            };
+            if self.index_nodes.order().is_some() {
+                file.index.add_to_node(page, || self.index_nodes.take());
+            }
+            shadow
+        };
+        self.add_gauge(frame, Gauge::NrFilePages, 1);
+        Ok(shadow)
+    }
+
+    /// Pages of files on the lists of all zones.
+    pub(crate) fn listed_file_pages(&self) -> u64 {
+        self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
+    }
+
+    /// A page left its file's index: the block of its node's slab, if nothing is left there. The caller holds the lock
+    /// of the index.
+    fn leave_node(&self, file: &File<M>, page: u32) -> Option<(FrameNumber, Order)> {
+        self.index_nodes.order()?;
+        file.index.remove_from_node(page).and_then(|place| self.index_nodes.give(place))
+    }
+
+    /// Takes a page out of its file if nobody but the caller refers to it and it is clean; the page is then the
+    /// caller's alone, without any reference, to be freed. Otherwise nothing was changed. See [`crate::swap::Swap::remove_mapping`].
+    ///
+    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may have it by hazard pointers:
+    /// then `held` says who is known not to, and without it the page stays. It leaves `shadow`.
+    pub fn remove_file_page(
+        &self,
+        frame: FrameNumber,
+        file: &File<M>,
+        held: Option<&Held>,
+        shadow: Option<Shadow>,
+    ) -> bool {
+        let _span = self.machine.span(Func::RemoveMapping);
+        let descriptor = &self.frames[frame];
+        let slab = {
+            let _guard = self.lock_index(&file.i_pages);
+            self.machine.spend(Step::IndexStore, 1);
+            if !descriptor.freeze_clean(2) {
+                return false;
+            }
+            if descriptor.is(Flags::HAZARD) {
+                // Nobody opens it any more, now that it is frozen.
+                let is_open = file.index.find(descriptor.index()).is_some_and(|found| found.is_open());
+                if is_open || !held.is_some_and(|held| held.is_free(frame, descriptor.private())) {
+                    descriptor.set_references(2);
+                    return false;
+                }
+                descriptor.clear(Flags::HAZARD);
+            }
+            file.index.remove(descriptor.index(), frame, shadow);
+            // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
+            if shadow.is_some() {
+                self.machine.spend(Step::ShadowStore, 1);
+            }
+            self.leave_node(file, descriptor.index())
+        };
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set_owner(Owner::None, 0);
+        if let Some((head, order)) = slab {
+            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+        }
+        true
+    }
+
+    /// Takes a locked page that is not dirty out of a file; drops the index's reference.
+    pub(crate) fn delete_from_page_cache(&self, file: &File<M>, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        let slab = {
+            let _guard = self.lock_index(&file.i_pages);
+            self.machine.spend(Step::IndexStore, 1);
+            file.index.remove(descriptor.index(), frame, None);
+            self.leave_node(file, descriptor.index())
+        };
+        if let Some((head, order)) = slab {
+            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+        }
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set_owner(Owner::None, 0);
+        let last = descriptor.put();
+        assert!(!last, "the caller holds a reference of {frame}");
+    }
+
+    /// Drops a reference that a lookup took. A page that left its file meanwhile is not freed here but
+    /// put aside: it may be on an LRU list, which is the floor above ([`crate::lru::Lru::release_orphans`]).
+    pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
+        if self.frames[frame].put() {
+            self.orphan(frame);
+        }
+    }
+
+    /// Puts a page aside whose last reference just fell.
+    #[cold]
+    pub(super) fn orphan(&self, frame: FrameNumber) {
+        self.frames[frame].set_references(1);
+        self.orphans.lock().push(frame);
+        self.has_orphans.store(true, Release);
+    }
+}

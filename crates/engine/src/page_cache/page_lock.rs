@@ -1,0 +1,47 @@
+//! The page lock, and waiting for a page.
+//!
+//! The lock is a bit in the frame's descriptor: it guards whose page it is, and its I/O. A page's waiters share a queue with
+//! those of other pages.
+
+use super::PageCache;
+use crate::memory::Flags;
+use machine::{FrameNumber, Machine};
+
+/// Page queues: a page's waiters wait at the one that its number falls on.
+pub(super) const PAGE_QUEUES: usize = 256;
+
+impl<M: Machine> PageCache<M> {
+    /// Where a page's waiters wait, with those of others.
+    pub(crate) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
+        // Fibonacci hashing: neighbouring pages wait at different queues.
+        &self.page_queues[(frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES]
+    }
+
+    /// Locks a page, waiting for it. *May sleep.*
+    pub fn lock_page(&self, frame: FrameNumber) {
+        while !self.frames[frame].try_lock() {
+            self.wait_for_clear(frame, Flags::LOCKED);
+        }
+    }
+
+    /// Unlocks a page.
+    pub fn unlock_page(&self, frame: FrameNumber) {
+        debug_assert!(self.frames[frame].is(Flags::LOCKED), "{frame} unlocked twice");
+        self.frames[frame].clear(Flags::LOCKED);
+        self.machine.wake(self.page_queue(frame));
+    }
+
+    /// Waits until a flag of a page is clear. The caller holds a reference. *May sleep.*
+    pub fn wait_for_clear(&self, frame: FrameNumber, flag: Flags) {
+        loop {
+            let queue = self.page_queue(frame);
+            let ticket = self.machine.ticket(queue);
+            if !self.frames[frame].is(flag) {
+                return;
+            }
+            self.machine.sleep(queue, ticket, None);
+            // A killed task does not sleep: at least it lets others go first.
+            self.machine.relax();
+        }
+    }
+}

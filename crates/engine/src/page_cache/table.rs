@@ -1,0 +1,54 @@
+//! Numbers for owners of pages: a frame says with one which file, or which region, its page belongs to.
+
+use crate::memory::OWNERS_MAX;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A table of numbered things. A number is used again only after all others were: whoever remembers one finds the thing
+/// or nothing.
+pub(crate) struct Table<T> {
+    pub(crate) entries: BTreeMap<u32, Arc<T>>,
+    next: u32,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<T> Table<T> {
+    /// Gives a new thing, which is made with its number, the next one that is free.
+    ///
+    /// # Panics
+    /// When none is.
+    pub(crate) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Arc<T> {
+        assert!(self.entries.len() < OWNERS_MAX as usize, "all {OWNERS_MAX} numbers of owners are in use");
+        while self.entries.contains_key(&self.next) {
+            self.next = (self.next + 1) % OWNERS_MAX;
+        }
+        let id = self.next;
+        self.next = (id + 1) % OWNERS_MAX;
+        let entry = Arc::new(make(id));
+        self.entries.insert(id, entry.clone());
+        entry
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_owners_are_used_again_when_all_others_were() {
+        let mut table = Table { next: OWNERS_MAX - 2, ..Table::default() };
+        let mut ids = Vec::new();
+        for _ in 0..4 {
+            table.insert(|id| ids.push(id));
+        }
+        assert_eq!(ids, [OWNERS_MAX - 2, OWNERS_MAX - 1, 0, 1]);
+        table.entries.remove(&0);
+        table.next = OWNERS_MAX - 2;
+        table.insert(|id| ids.push(id));
+        assert_eq!(ids[4], 0, "the others are in use");
+    }
+}

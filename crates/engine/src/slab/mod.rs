@@ -1,0 +1,68 @@
+//! Slab: kernel objects of one size, many to a block of pages.
+//!
+//! *Holds* the caches of objects that reclaim can shrink ([`object_cache`]), the nodes of files' indexes
+//! ([`index_nodes`]), and the buffers of packets; the slabs of all of them are kept in one way ([`cache`]). *Flow*: who
+//! needs an object takes one; where no slab has a place, a floor above allocates a block and adds it. Who gives back the
+//! last object of a slab is given its block, to be freed. *Called by* [`crate::page_cache`], whose indexes have nodes,
+//! and by `reclaim` and `access`. *Locks*: one for each cache, the last that is taken. *Description*:
+//! mechanisms/reclaim, 19; mechanisms/balance-trial, 6.
+//!
+//! Next: [`crate::page_cache`], the pages of files.
+
+pub mod cache;
+pub mod index_nodes;
+pub mod object_cache;
+
+pub use cache::{SlabCache, SlabNumber};
+
+use crate::mapping::Choices;
+use crate::memory::Memory;
+use index_nodes::IndexNodes;
+use machine::Machine;
+use object_cache::ObjectCaches;
+use std::ops::Deref;
+
+/// What a packet of an Ethernet frame takes in one piece (`kmalloc-2048`), bytes: 1500 and what describes it. Assumed; with long
+/// headers it is more.
+const SOCKET_BUFFER_BYTES: u64 = 2048;
+
+/// The floor of kernel objects.
+pub struct Slab<M: Machine> {
+    memory: Memory<M>,
+    /// The section `[mapping]` of the kernel file.
+    pub choices: Choices,
+    /// Caches of kernel objects that can be shrunk.
+    pub object_caches: ObjectCaches<M>,
+    /// What packets lie in until they are acknowledged.
+    pub socket_buffers: SlabCache<M>,
+    /// The nodes of files' indexes.
+    pub index_nodes: IndexNodes<M>,
+}
+
+impl<M: Machine> Deref for Slab<M> {
+    type Target = Memory<M>;
+    #[inline]
+    fn deref(&self) -> &Memory<M> {
+        &self.memory
+    }
+}
+
+impl<M: Machine> Slab<M> {
+    /// No objects yet.
+    pub fn new(memory: Memory<M>, choices: Choices) -> Self {
+        let machine = &memory.machine;
+        let order = choices.slab_order;
+        Self {
+            choices,
+            object_caches: ObjectCaches::new(machine, order),
+            socket_buffers: SlabCache::new(machine, SOCKET_BUFFER_BYTES, order),
+            index_nodes: IndexNodes::new(machine, order),
+            memory,
+        }
+    }
+
+    /// The choices of this floor, for floors above that have their own.
+    pub(crate) const fn mapping_choices(&self) -> &Choices {
+        &self.choices
+    }
+}

@@ -1,0 +1,190 @@
+//! Swap: where pages without a file go.
+//!
+//! *Holds* the swap area: its slots, and the cache of pages that have one ([`area`]); and how many slots a fault reads
+//! together ([`window`]). *Flow*: reclaim gives a page a slot ([`Swap::add_to_swap`]) and takes it out of the cache once it is
+//! written ([`Swap::remove_mapping`]); a fault puts it back (`access::swap_in`). *Called by* `anonymous`, `writeback`,
+//! `reclaim`, `access`. *Locks*: the page lock, then `swap`, then `i_pages`, one at a time. *Description*:
+//! mechanisms/reclaim, 20.
+//!
+//! Next: [`crate::anonymous`], whose entries name slots.
+
+pub mod area;
+pub(crate) mod window;
+
+pub use area::{Slots, SwapArea};
+
+use crate::mapping::Choices;
+use crate::memory::{Flags, Owner};
+use crate::page_cache::{File, Held, PageCache, Shadow};
+use crate::stat::Gauge;
+use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Step};
+use std::ops::Deref;
+
+/// Where swap lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapLayout {
+    /// The block device.
+    pub device: DeviceId,
+    /// Block of slot 0.
+    pub first_block: u64,
+    /// Slots of one page; 0 for no swap.
+    pub slots: u32,
+}
+
+/// The floor of swap.
+pub struct Swap<M: Machine> {
+    page_cache: PageCache<M>,
+    /// The section `[mapping]` of the kernel file.
+    pub choices: Choices,
+    /// The swap area.
+    pub swap: SwapArea<M>,
+}
+
+impl<M: Machine> Deref for Swap<M> {
+    type Target = PageCache<M>;
+    #[inline]
+    fn deref(&self) -> &PageCache<M> {
+        &self.page_cache
+    }
+}
+
+impl<M: Machine> Swap<M> {
+    /// Empty swap.
+    pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
+        let swap = SwapArea::new(&page_cache.machine, layout.device, layout.first_block, layout.slots);
+        Self { choices, swap, page_cache }
+    }
+
+    /// Takes a page out of its file, or out of the swap cache, if nobody but the caller refers to it and it is clean; the page is
+    /// then the caller's alone, without any reference, to be freed.
+    ///
+    /// The caller isolated the page (one reference), locked it and unmapped it. For a page of a file see
+    /// [`PageCache::remove_file_page`].
+    pub fn remove_mapping(
+        &self,
+        frame: FrameNumber,
+        file: Option<&File<M>>,
+        held: Option<&Held>,
+        shadow: Option<Shadow>,
+    ) -> bool {
+        match file {
+            Some(file) => self.remove_file_page(frame, file, held, shadow),
+            None => self.remove_swap_page(frame),
+        }
+    }
+
+    fn remove_swap_page(&self, frame: FrameNumber) -> bool {
+        let _span = self.machine.span(Func::RemoveMapping);
+        let descriptor = &self.frames[frame];
+        let slot = descriptor.private();
+        {
+            let _guard = self.lock_index(&self.swap.i_pages);
+            self.machine.spend(Step::IndexStore, 1);
+            if !descriptor.freeze_clean(2) {
+                return false;
+            }
+            self.swap.cache.remove(slot, frame, None);
+            descriptor.clear(Flags::SWAPCACHE);
+        }
+        self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set_owner(Owner::None, 0);
+        true
+    }
+
+    /// Gives an anonymous page, locked by the caller, a swap slot; false when swap is full, or there is no memory for the
+    /// index of its cache.
+    pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
+        let _span = self.machine.span(Func::AddToSwap);
+        let Some(slot) = self.take_swap_slot() else { return false };
+        if !self.swap.cache.prepare(slot) {
+            self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+            return false;
+        }
+        self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
+        self.frames[frame].set(Flags::DIRTY);
+        true
+    }
+
+    /// A free slot; when swap is more than half full, also one that is made free (mechanisms/reclaim, 20.1).
+    fn take_swap_slot(&self) -> Option<u32> {
+        let mut or_cached = self.swap.is_nearly_full();
+        loop {
+            let found = self.swap.with_slots(&self.machine, |slots| slots.take(or_cached))?;
+            self.machine.spend(Step::SwapSlot, found.looked_at);
+            if found.is_free {
+                return Some(found.slot);
+            }
+            // Locked, or wanted again: then only what is free.
+            or_cached = self.reclaim_swap_slot(found.slot);
+        }
+    }
+
+    /// Sets a slot free that only the swap cache holds; false when its page is in use.
+    #[doc(alias = "__try_to_reclaim_swap")]
+    fn reclaim_swap_slot(&self, slot: u32) -> bool {
+        let Some(frame) = self.find_page(&self.swap.cache, slot) else { return false };
+        let descriptor = &self.frames[frame];
+        let is_freed = descriptor.try_lock() && {
+            let is_freed =
+                descriptor.is(Flags::SWAPCACHE) && descriptor.private() == slot && self.try_to_free_swap(frame);
+            self.unlock_page(frame);
+            is_freed
+        };
+        self.put_page_in_use(frame);
+        is_freed
+    }
+
+    /// Puts a locked page into the swap cache at `slot`, with a reference for the cache.
+    ///
+    /// # Errors
+    /// The page that is there already.
+    pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<(), FrameNumber> {
+        {
+            let _guard = self.lock_index(&self.swap.i_pages);
+            self.machine.spend(Step::IndexStore, 1);
+            self.frames[frame].get();
+            self.frames[frame].set_private(slot);
+            self.frames[frame].set(Flags::SWAPCACHE);
+            if let Err(there) = self.swap.cache.insert(slot, frame) {
+                self.frames[frame].clear(Flags::SWAPCACHE);
+                self.frames[frame].put();
+                return Err(there);
+            }
+        }
+        self.add_gauge(frame, Gauge::NrFilePages, 1);
+        Ok(())
+    }
+
+    /// Takes a locked page out of the swap cache and drops the cache's reference. The page is dirty
+    /// then: its contents are nowhere else.
+    pub(crate) fn delete_from_swap_cache(&self, frame: FrameNumber) {
+        let descriptor = &self.frames[frame];
+        let slot = descriptor.private();
+        {
+            let _guard = self.lock_index(&self.swap.i_pages);
+            self.machine.spend(Step::IndexStore, 1);
+            self.swap.cache.remove(slot, frame, None);
+            descriptor.clear(Flags::SWAPCACHE);
+        }
+        self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+        self.add_gauge(frame, Gauge::NrFilePages, -1);
+        descriptor.set(Flags::DIRTY);
+        let last = descriptor.put();
+        assert!(!last, "the caller holds a reference of {frame}");
+    }
+
+    /// Frees the slot of a locked page of the swap cache if no page table needs it and it is not
+    /// being written (`try_to_free_swap`).
+    pub(crate) fn try_to_free_swap(&self, frame: FrameNumber) -> bool {
+        let descriptor = &self.frames[frame];
+        if !descriptor.is(Flags::SWAPCACHE) || descriptor.is(Flags::WRITEBACK) {
+            return false;
+        }
+        if self.swap.slots.lock().uses(descriptor.private()) > 0 {
+            return false;
+        }
+        self.delete_from_swap_cache(frame);
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! A device as writeback sees it: what is dirty on it, how fast it writes, and which of its blocks are free.
+
+use super::Writeback;
+use super::bandwidth::Bandwidth;
+use super::blocks::FreeBlocks;
+use super::flusher::Work;
+use super::write_failure::FailedFiles;
+use crate::page_cache::File;
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use machine::{DeviceId, Lock, LockClass, Machine};
+
+/// The blocks of a device that files may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceLayout {
+    /// Blocks for files; the first is kept for the file system.
+    pub file_blocks: std::ops::Range<u64>,
+}
+
+/// What writeback knows of one device.
+pub struct Backing<M: Machine> {
+    /// Its number: the device's, or one that the ground has given to all its files together.
+    pub device: DeviceId,
+    /// Blocks for files.
+    pub(crate) total_blocks: u64,
+    /// Its free blocks.
+    pub(crate) blocks: M::Lock<FreeBlocks>,
+    /// How many they are, read without the lock.
+    free_blocks: AtomicU64,
+    /// Dirty pages that have no block yet: each will need one.
+    delayed: AtomicU64,
+    /// Pages of its files that are dirty.
+    pub(crate) dirty: AtomicI64,
+    /// Pages of its files that are under writeback.
+    pub(crate) writeback: AtomicI64,
+    /// Dirty ones that could not be written.
+    pub(crate) failed_files: FailedFiles,
+    /// Pages dirtied since the start.
+    pub(crate) dirtied: AtomicU64,
+    /// Pages written since the start.
+    pub(crate) written: AtomicU64,
+    /// Files with dirty pages, and work asked for.
+    pub(crate) work: M::Lock<Work>,
+    /// The flusher sleeps here.
+    pub(crate) flusher: M::WaitQueue,
+    /// Rates.
+    pub(crate) bandwidth: M::Lock<Bandwidth>,
+    /// Was too much dirty when a task last looked (`bdi->dirty_exceeded`)?
+    pub(crate) dirty_exceeded: AtomicBool,
+    /// The limit that the rates follow, as it was last seen; read without the lock.
+    pub(crate) tracked_limit: AtomicU64,
+    /// The flusher passed a dirty page by because somebody was changing it (`mapping.stable_pages`).
+    pub(super) met_held: AtomicBool,
+    /// It found nothing else in its last round, so that its writers cannot wait for it: they may be those who hold the pages.
+    pub(crate) has_only_held: AtomicBool,
+}
+
+impl<M: Machine> Backing<M> {
+    /// A device on which nothing is dirty.
+    pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout) -> Self {
+        let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
+        Self {
+            device,
+            total_blocks,
+            blocks: machine.lock(LockClass::Other, FreeBlocks::new(layout.file_blocks.clone())),
+            free_blocks: AtomicU64::new(total_blocks),
+            delayed: AtomicU64::new(0),
+            dirty: AtomicI64::new(0),
+            writeback: AtomicI64::new(0),
+            failed_files: FailedFiles::default(),
+            dirtied: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            work: machine.lock(LockClass::Writeback, Work::default()),
+            flusher: machine.wait_queue(),
+            bandwidth: machine.lock(LockClass::Other, Bandwidth::default()),
+            dirty_exceeded: AtomicBool::new(false),
+            tracked_limit: AtomicU64::new(0),
+            met_held: AtomicBool::new(false),
+            has_only_held: AtomicBool::new(false),
+        }
+    }
+
+    /// Pages of its files that are dirty, but for those that could not be written.
+    pub(crate) fn writable_pages(&self) -> u64 {
+        (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
+    }
+
+    /// The same, and those under writeback.
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
+    }
+}
+impl<M: Machine> Writeback<M> {
+    /// What writeback knows of a device.
+    pub fn backing(&self, device: DeviceId) -> &Backing<M> {
+        &self.backings[device.index()]
+    }
+
+    /// Takes up to `blocks` contiguous blocks of a device; see [`FreeBlocks::take`].
+    pub(super) fn take_blocks(&self, device: DeviceId, goal: u64, blocks: u64) -> Option<(u64, u64)> {
+        let backing = self.backing(device);
+        let taken = backing.blocks.lock().take(goal, blocks)?;
+        backing.free_blocks.fetch_sub(taken.1, Relaxed);
+        Some(taken)
+    }
+
+    /// Gives blocks back.
+    pub(super) fn give_blocks(&self, device: DeviceId, start: u64, blocks: u64) {
+        let backing = self.backing(device);
+        backing.blocks.lock().give(start, blocks);
+        backing.free_blocks.fetch_add(blocks, Relaxed);
+    }
+
+    /// Makes sure that a page without a block, which is about to become dirty, can get one later; false
+    /// when the device has no room for it.
+    pub(crate) fn reserve_block(&self, device: DeviceId) -> bool {
+        let backing = self.backing(device);
+        let reserve = |delayed| (delayed < backing.free_blocks.load(Relaxed)).then_some(delayed + 1);
+        backing.delayed.fetch_update(Relaxed, Relaxed, reserve).is_ok()
+    }
+
+    /// A dirty page got its block, or needs none any more.
+    pub(super) fn end_reservation(&self, device: DeviceId) {
+        self.backing(device).delayed.fetch_sub(1, Relaxed);
+    }
+
+    /// Gives the blocks of a file's pages back to the device.
+    pub(crate) fn give_file_blocks(&self, file: &File<M>, pages: std::ops::Range<u32>) {
+        if file.is_placed() {
+            return;
+        }
+        let mut run: Option<(u64, u64)> = None;
+        for index in pages {
+            let Some(block) = file.take_block(index) else { continue };
+            match &mut run {
+                Some((start, length)) if *start + *length == block => *length += 1,
+                _ => {
+                    if let Some((start, length)) = run.replace((block, 1)) {
+                        self.give_blocks(file.backing, start, length);
+                    }
+                }
+            }
+        }
+        if let Some((start, length)) = run {
+            self.give_blocks(file.backing, start, length);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Requests to devices: pages that follow each other there go together.
+
+use super::Writeback;
+use crate::stat::Event;
+use machine::{DeviceId, FrameNumber, Machine, Operation, PAGE_BYTES, Request, Step};
+
+/// Pages of the largest request that is built here: 1 MiB. Devices split or merge as they like.
+pub const REQUEST_PAGES: usize = 256;
+
+/// A request that grows while its pages follow each other on the device.
+#[derive(Debug)]
+pub(crate) struct Bio {
+    device: DeviceId,
+    operation: Operation,
+    is_sync: bool,
+    block: u64,
+    frames: Vec<FrameNumber>,
+}
+
+impl Bio {
+    pub fn new(device: DeviceId, operation: Operation, is_sync: bool) -> Self {
+        Self { device, operation, is_sync, block: 0, frames: Vec::new() }
+    }
+
+    /// Adds a page at `block`, submitting what was collected when it does not follow on. *May sleep.*
+    pub fn add<M: Machine>(&mut self, writeback: &Writeback<M>, block: u64, frame: FrameNumber) {
+        let follows = self.block + self.frames.len() as u64 == block;
+        if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {
+            self.submit(writeback);
+        }
+        if self.frames.is_empty() {
+            self.block = block;
+        }
+        self.frames.push(frame);
+        writeback.machine.spend(Step::BioPage, 1);
+    }
+
+    /// Submits what was collected. *May sleep.*
+    pub fn submit<M: Machine>(&mut self, writeback: &Writeback<M>) {
+        if self.frames.is_empty() {
+            return;
+        }
+        let frames = std::mem::take(&mut self.frames);
+        let kib = (frames.len() * PAGE_BYTES / 1024) as u64;
+        let event = if self.operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout };
+        writeback.stat.count(event, kib);
+        writeback.machine.submit(Request {
+            device: self.device,
+            operation: self.operation,
+            block: self.block,
+            frames,
+            is_sync: self.is_sync,
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! Writeback: dirty pages find their way to the devices.
+//!
+//! *Holds* what is known of each device ([`backing`]): what is dirty on it, how fast it writes, its free blocks. *Flow*: a page
+//! becomes dirty ([`dirty`]); a sync, the [`flusher`] or reclaim writes it, files in file order ([`write`]); its completion ends
+//! that. How many pages may be dirty says [`dirty_limit`]; `access` holds writers back by it and by the [`bandwidth`] of their device.
+//! *Called by* `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then
+//! `writeback`; blocks and rates last. *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
+//!
+//! Next: [`crate::lru`], the order in which pages are reclaimed.
+
+pub mod backing;
+pub mod bandwidth;
+pub(crate) mod bio;
+pub mod blocks;
+mod bounce;
+mod dirty;
+pub mod dirty_limit;
+pub mod flusher;
+mod stable_pages;
+mod write;
+mod write_failure;
+
+pub use backing::{Backing, DeviceLayout};
+pub(crate) use bio::Bio;
+pub use write::WritePage;
+
+use crate::anonymous::Anonymous;
+use crate::mapping::Choices;
+use machine::atomic::AtomicBool;
+use machine::{DeviceId, Machine};
+use std::ops::Deref;
+
+/// The floor of writeback.
+pub struct Writeback<M: Machine> {
+    anonymous: Anonymous<M>,
+    /// The section `[mapping]` of the kernel file.
+    pub choices: Choices,
+    /// Devices; `backings[device.0]`.
+    pub backings: Vec<Backing<M>>,
+    /// Woken when the write of a page ended that reclaim waits for.
+    pub(crate) reclaim_written: M::WaitQueue,
+    /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
+    pub(crate) is_abandoned: AtomicBool,
+}
+
+impl<M: Machine> Deref for Writeback<M> {
+    type Target = Anonymous<M>;
+    #[inline]
+    fn deref(&self) -> &Anonymous<M> {
+        &self.anonymous
+    }
+}
+
+impl<M: Machine> Writeback<M> {
+    /// Devices on which nothing is dirty.
+    pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
+        let machine = &anonymous.machine;
+        let backings = (0..).zip(devices).map(|(n, layout)| Backing::new(machine, DeviceId(n), layout)).collect();
+        let reclaim_written = machine.wait_queue();
+        Self { choices, backings, reclaim_written, is_abandoned: AtomicBool::new(false), anonymous }
+    }
+}

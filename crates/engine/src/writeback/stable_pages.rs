@@ -1,0 +1,71 @@
+//! Pages hold still while they are written (`mapping.stable_pages`).
+
+use super::Writeback;
+use crate::mapping::choices::StablePages;
+use crate::memory::Flags;
+use machine::{FrameNumber, Machine};
+
+impl<M: Machine> Writeback<M> {
+    /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
+    /// (`mapping.stable_pages`). None begins while the latch is held: see [`Writeback::try_hold_still`]. The caller holds a
+    /// reference and no page lock. *May sleep.*
+    pub fn latch_to_change(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => self.latch(frame, true),
+            StablePages::Wait | StablePages::Copy => loop {
+                // Without the latch: readers go on meanwhile.
+                self.wait_until_stable(frame);
+                self.latch(frame, true);
+                if self.is_stable(frame) {
+                    return;
+                }
+                self.unlatch(frame, true);
+            },
+        }
+    }
+
+    /// Waits until no write of a page is under way, if it must not change meanwhile. The caller holds a reference, or the
+    /// page lock. *May sleep.*
+    #[doc(alias = "wait_for_stable_page")]
+    pub(crate) fn wait_until_stable(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => {}
+            StablePages::Wait | StablePages::Copy if self.is_stable(frame) => {}
+            StablePages::Wait | StablePages::Copy => self.wait_for_clear(frame, Flags::WRITEBACK),
+        }
+    }
+
+    /// Does the device read nothing of the page's own bytes?
+    fn is_stable(&self, frame: FrameNumber) -> bool {
+        let flags = self.frames[frame].flags();
+        !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
+    }
+
+    /// Keeps writers of a page's bytes away for the moment in which a write of it begins; false while one has the latch.
+    /// [`Writeback::let_change`] ends it. The caller holds a reference.
+    ///
+    /// Who latches the page later finds it under writeback: that is marked before the latch is given back.
+    #[must_use]
+    pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
+        match self.choices.stable_pages {
+            StablePages::No => true,
+            StablePages::Wait | StablePages::Copy => self.frames[frame].try_latch(false),
+        }
+    }
+
+    /// The same, waiting for who changes the page. The caller holds no page lock. *May sleep.*
+    pub(super) fn hold_still(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => {}
+            StablePages::Wait | StablePages::Copy => self.latch(frame, false),
+        }
+    }
+
+    /// Ends [`Writeback::try_hold_still`].
+    pub(crate) fn let_change(&self, frame: FrameNumber) {
+        match self.choices.stable_pages {
+            StablePages::No => {}
+            StablePages::Wait | StablePages::Copy => self.unlatch(frame, false),
+        }
+    }
+}
