@@ -195,7 +195,7 @@ impl<M: Machine> Engine<M> {
             failed += failed_here;
         }
         let counted = self.index_nodes.nodes();
-        let takes_memory = self.index_nodes.order().is_some();
+        let takes_memory = self.index_nodes.slabs().is_some();
         ensure(!takes_memory || nodes == counted, || format!("{nodes} nodes of files' indexes, counted {counted}"))?;
         let cached = u64::from(self.swap.cache.pages());
         let counted = self.gauge(Gauge::NrFilePages);

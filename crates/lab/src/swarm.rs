@@ -16,6 +16,7 @@ mod workload;
 
 use draw::{Role, World};
 use engine::anonymous::Sharing;
+use engine::slab::SlabCache;
 use engine::stat::Gauge;
 use engine::{Engine, ReadState, Task};
 use machine::{DeviceId, Func, Machine};
@@ -323,7 +324,7 @@ fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
     let slab = gauge(Gauge::NrSlabReclaimable) + gauge(Gauge::NrSlabUnreclaimable);
     let cached = u64::from(engine.swap.cache.pages());
     let kept: u64 = engine.object_caches.iter().map(|cache| cache.slabs().idle_pages()).sum();
-    let kept = kept + engine.index_nodes.idle_pages();
+    let kept = kept + engine.index_nodes.slabs().map_or(0, SlabCache::idle_pages);
     let left = [
         ("pages are neither free nor slab nor in the swap cache", managed - gauge(Gauge::NrFreePages) - slab - cached),
         ("file pages", gauge(Gauge::NrFilePages) - cached),

@@ -28,9 +28,7 @@ pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 
 use crate::allocate::{Allocate, OutOfMemory};
-use crate::memory::Gfp;
 use crate::page_cache::File;
-use crate::slab::cache::SlabCache;
 use crate::slab::object_cache::{NoPlace, ObjectKind};
 use crate::stat::Gauge;
 use crate::task::Task;
@@ -121,21 +119,13 @@ impl<M: Machine> Access<M> {
         loop {
             match cache.try_add(file) {
                 Ok(None) => return Ok(()),
-                Ok(Some((head, order))) => {
-                    self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+                Ok(Some(slab)) => {
+                    self.free_slab(slab);
                     return Ok(());
                 }
-                Err(NoPlace) => self.add_slab(task, cache.slabs(), Gfp::RECLAIMABLE, Gauge::NrSlabReclaimable)?,
+                Err(NoPlace) => self.add_slab(task, cache.slabs()).map_err(|cause| self.out_of_memory(cause))?,
             }
         }
-    }
-
-    /// Adds a block to the slabs of a cache. *May sleep.*
-    fn add_slab(&self, task: &mut Task, slabs: &SlabCache<M>, gfp: Gfp, gauge: Gauge) -> Result<(), Error> {
-        let (head, order) =
-            self.allocate_slab(task, gfp, slabs.order(), gauge).map_err(|cause| self.out_of_memory(cause))?;
-        slabs.add(head, order);
-        Ok(())
     }
 
     /// Makes sure that there is a node, and a slot, for a page that is about to be added to a file. *May sleep.*
@@ -147,15 +137,12 @@ impl<M: Machine> Access<M> {
         if !file.index.prepare(page) {
             return Err(no_index());
         }
-        let Some(order) = self.index_nodes.order() else { return Ok(()) };
+        let Some(slabs) = self.index_nodes.slabs() else { return Ok(()) };
         if !file.index.prepare_node(page) {
             return Err(no_index());
         }
-        if file.index.lacks_node(page) && self.index_nodes.needs_slab() {
-            let (head, order) = self
-                .allocate_slab(task, Gfp::RECLAIMABLE, order, Gauge::NrSlabReclaimable)
-                .map_err(|cause| self.out_of_memory(cause))?;
-            self.index_nodes.add_slab(head, order);
+        if file.index.lacks_node(page) && !slabs.has_free() {
+            self.add_slab(task, slabs).map_err(|cause| self.out_of_memory(cause))?;
         }
         Ok(())
     }
@@ -166,8 +153,8 @@ impl<M: Machine> Access<M> {
         self.truncate_pages(file, 0);
         self.release_orphans();
         for cache in self.object_caches.iter() {
-            if let Some((head, order)) = cache.remove_file(file.id) {
-                self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+            if let Some(slab) = cache.remove_file(file.id) {
+                self.free_slab(slab);
             }
         }
         self.give_file_blocks(file, 0..file.end_page());

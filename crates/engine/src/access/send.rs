@@ -10,9 +10,7 @@
 //! and that TCP releases one packet at a time and makes a sender wait when its socket is full (`tcp_wmem`).
 
 use super::{Access, Error};
-use crate::memory::Gfp;
-use crate::slab::cache::SlabNumber;
-use crate::stat::Gauge;
+use crate::slab::SlabNumber;
 use crate::task::Task;
 use machine::{Func, Machine, PAGE_BYTES, Step};
 
@@ -42,7 +40,8 @@ impl<M: Machine> Access<M> {
                     sent.0.push(slab);
                     break;
                 }
-                if let Err(error) = self.add_slab(task, &self.socket_buffers, Gfp::KERNEL, Gauge::NrSlabUnreclaimable) {
+                if let Err(cause) = self.add_slab(task, &self.socket_buffers) {
+                    let error = self.out_of_memory(cause);
                     self.acknowledge(sent);
                     return Err(error);
                 }
@@ -58,8 +57,8 @@ impl<M: Machine> Access<M> {
         let _span = self.machine.span(Func::TcpAck);
         for slab in sent.0 {
             self.machine.spend(Step::SlabObject, 1);
-            if let Some((head, order)) = self.socket_buffers.give(slab) {
-                self.free_kernel_block(head, order, Gauge::NrSlabUnreclaimable);
+            if let Some(slab) = self.socket_buffers.give(slab) {
+                self.free_slab(slab);
             }
         }
     }

@@ -15,6 +15,7 @@ pub use choices::Choices;
 
 use crate::memory::Gfp;
 use crate::reclaim::Reclaim;
+use crate::slab::SlabCache;
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order};
@@ -90,25 +91,22 @@ impl<M: Machine> Allocate<M> {
         Ok(frame)
     }
 
-    /// Allocates 2^`order` pages for a slab, if they can be had without much effort, a single page otherwise
+    /// Adds a slab to a cache: a block of the order that it wants, if that can be had without much effort, a single page otherwise
     /// (`__GFP_NORETRY | __GFP_NOWARN`). Below the low mark even that wakes kswapd for the order, and reclaims once.
     ///
     /// # Errors
     /// As [`Allocate::allocate`], for the single page.
-    pub fn allocate_slab(
-        &self,
-        task: &mut Task,
-        gfp: Gfp,
-        order: Order,
-        gauge: Gauge,
-    ) -> Result<(FrameNumber, Order), OutOfMemory> {
+    pub fn add_slab(&self, task: &mut Task, slabs: &SlabCache<M>) -> Result<(), OutOfMemory> {
+        let (gfp, gauge, order) = (slabs.kind().gfp(), slabs.kind().gauge(), slabs.order());
         if order > Order::ZERO
             && let Ok(head) = self.allocate(task, Gfp { no_retry: true, ..gfp }, order)
         {
             self.take_for_kernel(head, order, gauge);
-            return Ok((head, order));
+            slabs.add(head, order);
+            return Ok(());
         }
-        Ok((self.allocate_kernel(task, gfp, gauge)?, Order::ZERO))
+        slabs.add(self.allocate_kernel(task, gfp, gauge)?, Order::ZERO);
+        Ok(())
     }
 
     fn take_for_kernel(&self, head: FrameNumber, order: Order, gauge: Gauge) {

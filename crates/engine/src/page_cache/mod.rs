@@ -31,10 +31,10 @@ pub use workingset::{Left, Shadow, Workingset};
 use crate::mapping::Choices;
 use crate::mapping::choices::IndexLock;
 use crate::memory::{Flags, Owner};
-use crate::slab::Slab;
+use crate::slab::{EmptySlab, Slab};
 use crate::stat::Gauge;
 use machine::atomic::{AtomicBool, Ordering::Release};
-use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
+use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
 use page_lock::PAGE_QUEUES;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl<M: Machine> PageCache<M> {
     /// The lock of an index, if there is to be one (`mapping.index_lock`). Nodes that take memory need it in any case: who
     /// takes the last page of one away gives back its place.
     pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
-        let is_locked = self.choices.index_lock == IndexLock::PerPage || self.index_nodes.order().is_some();
+        let is_locked = self.choices.index_lock == IndexLock::PerPage || self.index_nodes.slabs().is_some();
         is_locked.then(|| i_pages.lock())
     }
 
@@ -166,7 +166,7 @@ impl<M: Machine> PageCache<M> {
                     return Err(there);
                 }
             };
-            if self.index_nodes.order().is_some() {
+            if self.index_nodes.slabs().is_some() {
                 file.index.add_to_node(page, || self.index_nodes.take());
             }
             shadow
@@ -182,8 +182,8 @@ impl<M: Machine> PageCache<M> {
 
     /// A page left its file's index: the block of its node's slab, if nothing is left there. The caller holds the lock
     /// of the index.
-    fn leave_node(&self, file: &File<M>, page: u32) -> Option<(FrameNumber, Order)> {
-        self.index_nodes.order()?;
+    fn leave_node(&self, file: &File<M>, page: u32) -> Option<EmptySlab> {
+        self.index_nodes.slabs()?;
         file.index.remove_from_node(page).and_then(|place| self.index_nodes.give(place))
     }
 
@@ -225,8 +225,8 @@ impl<M: Machine> PageCache<M> {
         };
         self.add_gauge(frame, Gauge::NrFilePages, -1);
         descriptor.set_owner(Owner::None, 0);
-        if let Some((head, order)) = slab {
-            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+        if let Some(slab) = slab {
+            self.free_slab(slab);
         }
         true
     }
@@ -240,8 +240,8 @@ impl<M: Machine> PageCache<M> {
             file.index.remove(descriptor.index(), frame, None);
             self.leave_node(file, descriptor.index())
         };
-        if let Some((head, order)) = slab {
-            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
+        if let Some(slab) = slab {
+            self.free_slab(slab);
         }
         self.add_gauge(frame, Gauge::NrFilePages, -1);
         descriptor.set_owner(Owner::None, 0);

@@ -4,7 +4,7 @@ use super::Reclaim;
 use super::choices::{DeferredObjects, StolenPages};
 use crate::lru::CLUSTER;
 use crate::slab::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
-use crate::stat::{Event, Gauge};
+use crate::stat::Event;
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
@@ -46,9 +46,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn free_shrunk(&self, task: &mut Task, kind: ObjectKind, shrunk: &Shrunk) {
-        for &(head, order) in &shrunk.slabs {
-            self.free_kernel_block(head, order, Gauge::NrSlabReclaimable);
-            task.slab_pages_freed += order.pages();
+        for &slab in &shrunk.slabs {
+            task.slab_pages_freed += self.free_slab(slab);
         }
         for id in &shrunk.files {
             // Opened while its object was on the way out: then its pages stay.

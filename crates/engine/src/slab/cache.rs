@@ -7,7 +7,10 @@
 //! inside the slot of a CPU, or inside that of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB
 //! allocator" (LWN, April 2007).
 
+use super::Slab as Floor;
 use crate::mapping::choices::SlabOrder;
+use crate::memory::Gfp;
+use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};
 use std::collections::BTreeMap;
 
@@ -37,6 +40,44 @@ pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
         }
     }
     Order((0..SLAB_ORDER_MAX).find(|order| slab_bytes(*order) >= object_bytes).unwrap_or(SLAB_ORDER_MAX))
+}
+
+/// Can reclaim free what lies in a slab?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabKind {
+    /// Yes (`SLAB_RECLAIM_ACCOUNT`).
+    Reclaimable,
+    /// No.
+    Unreclaimable,
+}
+
+impl SlabKind {
+    /// What counts its pages.
+    #[must_use]
+    pub const fn gauge(self) -> Gauge {
+        match self {
+            Self::Reclaimable => Gauge::NrSlabReclaimable,
+            Self::Unreclaimable => Gauge::NrSlabUnreclaimable,
+        }
+    }
+
+    /// How its blocks are allocated.
+    #[must_use]
+    pub const fn gfp(self) -> Gfp {
+        match self {
+            Self::Reclaimable => Gfp::RECLAIMABLE,
+            Self::Unreclaimable => Gfp::KERNEL,
+        }
+    }
+}
+
+/// The block of a slab that has no object and is not kept: to be freed by [`crate::slab::Slab::free_slab`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct EmptySlab {
+    head: FrameNumber,
+    order: Order,
+    kind: SlabKind,
 }
 
 /// A slab's number among those of its cache.
@@ -126,6 +167,7 @@ impl Slabs {
 
 /// The slabs of one kind of object.
 pub struct SlabCache<M: Machine> {
+    kind: SlabKind,
     object_bytes: u64,
     order: Order,
     slabs: M::Lock<Slabs>,
@@ -133,8 +175,9 @@ pub struct SlabCache<M: Machine> {
 }
 
 impl<M: Machine> SlabCache<M> {
-    pub(super) fn new(machine: &M, object_bytes: u64, order: SlabOrder) -> Self {
+    pub(super) fn new(machine: &M, kind: SlabKind, object_bytes: u64, order: SlabOrder) -> Self {
         Self {
+            kind,
             object_bytes,
             order: match order {
                 SlabOrder::SinglePages => Order::ZERO,
@@ -143,6 +186,12 @@ impl<M: Machine> SlabCache<M> {
             slabs: machine.lock(LockClass::Other, Slabs::default()),
             current: machine.per_cpu(|_| None),
         }
+    }
+
+    /// Can reclaim free its objects?
+    #[must_use]
+    pub const fn kind(&self) -> SlabKind {
+        self.kind
     }
 
     /// The order of the blocks that it wants; smaller ones will do.
@@ -181,7 +230,7 @@ impl<M: Machine> SlabCache<M> {
     }
 
     /// Gives an object back; returns its slab's block if that is to be freed.
-    pub fn give(&self, number: SlabNumber) -> Option<(FrameNumber, Order)> {
+    pub fn give(&self, number: SlabNumber) -> Option<EmptySlab> {
         let SlabNumber(number) = number;
         if let Some(current) = self.current.local().as_mut()
             && current.number == number
@@ -204,7 +253,7 @@ impl<M: Machine> SlabCache<M> {
         slabs.partial.remove(&at);
         slabs.slabs[number as usize].place = Place::Gone;
         slabs.unused.push(number);
-        Some((head, order))
+        Some(EmptySlab { head, order, kind: self.kind })
     }
 
     /// Pages of slabs without an object in use, which are kept for objects to come. Exact only while nobody takes or gives.
@@ -218,6 +267,14 @@ impl<M: Machine> SlabCache<M> {
             slab.place != Place::Gone && slab.free + left == slab.room
         };
         slabs.slabs.iter().enumerate().filter(is_idle).map(|(_, slab)| slab.order.pages()).sum()
+    }
+}
+
+impl<M: Machine> Floor<M> {
+    /// Frees the block of a slab; returns how many pages it had.
+    pub fn free_slab(&self, slab: EmptySlab) -> u64 {
+        self.free_kernel_block(slab.head, slab.order, slab.kind.gauge());
+        slab.order.pages()
     }
 }
 

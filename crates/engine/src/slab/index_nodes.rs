@@ -2,14 +2,14 @@
 //! With `mapping.slab_order = "slub"` a slab is a block of several pages, so filling the page cache requests such
 //! blocks, too. Upper nodes, one for 64 of these, take no memory here.
 //!
-//! *Flow*: before a task adds a page it makes sure that there is room for the node (`IndexNodes::needs_slab`),
+//! *Flow*: before a task adds a page it makes sure that there is room for the node ([`SlabCache::has_free`]),
 //! because this may have to allocate. The node is taken when its first page comes, and freed when its last page
 //! leaves.
 
-use super::cache::{SlabCache, SlabNumber};
+use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use crate::mapping::choices::SlabOrder;
+use machine::Machine;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, Machine, Order};
 
 /// Pages that a node maps (`RADIX_TREE_MAP_SIZE`).
 pub const NODE_PAGES: u32 = 64;
@@ -44,26 +44,15 @@ pub struct IndexNodes<M: Machine> {
 
 impl<M: Machine> IndexNodes<M> {
     pub(super) fn new(machine: &M, order: SlabOrder) -> Self {
-        let slabs = (order == SlabOrder::Slub).then(|| SlabCache::new(machine, NODE_BYTES, order));
+        let slabs =
+            (order == SlabOrder::Slub).then(|| SlabCache::new(machine, SlabKind::Reclaimable, NODE_BYTES, order));
         Self { slabs, nodes: AtomicU64::new(0) }
     }
 
-    /// The order of the blocks that it wants; none where nodes take no memory.
+    /// Where they lie; nowhere where nodes take no memory.
     #[must_use]
-    pub fn order(&self) -> Option<Order> {
-        self.slabs.as_ref().map(SlabCache::order)
-    }
-
-    /// Is there no place for a node of this CPU?
-    pub(crate) fn needs_slab(&self) -> bool {
-        self.slabs.as_ref().is_some_and(|slabs| !slabs.has_free())
-    }
-
-    /// Adds a block for nodes.
-    pub(crate) fn add_slab(&self, head: FrameNumber, order: Order) {
-        if let Some(slabs) = &self.slabs {
-            slabs.add(head, order);
-        }
+    pub const fn slabs(&self) -> Option<&SlabCache<M>> {
+        self.slabs.as_ref()
     }
 
     /// Takes a node. Where others were faster, it lies nowhere: the caller holds a lock and cannot allocate.
@@ -74,7 +63,7 @@ impl<M: Machine> IndexNodes<M> {
     }
 
     /// Gives a node back; its slab's block if that is to be freed.
-    pub(crate) fn give(&self, place: NodePlace) -> Option<(FrameNumber, Order)> {
+    pub(crate) fn give(&self, place: NodePlace) -> Option<EmptySlab> {
         self.nodes.fetch_sub(1, Relaxed);
         if place == NodePlace::NOWHERE {
             return None;
@@ -86,11 +75,5 @@ impl<M: Machine> IndexNodes<M> {
     #[must_use]
     pub fn nodes(&self) -> u64 {
         self.nodes.load(Relaxed)
-    }
-
-    /// Pages of slabs without a node, which are kept for nodes to come.
-    #[must_use]
-    pub fn idle_pages(&self) -> u64 {
-        self.slabs.as_ref().map_or(0, SlabCache::idle_pages)
     }
 }

@@ -13,7 +13,7 @@ pub mod cache;
 pub mod index_nodes;
 pub mod object_cache;
 
-pub use cache::{SlabCache, SlabNumber};
+pub use cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 
 use crate::mapping::Choices;
 use crate::memory::Memory;
@@ -55,7 +55,7 @@ impl<M: Machine> Slab<M> {
         Self {
             choices,
             object_caches: ObjectCaches::new(machine, order),
-            socket_buffers: SlabCache::new(machine, SOCKET_BUFFER_BYTES, order),
+            socket_buffers: SlabCache::new(machine, SlabKind::Unreclaimable, SOCKET_BUFFER_BYTES, order),
             index_nodes: IndexNodes::new(machine, order),
             memory,
         }

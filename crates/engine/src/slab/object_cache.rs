@@ -5,10 +5,10 @@
 //! list, and when that is dropped it takes the file's clean cache pages with it. An open file holds its entry.
 //! Description: mechanisms/reclaim, 19.
 
-use super::cache::{SlabCache, SlabNumber};
+use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use crate::mapping::choices::SlabOrder;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, Lock, LockClass, Machine, Order, Step};
+use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 
 /// Objects looked at in one step (`SHRINK_BATCH`).
@@ -103,7 +103,7 @@ pub struct Shrunk {
     /// Objects dropped.
     pub objects: u64,
     /// Slabs without objects, to be freed.
-    pub slabs: Vec<(FrameNumber, Order)>,
+    pub slabs: Vec<EmptySlab>,
     /// Files that the dropped objects named.
     pub files: Vec<u32>,
 }
@@ -112,7 +112,7 @@ impl<M: Machine> ObjectCache<M> {
     fn new(machine: &M, kind: ObjectKind, order: SlabOrder) -> Self {
         Self {
             kind,
-            slabs: SlabCache::new(machine, kind.bytes(), order),
+            slabs: SlabCache::new(machine, SlabKind::Reclaimable, kind.bytes(), order),
             objects: machine.lock(LockClass::Other, Objects::default()),
             count: AtomicU64::new(0),
             deferred: AtomicU64::new(0),
@@ -142,7 +142,7 @@ impl<M: Machine> ObjectCache<M> {
     ///
     /// # Errors
     /// When no slab has a place for it.
-    pub fn try_add(&self, file: Option<u32>) -> Result<Option<(FrameNumber, Order)>, NoPlace> {
+    pub fn try_add(&self, file: Option<u32>) -> Result<Option<EmptySlab>, NoPlace> {
         let slab = self.slabs.take().ok_or(NoPlace)?;
         let mut objects = self.objects.lock();
         if file.is_some_and(|file| objects.files.contains_key(&file)) {
@@ -206,7 +206,7 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Drops the object of a file that is being removed; returns its slab if that is free then.
-    pub fn remove_file(&self, file: u32) -> Option<(FrameNumber, Order)> {
+    pub fn remove_file(&self, file: u32) -> Option<EmptySlab> {
         let slab = {
             let mut objects = self.objects.lock();
             match objects.files.remove(&file)? {

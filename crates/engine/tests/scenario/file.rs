@@ -563,7 +563,8 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
     plan.choices.mapping.slab_order = SlabOrder::Slub;
     plan.run(|ground| {
         let nodes = &ground.engine.index_nodes;
-        let order = nodes.order().unwrap();
+        let slabs = nodes.slabs().unwrap();
+        let order = slabs.order();
         assert!(order.0 > 0, "{order:?}");
         let (file, sparse) = (ground.import(640), ground.import(6400));
         let before = ground.count("nr_slab_reclaimable");
@@ -579,7 +580,7 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
         ground.engine.unlink(&sparse);
         assert_eq!(nodes.nodes(), 0);
         // Five, and one of each CPU.
-        assert!(nodes.idle_pages() <= 7 * order.pages(), "{} pages are kept", nodes.idle_pages());
+        assert!(slabs.idle_pages() <= 7 * order.pages(), "{} pages are kept", slabs.idle_pages());
     });
 }
 
