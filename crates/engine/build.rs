@@ -19,7 +19,8 @@ use syn::{
 };
 
 /// The sections, in the order of `kernel::Choices`.
-const SECTIONS: [&str; 7] = ["memory", "lru", "mapping", "compact", "reclaim", "allocate", "access"];
+const SECTIONS: [&str; 10] =
+    ["memory", "slab", "page_cache", "swap", "writeback", "lru", "compact", "reclaim", "allocate", "access"];
 
 fn main() {
     let mut table = String::from("&[\n");

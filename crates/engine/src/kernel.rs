@@ -22,7 +22,7 @@ pub mod text;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{access, allocate, compact, lru, mapping, memory, reclaim};
+use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
 use text::{Entry, Error, Node, Place, Value, one_of};
 
 /// Every choice of a kernel, a section for each module.
@@ -31,10 +31,16 @@ use text::{Entry, Error, Node, Place, Value, one_of};
 pub struct Choices {
     /// Watermarks, reserves, free lists.
     pub memory: memory::choices::Choices,
+    /// How kernel objects are kept.
+    pub slab: slab::choices::Choices,
+    /// Who may change an index.
+    pub page_cache: page_cache::choices::Choices,
+    /// What is read from swap.
+    pub swap: swap::choices::Choices,
+    /// Dirty limits, the flusher, failed writes.
+    pub writeback: writeback::choices::Choices,
     /// Batches in front of the LRU lock.
     pub lru: lru::choices::Choices,
-    /// Swap, dirty limits, the flusher.
-    pub mapping: mapping::choices::Choices,
     /// When compaction is tried.
     pub compact: compact::choices::Choices,
     /// kswapd, direct reclaim, the fate of a page.
@@ -129,13 +135,13 @@ const LIMITS: [(&str, &str, i64, i64); 14] = [
     ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
     ("memory", "min_free_kbytes", 0, 1 << 40),
     ("lru", "batch", 1, 64),
-    ("mapping", "dirty_ratio", 0, 100),
-    ("mapping", "dirty_background_ratio", 0, 100),
-    ("mapping", "dirty_bytes", 0, 1 << 60),
-    ("mapping", "dirty_background_bytes", 0, 1 << 60),
-    ("mapping", "dirty_expire_ms", 0, 1 << 40),
-    ("mapping", "dirty_writeback_ms", 0, 1 << 40),
-    ("mapping", "page_cluster", 0, 9),
+    ("writeback", "dirty_ratio", 0, 100),
+    ("writeback", "dirty_background_ratio", 0, 100),
+    ("writeback", "dirty_bytes", 0, 1 << 60),
+    ("writeback", "dirty_background_bytes", 0, 1 << 60),
+    ("writeback", "dirty_expire_ms", 0, 1 << 40),
+    ("writeback", "dirty_writeback_ms", 0, 1 << 40),
+    ("swap", "page_cluster", 0, 9),
     ("compact", "extfrag_threshold", 0, 1000),
     ("compact", "max_defer_shift", 0, 31),
     ("reclaim", "swappiness", 0, 100),
@@ -291,6 +297,13 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
     for Entry { key: section, place, node: table } in node.entries() {
         let Some(known) = defaults.get(section) else {
+            if section == FORMER_SECTION
+                && let Some(Entry { key, place, .. }) = table.entries().first()
+            {
+                let path = format!("{section}.{key}");
+                let message = format!("unknown key `{path}`{}", hint(&path, &keys_of(defaults)));
+                return Err(Error::at(place, message));
+            }
             return Err(Error::at(place, unknown_at_top(section, table, defaults, &sections)));
         };
         if !matches!(table.value, Value::Table(_)) {
@@ -353,17 +366,28 @@ const SYSCTL_FOLDERS: [&str; 1] = ["vm"];
 
 /// Sysctls that have another name or another unit here.
 const SYSCTLS: [(&str, &str, &str); 4] = [
-    ("dirty_expire_centisecs", "mapping.dirty_expire_ms", ", in ms"),
-    ("dirty_writeback_centisecs", "mapping.dirty_writeback_ms", ", in ms"),
-    ("page-cluster", "mapping.page_cluster", ""),
+    ("dirty_expire_centisecs", "writeback.dirty_expire_ms", ", in ms"),
+    ("dirty_writeback_centisecs", "writeback.dirty_writeback_ms", ", in ms"),
+    ("page-cluster", "swap.page_cluster", ""),
     ("transparent_hugepage", "access.huge_pages", ""),
+];
+
+/// A section that there was once.
+const FORMER_SECTION: &str = "mapping";
+
+/// Its keys that have another name now.
+const FORMER_KEYS: [(&str, &str, &str); 4] = [
+    ("slab_order", "slab.order", ""),
+    ("swap_readahead", "swap.readahead", ""),
+    ("swap_window", "swap.window", ""),
+    ("writeback_chunk", "writeback.chunk", ""),
 ];
 
 /// The key, and what is to be said of its unit, that somebody means who writes a sysctl's name, or leaves the section
 /// out, or takes a wrong one.
 fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> {
     let last = path.rsplit('.').next().unwrap_or(path);
-    if let Some((_, key, unit)) = SYSCTLS.iter().find(|(sysctl, ..)| *sysctl == last) {
+    if let Some((_, key, unit)) = SYSCTLS.iter().chain(&FORMER_KEYS).find(|(other, ..)| *other == last) {
         return keys.iter().find(|known| known == key).map(|known| (known.as_str(), *unit));
     }
     let is_last = |known: &&String| known.split_once('.').is_some_and(|(_, key)| key == last);
@@ -514,8 +538,16 @@ mod tests {
         }
         assert_eq!(
             wrong("vm.dirty_expire_centisecs"),
-            "unknown key `vm.dirty_expire_centisecs`: `dirty_expire_ms` belongs in [mapping]: `mapping.dirty_expire_ms`, in ms"
+            "unknown key `vm.dirty_expire_centisecs`: `dirty_expire_ms` belongs in [writeback]: `writeback.dirty_expire_ms`, in ms"
         );
+        for (former, now) in [
+            ("swap_window", "`window` belongs in [swap]: `swap.window`"),
+            ("dirty_ratio", "`dirty_ratio` belongs in [writeback]: `writeback.dirty_ratio`"),
+        ] {
+            assert_eq!(wrong(&format!("mapping.{former}")), format!("unknown key `mapping.{former}`: {now}"));
+            let in_file = parse(&format!("[mapping]\n{former} = 1")).unwrap_err();
+            assert_eq!(in_file, format!("mine.toml:2: unknown key `mapping.{former}`: {now}"));
+        }
         assert!(wrong("vm.swapiness").ends_with("did you mean `reclaim.swappiness`?"));
         assert!(wrong("vm.overcommit_memory").ends_with("no choice of a kernel stands for this sysctl"));
     }
@@ -524,7 +556,7 @@ mod tests {
     fn sysctls_of_another_name_name_existing_keys() {
         let kernel = Kernel::of_defaults("k");
         let keys: Vec<String> = kernel.settings.iter().map(|it| format!("{}.{}", it.section, it.key)).collect();
-        for (sysctl, key, _) in SYSCTLS {
+        for (sysctl, key, _) in SYSCTLS.into_iter().chain(FORMER_KEYS) {
             assert_eq!(meant(sysctl, &keys).map(|(key, _)| key), Some(key));
         }
     }

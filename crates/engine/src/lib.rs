@@ -27,7 +27,6 @@ pub mod compact;
 pub mod interrupt;
 pub mod kernel;
 pub mod lru;
-pub mod mapping;
 pub mod memory;
 pub mod page_cache;
 pub mod reclaim;
@@ -125,11 +124,11 @@ impl<M: Machine> Engine<M> {
     ) -> Result<Self, NewError> {
         choices.check().map_err(NewError::Choices)?;
         let memory = Memory::new(machine, choices.memory.clone(), layout).map_err(NewError::Layout)?;
-        let slab = Slab::new(memory, choices.mapping.clone());
-        let page_cache = PageCache::new(slab, choices.mapping.clone());
-        let swap = Swap::new(page_cache, choices.mapping.clone(), swap);
+        let slab = Slab::new(memory, choices.slab.clone());
+        let page_cache = PageCache::new(slab, choices.page_cache.clone());
+        let swap = Swap::new(page_cache, choices.swap.clone(), swap);
         let anonymous = Anonymous::new(swap);
-        let writeback = Writeback::new(anonymous, choices.mapping.clone(), devices);
+        let writeback = Writeback::new(anonymous, choices.writeback.clone(), devices);
         let lru = Lru::new(writeback, choices.lru.clone());
         let compact = Compact::new(lru, choices.compact.clone());
         let reclaim = Reclaim::new(compact, choices.reclaim.clone());
@@ -154,14 +153,14 @@ impl<M: Machine> Engine<M> {
     }
 
     fn run_flusher(&self, device: DeviceId) {
-        let mut periodic_at = Nanos::from_millis(self.mapping_choices().dirty_writeback_ms);
+        let mut periodic_at = Nanos::from_millis(self.writeback_choices().dirty_writeback_ms);
         while !self.machine.is_killed() {
             let queue = &self.backing(device).flusher;
             let ticket = self.machine.ticket(queue);
             let has_more = self.flusher_round(device, &mut periodic_at);
             self.release_orphans();
             if !has_more {
-                let is_periodic = self.mapping_choices().dirty_writeback_ms > 0;
+                let is_periodic = self.writeback_choices().dirty_writeback_ms > 0;
                 self.machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
             }
         }

@@ -14,11 +14,11 @@
 mod thread_machine;
 
 use engine::anonymous::MapMode;
-use engine::mapping::choices::{StablePages, WriteFailure};
 use engine::page_cache::{File, Tag};
 use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
+use engine::writeback::choices::{StablePages, WriteFailure};
 use engine::{Engine, Error, Layout, ReadPattern, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -241,7 +241,7 @@ fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
 #[test]
 fn what_could_not_be_written_is_written_again() {
     let mut choices = kernel::Choices::default();
-    choices.mapping.write_failure = WriteFailure::KeepDirty;
+    choices.writeback.write_failure = WriteFailure::KeepDirty;
     let vmstat = run(choices, &[use_file, use_file, use_region, use_region, use_region]);
     assert_was_short(&vmstat);
     assert_eq!(vmstat["nr_write_failed"], 0, "the files are gone");
@@ -252,8 +252,8 @@ fn what_could_not_be_written_is_written_again() {
 fn no_page_of_a_file_changes_while_it_is_written() {
     for stable_pages in [StablePages::Wait, StablePages::Copy] {
         let mut choices = kernel::Choices::default();
-        choices.mapping.stable_pages = stable_pages;
-        choices.mapping.dirty_background_ratio = 1;
+        choices.writeback.stable_pages = stable_pages;
+        choices.writeback.dirty_background_ratio = 1;
         // Without a region: pages of swap may change.
         run(choices, &[use_file as Job; 4]);
     }
@@ -269,7 +269,7 @@ fn by_refault() -> kernel::Choices {
     let mut choices = kernel::Choices::default();
     choices.lru.activation = engine::lru::choices::Activation::AtScan;
     choices.lru.admission = engine::lru::choices::Admission::ByRefault;
-    choices.mapping.index_lock = engine::mapping::choices::IndexLock::None;
+    choices.page_cache.index_lock = engine::page_cache::choices::IndexLock::None;
     choices
 }
 
@@ -282,8 +282,8 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
     let engine = engine.expect("8 MiB are enough");
-    let is_failing = choices.mapping.write_failure == WriteFailure::KeepDirty;
-    let is_stable = choices.mapping.stable_pages != StablePages::No;
+    let is_failing = choices.writeback.write_failure == WriteFailure::KeepDirty;
+    let is_stable = choices.writeback.stable_pages != StablePages::No;
     if is_failing {
         machine.fail_writes(3, swap.first_block);
     }

@@ -362,8 +362,8 @@ impl Builder {
         check_size("size", self.bytes, u64::from(FRAMES_MAX))?;
         if let Some(bytes) = self.dirty_bytes {
             check_dirty_limit(bytes, self.bytes)?;
-            choices.mapping.dirty_bytes = bytes;
-            choices.mapping.dirty_background_bytes = bytes / 2;
+            choices.writeback.dirty_bytes = bytes;
+            choices.writeback.dirty_background_bytes = bytes / 2;
         }
         let bytes_max = self.bytes_max.unwrap_or(self.bytes);
         check_size("size_max", bytes_max, u64::from(FRAMES_MAX))?;

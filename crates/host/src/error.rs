@@ -42,7 +42,7 @@ pub enum Error {
         source: IoError,
     },
     /// Pages of a file could not be written since this handle was last told, or, of a write, lately. They stay in memory,
-    /// dirty, and are written again later, if the kernel has `mapping.write_failure = "keep-dirty"` as `highwater` does;
+    /// dirty, and are written again later, if the kernel has `writeback.write_failure = "keep-dirty"` as `highwater` does;
     /// else they are dropped.
     Write {
         /// Which file.

@@ -175,7 +175,7 @@ impl DerefMut for PageWrite<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `PageRead`; the guard has the exclusive latch, so that there is no other guard of the page, and
-        // the engine copies bytes only under a latch. With `mapping.stable_pages` no device reads them meanwhile. Without, one
+        // the engine copies bytes only under a latch. With `writeback.stable_pages` no device reads them meanwhile. Without, one
         // may: what it gets is written again, for the page is dirty when the guard lets go.
         unsafe { &mut *self.bytes }
     }

@@ -118,7 +118,7 @@ fn every_handle_is_told_once_of_a_sync_that_failed() {
 fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     let folder = folder();
     let kernel = folder.path().join("hasty.toml");
-    fs::write(&kernel, "base = \"highwater\"\n[mapping]\ndirty_expire_ms = 1\ndirty_writeback_ms = 1\n").unwrap();
+    fs::write(&kernel, "base = \"highwater\"\n[writeback]\ndirty_expire_ms = 1\ndirty_writeback_ms = 1\n").unwrap();
     let memory = builder().kernel(kernel.to_str().unwrap()).start().unwrap();
     let path = folder.path().join("file");
     let file = memory.create(&path).unwrap();

@@ -6,10 +6,10 @@
 use super::choices::SwappedIn;
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
-use crate::mapping::choices::{SwapReadahead, SwapWindows};
 use crate::memory::{Flags, Gfp, Owner};
 use crate::stat::Event;
 use crate::swap::area::Slots;
+use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use crate::writeback::Bio;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Step};
@@ -126,7 +126,7 @@ impl<M: Machine> Access<M> {
         let cluster = 1 << cluster;
         let start = (slot / cluster * cluster).max(1);
         let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
-        let (start, end) = match self.mapping_choices().swap_readahead {
+        let (start, end) = match self.swap_choices().readahead {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
@@ -171,12 +171,12 @@ impl<M: Machine> Access<M> {
         if around == Around::Nothing || self.swap.is_almost_full() {
             return 0;
         }
-        let log_max = u32::from(self.mapping_choices().page_cluster.min(10));
+        let log_max = u32::from(self.swap_choices().page_cluster.min(10));
         if self.is_window_by_use() { region.swap_window.next(log_max, page) } else { log_max }
     }
 
     fn is_window_by_use(&self) -> bool {
-        self.mapping_choices().swap_window == SwapWindows::ByUse
+        self.swap_choices().window == SwapWindows::ByUse
     }
 
     /// Starts the read of a slot, if it is in use and not in the cache; was it?

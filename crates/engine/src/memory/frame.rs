@@ -62,7 +62,7 @@ impl Flags {
     /// Readers may hold it by hazard pointers, without a reference ([`crate::page_cache::hazard`]).
     pub const HAZARD: Self = Self(1 << 16);
 
-    /// Its last write failed, and it is still to be written ([`crate::mapping::choices::WriteFailure::KeepDirty`]).
+    /// Its last write failed, and it is still to be written ([`crate::writeback::choices::WriteFailure::KeepDirty`]).
     pub const WRITE_FAILED: Self = Self(1 << 17);
 
     /// Its write, which is under way, is of a copy: it may change meanwhile.

@@ -1,6 +1,6 @@
 //! Which page of a file is in which frame.
 //!
-//! A slot is read without a lock. It is written by one atomic step; who may do so says `mapping.index_lock`.
+//! A slot is read without a lock. It is written by one atomic step; who may do so says `page_cache.index_lock`.
 //! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may leave
 //! its shadow there ([`super::workingset`]).
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.

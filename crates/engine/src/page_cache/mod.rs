@@ -8,6 +8,7 @@
 //!
 //! Next: [`crate::swap`], which has an index for pages without a file.
 
+pub mod choices;
 mod contiguity;
 pub mod file;
 pub mod file_index;
@@ -20,6 +21,8 @@ pub mod segments;
 pub(crate) mod table;
 pub mod workingset;
 
+pub use choices::Choices;
+use choices::IndexLock;
 pub use file::File;
 pub use file_index::{FileIndex, Tag};
 pub use hazard::Held;
@@ -28,8 +31,6 @@ pub use read_state::{ReadPattern, ReadState};
 pub use segments::Segments;
 pub use workingset::{Left, Shadow, Workingset};
 
-use crate::mapping::Choices;
-use crate::mapping::choices::IndexLock;
 use crate::memory::{Flags, Owner};
 use crate::slab::{EmptySlab, Slab};
 use crate::stat::Gauge;
@@ -43,7 +44,7 @@ use table::Table;
 /// The floor of files.
 pub struct PageCache<M: Machine> {
     slab: Slab<M>,
-    /// The section `[mapping]` of the kernel file.
+    /// The section `[page_cache]` of the kernel file.
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     /// Pages of files that left memory (`lru.admission`).
@@ -113,7 +114,7 @@ impl<M: Machine> PageCache<M> {
 
     // ---- their pages ----
 
-    /// The lock of an index, if there is to be one (`mapping.index_lock`). Nodes that take memory need it in any case: who
+    /// The lock of an index, if there is to be one (`page_cache.index_lock`). Nodes that take memory need it in any case: who
     /// takes the last page of one away gives back its place.
     pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
         let is_locked = self.choices.index_lock == IndexLock::PerPage || self.index_nodes.slabs().is_some();

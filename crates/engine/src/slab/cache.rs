@@ -8,7 +8,7 @@
 //! allocator" (LWN, April 2007).
 
 use super::Slab as Floor;
-use crate::mapping::choices::SlabOrder;
+use super::choices::SlabOrder;
 use crate::memory::Gfp;
 use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};

@@ -1,5 +1,5 @@
 //! The nodes of files' indexes as kernel objects (`radix_tree_node`): each maps 64 pages, and many lie in a slab.
-//! With `mapping.slab_order = "slub"` a slab is a block of several pages, so filling the page cache requests such
+//! With `slab.order = "slub"` a slab is a block of several pages, so filling the page cache requests such
 //! blocks, too. Upper nodes, one for 64 of these, take no memory here.
 //!
 //! *Flow*: before a task adds a page it makes sure that there is room for the node ([`SlabCache::has_free`]),
@@ -7,7 +7,7 @@
 //! leaves.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
-use crate::mapping::choices::SlabOrder;
+use super::choices::SlabOrder;
 use machine::Machine;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -10,12 +10,13 @@
 //! Next: [`crate::page_cache`], the pages of files.
 
 pub mod cache;
+pub mod choices;
 pub mod index_nodes;
 pub mod object_cache;
 
 pub use cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
+pub use choices::Choices;
 
-use crate::mapping::Choices;
 use crate::memory::Memory;
 use index_nodes::IndexNodes;
 use machine::Machine;
@@ -29,7 +30,7 @@ const SOCKET_BUFFER_BYTES: u64 = 2048;
 /// The floor of kernel objects.
 pub struct Slab<M: Machine> {
     memory: Memory<M>,
-    /// The section `[mapping]` of the kernel file.
+    /// The section `[slab]` of the kernel file.
     pub choices: Choices,
     /// Caches of kernel objects that can be shrunk.
     pub object_caches: ObjectCaches<M>,
@@ -51,7 +52,7 @@ impl<M: Machine> Slab<M> {
     /// No objects yet.
     pub fn new(memory: Memory<M>, choices: Choices) -> Self {
         let machine = &memory.machine;
-        let order = choices.slab_order;
+        let order = choices.order;
         Self {
             choices,
             object_caches: ObjectCaches::new(machine, order),
@@ -59,10 +60,5 @@ impl<M: Machine> Slab<M> {
             index_nodes: IndexNodes::new(machine, order),
             memory,
         }
-    }
-
-    /// The choices of this floor, for floors above that have their own.
-    pub(crate) const fn mapping_choices(&self) -> &Choices {
-        &self.choices
     }
 }

@@ -6,7 +6,7 @@
 //! Description: mechanisms/reclaim, 19.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
-use crate::mapping::choices::SlabOrder;
+use super::choices::SlabOrder;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;

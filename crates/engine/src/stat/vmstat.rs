@@ -250,7 +250,7 @@ pub enum Gauge {
     /// `nr_dirty`: dirty file pages.
     NrDirty,
     /// `nr_write_failed`: dirty pages of files whose last write failed, and that are not being written again just now; no
-    /// kernel has it (`mapping.write_failure`).
+    /// kernel has it (`writeback.write_failure`).
     NrWriteFailed,
     /// `nr_writeback`: pages under writeback.
     NrWriteback,
@@ -260,7 +260,7 @@ pub enum Gauge {
     NrSlabUnreclaimable,
     /// `nr_page_table_pages`: page-table pages.
     NrPageTablePages,
-    /// `nr_bounce`: copies of pages that are being written from them (`mapping.stable_pages`).
+    /// `nr_bounce`: copies of pages that are being written from them (`writeback.stable_pages`).
     NrBounce,
 }
 

@@ -9,11 +9,12 @@
 //! Next: [`crate::anonymous`], whose entries name slots.
 
 pub mod area;
+pub mod choices;
 pub(crate) mod window;
 
 pub use area::{Slots, SwapArea};
+pub use choices::Choices;
 
-use crate::mapping::Choices;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, Held, PageCache, Shadow};
 use crate::stat::Gauge;
@@ -34,7 +35,7 @@ pub struct SwapLayout {
 /// The floor of swap.
 pub struct Swap<M: Machine> {
     page_cache: PageCache<M>,
-    /// The section `[mapping]` of the kernel file.
+    /// The section `[swap]` of the kernel file.
     pub choices: Choices,
     /// The swap area.
     pub swap: SwapArea<M>,
@@ -53,6 +54,11 @@ impl<M: Machine> Swap<M> {
     pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
         let swap = SwapArea::new(&page_cache.machine, layout.device, layout.first_block, layout.slots);
         Self { choices, swap, page_cache }
+    }
+
+    /// The choices of this floor, for floors above that have their own.
+    pub(crate) const fn swap_choices(&self) -> &Choices {
+        &self.choices
     }
 
     /// Takes a page out of its file, or out of the swap cache, if nobody but the caller refers to it and it is clean; the page is

@@ -48,7 +48,7 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_exceeded: AtomicBool,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
-    /// The flusher passed a dirty page by because somebody was changing it (`mapping.stable_pages`).
+    /// The flusher passed a dirty page by because somebody was changing it (`writeback.stable_pages`).
     pub(super) met_held: AtomicBool,
     /// It found nothing else in its last round, so that its writers cannot wait for it: they may be those who hold the pages.
     pub(crate) has_only_held: AtomicBool,

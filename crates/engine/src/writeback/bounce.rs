@@ -1,11 +1,11 @@
-//! Copies of pages, from which they are written (`mapping.stable_pages = "copy"`).
+//! Copies of pages, from which they are written (`writeback.stable_pages = "copy"`).
 //!
 //! A copy is made while the page holds still, and freed when its write has ended. Until then it is kernel memory, marked
 //! [`Flags::BOUNCE`], and knows its page. Linux has called such pages bounce pages, after a device that could not reach all
 //! memory; file systems with checksums use them for the reason they are here.
 
 use super::Writeback;
-use crate::mapping::choices::StablePages;
+use super::choices::StablePages;
 use crate::memory::{Flags, MarkRights, MigrateType, Warmth};
 use crate::stat::Gauge;
 use machine::{FrameNumber, Machine, Order, Step};

@@ -5,7 +5,7 @@
 //! Description: mechanisms/reclaim, 13.5.
 
 use super::Writeback;
-use crate::mapping::choices::{SwapWriteback, WriteFailure};
+use super::choices::{SwapWriteback, WriteFailure};
 use crate::memory::Flags;
 use crate::page_cache::{File, Tag};
 use crate::stat::{Event, Gauge};

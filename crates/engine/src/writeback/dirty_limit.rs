@@ -1,10 +1,10 @@
 //! How many pages may be dirty: over all memory, and in each zone.
 //!
 //! Description: mechanisms/reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
-//! pages in flight to swap count as under writeback (`mapping.swap_writeback`).
+//! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
 
 use super::Writeback;
-use crate::mapping::choices::{DirtyMapped, Dirtyable};
+use super::choices::{DirtyMapped, Dirtyable};
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::{Machine, PAGE_BYTES};

@@ -5,9 +5,9 @@
 //! could not be written, where they stay dirty, are apart from these, and tried now and then.
 
 use super::bandwidth::Sample;
+use super::choices::WritebackChunk;
 use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
-use crate::mapping::choices::WritebackChunk;
 use crate::page_cache::{File, Tag};
 use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
@@ -180,7 +180,7 @@ impl<M: Machine> Writeback<M> {
     }
 
     fn chunk_pages(&self, backing: &Backing<M>, left: u64) -> u64 {
-        if self.choices.writeback_chunk == WritebackChunk::Fixed {
+        if self.choices.chunk == WritebackChunk::Fixed {
             return left.min(CHUNK_PAGES);
         }
         let (rate, limit) = {

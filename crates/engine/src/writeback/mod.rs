@@ -13,6 +13,7 @@ pub mod bandwidth;
 pub(crate) mod bio;
 pub mod blocks;
 mod bounce;
+pub mod choices;
 mod dirty;
 pub mod dirty_limit;
 pub mod flusher;
@@ -22,10 +23,10 @@ mod write_failure;
 
 pub use backing::{Backing, DeviceLayout};
 pub(crate) use bio::Bio;
+pub use choices::Choices;
 pub use write::WritePage;
 
 use crate::anonymous::Anonymous;
-use crate::mapping::Choices;
 use machine::atomic::AtomicBool;
 use machine::{DeviceId, Machine};
 use std::ops::Deref;
@@ -33,7 +34,7 @@ use std::ops::Deref;
 /// The floor of writeback.
 pub struct Writeback<M: Machine> {
     anonymous: Anonymous<M>,
-    /// The section `[mapping]` of the kernel file.
+    /// The section `[writeback]` of the kernel file.
     pub choices: Choices,
     /// Devices; `backings[device.0]`.
     pub backings: Vec<Backing<M>>,
@@ -58,5 +59,10 @@ impl<M: Machine> Writeback<M> {
         let backings = (0..).zip(devices).map(|(n, layout)| Backing::new(machine, DeviceId(n), layout)).collect();
         let reclaim_written = machine.wait_queue();
         Self { choices, backings, reclaim_written, is_abandoned: AtomicBool::new(false), anonymous }
+    }
+
+    /// The choices of this floor, for floors above that have their own.
+    pub(crate) const fn writeback_choices(&self) -> &Choices {
+        &self.choices
     }
 }

@@ -1,13 +1,13 @@
-//! Pages hold still while they are written (`mapping.stable_pages`).
+//! Pages hold still while they are written (`writeback.stable_pages`).
 
 use super::Writeback;
-use crate::mapping::choices::StablePages;
+use super::choices::StablePages;
 use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
-    /// (`mapping.stable_pages`). None begins while the latch is held: see [`Writeback::try_hold_still`]. The caller holds a
+    /// (`writeback.stable_pages`). None begins while the latch is held: see [`Writeback::try_hold_still`]. The caller holds a
     /// reference and no page lock. *May sleep.*
     pub fn latch_to_change(&self, frame: FrameNumber) {
         match self.choices.stable_pages {

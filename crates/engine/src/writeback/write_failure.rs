@@ -1,4 +1,4 @@
-//! Pages of files that could not be written and stay dirty (`mapping.write_failure = "keep-dirty"`).
+//! Pages of files that could not be written and stay dirty (`writeback.write_failure = "keep-dirty"`).
 //!
 //! Nobody knows when they can be written. So no dirty limit counts them, reclaim ignores them, and the flusher keeps
 //! them apart. It tries a few of each file now and then. One that is written shows that others may be, and those are
@@ -8,10 +8,10 @@
 //! and is tagged ([`Tag::WriteFailed`]) except while it is being written again. A writer that dirties it meanwhile
 //! tags it like others: a page may have both tags, and a dirty page has at least one of them.
 
+use super::choices::WriteFailure;
 use super::flusher::CHUNK_PAGES;
 use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
-use crate::mapping::choices::WriteFailure;
 use crate::memory::Flags;
 use crate::page_cache::{File, Tag, file};
 use crate::stat::Gauge;

@@ -4,7 +4,6 @@ use crate::memory;
 use engine::anonymous::Anonymous;
 use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
 use engine::lru::{Choices, Family, ListKind, Lru, Recent};
-use engine::mapping::Choices as Owners;
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
 use engine::page_cache::PageCache;
 use engine::slab::Slab;
@@ -64,10 +63,10 @@ impl Naive {
 fn lru(choices: Choices) -> Lru<Sim> {
     let devices = [DeviceLayout { file_blocks: 1..1000 }];
     let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 100 };
-    let slab = Slab::new(memory(&Layout::flat(2048)), Owners::default());
-    let page_cache = PageCache::new(slab, Owners::default());
-    let anonymous = Anonymous::new(Swap::new(page_cache, Owners::default(), swap));
-    Lru::new(Writeback::new(anonymous, Owners::default(), &devices), choices)
+    let slab = Slab::new(memory(&Layout::flat(2048)), Default::default());
+    let page_cache = PageCache::new(slab, Default::default());
+    let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), swap));
+    Lru::new(Writeback::new(anonymous, Default::default(), &devices), choices)
 }
 
 proptest! {

@@ -50,12 +50,12 @@ fn congestion(ground: &Ground) {
 
 fn run(change: impl Fn(&mut Choices)) -> [Vmstat; 2] {
     let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..Plan::default() };
-    plan.choices.mapping.dirty_ratio = 60;
-    plan.choices.mapping.dirty_background_ratio = 30;
+    plan.choices.writeback.dirty_ratio = 60;
+    plan.choices.writeback.dirty_background_ratio = 30;
     change(&mut plan.choices.reclaim);
     let mut alone = Plan { swap_slots: 0, with_kswapd: false, nr_requests: 4, ..plan.clone() };
-    alone.choices.mapping.dirty_ratio = 95;
-    alone.choices.mapping.dirty_background_ratio = 50;
+    alone.choices.writeback.dirty_ratio = 95;
+    alone.choices.writeback.dirty_background_ratio = 50;
     alone.choices.allocate.reserve_throttle = ReserveThrottle::Off;
     alone.choices.allocate.zone_dirty_share = ZoneDirtyShare::Off;
     [plan.run(everything), alone.run(congestion)]

@@ -6,7 +6,7 @@ use crate::ground::Plan;
 fn written_of_1500_pages(bytes: Option<(u64, u64)>) -> u64 {
     let mut plan = Plan::default();
     if let Some((dirty, background)) = bytes {
-        (plan.choices.mapping.dirty_bytes, plan.choices.mapping.dirty_background_bytes) = (dirty, background);
+        (plan.choices.writeback.dirty_bytes, plan.choices.writeback.dirty_background_bytes) = (dirty, background);
     }
     let vmstat = plan.run(move |ground| {
         let file = ground.create();

@@ -4,9 +4,9 @@ use crate::ground::{Ground, PAGES, Plan};
 use engine::anonymous::{MapMode, Sharing};
 use engine::kernel::Choices;
 use engine::lru::choices::Lists;
-use engine::mapping::choices::{DirtyMapped, Dirtyable, SwapWriteback, WriteFailure};
 use engine::memory::Gfp;
 use engine::reclaim::choices::{DirectNap, ListStall};
+use engine::writeback::choices::{DirtyMapped, Dirtyable, SwapWriteback, WriteFailure};
 use engine::{Error, Task};
 use machine::{IoError, Nanos, Operation, Order};
 use sim::disk::Fault;
@@ -44,8 +44,8 @@ fn touch_until_refused(ground: &Ground) -> u32 {
 #[test]
 fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted() {
     let mut plan = Plan { swap_slots: 64, write_ns: 50_000_000, ..Plan::default() };
-    plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
-    plan.choices.mapping.dirty_writeback_ms = 10;
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
+    plan.choices.writeback.dirty_writeback_ms = 10;
     plan.choices.reclaim.list_stall = ListStall::ForWriteback;
     plan.choices.reclaim.direct_nap = DirectNap::CongestionWait;
     let vmstat = plan.run(|ground| {
@@ -68,8 +68,8 @@ fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted(
 #[test]
 fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
-    plan.choices.mapping.dirty_mapped = DirtyMapped::LowersRatio;
-    plan.choices.mapping.swap_writeback = SwapWriteback::Ignored;
+    plan.choices.writeback.dirty_mapped = DirtyMapped::LowersRatio;
+    plan.choices.writeback.swap_writeback = SwapWriteback::Ignored;
     plan.run(|ground| {
         let room = ground.region(64);
         ground.touch(&room, 0..64, true).unwrap();
@@ -113,8 +113,8 @@ fn a_request_that_repeats_ends_when_swap_is_full() {
 #[test]
 fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
-    let Choices { mapping, reclaim, .. } = &mut plan.choices;
-    (mapping.dirty_ratio, mapping.dirty_background_ratio, mapping.dirtyable) = (100, 99, Dirtyable::All);
+    let Choices { writeback, reclaim, .. } = &mut plan.choices;
+    (writeback.dirty_ratio, writeback.dirty_background_ratio, writeback.dirtyable) = (100, 99, Dirtyable::All);
     reclaim.list_stall = ListStall::Never;
     plan.choices.allocate.zone_dirty_share = engine::allocate::choices::ZoneDirtyShare::Off;
     plan.run(|ground| {

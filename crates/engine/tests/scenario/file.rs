@@ -2,11 +2,12 @@
 
 use crate::ground::{DISK, FILE_BLOCKS, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
-use engine::mapping::choices::{SlabOrder, WriteFailure, WritebackChunk};
 use engine::page_cache::File;
 use engine::reclaim::choices::DeferredObjects;
+use engine::slab::choices::SlabOrder;
 use engine::slab::object_cache::ObjectKind;
 use engine::stat::Gauge;
+use engine::writeback::choices::{WriteFailure, WritebackChunk};
 use engine::{Error, ReadState, Task};
 use machine::atomic::AtomicU32;
 use machine::{IoError, Machine, Nanos, Operation};
@@ -20,7 +21,7 @@ use std::rc::Rc;
 #[test]
 fn a_sync_has_its_turn_though_the_flusher_always_has_more_of_the_file() {
     let mut plan = Plan { cpus: 4, write_ns: 2_000_000, ..Plan::default() };
-    (plan.choices.mapping.dirty_ratio, plan.choices.mapping.dirty_background_ratio) = (20, 1);
+    (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (20, 1);
     plan.run(|ground| {
         let file = ground.import(2000);
         let (end, written) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
@@ -81,7 +82,7 @@ fn a_sync_ends_though_the_file_grows() {
 fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
     // It fails as fast as the flusher submits.
     let mut plan = Plan { nr_requests: 4, ..Plan::default() };
-    plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
     let vmstat = plan.run(|ground| {
         let (file, other) = (ground.import(3000), ground.import(1000));
         ground.inject(Fault::Blocks { blocks: 1..3001, operation: Some(Operation::Write), error: IoError::Device });
@@ -168,7 +169,7 @@ fn a_file_that_cannot_be_written_is_not_in_the_way_of_others() {
 #[test]
 fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
     let mut plan = Plan { choices: choices_of("highwater"), swap_slots: 0, ..Plan::default() };
-    plan.choices.mapping.dirty_writeback_ms = 0;
+    plan.choices.writeback.dirty_writeback_ms = 0;
     let vmstat = plan.run(|ground| {
         let file = ground.import(2501);
         let region = ground.map(&file, crate::map::SHARED);
@@ -307,7 +308,7 @@ fn a_file_has_one_directory_entry_however_many_add_it() {
 #[test]
 fn places_of_removed_inodes_are_used_again() {
     let mut plan = Plan::default();
-    plan.choices.mapping.slab_order = SlabOrder::Slub;
+    plan.choices.slab.order = SlabOrder::Slub;
     plan.run(|ground| {
         let slabs = ground.engine.object_caches.get(ObjectKind::Inode).slabs();
         let slab_pages = || ground.count("nr_slab_reclaimable");
@@ -334,10 +335,10 @@ fn places_of_removed_inodes_are_used_again() {
 #[test]
 fn a_dirty_page_is_marked_for_reclaim_and_rotated_when_its_write_ends() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
-    plan.choices.mapping.dirty_ratio = 90;
-    plan.choices.mapping.dirty_background_ratio = 85;
-    plan.choices.mapping.dirty_expire_ms = 2000;
-    plan.choices.mapping.dirty_writeback_ms = 1000;
+    plan.choices.writeback.dirty_ratio = 90;
+    plan.choices.writeback.dirty_background_ratio = 85;
+    plan.choices.writeback.dirty_expire_ms = 2000;
+    plan.choices.writeback.dirty_writeback_ms = 1000;
     plan.choices.allocate.zone_dirty_share = engine::allocate::choices::ZoneDirtyShare::Off;
     let vmstat = plan.run(|ground| {
         let (dirty, clean) = (ground.create(), ground.import(PAGES as u32));
@@ -357,8 +358,8 @@ fn a_dirty_page_is_marked_for_reclaim_and_rotated_when_its_write_ends() {
 #[test]
 fn a_file_can_be_removed_during_its_writeback() {
     let mut plan = Plan::default();
-    plan.choices.mapping.dirty_expire_ms = 0;
-    plan.choices.mapping.dirty_writeback_ms = 5;
+    plan.choices.writeback.dirty_expire_ms = 0;
+    plan.choices.writeback.dirty_writeback_ms = 5;
     let vmstat = plan.run(|ground| {
         for round in 0..20 {
             let file = ground.create();
@@ -413,7 +414,7 @@ fn a_read_error_reaches_the_reader() {
 fn a_writer_is_held_back_near_the_dirty_limit() {
     // 4 channels of 1 ms a page: 4000 pages a second.
     let mut plan = Plan { write_ns: 1_000_000, ..Plan::default() };
-    plan.choices.mapping.write_failure = WriteFailure::KeepDirty;
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
     let vmstat = plan.run(|ground| {
         let file = ground.create();
         // What fails once is written with the rest.
@@ -443,8 +444,8 @@ fn a_writer_is_held_back_near_the_dirty_limit() {
 #[test]
 fn the_flusher_writes_after_dirty_expire() {
     let mut plan = Plan::default();
-    plan.choices.mapping.dirty_expire_ms = 3000;
-    plan.choices.mapping.dirty_writeback_ms = 500;
+    plan.choices.writeback.dirty_expire_ms = 3000;
+    plan.choices.writeback.dirty_writeback_ms = 500;
     let vmstat = plan.run(|ground| {
         let file = ground.create();
         ground.write(&file, 0..100).unwrap();
@@ -544,8 +545,8 @@ fn a_page_is_written_in_place() {
 #[test]
 fn without_periodic_writeback_nothing_is_written_until_asked() {
     let mut plan = Plan::default();
-    plan.choices.mapping.dirty_writeback_ms = 0;
-    plan.choices.mapping.dirty_expire_ms = 10;
+    plan.choices.writeback.dirty_writeback_ms = 0;
+    plan.choices.writeback.dirty_expire_ms = 10;
     let vmstat = plan.run(|ground| {
         let file = ground.create();
         ground.write(&file, 0..10).unwrap();
@@ -560,7 +561,7 @@ fn without_periodic_writeback_nothing_is_written_until_asked() {
 #[test]
 fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
     let mut plan = Plan::default();
-    plan.choices.mapping.slab_order = SlabOrder::Slub;
+    plan.choices.slab.order = SlabOrder::Slub;
     plan.run(|ground| {
         let nodes = &ground.engine.index_nodes;
         let slabs = nodes.slabs().unwrap();
@@ -591,7 +592,7 @@ fn a_fast_writer_is_held_near_the_dirty_limit() {
     for (throttle, most_percent) in [(DirtyThrottle::Sleeps, 125), (DirtyThrottle::Writes, 200)] {
         let mut plan = Plan { write_ns: 400_000, ..Plan::default() };
         plan.choices.access.dirty_throttle = throttle;
-        plan.choices.mapping.writeback_chunk = WritebackChunk::Fixed;
+        plan.choices.writeback.chunk = WritebackChunk::Fixed;
         plan.run(move |ground| {
             let file = ground.create();
             let mut most = 0;

@@ -5,10 +5,11 @@ use engine::Layout;
 use engine::Task;
 use engine::access::choices::DirtyThrottle;
 use engine::kernel::Choices;
-use engine::mapping::choices::{SlabOrder, WritebackChunk};
 use engine::memory::{Gfp, NodeId, Zone};
 use engine::reclaim::choices::*;
+use engine::slab::choices::SlabOrder;
 use engine::stat::Vmstat;
+use engine::writeback::choices::WritebackChunk;
 use machine::{FrameNumber, Order};
 use sim::Sim;
 
@@ -154,8 +155,8 @@ fn each_choice_of_2_6_37_alone_changes_something() {
         ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::Priority),
         ("activation_batch", |c| c.lru.activation_batch = engine::lru::choices::ActivationBatch::Batched),
         ("dirty_throttle", |c| c.access.dirty_throttle = DirtyThrottle::Sleeps),
-        ("writeback_chunk", |c| c.mapping.writeback_chunk = WritebackChunk::ByBandwidth),
-        ("slab_order", |c| c.mapping.slab_order = SlabOrder::SinglePages),
+        ("writeback_chunk", |c| c.writeback.chunk = WritebackChunk::ByBandwidth),
+        ("slab_order", |c| c.slab.order = SlabOrder::SinglePages),
     ];
     let run = |kernel: &str, change: Change| {
         let mut choices = choices_of(kernel);
@@ -163,8 +164,8 @@ fn each_choice_of_2_6_37_alone_changes_something() {
         let crowded = Plan { write_ns: 400_000, ..plan(choices.clone()) }.run(crowded);
         // A short queue, most of memory dirty, and no swap.
         let mut congested = Plan { write_ns: 2_000_000, nr_requests: 4, swap_slots: 0, ..plan(choices) };
-        congested.choices.mapping.dirty_ratio = 90;
-        congested.choices.mapping.dirty_background_ratio = 80;
+        congested.choices.writeback.dirty_ratio = 90;
+        congested.choices.writeback.dirty_background_ratio = 80;
         [crowded, congested.run(small_files_beside_a_writer)]
     };
     let kernels = ["2.6.37-traceonly", "2.6.37-kanyzone"];

@@ -104,8 +104,8 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
     let result = found.clone();
     let mut plan = Plan { choices: choices_of(kernel), swap_slots: 0, ..Plan::default() };
     plan.choices.memory.min_free_kbytes = 1024;
-    plan.choices.mapping.dirty_ratio = 90;
-    plan.choices.mapping.dirty_background_ratio = 80;
+    plan.choices.writeback.dirty_ratio = 90;
+    plan.choices.writeback.dirty_background_ratio = 80;
     plan.choices.allocate.zone_dirty_share = ZoneDirtyShare::Off;
     plan.run(move |ground| {
         let file = ground.create();

@@ -112,7 +112,7 @@ fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
 #[test]
 fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_first() {
     let mut plan = Plan::default();
-    (plan.choices.mapping.dirty_ratio, plan.choices.mapping.dirty_background_ratio) = (0, 0);
+    (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (0, 0);
     let vmstat = plan.run(|ground| {
         let file = ground.create();
         ground.set_pages(&file, 100);
@@ -130,7 +130,7 @@ fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_fi
 #[test]
 fn who_pins_a_page_for_writing_is_held_back_before() {
     let mut plan = Plan { write_ns: 1_000_000, ..Plan::default() };
-    (plan.choices.mapping.dirty_ratio, plan.choices.mapping.dirty_background_ratio) = (0, 0);
+    (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (0, 0);
     let vmstat = plan.run(|ground| {
         let file = ground.import(50);
         let began = ground.sim.now();

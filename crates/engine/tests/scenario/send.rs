@@ -1,7 +1,7 @@
 //! What is sent takes memory until the other side has it.
 
 use crate::ground::{PAGES, Plan};
-use engine::mapping::choices::SlabOrder;
+use engine::slab::choices::SlabOrder;
 use engine::{Error, Task};
 
 /// Bytes of one packet.
@@ -9,7 +9,7 @@ const SEGMENT: u64 = 1448;
 
 fn plan() -> Plan {
     let mut plan = Plan { cpus: 8, swap_slots: 0, ..Plan::default() };
-    plan.choices.mapping.slab_order = SlabOrder::Slub;
+    plan.choices.slab.order = SlabOrder::Slub;
     plan
 }
 

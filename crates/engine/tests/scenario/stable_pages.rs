@@ -2,8 +2,8 @@
 
 use crate::ground::{Ground, Plan};
 use engine::Task;
-use engine::mapping::choices::StablePages;
 use engine::page_cache::File;
+use engine::writeback::choices::StablePages;
 use machine::{Machine, Nanos};
 use sim::Sim;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ const WRITE: Nanos = Nanos::from_millis(20);
 
 fn plan(stable_pages: StablePages) -> Plan {
     let mut plan = Plan { write_ns: WRITE.0, with_kswapd: false, with_flusher: false, ..Plan::default() };
-    plan.choices.mapping.stable_pages = stable_pages;
+    plan.choices.writeback.stable_pages = stable_pages;
     plan
 }
 
@@ -112,8 +112,8 @@ fn readers_go_on_beside_who_waits_to_change_a_page() {
 fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     let mut plan = plan(StablePages::Wait);
     plan.with_flusher = true;
-    plan.choices.mapping.dirty_expire_ms = 10;
-    plan.choices.mapping.dirty_writeback_ms = 10;
+    plan.choices.writeback.dirty_expire_ms = 10;
+    plan.choices.writeback.dirty_writeback_ms = 10;
     plan.run(|ground| {
         let file = ground.create();
         ground.write(&file, 0..3).unwrap();

@@ -2,9 +2,9 @@
 
 use crate::ground::{Ground, PAGES, Plan, stamp};
 use engine::anonymous::Region;
-use engine::mapping::choices::SwapWindows;
 use engine::memory::{Flags, Gfp};
 use engine::stat::Gauge;
+use engine::swap::choices::SwapWindows;
 use engine::{Error, Task};
 use machine::{IoError, Machine, Nanos};
 use sim::Sim;
@@ -47,7 +47,7 @@ fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
 /// Pages read from swap for each fault that reads, of `order` through a region twice as large as memory.
 fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + Send + Sync + 'static) -> f64 {
     let mut plan = Plan::default();
-    plan.choices.mapping.swap_window = swap_window;
+    plan.choices.swap.window = swap_window;
     let vmstat = plan.run(move |ground| {
         let region = ground.region(TWICE);
         ground.write_stamps(&region, 0..TWICE).unwrap();

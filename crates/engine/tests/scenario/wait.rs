@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Virtual time in which `tasks` write regions of half of memory more than there is, with nobody else to reclaim.
 fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     let mut plan = Plan { with_kswapd: false, cpus: tasks as usize, write_ns: 200_000, ..Plan::default() };
-    plan.choices.mapping.dirty_ratio = 2;
-    plan.choices.mapping.dirty_background_ratio = 1;
+    plan.choices.writeback.dirty_ratio = 2;
+    plan.choices.writeback.dirty_background_ratio = 1;
     plan.choices.reclaim.list_stall = ListStall::Never;
     plan.choices.reclaim.direct_nap = DirectNap::None;
     plan.choices.allocate.reserve_throttle = ReserveThrottle::Off;

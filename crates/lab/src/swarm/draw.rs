@@ -298,23 +298,23 @@ const CHOICES: [(&str, &str, &[&str]); 87] = [
     ("lru", "activation", &["on-second-access", "at-scan"]),
     ("lru", "activation_batch", &["one-by-one", "batched"]),
     ("lru", "admission", &["always", "by-refault"]),
-    ("mapping", "dirty_ratio", &["2", "20", "60"]),
-    ("mapping", "dirty_background_ratio", &["1", "10", "50"]),
-    ("mapping", "dirty_bytes", &["0", "262144", "4194304"]),
-    ("mapping", "dirty_background_bytes", &["0", "65536", "2097152"]),
-    ("mapping", "dirty_expire_ms", &["10", "1000", "30000"]),
-    ("mapping", "dirty_writeback_ms", &["10", "500", "5000"]),
-    ("mapping", "swap_writeback", &["counted", "ignored"]),
-    ("mapping", "page_cluster", &["0", "3", "5"]),
-    ("mapping", "dirtyable", &["all", "without-reserve"]),
-    ("mapping", "dirty_mapped", &["lowers-ratio", "ignored"]),
-    ("mapping", "swap_readahead", &["from-block-start", "used-run", "aligned-block"]),
-    ("mapping", "swap_window", &["fixed", "by-use"]),
-    ("mapping", "slab_order", &["single-pages", "slub"]),
-    ("mapping", "writeback_chunk", &["by-bandwidth", "fixed"]),
-    ("mapping", "index_lock", &["per-page", "none"]),
-    ("mapping", "write_failure", &["forget", "keep-dirty"]),
-    ("mapping", "stable_pages", &["no", "wait", "copy"]),
+    ("writeback", "dirty_ratio", &["2", "20", "60"]),
+    ("writeback", "dirty_background_ratio", &["1", "10", "50"]),
+    ("writeback", "dirty_bytes", &["0", "262144", "4194304"]),
+    ("writeback", "dirty_background_bytes", &["0", "65536", "2097152"]),
+    ("writeback", "dirty_expire_ms", &["10", "1000", "30000"]),
+    ("writeback", "dirty_writeback_ms", &["10", "500", "5000"]),
+    ("writeback", "swap_writeback", &["counted", "ignored"]),
+    ("swap", "page_cluster", &["0", "3", "5"]),
+    ("writeback", "dirtyable", &["all", "without-reserve"]),
+    ("writeback", "dirty_mapped", &["lowers-ratio", "ignored"]),
+    ("swap", "readahead", &["from-block-start", "used-run", "aligned-block"]),
+    ("swap", "window", &["fixed", "by-use"]),
+    ("slab", "order", &["single-pages", "slub"]),
+    ("writeback", "chunk", &["by-bandwidth", "fixed"]),
+    ("page_cache", "index_lock", &["per-page", "none"]),
+    ("writeback", "write_failure", &["forget", "keep-dirty"]),
+    ("writeback", "stable_pages", &["no", "wait", "copy"]),
     ("compact", "extfrag_threshold", &["0", "500", "1000"]),
     ("compact", "max_defer_shift", &["0", "6"]),
     ("reclaim", "swappiness", &["0", "1", "60", "100"]),
@@ -378,17 +378,17 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
         names.sort_unstable();
         return library::kernel(pick(rng, &names)).expect("embedded kernels are sound");
     }
-    let mut text = String::new();
-    let mut last = "";
+    let mut sections: Vec<(&str, String)> = Vec::new();
     for (section, key, values) in &CHOICES {
-        if *section != last {
-            text.push_str(&format!("[{section}]\n"));
-            last = section;
-        }
         let value = pick(rng, values);
         let quote = if value.starts_with(|c: char| c.is_ascii_alphabetic()) { "\"" } else { "" };
-        text.push_str(&format!("{key} = {quote}{value}{quote}\n"));
+        let line = format!("{key} = {quote}{value}{quote}\n");
+        match sections.iter_mut().find(|(name, _)| name == section) {
+            Some((_, lines)) => lines.push_str(&line),
+            None => sections.push((section, line)),
+        }
     }
+    let text: String = sections.into_iter().map(|(section, lines)| format!("[{section}]\n{lines}")).collect();
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 

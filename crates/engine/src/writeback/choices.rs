@@ -1,4 +1,4 @@
-//! Choices of `[mapping]`: swap, dirty limits, the flusher.
+//! Choices of `[writeback]`: dirty limits, the flusher, failed writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,6 @@ pub enum SwapWriteback {
     Counted,
     /// They do not.
     Ignored,
-}
-
-/// Who may change the index of a file or of the swap cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IndexLock {
-    /// The holder of its `i_pages` lock, which is taken for each page.
-    #[default]
-    PerPage,
-    /// The owner of the page lock: one atomic step fills or empties a slot, and the page lock excludes conflicting
-    /// operations.
-    None,
 }
 
 /// What happens to a page of a file whose write failed.
@@ -64,31 +52,6 @@ pub enum Dirtyable {
     WithoutReserve,
 }
 
-/// Which slots are read from swap together with the wanted one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwapReadahead {
-    /// Those in use from the start of its aligned block up to the first free one; if that comes before the wanted
-    /// slot, it is read alone as well.
-    FromBlockStart,
-    /// The contiguous used slots around it in its aligned block.
-    UsedRun,
-    /// All used slots of its aligned block.
-    #[default]
-    AlignedBlock,
-}
-
-/// How many slots are read from swap together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwapWindows {
-    /// `2^page_cluster`.
-    #[default]
-    Fixed,
-    /// At most as many, and fewer where pages of the region that were read ahead were not used.
-    ByUse,
-}
-
 /// Do mapped pages lower the dirty limits?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,19 +61,6 @@ pub enum DirtyMapped {
     /// No.
     #[default]
     Ignored,
-}
-
-/// How many pages a cache of kernel objects takes at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SlabOrder {
-    /// One.
-    #[default]
-    SinglePages,
-    /// A block that holds `4 × (fls(CPUs) + 1)` objects with little waste, at most of order 3; one page if no such
-    /// block is available without effort. Fewer calls of the allocator, but requests of an order above 0 in ordinary
-    /// operation.
-    Slub,
 }
 
 /// How many pages of a file are written in one visit.
@@ -124,7 +74,7 @@ pub enum WritebackChunk {
     Fixed,
 }
 
-/// The section `[mapping]` of a kernel file.
+/// The section `[writeback]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
@@ -142,22 +92,12 @@ pub struct Choices {
     pub dirty_writeback_ms: u64,
     /// Do pages in flight to swap count against the dirty limits?
     pub swap_writeback: SwapWriteback,
-    /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
-    pub page_cluster: u8,
     /// Of which pages the dirty limits are shares.
     pub dirtyable: Dirtyable,
     /// Do mapped pages lower the dirty limits?
     pub dirty_mapped: DirtyMapped,
-    /// Which slots are read from swap with the wanted one.
-    pub swap_readahead: SwapReadahead,
-    /// How many slots are read from swap together.
-    pub swap_window: SwapWindows,
-    /// How many pages a cache of kernel objects takes at once.
-    pub slab_order: SlabOrder,
     /// How many pages of a file are written in one visit.
-    pub writeback_chunk: WritebackChunk,
-    /// Who may change an index.
-    pub index_lock: IndexLock,
+    pub chunk: WritebackChunk,
     /// What happens to a page whose write failed.
     pub write_failure: WriteFailure,
     /// May a page change while it is written?
@@ -174,14 +114,9 @@ impl Default for Choices {
             dirty_expire_ms: 30_000,
             dirty_writeback_ms: 5_000,
             swap_writeback: SwapWriteback::default(),
-            page_cluster: 3,
             dirtyable: Dirtyable::default(),
             dirty_mapped: DirtyMapped::default(),
-            swap_readahead: SwapReadahead::default(),
-            swap_window: SwapWindows::default(),
-            slab_order: SlabOrder::default(),
-            writeback_chunk: WritebackChunk::default(),
-            index_lock: IndexLock::default(),
+            chunk: WritebackChunk::default(),
             write_failure: WriteFailure::default(),
             stable_pages: StablePages::default(),
         }

@@ -1,5 +1,0 @@
-//! Choices of the owners of pages.
-
-pub mod choices;
-
-pub use choices::Choices;
