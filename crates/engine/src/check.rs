@@ -4,7 +4,7 @@
 //! machine with one task.
 
 use crate::Engine;
-use crate::lru::{Family, ListKind};
+use crate::lru::ListName;
 use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
 use crate::page_cache::Tag;
 use crate::slab::index_nodes::NODE_PAGES;
@@ -34,7 +34,7 @@ enum Place {
     Nowhere,
     Buddy,
     PerCpu,
-    Listed(ListKind),
+    Listed(ListName),
     Kernel,
     Offline,
 }
@@ -105,24 +105,13 @@ impl<M: Machine> Engine<M> {
     fn check_lists(&self, places: &mut [Place]) -> Result<(), Broken> {
         for zone in &self.zones {
             let mut result = Ok(());
-            let mut pages = [0u64; ListKind::ALL.len()];
-            self.for_each_listed(zone, |kind, frame| {
-                pages[kind as usize] += 1;
+            let counts = self.check_lists_of(zone, |list, frame| {
                 if result.is_ok() {
-                    result = self.place(places, frame, Place::Listed(kind));
+                    result = self.place(places, frame, Place::Listed(list));
                 }
             });
             result?;
-            for kind in ListKind::ALL {
-                let (found, counted) = (pages[kind as usize], self.list_pages(zone, kind));
-                ensure(found == counted, || {
-                    format!("zone {}: {found} pages on {kind:?}, {} {counted}", zone.kind.name(), kind.gauge().name())
-                })?;
-            }
-            for family in [Family::Anon, Family::File] {
-                let isolated = self.isolated_pages(zone, family);
-                ensure(isolated == 0, || format!("zone {}: {isolated} {family:?} pages isolated", zone.kind.name()))?;
-            }
+            counts.map_err(Broken)?;
         }
         Ok(())
     }
@@ -315,9 +304,9 @@ impl<M: Machine> Engine<M> {
                         format!("{frame} is free but has references: {descriptor:?}")
                     })?,
                     Place::Kernel | Place::Offline => {}
-                    Place::Listed(kind) => {
-                        ensure(kind == self.kind_of(flags) && flags.has(Flags::LRU), || {
-                            format!("{frame} is on {kind:?}, its flags say otherwise: {descriptor:?}")
+                    Place::Listed(list) => {
+                        ensure(list == self.list_of(flags) && flags.has(Flags::LRU), || {
+                            format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));
                         let expected = mappings + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);

@@ -271,7 +271,7 @@ impl Kernel {
     }
 }
 
-/// The key, `reclaim.swappiness`, that somebody means who writes a sysctl's name (`vm.swappiness`), leaves the section out,
+/// The key, `lru.swappiness`, that somebody means who writes a sysctl's name (`vm.swappiness`), leaves the section out,
 /// or takes a wrong one.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn a_file_changes_its_base_key_by_key() {
         let kernel = parse("base = \"base\"\n[reclaim]\nkswapd_floor = \"one\" # 2013\n[lru]\nbatch = 15\n").unwrap();
-        assert_eq!((kernel.choices.reclaim.swappiness, kernel.choices.lru.batch), (10, 15));
+        assert_eq!((kernel.choices.lru.swappiness, kernel.choices.lru.batch), (10, 15));
         assert_eq!(kernel.choices.reclaim.kswapd_floor, reclaim::choices::KswapdFloor::One);
         assert_eq!((kernel.about.as_str(), kernel.bases.as_slice()), ("base, changed", ["base".to_owned()].as_slice()));
         let Origin::File { kernel: of, place, source } = &setting(&kernel, "swappiness").origin else { panic!() };
@@ -526,11 +526,11 @@ mod tests {
     #[test]
     fn a_key_in_no_section_or_under_its_sysctl_name_is_told_its_own() {
         let wrong = |text: &str| parse(text).unwrap_err();
-        let swappiness = "`swappiness` belongs in [reclaim]: `reclaim.swappiness`";
+        let swappiness = "`swappiness` belongs in [reclaim]: `lru.swappiness`";
         assert_eq!(wrong("swappiness = 1"), format!("mine.toml:1: unknown key `swappiness`: {swappiness}"));
         assert_eq!(wrong("vm.swappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
         assert_eq!(wrong("[vm]\nswappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
-        assert_eq!(wrong("swapiness = 1"), "mine.toml:1: unknown key `swapiness`: did you mean `reclaim.swappiness`?");
+        assert_eq!(wrong("swapiness = 1"), "mine.toml:1: unknown key `swapiness`: did you mean `lru.swappiness`?");
         let mut kernel = parse("").unwrap();
         let mut wrong = |key: &str| kernel.set(key, "1").unwrap_err().message;
         for key in ["vm.swappiness", "swappiness", "lru.swappiness"] {
@@ -548,7 +548,7 @@ mod tests {
             let in_file = parse(&format!("[mapping]\n{former} = 1")).unwrap_err();
             assert_eq!(in_file, format!("mine.toml:2: unknown key `mapping.{former}`: {now}"));
         }
-        assert!(wrong("vm.swapiness").ends_with("did you mean `reclaim.swappiness`?"));
+        assert!(wrong("vm.swapiness").ends_with("did you mean `lru.swappiness`?"));
         assert!(wrong("vm.overcommit_memory").ends_with("no choice of a kernel stands for this sysctl"));
     }
 
@@ -601,7 +601,7 @@ mod tests {
         let mut kernel = parse("base = \"base\"").unwrap();
         kernel.set("lru.batch", "31").unwrap();
         kernel.set("reclaim.kswapd_floor", "one").unwrap();
-        kernel.set("reclaim.early_exit", "\"proportional\"").unwrap();
+        kernel.set("lru.early_exit", "\"proportional\"").unwrap();
         assert_eq!(kernel.choices.lru.batch, 31);
         assert_eq!(kernel.choices.reclaim.kswapd_floor, reclaim::choices::KswapdFloor::One);
         assert_eq!(setting(&kernel, "batch").origin, Origin::Set);

@@ -105,7 +105,7 @@ impl Kind {
 }
 
 /// The kernel that `word` means: a name or a file, and what is changed in it, each after a `+`:
-/// `highwater+lru.batch=31+reclaim.swappiness=10`.
+/// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors
 /// When there is no such kernel or file (with the nearest names), the file or one of its bases is

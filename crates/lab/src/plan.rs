@@ -417,8 +417,8 @@ mod tests {
             values: values.iter().map(|value| (*value).to_owned()).collect(),
         };
         let words = with_each(vec!["highwater".into()], &set("lru.batch", &["1", "14"]));
-        let words = with_each(words, &set("reclaim.swappiness", &["0"]));
-        assert_eq!(words[0], "highwater+lru.batch=1+reclaim.swappiness=0");
+        let words = with_each(words, &set("lru.swappiness", &["0"]));
+        assert_eq!(words[0], "highwater+lru.batch=1+lru.swappiness=0");
         let changed = library::kernel(&words[0]).unwrap();
         let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
         let column = column(&words[0], &changed, Ground::Sim, &[Ground::Sim], &setup);

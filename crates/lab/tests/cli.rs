@@ -341,14 +341,14 @@ fn variants_and_ablations_run_with_changed_values_too() {
     assert!(message(2, &["variants", "simon", "--set", "params.none=1"]).contains("`none`"));
     let several = message(2, &["variants", "simon", "--set", "params.client_ms=1,2"]);
     assert!(several.contains("variant `nothing is sent`: it sets `params.client_ms` itself"), "{several}");
-    let (from, to) = ("2.6.37-kanyzone", "2.6.37-kanyzone+reclaim.swappiness=10");
+    let (from, to) = ("2.6.37-kanyzone", "2.6.37-kanyzone+lru.swappiness=10");
     let ablate = ["ablate", "postmark", "--scale", "1/64", "--from", from, "--to", to];
     let with = |more: &[&'static str]| [&ablate[..], more].concat();
     let rows = ["--rows", "order > 0"];
     let wrong = |more: &[&'static str]| message(2, &with(&[&rows[..], more].concat()));
     assert!(wrong(&["--set", "lru.batch=1,2"]).contains("one value for a key, not 2"));
     assert!(wrong(&["--on", "linux"]).contains("is in no file"));
-    assert!(wrong(&["--set", "reclaim.swappiness=0"]).contains("no value differs"));
+    assert!(wrong(&["--set", "lru.swappiness=0"]).contains("no value differs"));
     assert!(wrong(&["--set", "params.none=0"]).contains("`none`"));
     let missing = message(2, &with(&[]));
     assert!(missing.contains("--rows is missing: say which to explain of Transactions per second"), "{missing}");
@@ -417,12 +417,12 @@ fn verbs_that_no_help_shows_are_not_suggested() {
 fn a_key_is_told_where_it_belongs() {
     let set = |set: &str| message(2, &["compare", "ping", "--set", set]);
     for (wrong, right) in [
-        ("swappiness=1", "`reclaim.swappiness`"),
-        ("vm.swappiness=1", "`reclaim.swappiness`"),
+        ("swappiness=1", "`lru.swappiness`"),
+        ("vm.swappiness=1", "`lru.swappiness`"),
         ("cpu.count=1", "`machine.cpu.count`"),
         ("hogs=1", "`params.hogs`"),
         ("packets=1", "`params.packets`"),
-        ("params.swappiness=1", "`reclaim.swappiness`"),
+        ("params.swappiness=1", "`lru.swappiness`"),
     ] {
         assert!(set(wrong).contains(right), "{wrong}: {}", set(wrong));
     }
@@ -498,8 +498,8 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
         assert!(words[1] == "zero" && words[2].starts_with("crates/engine/kernels/3.10-rc4-vanilla.toml:"), "{text}");
     }
     let text = print(&["explain", "vm.swappiness"]);
-    assert!(text.starts_with("reclaim.swappiness\n") && text.contains("a whole number from 0 to 100"), "{text}");
+    assert!(text.starts_with("lru.swappiness\n") && text.contains("a whole number from 0 to 100"), "{text}");
     assert!(print(&["explain", "machine.cpu.count"]).contains("parallelio-8g "));
     assert!(print(&["explain", "params.hogs"]).contains("ping  16"));
-    assert!(message(2, &["explain", "swapiness"]).contains("did you mean `reclaim.swappiness`?"));
+    assert!(message(2, &["explain", "swapiness"]).contains("did you mean `lru.swappiness`?"));
 }

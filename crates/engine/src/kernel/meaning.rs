@@ -19,7 +19,7 @@ pub struct Choice {
 pub static CHOICES: &[Choice] = include!(concat!(env!("OUT_DIR"), "/choices.rs"));
 
 impl Choice {
-    /// The choice under a section and a key, `reclaim.swappiness`, or under a key alone.
+    /// The choice under a section and a key, `lru.swappiness`, or under a key alone.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         CHOICES.iter().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_found_with_and_without_its_section() {
-        let found = Choice::find("reclaim.swappiness").unwrap();
+        let found = Choice::find("lru.swappiness").unwrap();
         assert_eq!(Choice::find("swappiness"), Some(found));
         assert_eq!((found.limits(), found.default()), (Some((0, 100)), Some(Value::Integer(60))));
         assert_eq!(Choice::find("lru.swappiness"), None);

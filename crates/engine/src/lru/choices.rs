@@ -1,4 +1,4 @@
-//! Choices of `[lru]`: batches in front of the LRU lock.
+//! Choices of `[lru]`: batches in front of the LRU lock, and how much of which list is scanned.
 
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +126,146 @@ pub enum Admission {
     ByRefault,
 }
 
+/// When scanning of a zone stops before its targets are used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EarlyExit {
+    /// Never: all targets are scanned, also by tasks that need one page.
+    Never,
+    /// Once enough was freed at a priority under 12; the lists left over are not scanned.
+    BelowDefaultPriority,
+    /// Once enough was freed: direct reclaim at once, kswapd after the larger family was scanned
+    /// in the same proportion as the smaller.
+    #[default]
+    Proportional,
+}
+
+/// What the split between anonymous and file pages is at priority 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AtPriorityZero {
+    /// Both families in full, at any cost.
+    #[default]
+    Equal,
+    /// The same rule as at every other priority.
+    Fraction,
+}
+
+/// Are anonymous pages scanned while more file pages are inactive than active?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileOnly {
+    /// Yes, by the recent success of scanning each family.
+    Never,
+    /// No.
+    #[default]
+    WhileInactiveSuffices,
+}
+
+/// What happens to a list's target that is smaller than a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmallTargets {
+    /// It is saved, plus one page: even a list that is too small for its priority is scanned in the end.
+    SavedAndOne,
+    /// It is saved until it reaches a cluster: small lists are scanned seldom.
+    Saved,
+    /// It is scanned as it is.
+    #[default]
+    AsTheyAre,
+}
+
+/// How kswapd scans lists that are small for its priority in a zone that counts as hopeless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HopelessScan {
+    /// Like all others.
+    LikeOthers,
+    /// A cluster of each, so that kswapd notices when the zone recovers.
+    #[default]
+    ACluster,
+}
+
+/// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FamilyWeights {
+    /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
+    AndOne,
+    /// Swappiness and 200 - swappiness.
+    #[default]
+    AsItIs,
+}
+
+/// When active pages are scanned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActiveScan {
+    /// Always, the same share of them as of the inactive ones, and before those.
+    Always,
+    /// When few pages are inactive.
+    #[default]
+    WhenInactiveLow,
+}
+
+/// Which mapped pages of the active list become inactive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MappedPages {
+    /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then
+    /// those that were not used. Unmapped pages always do.
+    ByDistress,
+    /// All, anonymous and file alike.
+    #[default]
+    LikeOthers,
+}
+
+/// Which recent use keeps an inactive page in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReferenceRule {
+    /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
+    AnyUse,
+    /// Any use of an anonymous page; the second use of a file page.
+    #[default]
+    ByFamily,
+}
+
+/// What happens to an unreferenced file page that two mappings have touched since the last scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MappedTwice {
+    /// The same as for one mapping: one more round of the inactive list.
+    Keep,
+    /// It becomes active.
+    #[default]
+    Activate,
+}
+
+/// How many pages of a list may be isolated before the next reclaimer waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IsolatedLimit {
+    /// Any number: nobody waits.
+    None,
+    /// As many as remain on it.
+    Whole,
+    /// An eighth of those; for callers that may not enter the file system, as many as remain.
+    #[default]
+    Eighth,
+}
+
+/// How long a reclaimer waits where too many pages of a list are isolated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IsolatedWait {
+    /// Until a congested queue has room, at most 100 ms.
+    #[default]
+    CongestionWait,
+    /// Until a reclaimer has put pages back, at most 10 ms.
+    ForPutback,
+}
+
 /// The section `[lru]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -152,6 +292,32 @@ pub struct Choices {
     pub putback: Putback,
     /// Which pages that were read go on a list.
     pub admission: Admission,
+    /// Sysctl `swappiness`, 0 to 100: the preference for reclaiming anonymous pages.
+    pub swappiness: u64,
+    /// When scanning of a zone stops early.
+    pub early_exit: EarlyExit,
+    /// The split between anonymous and file pages at priority 0.
+    pub at_priority_zero: AtPriorityZero,
+    /// Are anonymous pages scanned while inactive file pages suffice?
+    pub file_only: FileOnly,
+    /// What happens to targets smaller than a cluster.
+    pub small_targets: SmallTargets,
+    /// How kswapd scans small lists of a hopeless zone.
+    pub hopeless_scan: HopelessScan,
+    /// How `swappiness` sets the weights of anonymous and file pages.
+    pub family_weights: FamilyWeights,
+    /// When active pages are scanned.
+    pub active_scan: ActiveScan,
+    /// Which mapped pages of the active list become inactive.
+    pub mapped_pages: MappedPages,
+    /// Which recent use keeps an inactive page in memory.
+    pub reference_rule: ReferenceRule,
+    /// What happens to a file page that two mappings touched.
+    pub mapped_twice: MappedTwice,
+    /// How many pages of a list may be isolated.
+    pub isolated_limit: IsolatedLimit,
+    /// How long a reclaimer waits at that limit.
+    pub isolated_wait: IsolatedWait,
 }
 
 impl Default for Choices {
@@ -168,6 +334,19 @@ impl Default for Choices {
             activation_batch: ActivationBatch::default(),
             putback: Putback::default(),
             admission: Admission::default(),
+            swappiness: 60,
+            early_exit: EarlyExit::default(),
+            at_priority_zero: AtPriorityZero::default(),
+            file_only: FileOnly::default(),
+            small_targets: SmallTargets::default(),
+            hopeless_scan: HopelessScan::default(),
+            family_weights: FamilyWeights::default(),
+            active_scan: ActiveScan::default(),
+            mapped_pages: MappedPages::default(),
+            reference_rule: ReferenceRule::default(),
+            mapped_twice: MappedTwice::default(),
+            isolated_limit: IsolatedLimit::default(),
+            isolated_wait: IsolatedWait::default(),
         }
     }
 }

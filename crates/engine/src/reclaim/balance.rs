@@ -5,10 +5,10 @@ use super::choices::{
     KswapdTarget, OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
 };
 use super::kswapd::Request;
-use super::shrink_lruvec::STALL;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::CLUSTER;
+use crate::lru::wait::STALL;
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -145,7 +145,7 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_active_anon(zone, control);
+            self.age_active_anon(zone, &self.demand(control));
             // Class zone 0: the reserve is not looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);

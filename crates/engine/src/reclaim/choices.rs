@@ -10,7 +10,6 @@ macro_rules! choice {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
     };
 }
-
 choice! {
     /// How many pages kswapd wants from one zone in one pass.
     KswapdTarget {
@@ -19,19 +18,6 @@ choice! {
         /// The zone's high watermark, at least one cluster.
         #[default]
         HighWatermark,
-    }
-}
-choice! {
-    /// When scanning of a zone stops before its targets are used up.
-    EarlyExit {
-        /// Never: all targets are scanned, also by tasks that need one page.
-        Never,
-        /// Once enough was freed at a priority under 12; the lists left over are not scanned.
-        BelowDefaultPriority,
-        /// Once enough was freed: direct reclaim at once, kswapd after the larger family was scanned
-        /// in the same proportion as the smaller.
-        #[default]
-        Proportional,
     }
 }
 choice! {
@@ -153,17 +139,6 @@ choice! {
         ByProgress,
     }
 }
-choice! {
-    /// What the split between anonymous and file pages is at priority 0.
-    AtPriorityZero {
-        /// Both families in full, at any cost.
-        #[default]
-        Equal,
-        /// The same rule as at every other priority.
-        Fraction,
-    }
-}
-
 choice! {
     /// What kswapd does for an order above 0.
     HighOrder {
@@ -296,58 +271,6 @@ choice! {
     }
 }
 choice! {
-    /// What happens to an unreferenced file page that two mappings have touched since the last scan.
-    MappedTwice {
-        /// The same as for one mapping: one more round of the inactive list.
-        Keep,
-        /// It becomes active.
-        #[default]
-        Activate,
-    }
-}
-choice! {
-    /// Are anonymous pages scanned while more file pages are inactive than active?
-    FileOnly {
-        /// Yes, by the recent success of scanning each family.
-        Never,
-        /// No.
-        #[default]
-        WhileInactiveSuffices,
-    }
-}
-choice! {
-    /// What happens to a list's target that is smaller than a cluster.
-    SmallTargets {
-        /// It is saved, plus one page: even a list that is too small for its priority is scanned in the end.
-        SavedAndOne,
-        /// It is saved until it reaches a cluster: small lists are scanned seldom.
-        Saved,
-        /// It is scanned as it is.
-        #[default]
-        AsTheyAre,
-    }
-}
-choice! {
-    /// How kswapd scans lists that are small for its priority in a zone that counts as hopeless.
-    HopelessScan {
-        /// Like all others.
-        LikeOthers,
-        /// A cluster of each, so that kswapd notices when the zone recovers.
-        #[default]
-        ACluster,
-    }
-}
-choice! {
-    /// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
-    FamilyWeights {
-        /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
-        AndOne,
-        /// Swappiness and 200 - swappiness.
-        #[default]
-        AsItIs,
-    }
-}
-choice! {
     /// In which zones above their high mark kswapd clears `ZONE_CONGESTED`.
     CongestionEnds {
         /// Those up to the highest that lacks pages: zones above it stay congested, and so does a node that lacks
@@ -376,61 +299,6 @@ choice! {
         /// Yes.
         #[default]
         Counted,
-    }
-}
-choice! {
-    /// How many pages of a list may be isolated before the next reclaimer waits.
-    IsolatedLimit {
-        /// Any number: nobody waits.
-        None,
-        /// As many as remain on it.
-        Whole,
-        /// An eighth of those; for callers that may not enter the file system, as many as remain.
-        #[default]
-        Eighth,
-    }
-}
-
-choice! {
-    /// How long a reclaimer waits where too many pages of a list are isolated.
-    IsolatedWait {
-        /// Until a congested queue has room, at most 100 ms.
-        #[default]
-        CongestionWait,
-        /// Until a reclaimer has put pages back, at most 10 ms.
-        ForPutback,
-    }
-}
-
-choice! {
-    /// When active pages are scanned.
-    ActiveScan {
-        /// Always, the same share of them as of the inactive ones, and before those.
-        Always,
-        /// When few pages are inactive.
-        #[default]
-        WhenInactiveLow,
-    }
-}
-choice! {
-    /// Which mapped pages of the active list become inactive.
-    MappedPages {
-        /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then
-        /// those that were not used. Unmapped pages always do.
-        ByDistress,
-        /// All, anonymous and file alike.
-        #[default]
-        LikeOthers,
-    }
-}
-choice! {
-    /// Which recent use keeps an inactive page in memory.
-    ReferenceRule {
-        /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
-        AnyUse,
-        /// Any use of an anonymous page; the second use of a file page.
-        #[default]
-        ByFamily,
     }
 }
 choice! {
@@ -470,12 +338,8 @@ choice! {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
-    /// Sysctl `swappiness`, 0 to 100: the preference for reclaiming anonymous pages.
-    pub swappiness: u64,
     /// How many pages kswapd wants from one zone in one pass.
     pub kswapd_target: KswapdTarget,
-    /// When scanning of a zone stops early.
-    pub early_exit: EarlyExit,
     /// How kswapd's priority falls.
     pub kswapd_priority: KswapdPriority,
     /// The lowest priority of kswapd.
@@ -496,8 +360,6 @@ pub struct Choices {
     pub direct_nap: DirectNap,
     /// When kswapd compacts.
     pub kswapd_compact: KswapdCompact,
-    /// The split between anonymous and file pages at priority 0.
-    pub at_priority_zero: AtPriorityZero,
     /// What kswapd does for an order above 0.
     pub high_order: HighOrder,
     /// When kswapd has done enough for a node.
@@ -520,32 +382,12 @@ pub struct Choices {
     pub lumpy_reclaim: LumpyReclaim,
     /// Does reclaim follow the needs of compaction?
     pub for_compaction: ForCompaction,
-    /// What happens to a file page that two mappings touched.
-    pub mapped_twice: MappedTwice,
-    /// Are anonymous pages scanned while inactive file pages suffice?
-    pub file_only: FileOnly,
-    /// What happens to targets smaller than a cluster.
-    pub small_targets: SmallTargets,
-    /// How kswapd scans small lists of a hopeless zone.
-    pub hopeless_scan: HopelessScan,
-    /// How `swappiness` sets the weights of anonymous and file pages.
-    pub family_weights: FamilyWeights,
     /// In which zones kswapd clears `ZONE_CONGESTED`.
     pub congestion_ends: CongestionEnds,
     /// Do pages that go with an inode count as reclaimed?
     pub stolen_pages: StolenPages,
     /// How many deferred objects are scanned.
     pub deferred_objects: DeferredObjects,
-    /// How many pages of a list may be isolated.
-    pub isolated_limit: IsolatedLimit,
-    /// How long a reclaimer waits at that limit.
-    pub isolated_wait: IsolatedWait,
-    /// When active pages are scanned.
-    pub active_scan: ActiveScan,
-    /// Which mapped pages of the active list become inactive.
-    pub mapped_pages: MappedPages,
-    /// Which recent use keeps an inactive page in memory.
-    pub reference_rule: ReferenceRule,
     /// How kswapd falls asleep.
     pub kswapd_sleep: KswapdSleep,
     /// What happens to an order that kswapd cannot reach.
@@ -557,9 +399,7 @@ pub struct Choices {
 impl Default for Choices {
     fn default() -> Self {
         Self {
-            swappiness: 60,
             kswapd_target: KswapdTarget::default(),
-            early_exit: EarlyExit::default(),
             kswapd_priority: KswapdPriority::default(),
             kswapd_floor: KswapdFloor::default(),
             min_scan_priority: MinScanPriority::default(),
@@ -570,7 +410,6 @@ impl Default for Choices {
             list_stall: ListStall::default(),
             direct_nap: DirectNap::default(),
             kswapd_compact: KswapdCompact::default(),
-            at_priority_zero: AtPriorityZero::default(),
             high_order: HighOrder::default(),
             zone_balance: ZoneBalance::default(),
             order_zero_check: OrderZeroCheck::default(),
@@ -582,19 +421,9 @@ impl Default for Choices {
             slab_zones: SlabZones::default(),
             lumpy_reclaim: LumpyReclaim::default(),
             for_compaction: ForCompaction::default(),
-            mapped_twice: MappedTwice::default(),
-            file_only: FileOnly::default(),
-            small_targets: SmallTargets::default(),
-            hopeless_scan: HopelessScan::default(),
-            family_weights: FamilyWeights::default(),
             congestion_ends: CongestionEnds::default(),
             stolen_pages: StolenPages::default(),
             deferred_objects: DeferredObjects::default(),
-            isolated_limit: IsolatedLimit::default(),
-            isolated_wait: IsolatedWait::default(),
-            active_scan: ActiveScan::default(),
-            mapped_pages: MappedPages::default(),
-            reference_rule: ReferenceRule::default(),
             kswapd_sleep: KswapdSleep::default(),
             failed_order: FailedOrder::default(),
             writeout_throttle: WriteoutThrottle::default(),

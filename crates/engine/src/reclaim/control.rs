@@ -1,8 +1,12 @@
 //! What one reclaim is allowed to do, and what it has done (`struct scan_control`).
 
 use super::DEF_PRIORITY;
+use crate::lru::Demand;
 use crate::memory::Gfp;
 use machine::Order;
+
+/// Orders above this are costly: nothing is promised for them.
+pub const COSTLY_ORDER: Order = Order(3);
 
 /// One reclaim.
 #[derive(Clone, Debug)]
@@ -56,5 +60,18 @@ impl ScanControl {
     #[must_use]
     pub fn direct(gfp: Gfp, order: Order) -> Self {
         Self { gfp, to_reclaim_pages: crate::lru::CLUSTER, is_kswapd: false, ..Self::kswapd(order) }
+    }
+
+    /// What a policy is told of it; pages are aged in blocks of `aged_order`.
+    pub(super) const fn demand(&self, aged_order: Order) -> Demand {
+        Demand {
+            priority: self.priority,
+            to_reclaim_pages: self.to_reclaim_pages,
+            is_kswapd: self.is_kswapd,
+            may_swap: self.may_swap,
+            may_do_all: self.gfp.io && self.gfp.fs,
+            aged_order,
+            doubts_marks: self.doubts_marks,
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; mechanisms/reclaim, 17).
 
 use super::choices::{DirectNap, ForCompaction, ListStall, MinScanPriority};
-use super::shrink_lruvec::{COSTLY_ORDER, STALL};
+use super::control::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
+use crate::lru::wait::STALL;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
 use crate::stat::Event;
 use crate::task::Task;

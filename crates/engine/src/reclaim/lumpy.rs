@@ -2,17 +2,18 @@
 //! (mechanisms/reclaim, 12.1 and 12.2).
 
 use super::choices::LumpyReclaim;
-use super::shrink_lruvec::{COSTLY_ORDER, STALL, reclaim_events};
+use super::control::COSTLY_ORDER;
+use super::shrink_lruvec::reclaim_events;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
-use crate::lru::{CLUSTER, Family, Recent};
-use crate::memory::{Flags, Zone};
-use crate::stat::Event;
+use crate::lru::wait::STALL;
+use crate::lru::{CLUSTER, Pool};
+use crate::memory::Zone;
 use crate::task::Task;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims pages from the tail of an inactive list with the blocks that they lie in; returns the pages freed.
+    /// Reclaims pages of a pool with the blocks that they lie in; returns the pages freed.
     ///
     /// With `LumpyReclaim::ByOrder` a costly order takes all pages of a block at every priority, and a task naps once
     /// and then waits for those that are being written; otherwise, above priority 9, a block's pages must be on the
@@ -22,32 +23,30 @@ impl<M: Machine> Reclaim<M> {
         &self,
         task: &mut Task,
         zone: &Zone<M>,
-        family: Family,
+        pool: Pool,
         pages: u64,
         control: &mut ScanControl,
     ) -> u64 {
         let is_costly = control.order > COSTLY_ORDER;
         let by_order = self.choices.lumpy_reclaim == LumpyReclaim::ByOrder;
         let any_list = is_costly || !by_order && control.priority < DEF_PRIORITY - 2;
-        let (taken, scanned) = self.isolate_blocks(zone, family.inactive(), pages, control.order, any_list, !by_order);
+        let (victims, scanned) = self.isolate_block_victims(zone, pool, pages, control.order, any_list, !by_order);
+        let taken = &victims.pages;
         let (scan_event, steal_event) = reclaim_events(control);
         self.stat.count_zone(scan_event, zone.kind as usize, scanned);
         if taken.is_empty() {
             return 0;
         }
-        let active = taken.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
-        self.stat.count(Event::Pgdeactivate, active as u64);
-        let isolated = Family::ALL.map(|family| self.of_family(&taken, family).count() as u64);
+        self.deactivate_isolated(taken);
         let mut counts = ListCounts::default();
         control.takes_blocks = any_list;
-        let mut survivors = self.shrink_clusters(task, zone, &taken, control, &mut counts);
+        let mut survivors = self.shrink_clusters(task, zone, taken, control, &mut counts);
         let waits_from = if is_costly { Some(DEF_PRIORITY) } else { (!by_order).then_some(4) };
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
         if control.takes_blocks && waits && !survivors.is_empty() {
             if by_order {
                 self.congestion_wait(STALL);
-                let active = survivors.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
-                self.stat.count(Event::Pgdeactivate, active as u64);
+                self.deactivate_isolated(&survivors);
             }
             control.waits_for_writeback = true;
             survivors = self.shrink_clusters(task, zone, &survivors, control, &mut counts);
@@ -56,26 +55,9 @@ impl<M: Machine> Reclaim<M> {
         control.takes_blocks = false;
         let freed = (taken.len() - survivors.len()) as u64;
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
-        // Told apart before any is put back: then they are others' again, to be freed and changed.
-        let survivors = Family::ALL.map(|family| self.of_family(&survivors, family).collect::<Vec<_>>());
-        for family in Family::ALL {
-            let scanned = isolated[family as usize];
-            if scanned > 0 {
-                self.putback(
-                    zone,
-                    family,
-                    &survivors[family as usize],
-                    Recent { scanned, rotated: 0, counts_active: true },
-                );
-                self.finish_isolation(zone, family, scanned);
-            }
-        }
+        self.put_back_block_victims(zone, &victims, &survivors);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed
-    }
-
-    fn of_family<'a>(&'a self, pages: &'a [FrameNumber], family: Family) -> impl Iterator<Item = FrameNumber> + 'a {
-        pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
     fn shrink_clusters(

@@ -1,9 +1,9 @@
 //! Reclaim: making memory free.
 //!
 //! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background, an allocating task ([`direct`]) when
-//! that is not enough. Both shrink a zone ([`shrink_lruvec`]) by as much of each list as [`scan_count`]
-//! says, in clusters of 32, and decide the fate of each page ([`shrink_pages`]); object caches are shrunk
-//! in proportion ([`shrink_slab`]). *Called by* `allocate`, and as kswapd's task. *Locks*: the page lock
+//! that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) says how many pages of
+//! which pool to look at, in clusters of 32, and reclaim decides the fate of each page ([`shrink_pages`]). Object caches are
+//! shrunk in proportion ([`shrink_slab`]). *Called by* `allocate`, and as kswapd's task. *Locks*: the page lock
 //! by try only; `lru` for each cluster, never while a page is looked at. *Description*:
 //! mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
 //!
@@ -15,8 +15,6 @@ pub mod control;
 pub mod direct;
 pub mod kswapd;
 pub mod lumpy;
-pub mod scan_count;
-pub mod shrink_active;
 pub mod shrink_lruvec;
 pub mod shrink_pages;
 pub mod shrink_slab;
@@ -26,18 +24,15 @@ pub use choices::Choices;
 pub use control::ScanControl;
 
 use crate::compact::{Compact, Suitability};
-use crate::lru::ListKind;
+pub use crate::lru::DEF_PRIORITY;
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag, ZoneId};
 use crate::stat::Gauge;
 use choices::HighOrder;
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use machine::atomic::Ordering::Relaxed;
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
-
-/// The gentlest priority: 1/4096 of each list.
-pub const DEF_PRIORITY: u32 = 12;
 
 /// The balance gap is this part of a zone.
 const BALANCE_GAP_RATIO: u64 = 100;
@@ -49,12 +44,6 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
-    /// By zone and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
-    saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
-    /// By zone: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
-    priorities: Vec<AtomicU32>,
-    /// Where one waits for others to put back what they isolated (`IsolatedWait::ForPutback`).
-    put_back: M::WaitQueue,
 }
 
 /// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
@@ -89,10 +78,7 @@ impl<M: Machine> Reclaim<M> {
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
-        let priorities = compact.zones.iter().map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
-        let saved_targets = compact.zones.iter().map(|_| Default::default()).collect();
-        let put_back = compact.machine.wait_queue();
-        Self { compact, choices, node_states, first_priority_zero, saved_targets, priorities, put_back }
+        Self { compact, choices, node_states, first_priority_zero }
     }
 
     /// The first scan at priority 0 since this was last asked.
@@ -115,22 +101,6 @@ impl<M: Machine> Reclaim<M> {
             dirty_pages: zone.gauges.get(Gauge::NrDirty),
             writeback_pages: zone.gauges.get(Gauge::NrWriteback),
         });
-    }
-
-    /// The priority at which the last reclaim ended with a zone; a lower one, if a scan under way has come to that
-    /// (`prev_priority` of `/proc/zoneinfo`).
-    pub fn previous_priority(&self, zone: &Zone<M>) -> u32 {
-        self.priorities[usize::from(zone.id.0)].load(Relaxed)
-    }
-
-    /// A scan of a zone begins.
-    fn note_priority(&self, zone: &Zone<M>, priority: u32) {
-        self.priorities[usize::from(zone.id.0)].fetch_min(priority, Relaxed);
-    }
-
-    /// A reclaim has ended with a zone: the next begins with how hard this one was.
-    fn end_at_priority(&self, zone: &Zone<M>, priority: u32) {
-        self.priorities[usize::from(zone.id.0)].store(priority, Relaxed);
     }
 
     fn node_state(&self, node: NodeId) -> &NodeState<M> {

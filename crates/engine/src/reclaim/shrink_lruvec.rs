@@ -1,24 +1,18 @@
-//! Shrinking one zone: clusters of each list in turn until the targets, or enough pages, are reached
+//! Shrinking one zone: clusters of pages that its policy chooses, until the policy's targets, or enough pages, are reached
 //! (mechanisms/reclaim, 12, 14, 24).
 
-use super::choices::{
-    ActiveScan, DirtyAccounting, EarlyExit, ForCompaction, IsolatedLimit, ListStall, LumpyReclaim, ZoneWriteback,
-};
-use super::scan_count::Targets;
+use super::choices::{DirtyAccounting, ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
+use super::control::COSTLY_ORDER;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
-use crate::lru::{CLUSTER, Family, ListKind, Recent};
+use crate::lru::policy::classic::Scan;
+use crate::lru::wait::STALL;
+use crate::lru::{CLUSTER, Demand, Pool};
 use crate::memory::{Zone, ZoneFlag};
 use crate::stat::ZoneEvent;
 use crate::task::Task;
-use machine::{Func, Machine, Nanos, Order};
-
-/// How long reclaim sleeps when it has to.
-pub(super) const STALL: Nanos = Nanos::from_millis(100);
-
-/// Orders above this are costly: nothing is promised for them.
-pub const COSTLY_ORDER: Order = Order(3);
+use machine::{Func, Machine, Order, Step};
 
 /// What a scan of a zone's lists came to, and those before it in the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,88 +50,62 @@ impl<M: Machine> Reclaim<M> {
 
     fn shrink_lruvec(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkLruvec);
-        let original = self.scan_count(zone, control);
-        let mut left = original;
-        let mut adjusted = false;
+        let mut scan = self.begin_counted_scan(zone, control);
         let mut freed = 0;
-        let order = match self.choices.active_scan {
-            ActiveScan::Always => {
-                [ListKind::ActiveAnon, ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile]
-            }
-            ActiveScan::WhenInactiveLow => ListKind::ALL,
-        };
-        // What is left of the active anonymous list alone does not keep the scan going.
-        let goes_on = |left: &Targets| {
-            [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile].iter().any(|k| left[*k as usize] > 0)
-        };
-        while goes_on(&left) && !self.machine.is_killed() {
-            for kind in order {
-                let pages = left[kind as usize].min(CLUSTER);
-                if pages > 0 {
-                    left[kind as usize] -= pages;
-                    freed += self.shrink_list(task, zone, kind, pages, control);
+        while scan.goes_on() && !self.machine.is_killed() {
+            for turn in 0..Scan::TURNS {
+                if let Some((pool, pages)) = self.take_turn(zone, &mut scan, turn) {
+                    freed += self.shrink_pool(task, zone, pool, pages, scan.demand(), control);
                 }
             }
             self.machine.cond_resched();
-            if freed < control.to_reclaim_pages || adjusted {
-                continue;
-            }
-            match self.choices.early_exit {
-                EarlyExit::BelowDefaultPriority if control.priority < DEF_PRIORITY => break,
-                EarlyExit::BelowDefaultPriority | EarlyExit::Never => {}
-                EarlyExit::Proportional if !control.is_kswapd => break,
-                EarlyExit::Proportional => {
-                    trim_in_proportion(&original, &mut left);
-                    adjusted = true;
-                }
-            }
+            self.end_round(&mut scan, freed);
         }
         control.reclaimed += freed;
-        self.age_active_anon(zone, control);
+        self.age_active_anon(zone, scan.demand());
         self.throttle_vm_writeout(control.gfp);
     }
 
-    fn shrink_list(
-        &self,
-        task: &mut Task,
-        zone: &Zone<M>,
-        kind: ListKind,
-        pages: u64,
-        control: &mut ScanControl,
-    ) -> u64 {
-        if kind.is_active() {
-            // Where nothing was found, there may be inactive pages enough, and all of them held.
-            let is_wanted = control.doubts_marks || self.choices.active_scan == ActiveScan::Always;
-            if is_wanted || self.is_inactive_low(zone, kind.family()) {
-                self.shrink_active(zone, kind, pages, control);
-            }
-            return 0;
+    fn begin_counted_scan(&self, zone: &Zone<M>, control: &ScanControl) -> Scan {
+        let _span = self.machine.span(Func::GetScanCount);
+        self.machine.spend(Step::ScanCount, 1);
+        if control.priority == 0 {
+            self.note_priority_zero(zone, control);
         }
-        self.shrink_inactive(task, zone, kind.family(), pages, control)
+        self.begin_scan(zone, self.demand(control))
     }
 
-    /// Reclaims one cluster of an inactive list; returns the pages freed (`shrink_inactive_list`).
+    /// What a policy is told of a reclaim.
+    pub(super) fn demand(&self, control: &ScanControl) -> Demand {
+        control.demand(match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder => control.order,
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => Order::ZERO,
+        })
+    }
+
+    /// Reclaims one cluster of a pool; returns the pages freed (`shrink_inactive_list`).
     #[doc(alias = "shrink_inactive_list")]
-    fn shrink_inactive(
+    fn shrink_pool(
         &self,
         task: &mut Task,
         zone: &Zone<M>,
-        family: Family,
+        pool: Pool,
         pages: u64,
+        demand: &Demand,
         control: &mut ScanControl,
     ) -> u64 {
         let _span = self.machine.span(Func::ShrinkInactiveList);
-        while !control.is_kswapd && self.are_too_many_isolated(zone, family, control) {
-            self.wait_for_putback(|| self.are_too_many_isolated(zone, family, control));
+        while !control.is_kswapd && self.are_too_many_isolated(zone, pool, demand) {
+            self.wait_for_putback(|| self.are_too_many_isolated(zone, pool, demand));
             if self.machine.is_killed() {
                 return CLUSTER;
             }
         }
         self.drain_before_scan();
         if control.order > Order::ZERO && self.choices.lumpy_reclaim != LumpyReclaim::Never {
-            return self.shrink_blocks(task, zone, family, pages, control);
+            return self.shrink_blocks(task, zone, pool, pages, control);
         }
-        let (taken, scanned) = self.isolate(zone, family.inactive(), pages);
+        let (taken, scanned) = self.isolate_victims(zone, pool, pages);
         let (scan_event, steal_event) = reclaim_events(control);
         self.stat.count_zone(scan_event, zone.kind as usize, scanned);
         if taken.is_empty() {
@@ -147,24 +115,9 @@ impl<M: Machine> Reclaim<M> {
         let survivors = self.shrink_pages(task, zone, &taken, control, &mut counts);
         let freed = (taken.len() - survivors.len()) as u64;
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
-        let recent = Recent { scanned: taken.len() as u64, rotated: 0, counts_active: true };
-        self.putback(zone, family, &survivors, recent);
-        self.finish_isolation(zone, family, taken.len() as u64);
+        self.put_back_victims(zone, pool, &survivors, taken.len() as u64);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed
-    }
-
-    /// Would so many pages in the hands of reclaimers make a list look empty to others?
-    fn are_too_many_isolated(&self, zone: &Zone<M>, family: Family, control: &ScanControl) -> bool {
-        if self.choices.isolated_limit == IsolatedLimit::None {
-            return false;
-        }
-        let inactive = self.list_pages(zone, family.inactive());
-        // Callers that may not enter the file system get more room, or they would wait for those
-        // that wait for them.
-        let is_eighth = self.choices.isolated_limit == IsolatedLimit::Eighth && control.gfp.io && control.gfp.fs;
-        let limit = if is_eighth { inactive / 8 } else { inactive };
-        self.isolated_pages(zone, family) > limit
     }
 
     /// Marks the zone by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
@@ -226,17 +179,12 @@ impl<M: Machine> Reclaim<M> {
             return false;
         }
         if round.reclaimed == 0 {
-            let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
-            if !control.gfp.repeat || round.scanned == 0 || round.scanned_in_vain >= listed {
+            if !control.gfp.repeat || round.scanned == 0 || round.scanned_in_vain >= self.listed_pages(zone) {
                 return false;
             }
         }
         let needed = 2 * order.pages();
-        let mut inactive = self.list_pages(zone, ListKind::InactiveFile);
-        if self.swap.free_slots() > 0 {
-            inactive += self.list_pages(zone, ListKind::InactiveAnon);
-        }
-        if control.reclaimed < needed && inactive > needed {
+        if control.reclaimed < needed && self.victim_pages(zone) > needed {
             return true;
         }
         self.suitable(zone, order) == Suitability::Skipped
@@ -249,48 +197,5 @@ pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
         (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)
     } else {
         (ZoneEvent::PgscanDirect, ZoneEvent::PgstealDirect)
-    }
-}
-
-/// Enough was freed: stop with the family that has less left, and trim the other so that both were
-/// scanned in the same proportion (mechanisms/reclaim, 14.4).
-fn trim_in_proportion(original: &Targets, left: &mut Targets) {
-    let sum =
-        |targets: &Targets, family: Family| targets[family.inactive() as usize] + targets[family.active() as usize];
-    let (small, large) = if sum(left, Family::File) > sum(left, Family::Anon) {
-        (Family::Anon, Family::File)
-    } else {
-        (Family::File, Family::Anon)
-    };
-    let percent_left = sum(left, small) * 100 / (sum(original, small) + 1);
-    for kind in [small.inactive(), small.active()] {
-        left[kind as usize] = 0;
-    }
-    for kind in [large.inactive(), large.active()] {
-        let kind = kind as usize;
-        let done = original[kind] - left[kind];
-        left[kind] = (original[kind] * (100 - percent_left) / 100).saturating_sub(done);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trimming_leaves_the_larger_family_scanned_as_far_as_the_smaller() {
-        // Anonymous: 100 of 400 scanned, 300 left; file: 100 of 1000 scanned, 900 left.
-        let original = [400, 0, 1000, 0];
-        let mut left = [300, 0, 900, 0];
-        trim_in_proportion(&original, &mut left);
-        // 74 % of the smaller is left (of 401), so 26 % of the larger is to be scanned, 100 of it done.
-        assert_eq!(left, [0, 0, 160, 0]);
-    }
-
-    #[test]
-    fn trimming_leaves_the_larger_family_in_full_when_the_smaller_had_no_target() {
-        let mut left = [0, 0, 900, 50];
-        trim_in_proportion(&[0, 0, 1000, 60], &mut left);
-        assert_eq!(left, [0, 0, 900, 50], "0 % of nothing is left: the larger is scanned in full");
     }
 }

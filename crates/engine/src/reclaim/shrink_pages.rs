@@ -1,14 +1,13 @@
 //! The fate of isolated pages: freed, written, kept, or made active (`shrink_page_list`).
 //!
-//! Each step first decides ([`check_references`], [`check_writeback`], [`check_dirty`]: pure functions)
+//! Each step first decides ([`Verdict`] of the policy, [`check_writeback`], [`check_dirty`]: pure functions)
 //! and then acts. The page lock is only tried. Description: mechanisms/reclaim, 13 (≥36).
 
-use super::choices::{DirtyAccounting, LumpyReclaim, MappedTwice, PageoutTrigger, ReferenceRule, WritebackMet};
-use super::shrink_lruvec::COSTLY_ORDER;
+use super::choices::{DirtyAccounting, LumpyReclaim, PageoutTrigger, WritebackMet};
+use super::control::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
-use crate::lru::Isolated;
-use crate::lru::choices::Activation;
+use crate::lru::{Isolated, Verdict};
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -31,42 +30,6 @@ pub struct ListCounts {
     pub writeback: u64,
     /// Pages under writeback that kswapd met for the second time.
     pub immediate: u64,
-}
-
-/// What recent use says of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum References {
-    /// In use: to the active list.
-    Activate,
-    /// Used once: one more round.
-    Keep,
-    /// Not used.
-    Reclaim,
-    /// Used once through its file: free it if it is clean, leave it to the flusher otherwise.
-    ReclaimClean,
-}
-
-/// Judges a page by the mappings that touched it and by whether it was marked referenced.
-#[must_use]
-#[doc(alias = "page_check_references")]
-pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bool) -> References {
-    match (mappings_touched, was_referenced, is_anon) {
-        (1.., _, true) | (2.., _, false) | (1, true, false) => References::Activate,
-        (1, false, false) => References::Keep,
-        (0, true, false) => References::ReclaimClean,
-        (0, ..) => References::Reclaim,
-    }
-}
-
-/// The same where any use counts: a page that was used and is in somebody's hands becomes active, one that was used and
-/// is not is freed if it is clean.
-#[must_use]
-pub fn check_any_use(was_used: bool, is_in_use: bool) -> References {
-    match (was_used, is_in_use) {
-        (true, true) => References::Activate,
-        (true, false) => References::ReclaimClean,
-        (false, _) => References::Reclaim,
-    }
 }
 
 /// What to do with a page under writeback: it is kept in any case.
@@ -109,7 +72,7 @@ pub struct DirtyPage {
     /// May the reclaimer write file pages at all: is it kswapd, and is its trigger met?
     pub may_write_file: bool,
     /// What recent use says of it.
-    pub references: References,
+    pub verdict: Verdict,
     /// May the caller enter what writes it?
     pub may_enter_fs: bool,
 }
@@ -119,7 +82,7 @@ pub struct DirtyPage {
 pub fn check_dirty(page: DirtyPage) -> Dirty {
     if page.is_file && !page.may_write_file {
         Dirty::MarkForReclaim
-    } else if page.references == References::ReclaimClean || !page.may_enter_fs {
+    } else if page.verdict == Verdict::ReclaimClean || !page.may_enter_fs {
         Dirty::Keep
     } else {
         Dirty::Pageout
@@ -196,7 +159,7 @@ impl<M: Machine> Reclaim<M> {
                     if descriptor.is(Flags::SWAPCACHE) && self.swap.is_nearly_full() {
                         self.try_to_free_swap(frame);
                     }
-                    descriptor.set(Flags::ACTIVE);
+                    self.activate_isolated(frame);
                     activated += 1;
                     self.unlock_page(frame);
                 }
@@ -271,38 +234,11 @@ impl<M: Machine> Reclaim<M> {
             return Fate::Keep;
         }
 
-        let references = {
-            let _span = self.machine.span(Func::PageReferenced);
-            let used = self.page_referenced(frame, owners);
-            // A program's text counts as touched by several.
-            let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
-            // A use that was not obeyed at once counts as one through a mapping.
-            touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
-            let was_referenced = descriptor.test_clear(Flags::REFERENCED);
-            self.close_page(frame, owners);
-            let by_family = self.choices.reference_rule == ReferenceRule::ByFamily;
-            if is_file && self.choices.mapped_twice == MappedTwice::Keep {
-                touched = touched.min(1);
-            }
-            // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
-            let gets_mark = self.lru_choices().activation != Activation::AtScan || touched == 1 && !was_referenced;
-            if by_family && touched > 0 && is_file && gets_mark && !control.takes_blocks {
-                descriptor.set(Flags::REFERENCED);
-            }
-            if control.takes_blocks {
-                References::Reclaim
-            } else if by_family {
-                check_references(touched, was_referenced, !is_file)
-            } else {
-                let is_mapped = descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE);
-                let is_in_use = is_mapped || owners.file_of(self, frame).is_some_and(|file| file.is_mapped());
-                check_any_use(touched > 0 || was_referenced, is_in_use)
-            }
-        };
-        match references {
-            References::Activate => return Fate::Activate,
-            References::Keep => return Fate::Keep,
-            References::Reclaim | References::ReclaimClean => {}
+        let verdict = self.judge_page(frame, control.takes_blocks, owners);
+        match verdict {
+            Verdict::Activate => return Fate::Activate,
+            Verdict::Keep => return Fate::Keep,
+            Verdict::Reclaim | Verdict::ReclaimClean => {}
         }
 
         if !is_file && !flags.has(Flags::SWAPCACHE) {
@@ -324,12 +260,8 @@ impl<M: Machine> Reclaim<M> {
             if !on_sight {
                 counts.dirty += 1;
             }
-            let page = DirtyPage {
-                is_file,
-                may_write_file: self.is_pageout_triggered(zone, control),
-                references,
-                may_enter_fs,
-            };
+            let page =
+                DirtyPage { is_file, may_write_file: self.is_pageout_triggered(zone, control), verdict, may_enter_fs };
             match check_dirty(page) {
                 Dirty::MarkForReclaim => {
                     self.stat.count(Event::NrVmscanImmediateReclaim, 1);
@@ -460,24 +392,6 @@ impl<M: Machine> Reclaim<M> {
 mod tests {
     use super::*;
 
-    /// mechanisms/reclaim, 13.4, row "≥36r".
-    #[test]
-    fn references_decide_by_mappings_flag_and_family() {
-        use References::{Activate, Keep, Reclaim, ReclaimClean};
-        for (touched, flag, anon, expected) in [
-            (0, false, true, Reclaim),
-            (0, true, true, Reclaim),
-            (1, false, true, Activate),
-            (0, false, false, Reclaim),
-            (0, true, false, ReclaimClean),
-            (1, false, false, Keep),
-            (1, true, false, Activate),
-            (2, false, false, Activate),
-        ] {
-            assert_eq!(check_references(touched, flag, anon), expected, "{touched} {flag} {anon}");
-        }
-    }
-
     #[test]
     fn kswapd_counts_a_page_met_twice_only_in_a_zone_full_of_writeback() {
         let again = |is_kswapd, is_marked, full| {
@@ -490,13 +404,12 @@ mod tests {
 
     #[test]
     fn file_pages_are_left_to_the_flusher_until_kswapd_is_triggered() {
-        let page =
-            DirtyPage { is_file: true, may_write_file: false, references: References::Reclaim, may_enter_fs: true };
+        let page = DirtyPage { is_file: true, may_write_file: false, verdict: Verdict::Reclaim, may_enter_fs: true };
         assert_eq!(check_dirty(page), Dirty::MarkForReclaim);
         assert_eq!(check_dirty(DirtyPage { may_write_file: true, ..page }), Dirty::Pageout);
         assert_eq!(check_dirty(DirtyPage { is_file: false, ..page }), Dirty::Pageout);
         assert_eq!(check_dirty(DirtyPage { is_file: false, may_enter_fs: false, ..page }), Dirty::Keep);
-        let once = DirtyPage { may_write_file: true, references: References::ReclaimClean, ..page };
+        let once = DirtyPage { may_write_file: true, verdict: Verdict::ReclaimClean, ..page };
         assert_eq!(check_dirty(once), Dirty::Keep);
     }
 }

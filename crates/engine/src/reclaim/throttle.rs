@@ -1,55 +1,22 @@
 //! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22).
 
 use super::Reclaim;
-use super::choices::{IsolatedWait, WriteoutThrottle};
-use super::shrink_lruvec::STALL;
-use crate::lru::{CLUSTER, Family};
+use super::choices::WriteoutThrottle;
+use crate::lru::CLUSTER;
+use crate::lru::wait::{LOOK_AGAIN, STALL};
 use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{Func, Machine, Nanos, Operation};
 
-/// After so long one who waits for something in particular looks whether it came about unheard.
-const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
-
 impl<M: Machine> Reclaim<M> {
-    /// Sleeps until some device's queue stops being congested, at most `time`. When none is congested
-    /// nothing ends the sleep early.
-    pub fn congestion_wait(&self, time: Nanos) {
-        let _span = self.machine.span(Func::CongestionWait);
-        let deadline = self.machine.now() + time;
-        let queue = self.machine.uncongested();
-        let ticket = self.machine.ticket(queue);
-        self.machine.sleep(queue, ticket, Some(deadline));
-    }
-
-    /// The same, but only if some device's queue is congested and the zone was marked so.
+    /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone was marked so.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
             self.congestion_wait(time);
         } else {
             self.machine.relax();
-        }
-    }
-
-    /// Pages of a family have left the caller's hands: who waits for that looks again.
-    pub(super) fn finish_isolation(&self, zone: &Zone<M>, family: Family, pages: u64) {
-        self.end_isolation(zone, family, pages);
-        if self.choices.isolated_wait == IsolatedWait::ForPutback {
-            self.machine.wake(&self.put_back);
-        }
-    }
-
-    /// Sleeps once for pages to leave other reclaimers' hands, of which there are too many.
-    pub(super) fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
-        if self.choices.isolated_wait == IsolatedWait::CongestionWait {
-            return self.congestion_wait(STALL);
-        }
-        let deadline = self.machine.now() + LOOK_AGAIN;
-        let ticket = self.machine.ticket(&self.put_back);
-        if are_too_many() {
-            self.machine.sleep(&self.put_back, ticket, Some(deadline));
         }
     }
 

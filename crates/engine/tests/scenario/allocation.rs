@@ -133,7 +133,7 @@ fn a_request_ends_when_reclaim_may_look_at_nothing() {
     let mut plan = Plan { layout: Layout::single_node(0, 2048, 512), ..Plan::default() };
     plan.choices.memory.lowmem_reserve_ratio = [1, 1, 1];
     plan.choices.memory.min_free_kbytes = 256;
-    plan.choices.reclaim.swappiness = 0;
+    plan.choices.lru.swappiness = 0;
     plan.run(|ground| {
         let mut task = Task::user();
         let mut kernel = Vec::new();

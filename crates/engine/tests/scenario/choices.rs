@@ -1,9 +1,14 @@
-//! Each choice of `[reclaim]`, switched alone, changes what reclaim does.
+//! Each choice of `[reclaim]`, and of `[lru]` that a scan obeys, switched alone, changes what reclaim does.
 
 use crate::ground::{Ground, PAGES, Plan};
 use engine::allocate::choices::{ReserveThrottle, ZoneDirtyShare};
+use engine::kernel::Choices;
+use engine::lru::choices::{AtPriorityZero, EarlyExit};
 use engine::memory::{Gfp, PAGEBLOCK_ORDER};
-use engine::reclaim::choices::*;
+use engine::reclaim::choices::{
+    DirectNap, DirtyAccounting, KswapdCompact, KswapdFloor, KswapdPriority, KswapdTarget, ListStall, MinScanPriority,
+    PageoutTrigger, WritebackMet, ZoneWriteback,
+};
 use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -52,7 +57,7 @@ fn run(change: impl Fn(&mut Choices)) -> [Vmstat; 2] {
     let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..Plan::default() };
     plan.choices.writeback.dirty_ratio = 60;
     plan.choices.writeback.dirty_background_ratio = 30;
-    change(&mut plan.choices.reclaim);
+    change(&mut plan.choices);
     let mut alone = Plan { swap_slots: 0, with_kswapd: false, nr_requests: 4, ..plan.clone() };
     alone.choices.writeback.dirty_ratio = 95;
     alone.choices.writeback.dirty_background_ratio = 50;
@@ -62,16 +67,16 @@ fn run(change: impl Fn(&mut Choices)) -> [Vmstat; 2] {
 }
 
 fn vanilla(choices: &mut Choices) {
-    choices.kswapd_target = KswapdTarget::Unbounded;
-    choices.early_exit = EarlyExit::BelowDefaultPriority;
-    choices.kswapd_priority = KswapdPriority::RestartAfterCluster;
-    choices.kswapd_floor = KswapdFloor::Zero;
-    choices.pageout_trigger = PageoutTrigger::Priority;
-    choices.writeback_met = WritebackMet::Mark;
-    choices.dirty_accounting = DirtyAccounting::AtWrite;
-    choices.list_stall = ListStall::WhenWriteback;
-    choices.direct_nap = DirectNap::WaitIffCongested;
-    choices.kswapd_compact = KswapdCompact::AfterBalance;
+    choices.reclaim.kswapd_target = KswapdTarget::Unbounded;
+    choices.lru.early_exit = EarlyExit::BelowDefaultPriority;
+    choices.reclaim.kswapd_priority = KswapdPriority::RestartAfterCluster;
+    choices.reclaim.kswapd_floor = KswapdFloor::Zero;
+    choices.reclaim.pageout_trigger = PageoutTrigger::Priority;
+    choices.reclaim.writeback_met = WritebackMet::Mark;
+    choices.reclaim.dirty_accounting = DirtyAccounting::AtWrite;
+    choices.reclaim.list_stall = ListStall::WhenWriteback;
+    choices.reclaim.direct_nap = DirectNap::WaitIffCongested;
+    choices.reclaim.kswapd_compact = KswapdCompact::AfterBalance;
 }
 
 /// From both ends of the history: a choice may matter only among those of its time.
@@ -79,36 +84,36 @@ fn vanilla(choices: &mut Choices) {
 fn each_choice_alone_changes_something() {
     type Change = fn(&mut Choices);
     let later: [(&str, Change); 14] = [
-        ("swappiness", |c| c.swappiness = 0),
-        ("kswapd_target", |c| c.kswapd_target = KswapdTarget::Unbounded),
-        ("early_exit", |c| c.early_exit = EarlyExit::BelowDefaultPriority),
-        ("kswapd_priority", |c| c.kswapd_priority = KswapdPriority::RestartAfterCluster),
-        ("kswapd_floor", |c| c.kswapd_floor = KswapdFloor::Zero),
-        ("min_scan_priority", |c| c.min_scan_priority = MinScanPriority::OneUntilStuck),
-        ("pageout_trigger", |c| c.pageout_trigger = PageoutTrigger::Priority),
-        ("writeback_met", |c| c.writeback_met = WritebackMet::Mark),
-        ("zone_writeback", |c| c.zone_writeback = ZoneWriteback::All),
-        ("dirty_accounting", |c| c.dirty_accounting = DirtyAccounting::AtWrite),
-        ("list_stall", |c| c.list_stall = ListStall::Never),
-        ("direct_nap", |c| c.direct_nap = DirectNap::WaitIffCongested),
-        ("kswapd_compact", |c| c.kswapd_compact = KswapdCompact::AfterBalance),
-        ("at_priority_zero", |c| c.at_priority_zero = AtPriorityZero::Fraction),
+        ("swappiness", |c| c.lru.swappiness = 0),
+        ("kswapd_target", |c| c.reclaim.kswapd_target = KswapdTarget::Unbounded),
+        ("early_exit", |c| c.lru.early_exit = EarlyExit::BelowDefaultPriority),
+        ("kswapd_priority", |c| c.reclaim.kswapd_priority = KswapdPriority::RestartAfterCluster),
+        ("kswapd_floor", |c| c.reclaim.kswapd_floor = KswapdFloor::Zero),
+        ("min_scan_priority", |c| c.reclaim.min_scan_priority = MinScanPriority::OneUntilStuck),
+        ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::Priority),
+        ("writeback_met", |c| c.reclaim.writeback_met = WritebackMet::Mark),
+        ("zone_writeback", |c| c.reclaim.zone_writeback = ZoneWriteback::All),
+        ("dirty_accounting", |c| c.reclaim.dirty_accounting = DirtyAccounting::AtWrite),
+        ("list_stall", |c| c.reclaim.list_stall = ListStall::Never),
+        ("direct_nap", |c| c.reclaim.direct_nap = DirectNap::WaitIffCongested),
+        ("kswapd_compact", |c| c.reclaim.kswapd_compact = KswapdCompact::AfterBalance),
+        ("at_priority_zero", |c| c.lru.at_priority_zero = AtPriorityZero::Fraction),
     ];
     let earlier: [(&str, Change); 14] = [
-        ("swappiness", |c| c.swappiness = 0),
-        ("kswapd_target", |c| c.kswapd_target = KswapdTarget::HighWatermark),
-        ("early_exit", |c| c.early_exit = EarlyExit::Proportional),
-        ("kswapd_priority", |c| c.kswapd_priority = KswapdPriority::ByScanVolume),
-        ("kswapd_floor", |c| c.kswapd_floor = KswapdFloor::One),
-        ("min_scan_priority", |c| c.min_scan_priority = MinScanPriority::OneUntilStuck),
-        ("pageout_trigger", |c| c.pageout_trigger = PageoutTrigger::DirtySeen),
-        ("writeback_met", |c| c.writeback_met = WritebackMet::CountImmediate),
-        ("zone_writeback", |c| c.zone_writeback = ZoneWriteback::All),
-        ("dirty_accounting", |c| c.dirty_accounting = DirtyAccounting::OnSight),
-        ("list_stall", |c| c.list_stall = ListStall::Never),
-        ("direct_nap", |c| c.direct_nap = DirectNap::None),
-        ("kswapd_compact", |c| c.kswapd_compact = KswapdCompact::ByProgress),
-        ("at_priority_zero", |c| c.at_priority_zero = AtPriorityZero::Fraction),
+        ("swappiness", |c| c.lru.swappiness = 0),
+        ("kswapd_target", |c| c.reclaim.kswapd_target = KswapdTarget::HighWatermark),
+        ("early_exit", |c| c.lru.early_exit = EarlyExit::Proportional),
+        ("kswapd_priority", |c| c.reclaim.kswapd_priority = KswapdPriority::ByScanVolume),
+        ("kswapd_floor", |c| c.reclaim.kswapd_floor = KswapdFloor::One),
+        ("min_scan_priority", |c| c.reclaim.min_scan_priority = MinScanPriority::OneUntilStuck),
+        ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::DirtySeen),
+        ("writeback_met", |c| c.reclaim.writeback_met = WritebackMet::CountImmediate),
+        ("zone_writeback", |c| c.reclaim.zone_writeback = ZoneWriteback::All),
+        ("dirty_accounting", |c| c.reclaim.dirty_accounting = DirtyAccounting::OnSight),
+        ("list_stall", |c| c.reclaim.list_stall = ListStall::Never),
+        ("direct_nap", |c| c.reclaim.direct_nap = DirectNap::None),
+        ("kswapd_compact", |c| c.reclaim.kswapd_compact = KswapdCompact::ByProgress),
+        ("at_priority_zero", |c| c.lru.at_priority_zero = AtPriorityZero::Fraction),
     ];
     let (base, old_base) = (run(|_| ()), run(vanilla));
     assert_eq!(base, run(|_| ()), "the same choices end on the same counters");
@@ -129,10 +134,10 @@ fn each_choice_alone_changes_something() {
     // Until there are scanners, when kswapd compacts shows at most in the time that it takes.
     changes_nothing.retain(|name| *name != "kswapd_compact");
     assert_eq!(changes_nothing, ["direct_nap"]);
-    let no_stall = |choices: &mut Choices| choices.list_stall = ListStall::Never;
+    let no_stall = |choices: &mut Choices| choices.reclaim.list_stall = ListStall::Never;
     let naps = |choices: &mut Choices| {
         no_stall(choices);
-        choices.direct_nap = DirectNap::WaitIffCongested;
+        choices.reclaim.direct_nap = DirectNap::WaitIffCongested;
     };
     assert_ne!(run(naps), run(no_stall));
 }

@@ -5,6 +5,7 @@ use engine::Layout;
 use engine::Task;
 use engine::access::choices::DirtyThrottle;
 use engine::kernel::Choices;
+use engine::lru::choices::{FamilyWeights, FileOnly, HopelessScan, SmallTargets};
 use engine::memory::{Gfp, NodeId, Zone};
 use engine::reclaim::choices::*;
 use engine::slab::choices::SlabOrder;
@@ -146,10 +147,10 @@ fn each_choice_of_2_6_37_alone_changes_something() {
         ("slab_zones", |c| c.reclaim.slab_zones = SlabZones::Shrunk),
         ("lumpy_reclaim", |c| c.reclaim.lumpy_reclaim = LumpyReclaim::Never),
         ("for_compaction", |c| c.reclaim.for_compaction = ForCompaction::Obeyed),
-        ("file_only", |c| c.reclaim.file_only = FileOnly::WhileInactiveSuffices),
-        ("small_targets", |c| c.reclaim.small_targets = SmallTargets::AsTheyAre),
-        ("hopeless_scan", |c| c.reclaim.hopeless_scan = HopelessScan::ACluster),
-        ("family_weights", |c| c.reclaim.family_weights = FamilyWeights::AsItIs),
+        ("file_only", |c| c.lru.file_only = FileOnly::WhileInactiveSuffices),
+        ("small_targets", |c| c.lru.small_targets = SmallTargets::AsTheyAre),
+        ("hopeless_scan", |c| c.lru.hopeless_scan = HopelessScan::ACluster),
+        ("family_weights", |c| c.lru.family_weights = FamilyWeights::AsItIs),
         ("stolen_pages", |c| c.reclaim.stolen_pages = StolenPages::Counted),
         ("deferred_objects", |c| c.reclaim.deferred_objects = DeferredObjects::Damped),
         ("pageout_trigger", |c| c.reclaim.pageout_trigger = PageoutTrigger::Priority),

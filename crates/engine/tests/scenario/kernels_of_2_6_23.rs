@@ -2,8 +2,9 @@
 
 use crate::ground::{Found, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
+use engine::lru::choices::MappedPages;
 use engine::memory::{Flags, Gfp, NodeId};
-use engine::reclaim::choices::{KswapdGap, LumpyReclaim, MappedPages};
+use engine::reclaim::choices::{KswapdGap, LumpyReclaim};
 use engine::{Layout, Task};
 use machine::{Lock, Machine, Nanos, Order};
 
@@ -137,8 +138,8 @@ fn kswapd_waits_after_the_pass_that_suffices() {
 #[test]
 fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     let mut plan = Plan::default();
-    plan.choices.reclaim.mapped_pages = MappedPages::ByDistress;
-    plan.choices.reclaim.swappiness = 0;
+    plan.choices.lru.mapped_pages = MappedPages::ByDistress;
+    plan.choices.lru.swappiness = 0;
     plan.run(|ground| {
         let pages = PAGES as u32 * 3 / 4;
         let region = ground.region(pages);

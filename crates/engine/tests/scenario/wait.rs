@@ -2,7 +2,9 @@
 
 use crate::ground::{PAGES, Plan};
 use engine::allocate::choices::ReserveThrottle;
-use engine::reclaim::choices::{Choices, DirectNap, IsolatedWait, ListStall, WriteoutThrottle};
+use engine::kernel::Choices;
+use engine::lru::choices::IsolatedWait;
+use engine::reclaim::choices::{DirectNap, ListStall, WriteoutThrottle};
 use machine::{Machine, Nanos};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +17,7 @@ fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     plan.choices.reclaim.list_stall = ListStall::Never;
     plan.choices.reclaim.direct_nap = DirectNap::None;
     plan.choices.allocate.reserve_throttle = ReserveThrottle::Off;
-    change(&mut plan.choices.reclaim);
+    change(&mut plan.choices);
     let time = Arc::new(AtomicU64::new(0));
     let found = time.clone();
     plan.run(move |ground| {
@@ -38,7 +40,7 @@ fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
 /// 10 ms after which he would look without having been woken.
 #[test]
 fn writeout_is_waited_for_as_long_as_it_takes() {
-    let time = |throttle| time_to_swap(1, |choices| choices.writeout_throttle = throttle);
+    let time = |throttle| time_to_swap(1, |choices| choices.reclaim.writeout_throttle = throttle);
     let (by_limit, for_writeback) = (time(WriteoutThrottle::ByLimit), time(WriteoutThrottle::ForWriteback));
     assert!(by_limit > Nanos::from_millis(500), "{by_limit}: nobody waited");
     assert!(for_writeback < Nanos::from_millis(200), "{for_writeback}");
@@ -49,7 +51,7 @@ fn writeout_is_waited_for_as_long_as_it_takes() {
 fn a_putback_is_not_waited_for_like_a_disk() {
     let time = |wait| {
         time_to_swap(4, |choices| {
-            (choices.isolated_wait, choices.writeout_throttle) = (wait, WriteoutThrottle::ForWriteback);
+            (choices.lru.isolated_wait, choices.reclaim.writeout_throttle) = (wait, WriteoutThrottle::ForWriteback);
         })
     };
     let (congestion, putback) = (time(IsolatedWait::CongestionWait), time(IsolatedWait::ForPutback));

@@ -16,7 +16,7 @@ use crate::{embedded, hardware::Machine, library, workloads};
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A name from `highwater list`, or a file; or a key: `reclaim.swappiness`, `machine.cpu.count`, `params.hogs`
+    /// A name from `highwater list`, or a file; or a key: `lru.swappiness`, `machine.cpu.count`, `params.hogs`
     name: String,
 }
 

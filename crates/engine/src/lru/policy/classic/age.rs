@@ -1,11 +1,11 @@
 //! Ageing: pages from the tail of an active list to the head of the inactive one
 //! (`shrink_active_list`; mechanisms/reclaim, 11.2).
 
-use super::choices::{LumpyReclaim, MappedPages};
-use super::{Reclaim, ScanControl};
+use super::{Family, ListKind, Recent};
 use crate::anonymous::{MappedUse, Owners};
-use crate::lru::choices::Activation;
-use crate::lru::{CLUSTER, Family, ListKind, Recent};
+use crate::lru::choices::{Activation, MappedPages};
+use crate::lru::policy::Demand;
+use crate::lru::{CLUSTER, Lru};
 use crate::memory::{Flags, Zone};
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
@@ -21,17 +21,17 @@ enum MappedRule {
     LikeOthers,
 }
 
-impl<M: Machine> Reclaim<M> {
+impl<M: Machine> Lru<M> {
     /// Looks at up to `pages` of an active list. They go to the inactive list, except a program's text that was used and,
     /// with `Activation::AtScan`, any file page that was; used pages count once as rotated. With
     /// `LumpyReclaim::ByOrder` the active pages of their blocks go with them.
     #[doc(alias = "shrink_active_list")]
-    pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, control: &ScanControl) {
+    pub(super) fn shrink_active(&self, zone: &Zone<M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
-        let rule = self.mapped_rule(zone, control);
+        let rule = self.mapped_rule(zone, demand);
         self.drain_before_scan();
-        if control.order > Order::ZERO && self.choices.lumpy_reclaim == LumpyReclaim::ByOrder {
-            let (taken, _) = self.isolate_blocks(zone, kind, pages, control.order, false, false);
+        if demand.aged_order > Order::ZERO {
+            let (taken, _) = self.isolate_blocks(zone, kind, pages, demand.aged_order, false, false);
             self.age(zone, kind, &taken, rule);
         } else {
             let (taken, _) = self.isolate(zone, kind, pages);
@@ -58,20 +58,19 @@ impl<M: Machine> Reclaim<M> {
         self.stat.count(Event::Pgdeactivate, deactivated);
         let recent = Recent { rotated, ..Recent::default() };
         self.putback(zone, kind.family(), taken, recent);
-        self.finish_isolation(zone, kind.family(), taken.len() as u64);
+        self.end_isolation(zone, kind.family(), taken.len() as u64);
     }
 
     /// What becomes of mapped pages at this priority.
-    fn mapped_rule(&self, zone: &Zone<M>, control: &ScanControl) -> MappedRule {
+    fn mapped_rule(&self, zone: &Zone<M>, demand: &Demand) -> MappedRule {
         if self.choices.mapped_pages == MappedPages::LikeOthers {
             return MappedRule::LikeOthers;
         }
-        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
-        let is_near_end = zone.pages_scanned.load(machine::atomic::Ordering::Relaxed) >= 3 * listed;
+        let is_near_end = zone.pages_scanned.load(machine::atomic::Ordering::Relaxed) >= 3 * self.listed_pages(zone);
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
         let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed()).sum::<u64>().max(1);
-        let distress = 100 >> self.previous_priority(zone).min(control.priority);
-        if control.may_swap && (is_near_end || mapped_percent / 2 + distress + self.choices.swappiness >= 100) {
+        let distress = 100 >> self.previous_priority(zone).min(demand.priority);
+        if demand.may_swap && (is_near_end || mapped_percent / 2 + distress + self.choices.swappiness >= 100) {
             MappedRule::UnlessUsed
         } else {
             MappedRule::Stay
@@ -113,7 +112,7 @@ impl<M: Machine> Reclaim<M> {
         if descriptor.is_anon() {
             return false;
         }
-        if self.lru_choices().activation != Activation::AtScan {
+        if self.choices.activation != Activation::AtScan {
             return used.is_executable;
         }
         let was_used = descriptor.test_clear(Flags::REFERENCED);
@@ -124,9 +123,26 @@ impl<M: Machine> Reclaim<M> {
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
     /// they are wanted.
-    pub(super) fn age_active_anon(&self, zone: &Zone<M>, control: &ScanControl) {
+    pub(crate) fn age_active_anon(&self, zone: &Zone<M>, demand: &Demand) {
         if self.is_inactive_low(zone, Family::Anon) {
-            self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, control);
+            self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, demand);
+        }
+    }
+
+    /// Is the inactive list of a family too short for pages to prove themselves there?
+    ///
+    /// File: when more pages are active than inactive. Anonymous: when the inactive list is less than
+    /// 1 / (1 + isqrt(10 × GiB)) of the family, in whole GiB of the zone; never without swap.
+    pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family) -> bool {
+        let inactive = self.list_pages(zone, family.inactive());
+        let active = self.list_pages(zone, family.active());
+        match family {
+            Family::File => active > inactive,
+            Family::Anon => {
+                let gib = zone.managed() >> 18;
+                let ratio = (10 * gib).isqrt().max(1);
+                self.swap.total_slots() > 0 && inactive * ratio < active
+            }
         }
     }
 }

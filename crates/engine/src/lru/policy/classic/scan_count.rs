@@ -1,12 +1,12 @@
 //! How much of each list of a zone to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
 
-use super::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, SmallTargets};
-use super::{Reclaim, ScanControl};
-use crate::lru::choices::Lists;
-use crate::lru::{CLUSTER, Family, ListKind};
-use crate::memory::Zone;
+use super::{Family, ListKind};
+use crate::lru::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, Lists, SmallTargets};
+use crate::lru::policy::Demand;
+use crate::lru::{CLUSTER, Lru};
+use crate::memory::{Zone, ZoneFlag};
 use machine::atomic::Ordering::Relaxed;
-use machine::{Func, Lock, Machine, Step};
+use machine::{Lock, Machine};
 
 /// Pages to scan, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
@@ -22,27 +22,22 @@ enum Balance {
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 
-impl<M: Machine> Reclaim<M> {
-    /// Pages of each list to scan at the control's priority.
+impl<M: Machine> Lru<M> {
+    /// Pages of each list to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
-    pub(super) fn scan_count(&self, zone: &Zone<M>, control: &ScanControl) -> Targets {
-        let _span = self.machine.span(Func::GetScanCount);
-        self.machine.spend(Step::ScanCount, 1);
-        if control.priority == 0 {
-            self.note_priority_zero(zone, control);
-        }
-        let balance = self.scan_balance(zone, control);
+    pub(super) fn scan_count(&self, zone: &Zone<M>, demand: &Demand) -> Targets {
+        let balance = self.scan_balance(zone, demand);
         let takes_cluster = self.choices.hopeless_scan == HopelessScan::ACluster;
-        let force = takes_cluster && control.is_kswapd && Self::is_marked_hopeless(zone);
+        let force = takes_cluster && demand.is_kswapd && zone.is(ZoneFlag::ALL_UNRECLAIMABLE);
         ListKind::ALL.map(|kind| {
-            if self.lru_choices().lists == Lists::Two && kind.family() == Family::Anon {
+            if self.choices.lists == Lists::Two && kind.family() == Family::Anon {
                 return 0;
             }
             let pages = self.list_pages(zone, kind);
-            let mut scan = pages >> control.priority;
+            let mut scan = pages >> demand.priority;
             // A last page is half a page at priority 1. Where nobody goes down to 0 it would never be looked at,
             // and its zone be neither balanced nor hopeless.
-            if scan == 0 && (force || control.priority <= 1) {
+            if scan == 0 && (force || demand.priority <= 1) {
                 scan = pages.min(CLUSTER);
             }
             let scan = match balance {
@@ -74,17 +69,17 @@ impl<M: Machine> Reclaim<M> {
         sum
     }
 
-    fn scan_balance(&self, zone: &Zone<M>, control: &ScanControl) -> Balance {
+    fn scan_balance(&self, zone: &Zone<M>, demand: &Demand) -> Balance {
         let swappiness = self.choices.swappiness;
-        if self.lru_choices().lists == Lists::Two {
+        if self.choices.lists == Lists::Two {
             return Balance::Equal;
         }
         // Without a free slot, those pages can still be freed that have one: looked for when nothing else helps.
-        let may_swap_out = self.swap.free_slots() > 0 || control.doubts_marks && self.swap.cache.pages() > 0;
-        if !control.may_swap || !may_swap_out {
+        let may_swap_out = self.swap.free_slots() > 0 || demand.doubts_marks && self.swap.cache.pages() > 0;
+        if !demand.may_swap || !may_swap_out {
             return Balance::Only(Family::File);
         }
-        if control.priority == 0 && swappiness > 0 && self.choices.at_priority_zero == AtPriorityZero::Equal {
+        if demand.priority == 0 && swappiness > 0 && self.choices.at_priority_zero == AtPriorityZero::Equal {
             return Balance::Equal;
         }
         let family_pages =

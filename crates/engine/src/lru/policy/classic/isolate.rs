@@ -1,0 +1,271 @@
+//! Taking pages off lists, and putting back those that stay (`isolate_lru_pages`, `putback_inactive_pages`; mechanisms/reclaim,
+//! 11.2 and 12.1).
+
+use super::{Family, ListKind, Lruvec, Pool};
+use crate::lru::choices::{IsolatedLimit, Putback};
+use crate::lru::policy::Demand;
+use crate::lru::{CLUSTER, Lru};
+use crate::memory::{Flags, Warmth, Zone};
+use crate::stat::{Event, ZoneEvent};
+use arrayvec::ArrayVec;
+use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
+
+/// Pages taken off a list for reclaim.
+pub type Isolated = ArrayVec<FrameNumber, { CLUSTER as usize }>;
+
+/// Pages taken off lists with the blocks that they lie in.
+#[derive(Debug)]
+pub struct BlockVictims {
+    /// The pages.
+    pub pages: Vec<FrameNumber>,
+    /// How many are of each family.
+    by_family: [u64; Family::ALL.len()],
+}
+
+/// What a putback adds to how scanning went lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recent {
+    /// Added to [`Lruvec::recent_scanned`].
+    pub scanned: u64,
+    /// Added to [`Lruvec::recent_rotated`].
+    pub rotated: u64,
+    /// Does every page that comes back active add one to [`Lruvec::recent_rotated`]?
+    pub counts_active: bool,
+}
+
+impl Recent {
+    /// Of so many pages that were isolated to be reclaimed.
+    const fn of_victims(scanned: u64) -> Self {
+        Self { scanned, rotated: 0, counts_active: true }
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Takes up to `pages` pages of a pool for reclaim; returns them, and how many were looked at.
+    pub(crate) fn isolate_victims(&self, zone: &Zone<M>, pool: Pool, pages: u64) -> (Isolated, u64) {
+        self.isolate(zone, pool.0.inactive(), pages)
+    }
+
+    /// Puts back those of a pool's isolated pages that stay, of `taken`.
+    pub(crate) fn put_back_victims(&self, zone: &Zone<M>, pool: Pool, survivors: &[FrameNumber], taken: u64) {
+        self.putback(zone, pool.0, survivors, Recent::of_victims(taken));
+        self.end_isolation(zone, pool.0, taken);
+    }
+
+    /// The same as [`Lru::isolate_victims`] with the pages of their blocks: see [`Lru::isolate_blocks`]. None of them is active
+    /// any more.
+    pub(crate) fn isolate_block_victims(
+        &self,
+        zone: &Zone<M>,
+        pool: Pool,
+        pages: u64,
+        order: Order,
+        any_list: bool,
+        ends_at_gap: bool,
+    ) -> (BlockVictims, u64) {
+        let (pages, scanned) = self.isolate_blocks(zone, pool.0.inactive(), pages, order, any_list, ends_at_gap);
+        let by_family = Family::ALL.map(|family| self.of_family(&pages, family).count() as u64);
+        (BlockVictims { pages, by_family }, scanned)
+    }
+
+    /// Isolated pages are active no longer; counts those that were.
+    pub(crate) fn deactivate_isolated(&self, pages: &[FrameNumber]) {
+        let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE)).count();
+        self.stat.count(Event::Pgdeactivate, active as u64);
+    }
+
+    /// Puts back those of `victims` that stay.
+    pub(crate) fn put_back_block_victims(&self, zone: &Zone<M>, victims: &BlockVictims, survivors: &[FrameNumber]) {
+        // Told apart before any is put back: then they are others' again, to be freed and changed.
+        let survivors = Family::ALL.map(|family| self.of_family(survivors, family).collect::<Vec<_>>());
+        for family in Family::ALL {
+            let taken = victims.by_family[family as usize];
+            if taken > 0 {
+                self.putback(zone, family, &survivors[family as usize], Recent::of_victims(taken));
+                self.end_isolation(zone, family, taken);
+            }
+        }
+    }
+
+    fn of_family<'a>(&'a self, pages: &'a [FrameNumber], family: Family) -> impl Iterator<Item = FrameNumber> + 'a {
+        pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
+    }
+
+    /// Would so many pages in the hands of reclaimers make a list look empty to others?
+    #[doc(alias = "too_many_isolated")]
+    pub(crate) fn are_too_many_isolated(&self, zone: &Zone<M>, pool: Pool, demand: &Demand) -> bool {
+        let inactive = || self.list_pages(zone, pool.0.inactive());
+        let limit = match self.choices.isolated_limit {
+            IsolatedLimit::None => return false,
+            // Callers that may not enter the file system get more room, or they would wait for those that wait for them.
+            IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
+            IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
+        };
+        self.isolated_pages(zone, pool.0) > limit
+    }
+
+    /// Pages of a family that are off their lists in the hands of reclaimers.
+    #[must_use]
+    pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
+        zone.gauges.get(family.isolated())
+    }
+
+    /// Takes up to `pages` pages off the tail of a list. Returns them, each with one more reference
+    /// and no longer on any list, and how many were looked at.
+    #[doc(alias = "isolate_lru_pages")]
+    pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> (Isolated, u64) {
+        let _span = self.machine.span(Func::IsolateLruPages);
+        let mut taken = Isolated::new();
+        let mut scanned = 0;
+        let mut lruvec = self.lruvec(zone).lock();
+        let frames = &self.frames;
+        while scanned < pages.min(CLUSTER) {
+            let Some(frame) = lruvec.list(kind).last() else { break };
+            scanned += 1;
+            debug_assert!(frames[frame].is(Flags::LRU), "{frame} on a list without the flag: {:?}", frames[frame]);
+            lruvec.list_mut(kind).remove(frames, frame);
+            if frames[frame].get_unless_zero() {
+                frames[frame].clear(Flags::LRU);
+                taken.push(frame);
+            } else {
+                // Its last reference is falling: whoever drops it takes it off.
+                lruvec.list_mut(kind).push_front(frames, frame);
+            }
+        }
+        self.machine.spend(Step::IsolatePage, scanned as u32);
+        let n = taken.len() as i64;
+        zone.gauges.add(kind.gauge(), -n);
+        zone.gauges.add(kind.family().isolated(), n);
+        self.note_isolated(zone, &mut lruvec, kind, taken.len() as u64, scanned);
+        (taken, scanned)
+    }
+
+    fn note_isolated(&self, zone: &Zone<M>, lruvec: &mut Lruvec, kind: ListKind, taken: u64, scanned: u64) {
+        zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
+        if kind.is_active() {
+            lruvec.recent_scanned[kind.family() as usize] += taken;
+            self.stat.count_zone(ZoneEvent::Pgrefill, zone.kind as usize, scanned);
+        }
+    }
+
+    /// The same with the pages that lie in the same aligned block of 2^`order` pages: those of the same list or, with
+    /// `any_list`, of any. With `ends_at_gap`, a page of a block that cannot be had ends the search in it. All count as
+    /// looked at.
+    pub fn isolate_blocks(
+        &self,
+        zone: &Zone<M>,
+        kind: ListKind,
+        pages: u64,
+        order: Order,
+        any_list: bool,
+        ends_at_gap: bool,
+    ) -> (Vec<FrameNumber>, u64) {
+        let _span = self.machine.span(Func::IsolateLruPages);
+        let mut taken = Vec::new();
+        let mut scanned = 0;
+        let mut lruvec = self.lruvec(zone).lock();
+        while scanned < pages.min(CLUSTER) {
+            let Some(frame) = lruvec.list(kind).last() else { break };
+            scanned += 1;
+            if !self.isolate_one(zone, &mut lruvec, frame) {
+                let list = lruvec.list_mut(kind);
+                list.remove(&self.frames, frame);
+                list.push_front(&self.frames, frame);
+                continue;
+            }
+            taken.push(frame);
+            let offset = frame.0 - zone.start.0;
+            let block = offset & !(order.pages() as u32 - 1);
+            let neighbours = (block..block + order.pages() as u32).filter(|at| *at != offset);
+            for neighbour in neighbours.map(|at| FrameNumber(zone.start.0 + at)) {
+                let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || self.kind_of(flags) == kind);
+                let is_taken = zone.holds(neighbour)
+                    && is_wanted(self.frames[neighbour].flags())
+                    && self.isolate_one(zone, &mut lruvec, neighbour);
+                if !is_taken {
+                    if ends_at_gap {
+                        break;
+                    }
+                    continue;
+                }
+                taken.push(neighbour);
+                scanned += 1;
+            }
+        }
+        self.machine.spend(Step::IsolatePage, scanned as u32);
+        self.note_isolated(zone, &mut lruvec, kind, taken.len() as u64, scanned);
+        (taken, scanned)
+    }
+
+    /// Takes a listed page off its list, unless its last reference is falling.
+    fn isolate_one(&self, zone: &Zone<M>, lruvec: &mut Lruvec, frame: FrameNumber) -> bool {
+        let descriptor = &self.frames[frame];
+        if !descriptor.get_unless_zero() {
+            return false;
+        }
+        let kind = self.kind_of(descriptor.flags());
+        lruvec.list_mut(kind).remove(&self.frames, frame);
+        descriptor.clear(Flags::LRU);
+        zone.gauges.add(kind.gauge(), -1);
+        zone.gauges.add(kind.family().isolated(), 1);
+        true
+    }
+
+    /// Returns isolated pages of one zone and family to the heads of the lists that their flags name,
+    /// and drops the references of isolation.
+    pub fn putback(&self, zone: &Zone<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
+        let _span = self.machine.span(Func::PutbackInactivePages);
+        let cluster = match self.choices.putback {
+            Putback::AtOnce => pages.len(),
+            Putback::InBatches => self.batch_pages(),
+        };
+        let mut gone = Vec::new();
+        let mut recent = recent;
+        let mut rest = pages;
+        loop {
+            let (pages, others) = rest.split_at(cluster.min(rest.len()));
+            self.putback_cluster(zone, family, pages, recent, &mut gone);
+            for frame in gone.drain(..) {
+                self.free(frame, Order::ZERO, Warmth::Cold);
+            }
+            // The scan counts once.
+            recent = Recent { counts_active: recent.counts_active, ..Recent::default() };
+            rest = others;
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The same under one hold of the lock; `gone` gets those that everybody else let go.
+    fn putback_cluster(
+        &self,
+        zone: &Zone<M>,
+        family: Family,
+        pages: &[FrameNumber],
+        recent: Recent,
+        gone: &mut Vec<FrameNumber>,
+    ) {
+        let mut lruvec = self.lruvec(zone).lock();
+        lruvec.recent_scanned[family as usize] += recent.scanned;
+        lruvec.recent_rotated[family as usize] += recent.rotated;
+        for &frame in pages {
+            let descriptor = &self.frames[frame];
+            let kind = self.kind_of(descriptor.flags());
+            descriptor.set(Flags::LRU);
+            lruvec.list_mut(kind).push_front(&self.frames, frame);
+            zone.gauges.add(kind.gauge(), 1);
+            if recent.counts_active && kind.is_active() {
+                lruvec.recent_rotated[family as usize] += 1;
+            }
+            if descriptor.put() {
+                // Everybody else let go meanwhile.
+                lruvec.list_mut(kind).remove(&self.frames, frame);
+                zone.gauges.add(kind.gauge(), -1);
+                descriptor.clear(Flags::LRU);
+                gone.push(frame);
+            }
+        }
+        self.machine.spend(Step::LruMove, pages.len() as u32);
+    }
+}

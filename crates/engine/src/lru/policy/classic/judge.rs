@@ -1,0 +1,90 @@
+//! What recent use says of a page (`page_check_references`; mechanisms/reclaim, 13.4).
+
+use crate::lru::Lru;
+use crate::lru::choices::{Activation, MappedTwice, ReferenceRule};
+use crate::lru::policy::Verdict;
+use crate::anonymous::Owners;
+use crate::memory::Flags;
+use machine::{FrameNumber, Func, Machine};
+
+/// Judges a page by the mappings that touched it and by whether it was marked referenced.
+#[must_use]
+#[doc(alias = "page_check_references")]
+pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bool) -> Verdict {
+    match (mappings_touched, was_referenced, is_anon) {
+        (1.., _, true) | (2.., _, false) | (1, true, false) => Verdict::Activate,
+        (1, false, false) => Verdict::Keep,
+        (0, true, false) => Verdict::ReclaimClean,
+        (0, ..) => Verdict::Reclaim,
+    }
+}
+
+/// The same where any use counts: a page that was used and is in somebody's hands becomes active, one that was used and
+/// is not is freed if it is clean.
+#[must_use]
+pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
+    match (was_used, is_in_use) {
+        (true, true) => Verdict::Activate,
+        (true, false) => Verdict::ReclaimClean,
+        (false, _) => Verdict::Reclaim,
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Asks whether an isolated page was used since it was last asked, and forgets it. A page that is `wanted`, used or not, for
+    /// the block that it lies in, is always to be reclaimed.
+    pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
+        let _span = self.machine.span(Func::PageReferenced);
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        let is_file = !flags.has(Flags::SWAPBACKED);
+        let used = self.page_referenced(frame, owners);
+        // A program's text counts as touched by several.
+        let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
+        // A use that was not obeyed at once counts as one through a mapping.
+        touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
+        let was_referenced = descriptor.test_clear(Flags::REFERENCED);
+        self.close_page(frame, owners);
+        if is_file && self.choices.mapped_twice == MappedTwice::Keep {
+            touched = touched.min(1);
+        }
+        let by_family = self.choices.reference_rule == ReferenceRule::ByFamily;
+        // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
+        let gets_mark = self.choices.activation != Activation::AtScan || touched == 1 && !was_referenced;
+        if by_family && touched > 0 && is_file && gets_mark && !is_wanted {
+            descriptor.set(Flags::REFERENCED);
+        }
+        if is_wanted {
+            Verdict::Reclaim
+        } else if by_family {
+            check_references(touched, was_referenced, !is_file)
+        } else {
+            let is_mapped = descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE);
+            let is_in_use = is_mapped || owners.file_of(self, frame).is_some_and(|file| file.is_mapped());
+            check_any_use(touched > 0 || was_referenced, is_in_use)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// mechanisms/reclaim, 13.4, row "≥36r".
+    #[test]
+    fn references_decide_by_mappings_flag_and_family() {
+        use Verdict::{Activate, Keep, Reclaim, ReclaimClean};
+        for (touched, flag, anon, expected) in [
+            (0, false, true, Reclaim),
+            (0, true, true, Reclaim),
+            (1, false, true, Activate),
+            (0, false, false, Reclaim),
+            (0, true, false, ReclaimClean),
+            (1, false, false, Keep),
+            (1, true, false, Activate),
+            (2, false, false, Activate),
+        ] {
+            assert_eq!(check_references(touched, flag, anon), expected, "{touched} {flag} {anon}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One scan of a zone: clusters of each list in turn, until the targets or enough pages are reached (`shrink_lruvec`;
+//! mechanisms/reclaim, 10, 14).
+
+use super::scan_count::Targets;
+use super::{Family, ListKind, Pool};
+use crate::lru::choices::{ActiveScan, EarlyExit};
+use crate::lru::policy::Demand;
+use crate::lru::{CLUSTER, DEF_PRIORITY, Lru};
+use crate::memory::Zone;
+use machine::Machine;
+
+/// A scan under way.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    demand: Demand,
+    /// The lists in the order of their turns.
+    turns: [ListKind; ListKind::ALL.len()],
+    /// Pages of each list to be looked at: at first, and still.
+    original: Targets,
+    left: Targets,
+    /// Enough was freed, and what is left was trimmed.
+    is_trimmed: bool,
+    is_over: bool,
+}
+
+impl Scan {
+    /// Turns of a round: lists.
+    pub const TURNS: usize = ListKind::ALL.len();
+
+    /// What the scan is for.
+    #[must_use]
+    pub const fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// Is there a list left whose target is not reached? The active anonymous list alone does not keep a scan going.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        let counts = [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile];
+        !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
+    }
+
+    /// A round has ended, and `freed` pages were freed since the scan began. Once that is enough the scan ends, or goes on in
+    /// proportion, as `early_exit` says.
+    pub fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
+        if freed < self.demand.to_reclaim_pages || self.is_trimmed {
+            return;
+        }
+        match early_exit {
+            EarlyExit::Never => {}
+            EarlyExit::BelowDefaultPriority => self.is_over = self.demand.priority < DEF_PRIORITY,
+            EarlyExit::Proportional if self.demand.is_kswapd => {
+                trim_in_proportion(&self.original, &mut self.left);
+                self.is_trimmed = true;
+            }
+            EarlyExit::Proportional => self.is_over = true,
+        }
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Begins a scan of a zone.
+    pub(crate) fn begin_scan(&self, zone: &Zone<M>, demand: Demand) -> Scan {
+        let original = self.scan_count(zone, &demand);
+        let turns = match self.choices.active_scan {
+            ActiveScan::Always => {
+                [ListKind::ActiveAnon, ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile]
+            }
+            ActiveScan::WhenInactiveLow => ListKind::ALL,
+        };
+        Scan { demand, turns, original, left: original, is_trimmed: false, is_over: false }
+    }
+
+    /// Takes turn `turn` of a round: ages a cluster of an active list, or returns a pool and how many of its pages are to be
+    /// looked at; nothing where the list's target is reached.
+    pub(crate) fn take_turn(&self, zone: &Zone<M>, scan: &mut Scan, turn: usize) -> Option<(Pool, u64)> {
+        let kind = scan.turns[turn];
+        let pages = scan.left[kind as usize].min(CLUSTER);
+        if pages == 0 {
+            return None;
+        }
+        scan.left[kind as usize] -= pages;
+        if !kind.is_active() {
+            return Some((Pool(kind.family()), pages));
+        }
+        // Where nothing was found, there may be inactive pages enough, and all of them held.
+        let is_wanted = scan.demand.doubts_marks || self.choices.active_scan == ActiveScan::Always;
+        if is_wanted || self.is_inactive_low(zone, kind.family()) {
+            self.shrink_active(zone, kind, pages, &scan.demand);
+        }
+        None
+    }
+
+    /// A round of turns has ended, and `freed` pages were freed since the scan began.
+    pub(crate) fn end_round(&self, scan: &mut Scan, freed: u64) {
+        scan.end_round(freed, self.choices.early_exit);
+    }
+
+    /// Pages on all lists of a zone.
+    pub(crate) fn listed_pages(&self, zone: &Zone<M>) -> u64 {
+        ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum()
+    }
+
+    /// Pages of a zone that scans hand out: inactive ones, anonymous pages only while swap has room.
+    pub(crate) fn victim_pages(&self, zone: &Zone<M>) -> u64 {
+        let file = self.list_pages(zone, ListKind::InactiveFile);
+        let may_swap_out = self.swap.free_slots() > 0;
+        file + if may_swap_out { self.list_pages(zone, ListKind::InactiveAnon) } else { 0 }
+    }
+}
+
+/// Enough was freed: stop with the family that has less left, and trim the other so that both were
+/// scanned in the same proportion (mechanisms/reclaim, 14.4).
+fn trim_in_proportion(original: &Targets, left: &mut Targets) {
+    let sum =
+        |targets: &Targets, family: Family| targets[family.inactive() as usize] + targets[family.active() as usize];
+    let (small, large) = if sum(left, Family::File) > sum(left, Family::Anon) {
+        (Family::Anon, Family::File)
+    } else {
+        (Family::File, Family::Anon)
+    };
+    let percent_left = sum(left, small) * 100 / (sum(original, small) + 1);
+    for kind in [small.inactive(), small.active()] {
+        left[kind as usize] = 0;
+    }
+    for kind in [large.inactive(), large.active()] {
+        let kind = kind as usize;
+        let done = original[kind] - left[kind];
+        left[kind] = (original[kind] * (100 - percent_left) / 100).saturating_sub(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trimming_leaves_the_larger_family_scanned_as_far_as_the_smaller() {
+        // Anonymous: 100 of 400 scanned, 300 left; file: 100 of 1000 scanned, 900 left.
+        let original = [400, 0, 1000, 0];
+        let mut left = [300, 0, 900, 0];
+        trim_in_proportion(&original, &mut left);
+        // 74 % of the smaller is left (of 401), so 26 % of the larger is to be scanned, 100 of it done.
+        assert_eq!(left, [0, 0, 160, 0]);
+    }
+
+    #[test]
+    fn trimming_leaves_the_larger_family_in_full_when_the_smaller_had_no_target() {
+        let mut left = [0, 0, 900, 50];
+        trim_in_proportion(&[0, 0, 1000, 60], &mut left);
+        assert_eq!(left, [0, 0, 900, 50], "0 % of nothing is left: the larger is scanned in full");
+    }
+}

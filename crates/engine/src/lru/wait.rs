@@ -1,0 +1,48 @@
+//! Waits of those who scan lists (mechanisms/reclaim, 17.3 and 22).
+
+use super::Lru;
+use super::choices::IsolatedWait;
+use super::policy::classic::Family;
+use crate::memory::Zone;
+use machine::{Func, Machine, Nanos};
+
+/// How long reclaim sleeps when it has to.
+pub(crate) const STALL: Nanos = Nanos::from_millis(100);
+
+/// After so long one who waits for something in particular looks whether it came about unheard.
+pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
+
+impl<M: Machine> Lru<M> {
+    /// Sleeps until some device's queue stops being congested, at most `time`. When none is congested
+    /// nothing ends the sleep early.
+    pub fn congestion_wait(&self, time: Nanos) {
+        let _span = self.machine.span(Func::CongestionWait);
+        let deadline = self.machine.now() + time;
+        let queue = self.machine.uncongested();
+        let ticket = self.machine.ticket(queue);
+        self.machine.sleep(queue, ticket, Some(deadline));
+    }
+
+    /// Ends the isolation of pages that were put back or freed: who waits for that looks again.
+    pub fn end_isolation(&self, zone: &Zone<M>, family: Family, pages: u64) {
+        zone.gauges.add(family.isolated(), -(pages as i64));
+        match self.choices.isolated_wait {
+            IsolatedWait::ForPutback => self.machine.wake(&self.put_back),
+            IsolatedWait::CongestionWait => {}
+        }
+    }
+
+    /// Sleeps once for pages to leave other reclaimers' hands, of which there are too many.
+    pub(crate) fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
+        match self.choices.isolated_wait {
+            IsolatedWait::CongestionWait => self.congestion_wait(STALL),
+            IsolatedWait::ForPutback => {
+                let deadline = self.machine.now() + LOOK_AGAIN;
+                let ticket = self.machine.ticket(&self.put_back);
+                if are_too_many() {
+                    self.machine.sleep(&self.put_back, ticket, Some(deadline));
+                }
+            }
+        }
+    }
+}
