@@ -6,7 +6,7 @@
 //! base = "3.10-rc4-vanilla"
 //! about = "3.10-rc4 with a proportional early exit"
 //!
-//! [reclaim]
+//! [lru]
 //! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
 //! ```
 //!
@@ -59,6 +59,11 @@ impl Choices {
     /// The first such number, with its section, its key and what is expected.
     pub fn check(&self) -> Result<(), Error> {
         let nowhere = |message| Error { place: None, message };
+        if self.lru.policy == lru::choices::PolicyKind::Own && !lru::policy::in_engine::has_own() {
+            return Err(nowhere(
+                "choices, [lru]: `policy = \"own\"`, but this program has brought no policy".to_owned(),
+            ));
+        }
         let text = toml::to_string(self).map_err(|error| nowhere(format!("a choice cannot be written: {error}")))?;
         for Entry { key: section, node: table, .. } in Node::parse("choices", &text)?.entries() {
             for Entry { key, node, .. } in table.entries() {
@@ -144,7 +149,7 @@ const LIMITS: [(&str, &str, i64, i64); 14] = [
     ("swap", "page_cluster", 0, 9),
     ("compact", "extfrag_threshold", 0, 1000),
     ("compact", "max_defer_shift", 0, 31),
-    ("reclaim", "swappiness", 0, 100),
+    ("lru", "swappiness", 0, 100),
     ("access", "read_ahead_kb", 0, 1 << 20),
 ];
 
@@ -432,7 +437,7 @@ fn check_limits(section: &str, key: &str, node: &Node) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    const BASE: &str = "about = \"the base\"\n[reclaim]\nswappiness = 10 # measured\nkswapd_floor = \"zero\"\n";
+    const BASE: &str = "about = \"the base\"\n[lru]\nswappiness = 10 # measured\n[reclaim]\nkswapd_floor = \"zero\"\n";
 
     fn resolve(name: &str) -> Result<Source, String> {
         match name {
@@ -505,8 +510,8 @@ mod tests {
             "mine.toml:3: unknown key `swapiness` in [reclaim]: did you mean `swappiness`?"
         );
         assert_eq!(
-            wrong("[lru]\nswappiness = 1"),
-            "mine.toml:2: unknown key `swappiness` in [lru]: it belongs in [reclaim]"
+            wrong("[reclaim]\nswappiness = 1"),
+            "mine.toml:2: unknown key `swappiness` in [reclaim]: it belongs in [lru]"
         );
         assert_eq!(
             wrong("[reclaim]\nkswapd_floor = \"on\""),
@@ -526,14 +531,14 @@ mod tests {
     #[test]
     fn a_key_in_no_section_or_under_its_sysctl_name_is_told_its_own() {
         let wrong = |text: &str| parse(text).unwrap_err();
-        let swappiness = "`swappiness` belongs in [reclaim]: `lru.swappiness`";
+        let swappiness = "`swappiness` belongs in [lru]: `lru.swappiness`";
         assert_eq!(wrong("swappiness = 1"), format!("mine.toml:1: unknown key `swappiness`: {swappiness}"));
         assert_eq!(wrong("vm.swappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
         assert_eq!(wrong("[vm]\nswappiness = 1"), format!("mine.toml:1: unknown key `vm.swappiness`: {swappiness}"));
         assert_eq!(wrong("swapiness = 1"), "mine.toml:1: unknown key `swapiness`: did you mean `lru.swappiness`?");
         let mut kernel = parse("").unwrap();
         let mut wrong = |key: &str| kernel.set(key, "1").unwrap_err().message;
-        for key in ["vm.swappiness", "swappiness", "lru.swappiness"] {
+        for key in ["vm.swappiness", "swappiness", "reclaim.swappiness"] {
             assert_eq!(wrong(key), format!("unknown key `{key}`: {swappiness}"));
         }
         assert_eq!(

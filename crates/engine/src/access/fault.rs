@@ -5,6 +5,7 @@ use super::{Access, Error};
 use crate::allocate::OutOfMemory;
 use crate::anonymous::region::{ENTRIES, NoTable};
 use crate::anonymous::{Entry, Region};
+use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner, PAGEBLOCK_ORDER};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
@@ -220,7 +221,7 @@ impl<M: Machine> Access<M> {
             is_ours
         };
         if is_mapped {
-            self.add(frame, true);
+            self.add(frame, Insert::Fault, true);
         } else {
             self.put(frame);
         }
@@ -261,7 +262,7 @@ impl<M: Machine> Access<M> {
         // Others may have touched pages of the range meanwhile: those frames go back.
         let is_whole = unused.is_empty();
         self.stat.count(if is_whole { Event::ThpFaultAlloc } else { Event::ThpFaultFallback }, 1);
-        used.into_iter().for_each(|at| self.add(frame_of(at), true));
+        used.into_iter().for_each(|at| self.add(frame_of(at), Insert::Fault, true));
         self.put_pages(&unused.into_iter().map(frame_of).collect::<Vec<_>>());
         true
     }

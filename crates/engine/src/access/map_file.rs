@@ -7,6 +7,7 @@
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
+use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::page_cache::File;
 use crate::task::Task;
@@ -167,7 +168,7 @@ impl<M: Machine> Access<M> {
         };
         match replaced {
             Some(replaced) => {
-                self.add(copy, true);
+                self.add(copy, Insert::Fault, true);
                 replaced.into_iter().for_each(|frame| self.put(frame));
             }
             None => self.put(copy),

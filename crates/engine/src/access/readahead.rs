@@ -5,6 +5,7 @@
 
 use super::Access;
 use super::choices::MapReadahead;
+use crate::lru::Insert;
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 pub use crate::page_cache::read_state::{ReadPattern, ReadState};
@@ -147,7 +148,7 @@ impl<M: Machine> Access<M> {
             }
             match wanted {
                 For::Now => self.add_read(frame, shadow),
-                For::Later => self.add(frame, false),
+                For::Later => self.add(frame, Insert::Ahead, false),
             }
             match file.stored_block(page) {
                 Some(block) => {

@@ -6,6 +6,7 @@
 use super::choices::SwappedIn;
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
+use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::stat::Event;
 use crate::swap::area::Slots;
@@ -206,7 +207,7 @@ impl<M: Machine> Access<M> {
         let mark = if is_marked { Flags::READAHEAD } else { Flags::default() };
         self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED).with(mark));
         self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");
-        self.add(frame, self.choices.swapped_in == SwappedIn::Active);
+        self.add(frame, Insert::SwapIn, self.choices.swapped_in == SwappedIn::Active);
         self.stat.count(Event::Pswpin, 1);
         bio.add(self, self.swap.block(slot), frame);
         self.put(frame);

@@ -1,6 +1,7 @@
 //! Buffered writes, and `fsync`.
 
 use super::{Access, Error};
+use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::page_cache::File;
 use crate::task::Task;
@@ -129,7 +130,7 @@ impl<M: Machine> Access<M> {
                         self.put(frame);
                         continue;
                     }
-                    self.add(frame, false);
+                    self.add(frame, Insert::Write, false);
                     frame
                 }
             };

@@ -73,6 +73,6 @@ mod tests {
         let found = Choice::find("lru.swappiness").unwrap();
         assert_eq!(Choice::find("swappiness"), Some(found));
         assert_eq!((found.limits(), found.default()), (Some((0, 100)), Some(Value::Integer(60))));
-        assert_eq!(Choice::find("lru.swappiness"), None);
+        assert_eq!(Choice::find("reclaim.swappiness"), None);
     }
 }

@@ -18,8 +18,8 @@
 //! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
 //! docs/admission.md.
 
-use super::Lru;
 use super::batch::{Apply, BATCH_MAX, Batch};
+use super::{Insert, Lru};
 use crate::anonymous::Owners;
 use crate::memory::{Flags, MarkRights, Owner, Warmth};
 use crate::page_cache::Left;
@@ -60,10 +60,15 @@ struct Dropped {
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
+        let how = Insert::Read { shadow };
+        if self.own.is_some() {
+            self.stat.count(Event::WorkingsetRefaultFile, u64::from(shadow.is_some()));
+            return self.add(frame, how, false);
+        }
         let kind = self.note_refault(shadow);
-        let Some(waiting) = &self.waiting else { return self.add(frame, false) };
+        let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
         if kind == Left::Returned && self.lists_next_returned() {
-            return self.add(frame, false);
+            return self.add(frame, how, false);
         }
         self.frames[frame].get();
         let oldest = {
@@ -211,9 +216,12 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// What a page of a file leaves that reclaim takes.
-    pub(crate) fn eviction_shadow(&self) -> Option<Shadow> {
-        self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted))
+    /// What an isolated page of a file leaves that reclaim is about to take.
+    pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
+        match &self.own {
+            Some(own) => self.shadow_of_own(own, frame),
+            None => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
+        }
     }
 
     /// Reclaim has taken these pages, and those of files have left such shadows.

@@ -6,7 +6,7 @@
 //! flush passes over what is in its frame then. Description: mechanisms/reclaim, 8 and 9.
 
 use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Drain, ListChoice, Rotation};
-use super::{ListKind, Lru};
+use super::{Insert, ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
 use crate::stat::Event;
 use arrayvec::ArrayVec;
@@ -50,9 +50,13 @@ impl<M: Machine> Lru<M> {
         self.choices.batch as usize
     }
 
-    /// Puts a page that is on no list on one: the active list of its family, or the inactive one.
+    /// Puts a page that is on no list on one: the active list of its family, or the inactive one. `how` it came is for policies
+    /// that ask.
     #[doc(alias = "lru_cache_add")]
-    pub fn add(&self, frame: FrameNumber, active: bool) {
+    pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
+        if let Some(own) = &self.own {
+            return self.insert_own(own, frame, how);
+        }
         let descriptor = &self.frames[frame];
         descriptor.get();
         let family_flags = if descriptor.is_anon() { Flags::SWAPBACKED } else { Flags::default() };
@@ -99,6 +103,9 @@ impl<M: Machine> Lru<M> {
     }
 
     fn note_use(&self, frame: FrameNumber, flags: Flags) {
+        if let Some(own) = &self.own {
+            return self.note_own_use(own, frame, flags);
+        }
         let descriptor = &self.frames[frame];
         if !flags.has(Flags::REFERENCED) {
             descriptor.set(Flags::REFERENCED);
@@ -137,7 +144,10 @@ impl<M: Machine> Lru<M> {
     pub fn rotate(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
-        if !flags.has(Flags::LRU) || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0 | Flags::ACTIVE.0) != 0 {
+        if self.own.is_some()
+            || !flags.has(Flags::LRU)
+            || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0 | Flags::ACTIVE.0) != 0
+        {
             return;
         }
         match self.choices.rotation {

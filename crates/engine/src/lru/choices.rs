@@ -266,10 +266,27 @@ pub enum IsolatedWait {
     ForPutback,
 }
 
+/// Which policy orders the pages of a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyKind {
+    /// Linux's active and inactive lists. All other choices of this section are about them.
+    #[default]
+    Classic,
+    /// The page goes that was not used for the longest time. Each use takes the LRU lock.
+    Lru,
+    /// Pages go in the order in which they came, but for those that were used again meanwhile.
+    Clock,
+    /// The policy that the program brought (`engine::lru::policy::set_own`).
+    Own,
+}
+
 /// The section `[lru]` of a kernel file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
+    /// Which policy orders the pages of a zone.
+    pub policy: PolicyKind,
     /// How many lists a zone has.
     pub lists: Lists,
     /// Pages of one batch (`PAGEVEC_SIZE`), at least 1.
@@ -323,6 +340,7 @@ pub struct Choices {
 impl Default for Choices {
     fn default() -> Self {
         Self {
+            policy: PolicyKind::default(),
             lists: Lists::default(),
             batch: 14,
             list_choice: ListChoice::default(),

@@ -19,8 +19,9 @@ pub mod wait;
 
 pub use choices::Choices;
 use choices::{Admission, Lists};
-pub use policy::classic::{Family, Isolated, ListKind, ListName, Lruvec, Pool, Recent};
-pub use policy::{Demand, Verdict};
+pub use policy::classic::{Family, ListKind, ListName, Lruvec, Pool, Recent};
+use policy::in_engine::InEngine;
+pub use policy::{CLUSTER, Demand, Insert, Verdict, Victims as Isolated};
 
 use crate::memory::{Flags, Warmth, Zone};
 use crate::writeback::Writeback;
@@ -28,9 +29,6 @@ use batch::Batches;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::ops::Deref;
-
-/// Pages isolated at once (`SWAP_CLUSTER_MAX`): one hold of the LRU lock.
-pub const CLUSTER: u64 = 32;
 
 /// The gentlest priority: 1/4096 of each list.
 pub const DEF_PRIORITY: u32 = 12;
@@ -41,6 +39,8 @@ pub struct Lru<M: Machine> {
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
     lruvecs: Vec<M::Lock<Lruvec>>,
+    /// The policy, where it is not classic: the lists are empty then.
+    own: Option<InEngine<M>>,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
@@ -62,16 +62,20 @@ impl<M: Machine> Deref for Lru<M> {
 
 impl<M: Machine> Lru<M> {
     /// Empty lists.
-    pub fn new(writeback: Writeback<M>, choices: Choices) -> Self {
-        let lruvecs =
-            writeback.zones.iter().map(|_| writeback.machine.lock(LockClass::Lru, Lruvec::default())).collect();
-        let batches = writeback.machine.per_cpu(|_| Batches::default());
-        let has_waiting = choices.admission == Admission::ByRefault;
-        let waiting = has_waiting.then(|| writeback.machine.per_cpu(|_| admission::Waiting::new()));
-        let saved_targets = writeback.zones.iter().map(|_| Default::default()).collect();
-        let priorities = writeback.zones.iter().map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
-        let put_back = writeback.machine.wait_queue();
-        Self { writeback, choices, lruvecs, batches, waiting, saved_targets, priorities, put_back }
+    pub fn new(writeback: Writeback<M>, mut choices: Choices) -> Self {
+        let (machine, zones) = (&writeback.machine, writeback.zones.len());
+        let own = InEngine::new(machine, choices.policy, zones);
+        if own.is_some() {
+            choices.lists = Lists::Two;
+        }
+        let lruvecs = (0..zones).map(|_| machine.lock(LockClass::Lru, Lruvec::default())).collect();
+        let batches = machine.per_cpu(|_| Batches::default());
+        let has_waiting = choices.admission == Admission::ByRefault && own.is_none();
+        let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
+        let saved_targets = (0..zones).map(|_| Default::default()).collect();
+        let priorities = (0..zones).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
+        let put_back = machine.wait_queue();
+        Self { writeback, choices, lruvecs, own, batches, waiting, saved_targets, priorities, put_back }
     }
 
     /// The lists of a zone.
@@ -177,6 +181,9 @@ impl<M: Machine> Lru<M> {
     fn unlink(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
+        }
+        if let Some(own) = &self.own {
+            return self.unlink_own(own, zone, pages);
         }
         let mut lruvec = self.lruvec(zone).lock();
         let mut moved = 0;

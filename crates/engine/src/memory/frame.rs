@@ -7,13 +7,11 @@
 //! Every field is an atomic, so that the table is shared without a lock; who may change what is said
 //! at each field. Description: mechanisms/reclaim, 1.
 
+use super::list::Links;
 use super::zeroes::Element;
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, prefetch};
 use std::fmt;
-
-/// No frame: the end of a list, an empty slot.
-pub const NO_FRAME: u32 = u32::MAX;
 
 /// Frames that can be numbered, 4 TiB: a slot of an index has 30 bits for the number.
 pub const FRAMES_MAX: u32 = 1 << 30;
@@ -574,122 +572,38 @@ impl FrameTable {
     }
 }
 
+impl Links for FrameTable {
+    #[inline]
+    fn next(&self, page: FrameNumber) -> u32 {
+        self[page].next.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn previous(&self, page: FrameNumber) -> u32 {
+        self[page].previous.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_next(&self, page: FrameNumber, to: u32) {
+        self[page].next.store(to, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn set_previous(&self, page: FrameNumber, to: u32) {
+        self[page].previous.store(to, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn look_at(&self, page: FrameNumber) {
+        prefetch(&raw const self[page]);
+    }
+}
+
 impl std::ops::Index<FrameNumber> for FrameTable {
     type Output = Frame;
     #[inline]
     fn index(&self, frame: FrameNumber) -> &Frame {
         &self.0[frame.index()]
-    }
-}
-
-/// A doubly linked list through the frames' links. It is changed only under the lock that it lives in.
-#[derive(Debug)]
-pub struct List {
-    first: u32,
-    last: u32,
-    len: u64,
-}
-
-impl Default for List {
-    fn default() -> Self {
-        Self { first: NO_FRAME, last: NO_FRAME, len: 0 }
-    }
-}
-
-impl List {
-    /// Pages on the list.
-    #[must_use]
-    pub const fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Is nothing on the list?
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The page at the head.
-    #[must_use]
-    pub const fn first(&self) -> Option<FrameNumber> {
-        some(self.first)
-    }
-
-    /// The page at the tail.
-    #[must_use]
-    pub const fn last(&self) -> Option<FrameNumber> {
-        some(self.last)
-    }
-
-    /// Puts a page at the head.
-    pub fn push_front(&mut self, frames: &FrameTable, frame: FrameNumber) {
-        let node = &frames[frame];
-        node.previous.store(NO_FRAME, Ordering::Relaxed);
-        node.next.store(self.first, Ordering::Relaxed);
-        match some(self.first) {
-            Some(first) => frames[first].previous.store(frame.0, Ordering::Relaxed),
-            None => self.last = frame.0,
-        }
-        self.first = frame.0;
-        self.len += 1;
-    }
-
-    /// Puts a page at the tail.
-    pub fn push_back(&mut self, frames: &FrameTable, frame: FrameNumber) {
-        let node = &frames[frame];
-        node.next.store(NO_FRAME, Ordering::Relaxed);
-        node.previous.store(self.last, Ordering::Relaxed);
-        match some(self.last) {
-            Some(last) => frames[last].next.store(frame.0, Ordering::Relaxed),
-            None => self.first = frame.0,
-        }
-        self.last = frame.0;
-        self.len += 1;
-    }
-
-    /// Takes a page off, wherever it is on this list.
-    pub fn remove(&mut self, frames: &FrameTable, frame: FrameNumber) {
-        let node = &frames[frame];
-        let next = node.next.load(Ordering::Relaxed);
-        let previous = node.previous.load(Ordering::Relaxed);
-        match some(previous) {
-            Some(previous) => frames[previous].next.store(next, Ordering::Relaxed),
-            None => {
-                debug_assert!(self.first == frame.0, "{frame} is not on this list");
-                self.first = next;
-            }
-        }
-        match some(next) {
-            Some(next) => frames[next].previous.store(previous, Ordering::Relaxed),
-            None => {
-                debug_assert!(self.last == frame.0, "{frame} is not on this list");
-                self.last = previous;
-            }
-        }
-        assert!(self.len > 0, "{frame} taken off an empty list");
-        self.len -= 1;
-    }
-
-    /// Asks for the descriptor of the page behind another one, and returns that page. A hint, for which the list's lock is
-    /// not needed: a page that has left its list leads to any page, or none.
-    pub fn look_behind(frames: &FrameTable, frame: FrameNumber) -> Option<FrameNumber> {
-        Self::ask_for(frames, &frames[frame].next)
-    }
-
-    /// The same of the page before another one.
-    pub fn look_before(frames: &FrameTable, frame: FrameNumber) -> Option<FrameNumber> {
-        Self::ask_for(frames, &frames[frame].previous)
-    }
-
-    fn ask_for(frames: &FrameTable, link: &AtomicU32) -> Option<FrameNumber> {
-        let frame = some(link.load(Ordering::Relaxed))?;
-        prefetch(&raw const frames[frame]);
-        Some(frame)
-    }
-
-    /// The pages from head to tail.
-    pub fn iter<'a>(&self, frames: &'a FrameTable) -> impl Iterator<Item = FrameNumber> + 'a {
-        std::iter::successors(some(self.first), |frame| some(frames[*frame].next.load(Ordering::Relaxed)))
     }
 }
 
@@ -700,28 +614,9 @@ fn more_references(word: u32, n: u32) -> u32 {
     word + n
 }
 
-const fn some(frame: u32) -> Option<FrameNumber> {
-    if frame == NO_FRAME { None } else { Some(FrameNumber(frame)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn list_keeps_order_and_length() {
-        let frames = FrameTable::new(8).unwrap();
-        let mut list = List::default();
-        for n in 0..4 {
-            list.push_front(&frames, FrameNumber(n));
-        }
-        list.push_back(&frames, FrameNumber(7));
-        list.remove(&frames, FrameNumber(2));
-        list.remove(&frames, FrameNumber(3));
-        let order: Vec<u32> = list.iter(&frames).map(|f| f.0).collect();
-        assert_eq!(order, [1, 0, 7]);
-        assert_eq!((list.len(), list.first(), list.last()), (3, Some(FrameNumber(1)), Some(FrameNumber(7))));
-    }
 
     #[test]
     fn frozen_page_gives_no_reference() {

@@ -2,7 +2,7 @@
 //!
 //! Description: mechanisms/reclaim, 6.
 
-use super::frame::List;
+use super::list::List;
 use machine::Order;
 
 /// Orders 0 to 10 (`MAX_ORDER`).

@@ -13,15 +13,17 @@ pub mod frame;
 pub mod free_area;
 pub mod gfp;
 pub mod hotplug;
+pub mod list;
 pub mod per_cpu;
 pub mod watermark;
 pub mod zeroes;
 pub mod zone;
 
 pub use choices::Choices;
-pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, List, NO_FRAME, OWNERS_MAX, Owner, READERS_MAX};
+pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner, READERS_MAX};
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
+pub use list::{Links, List, NO_FRAME};
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
 pub use zone::{Layout, Node, NodeId, Zone, ZoneFlag, ZoneId, ZoneKind};

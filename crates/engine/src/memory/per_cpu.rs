@@ -4,8 +4,9 @@
 //! batch. Description: mechanisms/reclaim, 7.
 
 use super::buddy::{FreeLists, prefetch_buddies};
-use super::frame::{Flags, List};
+use super::frame::Flags;
 use super::free_area::MigrateType;
+use super::list::List;
 use super::{Memory, Zone};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
 use std::collections::VecDeque;

@@ -43,6 +43,18 @@ impl Shadow {
     /// Ages come again after so many pages, 4 TiB: a page that left that long ago is taken for one that left just now.
     const AGES: u32 = Self::STEP_PAGES << Self::AGE_BITS;
 
+    /// What a policy says of a page that leaves: its lowest [`Shadow::BITS`] bits.
+    #[must_use]
+    pub const fn of_bits(bits: u32) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
+    }
+
+    /// What was given to [`Shadow::of_bits`].
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
     const fn new(left: Left, age: u32) -> Self {
         Self(((left as u32) << Self::AGE_BITS) | (age % Self::AGES / Self::STEP_PAGES))
     }

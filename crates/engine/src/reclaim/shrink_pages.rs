@@ -168,7 +168,9 @@ impl<M: Machine> Reclaim<M> {
             self.note_kept(control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
-        self.remove_mappings(&may_be_held, &mut owners, self.eviction_shadow(), |frame, is_removed| {
+        // These leave at the same time.
+        let shadow = may_be_held.first().and_then(|frame| self.eviction_shadow(*frame));
+        self.remove_mappings(&may_be_held, &mut owners, shadow, |frame, is_removed| {
             if is_removed {
                 free.push(frame);
             } else {
@@ -281,7 +283,7 @@ impl<M: Machine> Reclaim<M> {
             // Its owner went away: whoever holds the last reference frees it.
             return Fate::Keep;
         }
-        if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow()) {
+        if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow(frame)) {
             return Fate::Free;
         }
         if !self.may_be_held(frame) {

@@ -3,7 +3,7 @@
 use crate::memory;
 use engine::anonymous::Anonymous;
 use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
-use engine::lru::{Choices, Family, ListKind, Lru, Recent};
+use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent};
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
 use engine::page_cache::PageCache;
 use engine::slab::Slab;
@@ -98,7 +98,7 @@ proptest! {
                     if anon {
                         lru.frames[frame].set(Flags::SWAPBACKED);
                     }
-                    lru.add(frame, active);
+                    lru.add(frame, Insert::Read { shadow: None }, active);
                     let family = if anon { Family::Anon } else { Family::File };
                     naive.push(if active { family.active() } else { family.inactive() }, frame);
                 }
@@ -169,7 +169,7 @@ fn a_batch_without_references_moves_no_stranger() {
     let add = |owner| {
         let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
         lru.frames[frame].set_owner(owner, 5);
-        lru.add(frame, false);
+        lru.add(frame, Insert::Read { shadow: None }, false);
         frame
     };
     let [last, kept, freed] = [0; 3].map(|_| add(Owner::File(1)));
@@ -191,7 +191,13 @@ fn a_batch_waits_for_the_uses_that_drain_it() {
     for (drain, listed) in [(Drain::EveryUse, [1, 2]), (Drain::Scans, [0, 2]), (Drain::Nothing, [0, 0])] {
         let lru = lru(Choices { drain, ..Choices::default() });
         let zone = &lru.zones[0];
-        let add = || lru.add(lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap(), false);
+        let add = || {
+            lru.add(
+                lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap(),
+                Insert::Read { shadow: None },
+                false,
+            )
+        };
         let listed_now = || ListKind::ALL.map(|kind| lru.list_pages(zone, kind)).iter().sum::<u64>();
         add();
         lru.drain_before_use();

@@ -281,7 +281,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 87] = [
+const CHOICES: [(&str, &str, &[&str]); 88] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -369,6 +369,8 @@ const CHOICES: [(&str, &str, &[&str]); 87] = [
     ("access", "dirty_throttle", &["sleeps", "writes"]),
     ("access", "huge_pages", &["always", "never"]),
     ("access", "swapped_in", &["active", "inactive"]),
+    // Last, so that worlds of before keep what they drew.
+    ("lru", "policy", &["classic", "classic", "classic", "classic", "classic", "classic", "lru", "clock"]),
 ];
 
 /// One of the embedded kernels, or one that exists nowhere.

@@ -1,15 +1,104 @@
 //! Policies: which page next.
 //!
-//! *Holds* what a policy and its caller say to each other: [`Demand`], what a scan of a zone is for, and [`Verdict`], what recent
-//! use says of a page. *Flow*: reclaim begins a scan with a demand; the policy says how many pages of which pool to look at,
-//! and ages what is not to be looked at yet; reclaim decides the fate of each page, for which it asks for a verdict, and returns
-//! those that stay. *Called by* `reclaim`. Reclaim knows no list: priorities, writes and waits are its own, lists are the policy's.
+//! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of a zone is for;
+//! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim begins a
+//! scan with a demand and asks for victims; it decides the fate of each, for which it asks for a verdict, and puts back those that
+//! stay. *Called by* `reclaim`, which knows no list: priorities, writes and waits are its own, lists are the policy's.
+//!
+//! [`classic`] is Linux's: the engine runs it with batches, two families of lists and the rules of each kernel. [`simple`] has
+//! others, each in some lines. A program can bring its own ([`set_own`]). `lru.policy` says which runs. All are generic over
+//! where the bits and links of pages lie ([`Pages`]), so that the same code also runs without an engine ([`replay`]).
 //!
 //! Next: [`classic`], active and inactive lists.
 
 pub mod classic;
+pub(crate) mod in_engine;
+pub mod pages;
+pub mod replay;
+pub mod simple;
 
-use machine::Order;
+pub use in_engine::{OwnPolicy, set_own};
+pub use pages::Pages;
+pub use replay::Replay;
+
+use crate::page_cache::Shadow;
+use arrayvec::ArrayVec;
+use machine::{FrameNumber, Order};
+
+/// Pages that are asked for at once at most (`SWAP_CLUSTER_MAX`).
+pub const CLUSTER: u64 = 32;
+
+/// Pages that a policy gives up, oldest first.
+pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
+
+/// How a page came to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// A task reads it, or is about to. The shadow is what it left when it was last reclaimed, if it was in memory before.
+    Read {
+        /// What [`Policy::evicted`] said.
+        shadow: Option<Shadow>,
+    },
+    /// It was read ahead: nobody has asked for it yet.
+    Ahead,
+    /// A task writes it; it was not read before.
+    Write,
+    /// A fault made it, a page of anonymous memory.
+    Fault,
+    /// It came back from swap.
+    SwapIn,
+}
+
+/// How a page was used since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Page tables that touched it since it was last asked, and one more for uses through its file, but for the first since it came.
+    pub touched: u32,
+    /// Was it ever used through its file? Not if it was read ahead in vain.
+    pub is_referenced: bool,
+    /// Is it anonymous memory?
+    pub is_anon: bool,
+}
+
+/// Which page next. One value orders the pages of one zone; every call but [`Policy::moves_on_use`] is under its lock.
+///
+/// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
+/// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a page's bits
+/// a policy may change `ACTIVE`, which is its own. Uses are noted in `REFERENCED` and `USED_AGAIN` without the policy, by a store
+/// at most, and come to it as [`Seen`].
+pub trait Policy<P: Pages + ?Sized>: Send {
+    /// A page comes to memory.
+    fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
+
+    /// Does [`Policy::used`] want to know each use? That costs a hold of the lock for each use, or in the engine for each batch.
+    fn moves_on_use(&self) -> bool {
+        false
+    }
+
+    /// A listed page was used; only with [`Policy::moves_on_use`].
+    fn used(&mut self, _pages: &P, _page: FrameNumber) {}
+
+    /// Hands out up to `want` pages, at most as many as there is room for in `out`, the next to go first. They are listed no longer.
+    fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
+
+    /// What becomes of a page that was handed out, by how it was used.
+    fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
+
+    /// A page that was handed out stays: as one in use with [`Verdict::Activate`], as one that could not go with any other.
+    fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
+
+    /// A page that was handed out is about to go. What it leaves comes back with [`Insert::Read`], if the page does. If somebody
+    /// uses the page in this moment, [`Policy::put_back`] follows.
+    fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
+        None
+    }
+
+    /// A listed page is gone for another reason: its file was cut, its owner freed it.
+    fn remove(&mut self, pages: &P, page: FrameNumber);
+
+    /// Shows all listed pages, in any order, for checks.
+    fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
+}
 
 /// What one scan of a zone is for, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]

@@ -21,6 +21,11 @@ enum MappedRule {
     LikeOthers,
 }
 
+/// Are there too few inactive pages of files: more are active?
+pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
+    active > inactive
+}
+
 impl<M: Machine> Lru<M> {
     /// Looks at up to `pages` of an active list. They go to the inactive list, except a program's text that was used and,
     /// with `Activation::AtScan`, any file page that was; used pages count once as rotated. With
@@ -137,7 +142,7 @@ impl<M: Machine> Lru<M> {
         let inactive = self.list_pages(zone, family.inactive());
         let active = self.list_pages(zone, family.active());
         match family {
-            Family::File => active > inactive,
+            Family::File => is_file_inactive_low(inactive, active),
             Family::Anon => {
                 let gib = zone.managed() >> 18;
                 let ratio = (10 * gib).isqrt().max(1);

@@ -47,6 +47,9 @@ impl<M: Machine> Lru<M> {
 
     /// All pages on all lists of a zone.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
+        if let Some(own) = &self.own {
+            return self.for_each_own(own, zone, visit);
+        }
         let lruvec = self.lruvec(zone).lock();
         for kind in ListKind::ALL {
             for frame in lruvec.list(kind).iter(&self.frames) {

@@ -3,15 +3,11 @@
 
 use super::{Family, ListKind, Lruvec, Pool};
 use crate::lru::choices::{IsolatedLimit, Putback};
-use crate::lru::policy::Demand;
-use crate::lru::{CLUSTER, Lru};
+use crate::lru::policy::{CLUSTER, Demand};
+use crate::lru::{Isolated, Lru};
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Event, ZoneEvent};
-use arrayvec::ArrayVec;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
-
-/// Pages taken off a list for reclaim.
-pub type Isolated = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
 /// Pages taken off lists with the blocks that they lie in.
 #[derive(Debug)]
@@ -43,12 +39,18 @@ impl Recent {
 impl<M: Machine> Lru<M> {
     /// Takes up to `pages` pages of a pool for reclaim; returns them, and how many were looked at.
     pub(crate) fn isolate_victims(&self, zone: &Zone<M>, pool: Pool, pages: u64) -> (Isolated, u64) {
+        if let Some(own) = &self.own {
+            return self.isolate_own(own, zone, pages);
+        }
         self.isolate(zone, pool.0.inactive(), pages)
     }
 
     /// Puts back those of a pool's isolated pages that stay, of `taken`.
     pub(crate) fn put_back_victims(&self, zone: &Zone<M>, pool: Pool, survivors: &[FrameNumber], taken: u64) {
-        self.putback(zone, pool.0, survivors, Recent::of_victims(taken));
+        match &self.own {
+            Some(own) => self.put_back_own(own, zone, survivors),
+            None => self.putback(zone, pool.0, survivors, Recent::of_victims(taken)),
+        }
         self.end_isolation(zone, pool.0, taken);
     }
 
@@ -63,6 +65,12 @@ impl<M: Machine> Lru<M> {
         any_list: bool,
         ends_at_gap: bool,
     ) -> (BlockVictims, u64) {
+        if let Some(own) = &self.own {
+            // A policy of its own knows no blocks.
+            let (pages, scanned) = self.isolate_own(own, zone, pages);
+            let by_family = Family::ALL.map(|family| if family == pool.0 { pages.len() as u64 } else { 0 });
+            return (BlockVictims { pages: pages.to_vec(), by_family }, scanned);
+        }
         let (pages, scanned) = self.isolate_blocks(zone, pool.0.inactive(), pages, order, any_list, ends_at_gap);
         let by_family = Family::ALL.map(|family| self.of_family(&pages, family).count() as u64);
         (BlockVictims { pages, by_family }, scanned)
@@ -81,8 +89,7 @@ impl<M: Machine> Lru<M> {
         for family in Family::ALL {
             let taken = victims.by_family[family as usize];
             if taken > 0 {
-                self.putback(zone, family, &survivors[family as usize], Recent::of_victims(taken));
-                self.end_isolation(zone, family, taken);
+                self.put_back_victims(zone, Pool(family), &survivors[family as usize], taken);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What recent use says of a page (`page_check_references`; mechanisms/reclaim, 13.4).
 
+use crate::anonymous::Owners;
 use crate::lru::Lru;
 use crate::lru::choices::{Activation, MappedTwice, ReferenceRule};
 use crate::lru::policy::Verdict;
-use crate::anonymous::Owners;
 use crate::memory::Flags;
 use machine::{FrameNumber, Func, Machine};
 
@@ -35,6 +35,10 @@ impl<M: Machine> Lru<M> {
     /// the block that it lies in, is always to be reclaimed.
     pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let _span = self.machine.span(Func::PageReferenced);
+        if let Some(own) = &self.own {
+            let verdict = self.judge_own(own, frame, owners);
+            return if is_wanted { Verdict::Reclaim } else { verdict };
+        }
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let is_file = !flags.has(Flags::SWAPBACKED);

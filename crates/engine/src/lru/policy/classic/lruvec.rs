@@ -1,7 +1,7 @@
 //! The lists of one zone: active and inactive, anonymous and file.
 
 use crate::memory::Flags;
-use crate::memory::frame::List;
+use crate::memory::List;
 use crate::stat::Gauge;
 
 /// Anonymous or file.

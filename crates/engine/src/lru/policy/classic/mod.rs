@@ -5,6 +5,7 @@
 //! page. *Locks*: `lru`, for each cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4.
 
 pub mod age;
+mod alone;
 pub mod check;
 pub mod isolate;
 pub mod judge;
@@ -12,8 +13,9 @@ pub mod lruvec;
 pub mod scan;
 pub mod scan_count;
 
+pub use alone::Classic;
 pub use check::ListName;
-pub use isolate::{BlockVictims, Isolated, Recent};
+pub use isolate::{BlockVictims, Recent};
 pub use lruvec::{Family, ListKind, Lruvec};
 pub use scan::Scan;
 

@@ -1,0 +1,78 @@
+//! Classic without an engine: one family of lists, no batches, one rule for ageing.
+//!
+//! The lists, the test whether few pages are inactive, and the judgement are those that the engine uses.
+
+use super::age::is_file_inactive_low;
+use super::judge::check_references;
+use super::{ListKind, Lruvec};
+use crate::lru::policy::{CLUSTER, Insert, Pages, Policy, Seen, Verdict, Victims};
+use crate::memory::Flags;
+use machine::FrameNumber;
+
+/// An active and an inactive list of file pages; a page that is used twice becomes active when it is looked at.
+#[derive(Debug, Default)]
+pub struct Classic {
+    lruvec: Lruvec,
+}
+
+impl Classic {
+    fn kind_of<P: Pages>(pages: &P, page: FrameNumber) -> ListKind {
+        if pages.is(page, Flags::ACTIVE) { ListKind::ActiveFile } else { ListKind::InactiveFile }
+    }
+
+    /// Moves a cluster of active pages to the inactive list, as long as that is too short.
+    fn age<P: Pages>(&mut self, pages: &P) {
+        for _ in 0..CLUSTER {
+            let [inactive, active] =
+                [ListKind::InactiveFile, ListKind::ActiveFile].map(|kind| self.lruvec.list(kind).len());
+            let Some(page) = self.lruvec.list(ListKind::ActiveFile).last() else { return };
+            if !is_file_inactive_low(inactive, active) {
+                return;
+            }
+            self.lruvec.list_mut(ListKind::ActiveFile).remove(pages, page);
+            pages.clear(page, Flags::ACTIVE);
+            self.lruvec.list_mut(ListKind::InactiveFile).push_front(pages, page);
+        }
+    }
+}
+
+impl<P: Pages> Policy<P> for Classic {
+    fn insert(&mut self, pages: &P, page: FrameNumber, _: Insert) {
+        self.lruvec.list_mut(Self::kind_of(pages, page)).push_front(pages, page);
+    }
+
+    fn victims(&mut self, pages: &P, want: u64, out: &mut Victims) {
+        self.age(pages);
+        while (out.len() as u64) < want && !out.is_full() {
+            let next = [ListKind::InactiveFile, ListKind::ActiveFile].into_iter().find_map(|kind| {
+                let page = self.lruvec.list(kind).last()?;
+                Some((kind, page))
+            });
+            let Some((kind, page)) = next else { return };
+            self.lruvec.list_mut(kind).remove(pages, page);
+            pages.clear(page, Flags::ACTIVE);
+            out.push(page);
+        }
+    }
+
+    fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
+        check_references(seen.touched, seen.is_referenced, seen.is_anon)
+    }
+
+    fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict) {
+        if verdict == Verdict::Activate {
+            pages.set(page, Flags::ACTIVE);
+        }
+        self.lruvec.list_mut(Self::kind_of(pages, page)).push_front(pages, page);
+    }
+
+    fn remove(&mut self, pages: &P, page: FrameNumber) {
+        self.lruvec.list_mut(Self::kind_of(pages, page)).remove(pages, page);
+    }
+
+    fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber)) {
+        for kind in [ListKind::InactiveFile, ListKind::ActiveFile] {
+            self.lruvec.list(kind).iter(pages).for_each(&mut *visit);
+        }
+    }
+}

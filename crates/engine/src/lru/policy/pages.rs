@@ -1,0 +1,38 @@
+//! Where a policy finds what it knows of a page: two links, and some bits.
+
+use crate::memory::{Flags, FrameTable, Links};
+use machine::FrameNumber;
+
+/// A table of pages: the engine's frame table, or one without an engine ([`super::replay`]).
+pub trait Pages: Links {
+    /// Are all bits of `flag` set?
+    fn is(&self, page: FrameNumber, flag: Flags) -> bool;
+    /// Sets bits.
+    fn set(&self, page: FrameNumber, flag: Flags);
+    /// Clears bits.
+    fn clear(&self, page: FrameNumber, flag: Flags);
+    /// Clears a bit; was it set before?
+    fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
+}
+
+impl Pages for FrameTable {
+    #[inline]
+    fn is(&self, page: FrameNumber, flag: Flags) -> bool {
+        self[page].is(flag)
+    }
+
+    #[inline]
+    fn set(&self, page: FrameNumber, flag: Flags) {
+        self[page].set(flag);
+    }
+
+    #[inline]
+    fn clear(&self, page: FrameNumber, flag: Flags) {
+        self[page].clear(flag);
+    }
+
+    #[inline]
+    fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool {
+        self[page].test_clear(flag)
+    }
+}

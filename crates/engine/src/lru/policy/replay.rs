@@ -1,0 +1,276 @@
+//! A policy without an engine: requests for keys, hits and misses, and nothing that takes time.
+//!
+//! The code of the policy is the engine's. Instead of frame descriptors it has a [`Slab`] of 16 bytes a page; instead of zones,
+//! locks and batches, a loop. For a cache of `capacity` pages, a hit notes the use, and a miss takes the place of the first
+//! victim whose verdict is to go.
+//!
+//! ```
+//! use engine::lru::policy::{Replay, simple::Clock};
+//!
+//! let mut replay = Replay::new(Clock::default(), 2, 10);
+//! let hits: Vec<bool> = [1, 2, 1, 3, 1, 2].into_iter().map(|key| replay.request(key)).collect();
+//! // Page 1 was used when 3 came, so 2 went.
+//! assert_eq!(hits, [false, false, true, false, true, false]);
+//! ```
+
+use super::{Insert, Pages, Policy, Seen, Verdict, Victims};
+use crate::memory::{Flags, Links};
+use crate::page_cache::Shadow;
+use machine::{FrameNumber, prefetch};
+use std::cell::Cell;
+
+/// What is known of one page: 16 bytes.
+#[derive(Debug, Default)]
+struct Entry {
+    next: Cell<u32>,
+    previous: Cell<u32>,
+    flags: Cell<u32>,
+    key: Cell<u32>,
+}
+
+const _: () = assert!(size_of::<Entry>() == 16);
+
+/// A table of pages that belongs to one thread.
+#[derive(Debug)]
+pub struct Slab(Box<[Entry]>);
+
+impl Slab {
+    #[inline]
+    fn entry(&self, page: FrameNumber) -> &Entry {
+        &self.0[page.index()]
+    }
+}
+
+impl Links for Slab {
+    #[inline]
+    fn next(&self, page: FrameNumber) -> u32 {
+        self.entry(page).next.get()
+    }
+
+    #[inline]
+    fn previous(&self, page: FrameNumber) -> u32 {
+        self.entry(page).previous.get()
+    }
+
+    #[inline]
+    fn set_next(&self, page: FrameNumber, to: u32) {
+        self.entry(page).next.set(to);
+    }
+
+    #[inline]
+    fn set_previous(&self, page: FrameNumber, to: u32) {
+        self.entry(page).previous.set(to);
+    }
+
+    #[inline]
+    fn look_at(&self, page: FrameNumber) {
+        prefetch(&raw const *self.entry(page));
+    }
+}
+
+impl Pages for Slab {
+    #[inline]
+    fn is(&self, page: FrameNumber, flag: Flags) -> bool {
+        Flags(self.entry(page).flags.get()).has(flag)
+    }
+
+    #[inline]
+    fn set(&self, page: FrameNumber, flag: Flags) {
+        let flags = &self.entry(page).flags;
+        flags.set(flags.get() | flag.0);
+    }
+
+    #[inline]
+    fn clear(&self, page: FrameNumber, flag: Flags) {
+        let flags = &self.entry(page).flags;
+        flags.set(flags.get() & !flag.0);
+    }
+
+    #[inline]
+    fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool {
+        let was_set = self.is(page, flag);
+        self.clear(page, flag);
+        was_set
+    }
+}
+
+/// Where a key's page is: a word of 32 bits, as in the index of a file.
+#[derive(Clone, Copy)]
+struct Slot(u32);
+
+impl Slot {
+    const NONE: Self = Self(u32::MAX);
+    const IS_SHADOW: u32 = 1 << 31;
+
+    const fn page(self) -> Option<FrameNumber> {
+        if self.0 & Self::IS_SHADOW == 0 { Some(FrameNumber(self.0)) } else { None }
+    }
+
+    fn shadow(self) -> Option<Shadow> {
+        (self.0 != Self::NONE.0 && self.0 & Self::IS_SHADOW != 0).then(|| Shadow::of_bits(self.0))
+    }
+}
+
+/// A cache that a policy rules, for requests of keys.
+pub struct Replay<T> {
+    policy: T,
+    moves_on_use: bool,
+    pages: Slab,
+    /// By key.
+    slots: Vec<Slot>,
+    used: u32,
+}
+
+impl<T: Policy<Slab>> Replay<T> {
+    /// An empty cache of `capacity` pages for keys below `keys`.
+    ///
+    /// # Panics
+    /// Without capacity, or with more than 2^31 - 1 pages.
+    #[must_use]
+    pub fn new(policy: T, capacity: u32, keys: u32) -> Self {
+        assert!(capacity > 0 && capacity < Slot::IS_SHADOW, "{capacity} pages cannot be cached");
+        let pages = Slab((0..capacity).map(|_| Entry::default()).collect());
+        let moves_on_use = policy.moves_on_use();
+        Self { policy, moves_on_use, pages, slots: vec![Slot::NONE; keys as usize], used: 0 }
+    }
+
+    /// Asks for a key's page; was it in the cache? It is afterwards.
+    ///
+    /// # Panics
+    /// When the key is not below the number of keys.
+    #[inline]
+    pub fn request(&mut self, key: u32) -> bool {
+        let slot = self.slots[key as usize];
+        let Some(page) = slot.page() else {
+            self.miss(key, slot);
+            return false;
+        };
+        if self.moves_on_use {
+            self.policy.used(&self.pages, page);
+        } else {
+            self.pages.set(page, Flags::USED_AGAIN);
+        }
+        true
+    }
+
+    /// Asks for the cache line of a key's slot: worth it for keys that are requested some requests later.
+    #[inline]
+    pub fn look_ahead(&self, key: u32) {
+        if let Some(slot) = self.slots.get(key as usize) {
+            prefetch(&raw const *slot);
+        }
+    }
+
+    fn miss(&mut self, key: u32, slot: Slot) {
+        let page = if self.used < self.pages.0.len() as u32 {
+            self.used += 1;
+            FrameNumber(self.used - 1)
+        } else {
+            self.evict()
+        };
+        let entry = self.pages.entry(page);
+        entry.key.set(key);
+        // The request itself is the first use.
+        entry.flags.set(Flags::REFERENCED.0);
+        self.slots[key as usize] = Slot(page.0);
+        self.policy.insert(&self.pages, page, Insert::Read { shadow: slot.shadow() });
+    }
+
+    /// Makes one page free.
+    fn evict(&mut self) -> FrameNumber {
+        let mut victims = Victims::new();
+        loop {
+            self.policy.victims(&self.pages, 1, &mut victims);
+            let page = victims.pop().expect("a full cache has a victim");
+            let touched = u32::from(self.pages.test_clear(page, Flags::USED_AGAIN));
+            let is_referenced = self.pages.is(page, Flags::REFERENCED);
+            let seen = Seen { touched, is_referenced, is_anon: false };
+            match self.policy.judge(&self.pages, page, seen) {
+                Verdict::Reclaim | Verdict::ReclaimClean => {
+                    let shadow = self.policy.evicted(&self.pages, page);
+                    let left = shadow.map_or(Slot::NONE, |shadow| Slot(shadow.bits() | Slot::IS_SHADOW));
+                    self.slots[self.pages.entry(page).key.get() as usize] = left;
+                    return page;
+                }
+                verdict @ (Verdict::Activate | Verdict::Keep) => self.policy.put_back(&self.pages, page, verdict),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lru::policy::classic::Classic;
+    use crate::lru::policy::simple::{Clock, Lru};
+    use std::collections::VecDeque;
+
+    /// Requests with much for a few keys.
+    fn requests() -> impl Iterator<Item = u32> {
+        let mut state = 1_u64;
+        std::iter::repeat_with(move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (a, b) = ((state >> 33) as u32 % 1000, (state >> 43) as u32 % 1000);
+            a.min(b)
+        })
+        .take(50_000)
+    }
+
+    /// LRU and Clock as one writes them who thinks of nothing else.
+    fn naive(capacity: usize, mut request: impl FnMut(&mut VecDeque<(u32, bool)>, u32) -> bool) -> Vec<bool> {
+        let mut cache = VecDeque::new();
+        requests()
+            .map(|key| {
+                let is_hit = request(&mut cache, key);
+                assert!(cache.len() <= capacity);
+                is_hit
+            })
+            .collect()
+    }
+
+    #[test]
+    fn lru_and_clock_match_the_naive_ones() {
+        const CAPACITY: usize = 100;
+        let lru = naive(CAPACITY, |cache, key| {
+            let at = cache.iter().position(|(cached, _)| *cached == key);
+            at.map(|at| cache.remove(at));
+            cache.truncate(CAPACITY - 1);
+            cache.push_front((key, false));
+            at.is_some()
+        });
+        let clock = naive(CAPACITY, |cache, key| {
+            if let Some((_, is_used)) = cache.iter_mut().find(|(cached, _)| *cached == key) {
+                *is_used = true;
+                return true;
+            }
+            while cache.len() == CAPACITY {
+                if let Some((kept, true)) = cache.pop_back() {
+                    cache.push_front((kept, false));
+                }
+            }
+            cache.push_front((key, false));
+            false
+        });
+        let mut ours = Replay::new(Lru::default(), CAPACITY as u32, 1000);
+        assert_eq!(requests().map(|key| ours.request(key)).collect::<Vec<_>>(), lru);
+        let mut ours = Replay::new(Clock::default(), CAPACITY as u32, 1000);
+        assert_eq!(requests().map(|key| ours.request(key)).collect::<Vec<_>>(), clock);
+    }
+
+    #[test]
+    fn classic_keeps_what_is_used_twice_beside_a_pass_over_everything() {
+        let hits = |policy: &mut dyn FnMut(u32) -> bool| {
+            let mut hits = 0;
+            for round in 0..50_u32 {
+                // Each hot page twice, then twice as many cold ones as the cache has.
+                (0..2).for_each(|_| hits += (0..50).filter(|key| policy(*key)).count());
+                (0..300).for_each(|cold| _ = policy(100 + (round * 300 + cold) % 5000));
+            }
+            hits
+        };
+        let mut classic = Replay::new(Classic::default(), 150, 6000);
+        let mut clock = Replay::new(Clock::default(), 150, 6000);
+        let (classic, clock) = (hits(&mut |key| classic.request(key)), hits(&mut |key| clock.request(key)));
+        assert!(classic > 4800 && classic > clock, "{classic}, clock {clock} of 5000");
+    }
+}

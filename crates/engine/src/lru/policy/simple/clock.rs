@@ -1,0 +1,47 @@
+//! Clock, or second chance: pages leave in the order in which they came, but for those that were used meanwhile.
+//!
+//! A use is a store to the page's own word. Corbató, "A paging experiment with the Multics system", 1968.
+
+use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
+use crate::memory::List;
+use machine::FrameNumber;
+
+/// One list in the order of insertion; the hand is at its tail.
+#[derive(Debug, Default)]
+pub struct Clock {
+    list: List,
+}
+
+impl<P: Pages> Policy<P> for Clock {
+    fn insert(&mut self, pages: &P, page: FrameNumber, _: Insert) {
+        self.list.push_front(pages, page);
+    }
+
+    fn victims(&mut self, pages: &P, want: u64, out: &mut Victims) {
+        while (out.len() as u64) < want && !out.is_full() {
+            let Some(page) = self.list.last() else { return };
+            self.list.remove(pages, page);
+            List::look_before(pages, page);
+            out.push(page);
+        }
+    }
+
+    fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
+        match seen.touched > 0 {
+            true => Verdict::Activate,
+            false => Verdict::Reclaim,
+        }
+    }
+
+    fn put_back(&mut self, pages: &P, page: FrameNumber, _: Verdict) {
+        self.list.push_front(pages, page);
+    }
+
+    fn remove(&mut self, pages: &P, page: FrameNumber) {
+        self.list.remove(pages, page);
+    }
+
+    fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber)) {
+        self.list.iter(pages).for_each(visit);
+    }
+}

@@ -1,0 +1,55 @@
+//! LRU as the word says: the page goes that was not used for the longest time.
+//!
+//! Each use moves the page, under the lock: the reference that other policies are measured by, not one that a kernel could pay for.
+
+use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
+use crate::memory::List;
+use machine::FrameNumber;
+
+/// One list in the order of the last use.
+#[derive(Debug, Default)]
+pub struct Lru {
+    list: List,
+}
+
+impl<P: Pages> Policy<P> for Lru {
+    fn insert(&mut self, pages: &P, page: FrameNumber, _: Insert) {
+        self.list.push_front(pages, page);
+    }
+
+    fn moves_on_use(&self) -> bool {
+        true
+    }
+
+    fn used(&mut self, pages: &P, page: FrameNumber) {
+        if self.list.first() != Some(page) {
+            self.list.remove(pages, page);
+            self.list.push_front(pages, page);
+        }
+    }
+
+    fn victims(&mut self, pages: &P, want: u64, out: &mut Victims) {
+        while (out.len() as u64) < want && !out.is_full() {
+            let Some(page) = self.list.last() else { return };
+            self.list.remove(pages, page);
+            out.push(page);
+        }
+    }
+
+    /// Uses have moved it already; but those of page tables are seen only now.
+    fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
+        if seen.touched > 0 { Verdict::Activate } else { Verdict::Reclaim }
+    }
+
+    fn put_back(&mut self, pages: &P, page: FrameNumber, _: Verdict) {
+        self.list.push_front(pages, page);
+    }
+
+    fn remove(&mut self, pages: &P, page: FrameNumber) {
+        self.list.remove(pages, page);
+    }
+
+    fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber)) {
+        self.list.iter(pages).for_each(visit);
+    }
+}

@@ -1,0 +1,154 @@
+//! Lists of pages, through links that lie in a table.
+//!
+//! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table, or one
+//! without an engine ([`crate::lru::policy::replay`]).
+
+use machine::FrameNumber;
+
+/// No page: the end of a list, an empty slot.
+pub const NO_FRAME: u32 = u32::MAX;
+
+/// A table that holds a pair of links for each page.
+pub trait Links {
+    /// The page behind, nearer to the tail; [`NO_FRAME`] for none.
+    fn next(&self, page: FrameNumber) -> u32;
+    /// The page before, nearer to the head; [`NO_FRAME`] for none.
+    fn previous(&self, page: FrameNumber) -> u32;
+    /// Changes the page behind.
+    fn set_next(&self, page: FrameNumber, to: u32);
+    /// Changes the page before.
+    fn set_previous(&self, page: FrameNumber, to: u32);
+    /// Asks for the cache line of a page's links, which will be read soon.
+    fn look_at(&self, page: FrameNumber);
+}
+
+/// A doubly linked list through the links of pages. It is changed only under the lock that it lives in.
+#[derive(Debug)]
+pub struct List {
+    first: u32,
+    last: u32,
+    len: u64,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: NO_FRAME, last: NO_FRAME, len: 0 }
+    }
+}
+
+impl List {
+    /// Pages on the list.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Is nothing on the list?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The page at the head.
+    #[must_use]
+    pub const fn first(&self) -> Option<FrameNumber> {
+        some(self.first)
+    }
+
+    /// The page at the tail.
+    #[must_use]
+    pub const fn last(&self) -> Option<FrameNumber> {
+        some(self.last)
+    }
+
+    /// Puts a page at the head.
+    pub fn push_front(&mut self, pages: &impl Links, frame: FrameNumber) {
+        pages.set_previous(frame, NO_FRAME);
+        pages.set_next(frame, self.first);
+        match some(self.first) {
+            Some(first) => pages.set_previous(first, frame.0),
+            None => self.last = frame.0,
+        }
+        self.first = frame.0;
+        self.len += 1;
+    }
+
+    /// Puts a page at the tail.
+    pub fn push_back(&mut self, pages: &impl Links, frame: FrameNumber) {
+        pages.set_next(frame, NO_FRAME);
+        pages.set_previous(frame, self.last);
+        match some(self.last) {
+            Some(last) => pages.set_next(last, frame.0),
+            None => self.first = frame.0,
+        }
+        self.last = frame.0;
+        self.len += 1;
+    }
+
+    /// Takes a page off, wherever it is on this list.
+    pub fn remove(&mut self, pages: &impl Links, frame: FrameNumber) {
+        let next = pages.next(frame);
+        let previous = pages.previous(frame);
+        match some(previous) {
+            Some(previous) => pages.set_next(previous, next),
+            None => {
+                debug_assert!(self.first == frame.0, "{frame} is not on this list");
+                self.first = next;
+            }
+        }
+        match some(next) {
+            Some(next) => pages.set_previous(next, previous),
+            None => {
+                debug_assert!(self.last == frame.0, "{frame} is not on this list");
+                self.last = previous;
+            }
+        }
+        assert!(self.len > 0, "{frame} taken off an empty list");
+        self.len -= 1;
+    }
+
+    /// Asks for the descriptor of the page behind another one, and returns that page. A hint, for which the list's lock is
+    /// not needed: a page that has left its list leads to any page, or none.
+    pub fn look_behind(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
+        let behind = some(pages.next(frame))?;
+        pages.look_at(behind);
+        Some(behind)
+    }
+
+    /// The same of the page before another one.
+    pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
+        let before = some(pages.previous(frame))?;
+        pages.look_at(before);
+        Some(before)
+    }
+
+    /// The pages from head to tail.
+    pub fn iter<'a>(&self, pages: &'a impl Links) -> impl Iterator<Item = FrameNumber> + 'a {
+        std::iter::successors(some(self.first), |frame| some(pages.next(*frame)))
+    }
+}
+
+const fn some(page: u32) -> Option<FrameNumber> {
+    if page == NO_FRAME { None } else { Some(FrameNumber(page)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::FrameTable;
+
+    #[test]
+    fn list_keeps_order_and_length() {
+        let frames = FrameTable::new(8).unwrap();
+        let mut list = List::default();
+        for n in 0..4 {
+            list.push_front(&frames, FrameNumber(n));
+        }
+        list.push_back(&frames, FrameNumber(7));
+        list.remove(&frames, FrameNumber(2));
+        list.remove(&frames, FrameNumber(3));
+        let order: Vec<u32> = list.iter(&frames).map(|f| f.0).collect();
+        assert_eq!(order, [1, 0, 7]);
+        assert_eq!((list.len(), list.first(), list.last()), (3, Some(FrameNumber(1)), Some(FrameNumber(7))));
+    }
+}
