@@ -506,8 +506,8 @@ mod tests {
         assert_eq!(wrong("\n[reclam]\n"), "mine.toml:2: unknown section `reclam`: did you mean `reclaim`?");
         assert_eq!(wrong("bases = \"x\""), "mine.toml:1: unknown key `bases`: did you mean `base`?");
         assert_eq!(
-            wrong("[reclaim]\n\nswapiness = 1"),
-            "mine.toml:3: unknown key `swapiness` in [reclaim]: did you mean `swappiness`?"
+            wrong("[lru]\n\nswapiness = 1"),
+            "mine.toml:3: unknown key `swapiness` in [lru]: did you mean `swappiness`?"
         );
         assert_eq!(
             wrong("[reclaim]\nswappiness = 1"),
