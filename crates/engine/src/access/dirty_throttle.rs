@@ -6,6 +6,8 @@ use super::{Access, Error};
 use crate::page_cache::File;
 use crate::task::Task;
 use crate::writeback::Backing;
+use crate::writeback::choices::DeviceLimits;
+use crate::writeback::dirty_limit::DirtyState;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
 
@@ -49,7 +51,7 @@ impl<M: Machine> Access<M> {
             return;
         }
         let mut limit = if task.pages_dirtied_poll == 0 { POLL_PAGES } else { task.pages_dirtied_poll };
-        if self.dirty_pages() > self.dirty_limits_fast() {
+        if self.is_over_limit_fast(self.backing(device)) {
             limit = limit.min(POLL_PAGES / 4);
         }
         if task.pages_dirtied >= limit {
@@ -57,10 +59,15 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// The limit without the sums over zones being renewed for each page: what it was at the last look.
-    fn dirty_limits_fast(&self) -> u64 {
+    /// Is more dirty than may be? The limit is what it was at the last look, so that the sums over zones are not renewed for each
+    /// page.
+    fn is_over_limit_fast(&self, backing: &Backing<M>) -> bool {
         // A writer looks at least every few hundred pages; the tracked limit moves far less than that.
-        self.backings.iter().map(|backing| backing.tracked_limit.load(Relaxed)).max().unwrap_or(0).max(1)
+        let limit = |backing: &Backing<M>| backing.tracked_limit.load(Relaxed);
+        match self.writeback_choices().device_limits {
+            DeviceLimits::Together => self.dirty_pages() > self.backings.iter().map(limit).max().unwrap_or(0).max(1),
+            DeviceLimits::Apart => backing.dirty_pages() > limit(backing).max(1),
+        }
     }
 
     /// Holds a task back that is going to dirty more of a file whose pages cannot be written, for as long as they may be
@@ -94,8 +101,7 @@ impl<M: Machine> Access<M> {
         let backing = self.backing(device);
         loop {
             let now = self.machine.now();
-            let limits = self.dirty_limits();
-            let dirty = self.dirty_pages();
+            let DirtyState { limits, dirty } = self.dirty_state_of(backing);
             backing.tracked_limit.store(limits.dirty, Relaxed);
             if dirty <= limits.free_run() {
                 task.dirty_paused_at = now;

@@ -8,6 +8,7 @@ use super::Access;
 use super::dirty_throttle::TICK;
 use crate::task::Task;
 use crate::writeback::Backing;
+use crate::writeback::dirty_limit::DirtyState;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES};
 
@@ -57,8 +58,7 @@ impl<M: Machine> Access<M> {
     /// Is more dirty or under writeback than this task may add to? Who dirties most is held first: an eighth of the
     /// device's limit is kept for tasks that dirty less, by the task's share of what was dirtied since the start.
     fn is_over_limit_of(&self, task: &Task, backing: &Backing<M>) -> bool {
-        let limits = self.dirty_limits();
-        let dirty = self.dirty_pages();
+        let DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);
         let ever = backing.dirtied.load(Relaxed).max(task.pages_dirtied_ever).max(1);
         let kept = u128::from(device_limit / 8) * u128::from(task.pages_dirtied_ever) / u128::from(ever);

@@ -1,7 +1,7 @@
 //! A device as writeback sees it: what is dirty on it, how fast it writes, and which of its blocks are free.
 
 use super::Writeback;
-use super::bandwidth::Bandwidth;
+use super::bandwidth::{Bandwidth, Sample};
 use super::blocks::FreeBlocks;
 use super::flusher::Work;
 use super::write_failure::FailedFiles;
@@ -46,6 +46,8 @@ pub struct Backing<M: Machine> {
     pub(crate) bandwidth: M::Lock<Bandwidth>,
     /// Was too much dirty when a task last looked (`bdi->dirty_exceeded`)?
     pub(crate) dirty_exceeded: AtomicBool,
+    /// Pages a second that it writes, as [`Backing::bandwidth`] has it; read without the lock.
+    write_rate: AtomicU64,
     /// The limit that the rates follow, as it was last seen; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
     /// The flusher passed a dirty page by because somebody was changing it (`writeback.stable_pages`).
@@ -72,11 +74,24 @@ impl<M: Machine> Backing<M> {
             work: machine.lock(LockClass::Writeback, Work::default()),
             flusher: machine.wait_queue(),
             bandwidth: machine.lock(LockClass::Other, Bandwidth::default()),
+            write_rate: AtomicU64::new(Bandwidth::default().average_write),
             dirty_exceeded: AtomicBool::new(false),
             tracked_limit: AtomicU64::new(0),
             met_held: AtomicBool::new(false),
             has_only_held: AtomicBool::new(false),
         }
+    }
+
+    /// Pages a second that it writes, as far as is known.
+    pub(super) fn write_rate(&self) -> u64 {
+        self.write_rate.load(Relaxed)
+    }
+
+    /// Renews its rates, if they are due.
+    pub(super) fn update_bandwidth(&self, sample: &Sample) {
+        let mut bandwidth = self.bandwidth.lock();
+        bandwidth.update(sample);
+        self.write_rate.store(bandwidth.average_write, Relaxed);
     }
 
     /// Pages of its files that are dirty, but for those that could not be written.

@@ -63,6 +63,19 @@ pub enum DirtyMapped {
     Ignored,
 }
 
+/// What are writers of a device held by?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceLimits {
+    /// What is dirty on all devices together, and then the device's share of all that was ever written. A slow device that holds
+    /// all that may be dirty stops writers of the others.
+    #[default]
+    Together,
+    /// What is dirty on it alone. Of the limits it has a share, by its speed beside that of the others with something to write;
+    /// what they have beyond their shares comes off it, down to a quarter.
+    Apart,
+}
+
 /// How many pages of a file are written in one visit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -96,6 +109,8 @@ pub struct Choices {
     pub dirtyable: Dirtyable,
     /// Do mapped pages lower the dirty limits?
     pub dirty_mapped: DirtyMapped,
+    /// What are writers of a device held by?
+    pub device_limits: DeviceLimits,
     /// How many pages of a file are written in one visit.
     pub chunk: WritebackChunk,
     /// What happens to a page whose write failed.
@@ -116,6 +131,7 @@ impl Default for Choices {
             swap_writeback: SwapWriteback::default(),
             dirtyable: Dirtyable::default(),
             dirty_mapped: DirtyMapped::default(),
+            device_limits: DeviceLimits::default(),
             chunk: WritebackChunk::default(),
             write_failure: WriteFailure::default(),
             stable_pages: StablePages::default(),

@@ -1,12 +1,19 @@
-//! How many pages may be dirty: over all memory, and in each zone.
+//! How many pages may be dirty: over all memory, on each device, and in each zone.
 //!
-//! Description: mechanisms/reclaim, 21.1 and 21.4. Anonymous pages count as dirtyable while swap is free;
+//! *Devices apart* (`writeback.device_limits`): each device has limits of its own, so that its writers are held by what is dirty
+//! there. The shares are of the devices' speeds, as the book has them of completed writes; a device without dirty pages has
+//! none, and a device that is new is taken for one of 100 MB/s. A share that has become smaller takes time to be
+//! written: until then what lies beyond it comes off the others' limits, but a quarter of their shares is always theirs. So at
+//! most a quarter more than the limit is dirty.
+//!
+//! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
 
-use super::Writeback;
-use super::choices::{DirtyMapped, Dirtyable};
+use super::choices::{DeviceLimits, DirtyMapped, Dirtyable};
+use super::{Backing, Writeback};
 use crate::memory::Zone;
 use crate::stat::Gauge;
+use machine::atomic::Ordering::Relaxed;
 use machine::{Machine, PAGE_BYTES};
 
 /// The two limits, pages.
@@ -24,6 +31,28 @@ impl DirtyLimits {
     pub const fn free_run(self) -> u64 {
         u64::midpoint(self.dirty, self.background)
     }
+}
+
+/// What holds the writers of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyState {
+    /// The limits.
+    pub limits: DirtyLimits,
+    /// Pages that count for them: dirty, or under writeback.
+    pub dirty: u64,
+}
+
+/// The part of its share of the limits that a device has whatever others hold. Chosen: the others' pages may exceed the limit by
+/// as much at most.
+const SHARE_KEPT: u64 = 4;
+
+/// A device's part of the limits: `own_rate` of `all_rates`, less what others hold beyond the rest, down to a quarter.
+fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
+    let scaled =
+        |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
+    let share = scaled(limits.dirty, own_rate, all_rates);
+    let dirty = share.min(limits.dirty.saturating_sub(others_dirty)).max(share / SHARE_KEPT);
+    DirtyLimits { background: scaled(limits.background, dirty, limits.dirty), dirty }
 }
 
 impl<M: Machine> Writeback<M> {
@@ -55,6 +84,50 @@ impl<M: Machine> Writeback<M> {
         let dirty = pages_or(self.choices.dirty_bytes, dirtyable * dirty_ratio / 100);
         let background = pages_or(self.choices.dirty_background_bytes, dirtyable * background_ratio / 100);
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
+    }
+
+    /// What holds the writers of a device, and how near it is.
+    pub(crate) fn dirty_state_of(&self, backing: &Backing<M>) -> DirtyState {
+        let all = DirtyState { limits: self.dirty_limits(), dirty: self.dirty_pages() };
+        match self.choices.device_limits {
+            DeviceLimits::Together => all,
+            DeviceLimits::Apart => {
+                let dirty = backing.dirty_pages();
+                let rates =
+                    self.backings.iter().filter(|other| other.device != backing.device && other.dirty_pages() > 0);
+                let others: u64 = rates.map(Backing::write_rate).sum();
+                let own = backing.write_rate();
+                let limits = part_of(all.limits, own, own + others, all.dirty.saturating_sub(dirty));
+                DirtyState { limits, dirty }
+            }
+        }
+    }
+
+    /// Does a device have more dirty pages than the background limit allows?
+    pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
+        let writable = backing.writable_pages();
+        if writable == 0 {
+            return false;
+        }
+        match self.choices.device_limits {
+            DeviceLimits::Together => self.writable_pages() > self.dirty_limits().background,
+            DeviceLimits::Apart => writable > self.dirty_state_of(backing).limits.background,
+        }
+    }
+
+    /// The part of `dirty`, the limit that holds a device's writers, that the device itself may have. Together: by what it has
+    /// written of all that was written.
+    pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
+        match self.choices.device_limits {
+            DeviceLimits::Apart => dirty,
+            DeviceLimits::Together => {
+                let total: u64 = self.backings.iter().map(|b| b.written.load(Relaxed)).sum();
+                if total == 0 || self.backings.len() == 1 {
+                    return dirty;
+                }
+                (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64
+            }
+        }
     }
 
     /// The two ratios, percent.
@@ -106,6 +179,21 @@ fn pages_or(bytes: u64, otherwise: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_share_the_limits_by_their_speed() {
+        let limits = DirtyLimits { background: 500, dirty: 1000 };
+        let part = |own, all, others| {
+            let part = part_of(limits, own, all, others);
+            (part.background, part.dirty)
+        };
+        assert_eq!(part(7, 7, 0), (500, 1000), "alone");
+        assert_eq!(part(7, 7, 300), (350, 700), "swap has pages in flight");
+        assert_eq!(part(99, 100, 10), (495, 990));
+        assert_eq!(part(1, 100, 990), (5, 10));
+        assert_eq!(part(99, 100, 500), (250, 500), "the slow one still has more than its share");
+        assert_eq!(part(99, 100, 2000), (123, 247), "a quarter of the share stays");
+    }
 
     #[test]
     fn a_limit_in_bytes_is_whole_pages_and_takes_the_place_of_a_ratio() {

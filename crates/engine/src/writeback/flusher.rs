@@ -6,6 +6,7 @@
 
 use super::bandwidth::Sample;
 use super::choices::WritebackChunk;
+use super::dirty_limit::DirtyState;
 use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
 use crate::page_cache::{File, Tag};
@@ -105,11 +106,6 @@ impl<M: Machine> Writeback<M> {
         }
         let has_requests = !backing.work.lock().requests.is_empty();
         has_requests || wrote > 0 && self.is_over_background(backing)
-    }
-
-    /// Is more dirty than the background limit allows?
-    pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
-        backing.writable_pages() > 0 && self.writable_pages() > self.dirty_limits().background
     }
 
     fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
@@ -213,29 +209,20 @@ impl<M: Machine> Writeback<M> {
     /// Renews the device's rates, if they are due.
     pub(crate) fn update_bandwidth(&self, backing: &Backing<M>) {
         let sample = self.bandwidth_sample(backing);
-        backing.bandwidth.lock().update(&sample);
+        backing.update_bandwidth(&sample);
     }
 
     /// What the device's rates depend on.
     pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> Sample {
-        let limits = self.dirty_limits();
+        let DirtyState { limits, dirty } = self.dirty_state_of(backing);
         Sample {
             now: self.machine.now(),
             dirtied: backing.dirtied.load(Relaxed),
             written: backing.written.load(Relaxed),
-            dirty: self.dirty_pages(),
+            dirty,
             device_dirty: backing.dirty_pages(),
             device_limit: self.device_limit(backing, limits.dirty),
             limits,
         }
-    }
-
-    /// The device's share of the dirty limit: by what it has written of all that was written.
-    pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
-        let total: u64 = self.backings.iter().map(|b| b.written.load(Relaxed)).sum();
-        if total == 0 || self.backings.len() == 1 {
-            return dirty;
-        }
-        (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64
     }
 }

@@ -40,6 +40,8 @@ pub struct Plan {
     pub swap_slots: u32,
     pub cpus: usize,
     pub write_ns: u64,
+    /// Further disks, by what a write takes; as large as the first, without swap.
+    pub more_disks_write_ns: Vec<u64>,
     /// What the shadow of a page costs that leaves.
     pub shadow_ns: u64,
     /// Requests that the disk's queue takes.
@@ -58,6 +60,7 @@ impl Default for Plan {
             swap_slots: 16385,
             cpus: 2,
             write_ns: 20_000,
+            more_disks_write_ns: Vec::new(),
             shadow_ns: 0,
             nr_requests: 128,
             with_kswapd: true,
@@ -99,10 +102,11 @@ pub struct Ground {
 impl Plan {
     /// Tells a story; returns the counters at its end.
     pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
+        let write_ns: Vec<u64> = [self.write_ns].into_iter().chain(self.more_disks_write_ns).collect();
         let sim = Sim::new(sim::Config {
             frames: self.layout.frames() as usize,
             stamps: true,
-            disks: vec![disk(self.write_ns, self.nr_requests)],
+            disks: write_ns.iter().map(|write_ns| disk(*write_ns, self.nr_requests)).collect(),
             time_limit: Some(Nanos::from_secs(100_000)),
             // As in the machine files: part of ending a page.
             cost: sim::CostModel::uniform(100)
@@ -111,7 +115,7 @@ impl Plan {
                 .with(Step::ShadowStore, self.shadow_ns),
             ..sim::Config::uniform(self.cpus, 100)
         });
-        let devices = [DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }];
+        let devices: Vec<_> = write_ns.iter().map(|_| DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }).collect();
         let swap = SwapLayout { device: DISK, first_block: 1 + FILE_BLOCKS, slots: self.swap_slots };
         let engine = Rc::new(Engine::new(sim.clone(), &self.choices, &self.layout, &devices, swap).unwrap());
         sim.attach(engine.clone());
@@ -190,7 +194,11 @@ impl Ground {
     // ---- files ----
 
     pub fn create(&self) -> Arc<File<Sim>> {
-        self.engine.create(&mut self.task.borrow_mut(), DISK).unwrap()
+        self.create_on(DISK)
+    }
+
+    pub fn create_on(&self, disk: DeviceId) -> Arc<File<Sim>> {
+        self.engine.create(&mut self.task.borrow_mut(), disk).unwrap()
     }
 
     /// A file whose contents are on the disk and not in memory.
