@@ -200,7 +200,7 @@ impl<M: Machine> Engine<M> {
     /// Blocks are free or a file's; the counts of dirty pages by device and by zone agree.
     fn check_devices(&self) -> Result<(), Broken> {
         let (mut dirty, mut writeback, mut failed) = (0, 0, 0);
-        for backing in &self.backings {
+        for backing in self.backings.iter() {
             let files = self.files();
             let of_device = files.iter().filter(|file| file.backing == backing.device);
             let used: u64 = of_device.map(|file| file.taken_blocks()).sum();

@@ -4,12 +4,12 @@ use crate::error::Error;
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
 use crate::machine::{Checks, Config, Host, InUse, Io, Notice, SwapFile, collapse_to_huge_pages, use_huge_pages};
-use crate::memory::{FILES, Memory, Parts};
+use crate::memory::{FILES_LAYOUT, FIRST_DEVICE, Memory, Parts};
 use crate::receiver::receivers;
 use engine::kernel::{Choices, Kernel};
 use engine::memory::FRAMES_MAX;
 use engine::swap::SwapLayout;
-use engine::writeback::DeviceLayout;
+
 use engine::{Engine, Layout};
 use machine::{DeviceId, PAGE_BYTES};
 use std::fmt;
@@ -343,7 +343,7 @@ impl Builder {
         self
     }
 
-    /// Makes the memory and starts its threads: kswapd, a flusher, and those that do its I/O.
+    /// Makes the memory and starts its threads: kswapd, a flusher for each device (those of further devices when a file there is opened), and those that do its I/O.
     ///
     /// # Errors
     /// When a size is too small or too large, there are no shards or threads or more than 1024, the kernel is unknown or its
@@ -385,9 +385,7 @@ impl Builder {
         #[allow(unsafe_code)]
         let host = unsafe { Host::new(&config) }.map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
-        // Files lie where the system puts them: the engine has no blocks to give.
-        let devices = [DeviceLayout { file_blocks: 0..0 }];
-        let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &devices, swap);
+        let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &[FILES_LAYOUT], swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
         // The beginning was touched already.
         use_huge_pages(engine.frames.addresses(0..pages as u32));
@@ -408,7 +406,7 @@ impl Builder {
     fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<InUse>), Error> {
         let Some(bytes) = self.swap_bytes else {
             return match &self.swap_place {
-                SwapPlace::Folder(None) => Ok((SwapLayout { device: FILES, first_block: 0, slots: 0 }, None)),
+                SwapPlace::Folder(None) => Ok((SwapLayout { device: FIRST_DEVICE, first_block: 0, slots: 0 }, None)),
                 place => Err(Error::Builder(format!("{}: `swap` does not say how much", place.setting()))),
             };
         };

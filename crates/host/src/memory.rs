@@ -6,12 +6,15 @@ use crate::file::{File, OpenOptions, Table};
 use crate::machine::task::AbortOnPanic;
 use crate::machine::{Host, InUse, Notice, TaskId, use_huge_pages};
 use crate::region::Region;
+use engine::writeback::DeviceLayout;
 use engine::{Engine, KernelTask, Task};
 use machine::{Completions, DeviceId, FrameNumber, Machine, PAGE_BYTES};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,8 +53,10 @@ pub(crate) struct Shared {
     /// For as long as the engine's tasks and its users are there: requests that end later are nobody's.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
-    /// Kswapd and the flusher.
+    /// Kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
+    /// What the engine calls the real devices, which the system numbers.
+    backings: Mutex<BTreeMap<u64, DeviceId>>,
     /// Pages that were given back to the system.
     pub balloon: Mutex<Vec<FrameNumber>>,
     /// Nobody may take the swap file for data meanwhile.
@@ -111,6 +116,27 @@ impl Shared {
     /// When the memory was shut down.
     pub fn check_is_up(&self) -> Result<(), Error> {
         if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
+    }
+
+    /// What the engine calls the device that a file lies on: each has dirty limits and a flusher of its own. Files of a device
+    /// count to the first one where there are too many, and where the system has no thread for another flusher.
+    pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
+        let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+        let mut backings = self.backings.lock();
+        let is_first = backings.is_empty();
+        let add = || if is_first { FIRST_DEVICE } else { self.add_backing().unwrap_or(FIRST_DEVICE) };
+        *backings.entry(number).or_insert_with(add)
+    }
+
+    fn add_backing(&self) -> Option<DeviceId> {
+        let mut tasks = self.kernel_tasks.lock();
+        // With the lock: who ends the tasks ends this one, too.
+        if self.is_shut_down.load(Ordering::Acquire) {
+            return None;
+        }
+        let device = self.engine.add_device(&FILES_LAYOUT)?;
+        start_task(&self.engine, KernelTask::Flusher(device), &mut tasks).ok()?;
+        Some(device)
     }
 
     /// Adds pages: those that were given up first, and then those that never were there.
@@ -195,15 +221,17 @@ impl Shared {
 /// Starts what the engine needs to run beside its callers, and adds it to `tasks`: where one cannot be started, those
 /// before it are there to be ended.
 fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
-    engine.kernel_tasks().into_iter().try_for_each(|task: KernelTask| {
-        let runs = engine.clone();
-        let run = move || {
-            let _abort = AbortOnPanic::new();
-            runs.run(task);
-        };
-        tasks.push(engine.machine.spawn(&task.name(), run).map_err(Error::System)?);
-        Ok(())
-    })
+    engine.kernel_tasks().into_iter().try_for_each(|task| start_task(engine, task, tasks))
+}
+
+fn start_task(engine: &Arc<Engine<Host>>, task: KernelTask, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
+    let runs = engine.clone();
+    let run = move || {
+        let _abort = AbortOnPanic::new();
+        runs.run(task);
+    };
+    tasks.push(engine.machine.spawn(&task.name(), run).map_err(Error::System)?);
+    Ok(())
 }
 
 impl Drop for Shared {
@@ -294,6 +322,7 @@ impl Memory {
             _receivers: parts.receivers,
             files: Table::default(),
             kernel_tasks: Mutex::default(),
+            backings: Mutex::default(),
             balloon: Mutex::default(),
             _swap: parts.swap,
             wrap: parts.wrap,
@@ -515,8 +544,11 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// For limits and the flusher all files together are one device.
-pub(crate) const FILES: DeviceId = DeviceId(0);
+/// The real device that was met first.
+pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
+
+/// Files lie where the system puts them: the engine has no blocks to give.
+pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
 
 #[cfg(test)]
 mod tests {

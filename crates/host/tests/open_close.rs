@@ -2,70 +2,14 @@
 
 mod common;
 
+use common::gate::{Gate, Gated};
 use common::{builder, folder};
-use highwater::machine::disk::backend::{Backend, Transfer};
-use machine::Operation;
+use highwater::machine::disk::backend::Backend;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
-
-/// A gate that is closed at first.
-#[derive(Default)]
-struct Gate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn open(&self) {
-        *self.is_open.lock().unwrap() = true;
-        self.opened.notify_all();
-    }
-
-    fn pass(&self) {
-        drop(self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
-    }
-}
-
-/// Writes of a file wait at a gate.
-struct Gated {
-    inner: Arc<dyn Backend>,
-    gate: Arc<Gate>,
-    /// Somebody has come to the gate.
-    at_gate: Mutex<mpsc::Sender<()>>,
-}
-
-impl Gated {
-    fn pass(&self, transfer: &Transfer) {
-        if transfer.request().operation == Operation::Write {
-            let _ = self.at_gate.lock().unwrap().send(());
-            self.gate.pass();
-        }
-    }
-}
-
-impl Backend for Gated {
-    fn sees_all(&self) -> bool {
-        true
-    }
-
-    fn run(&self, transfer: Transfer) {
-        self.pass(&transfer);
-        self.inner.run(transfer);
-    }
-
-    fn run_all(&self, transfers: Vec<Transfer>) {
-        transfers.iter().for_each(|transfer| self.pass(transfer));
-        self.inner.run_all(transfers);
-    }
-
-    fn start(&self, transfer: Transfer) {
-        self.pass(&transfer);
-        self.inner.start(transfer);
-    }
-}
 
 /// The last handle of a file is dropped, and its dirty pages wait for a slow disk. Other files are opened, used and closed
 /// meanwhile; who opens the same file waits, and finds all of it.
@@ -78,7 +22,7 @@ fn who_opens_another_file_does_not_wait_for_one_that_is_closed() {
         let (gate, sender) = (gate.clone(), Mutex::new(sender));
         move |inner| -> Arc<dyn Backend> {
             match devices.fetch_add(1, Ordering::Relaxed) {
-                0 => Arc::new(Gated { inner, gate: gate.clone(), at_gate: Mutex::new(sender.lock().unwrap().clone()) }),
+                0 => Arc::new(Gated::new(inner, &gate, &sender.lock().unwrap())),
                 _ => inner,
             }
         }

@@ -8,6 +8,7 @@ use super::write_failure::FailedFiles;
 use crate::page_cache::File;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, Lock, LockClass, Machine};
+use std::sync::OnceLock;
 
 /// The blocks of a device that files may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,10 +105,48 @@ impl<M: Machine> Backing<M> {
         self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
 }
+/// Devices that writeback can tell apart.
+const BACKINGS_MAX: usize = 64;
+
+/// Devices by number. One that was added stays.
+pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
+
+impl<M: Machine> Backings<M> {
+    /// # Panics
+    /// When there are more of them than can be told apart.
+    pub(super) fn new(machine: &M, devices: &[DeviceLayout]) -> Self {
+        let backings = Self((0..BACKINGS_MAX).map(|_| OnceLock::new()).collect());
+        for layout in devices {
+            assert!(backings.add(machine, layout).is_some(), "more than {BACKINGS_MAX} devices");
+        }
+        backings
+    }
+
+    fn add(&self, machine: &M, layout: &DeviceLayout) -> Option<DeviceId> {
+        let free = (0..).zip(&self.0).filter(|(_, place)| place.get().is_none());
+        let mut added = free.map(|(n, place)| (n, place.set(Backing::new(machine, DeviceId(n), layout))));
+        added.find_map(|(n, result)| result.is_ok().then_some(DeviceId(n)))
+    }
+
+    /// All of them, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Backing<M>> {
+        self.0.iter().map_while(OnceLock::get)
+    }
+}
+
 impl<M: Machine> Writeback<M> {
+    /// Adds a device, with a flusher that the ground has to start ([`crate::KernelTask::Flusher`]); none when there are as many
+    /// as can be told apart.
+    pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
+        self.backings.add(&self.machine, layout)
+    }
+
     /// What writeback knows of a device.
+    ///
+    /// # Panics
+    /// When there is no such device.
     pub fn backing(&self, device: DeviceId) -> &Backing<M> {
-        &self.backings[device.index()]
+        self.backings.0[device.index()].get().expect("a file's device was added before the file")
     }
 
     /// Takes up to `blocks` contiguous blocks of a device; see [`FreeBlocks::take`].

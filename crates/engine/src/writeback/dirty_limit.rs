@@ -122,7 +122,7 @@ impl<M: Machine> Writeback<M> {
             DeviceLimits::Apart => dirty,
             DeviceLimits::Together => {
                 let total: u64 = self.backings.iter().map(|b| b.written.load(Relaxed)).sum();
-                if total == 0 || self.backings.len() == 1 {
+                if total == 0 || self.backings.iter().nth(1).is_none() {
                     return dirty;
                 }
                 (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64

@@ -68,7 +68,7 @@ impl<M: Machine> Writeback<M> {
 
     /// Asks every flusher to write so many pages.
     pub(crate) fn wake_flushers(&self, pages: u64) {
-        for backing in &self.backings {
+        for backing in self.backings.iter() {
             if backing.dirty.load(Relaxed) == 0 {
                 continue;
             }

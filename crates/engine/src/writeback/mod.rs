@@ -21,14 +21,14 @@ mod stable_pages;
 mod write;
 mod write_failure;
 
-pub use backing::{Backing, DeviceLayout};
+pub use backing::{Backing, Backings, DeviceLayout};
 pub(crate) use bio::Bio;
 pub use choices::Choices;
 pub use write::WritePage;
 
 use crate::anonymous::Anonymous;
+use machine::Machine;
 use machine::atomic::AtomicBool;
-use machine::{DeviceId, Machine};
 use std::ops::Deref;
 
 /// The floor of writeback.
@@ -36,8 +36,8 @@ pub struct Writeback<M: Machine> {
     anonymous: Anonymous<M>,
     /// The section `[writeback]` of the kernel file.
     pub choices: Choices,
-    /// Devices; `backings[device.0]`.
-    pub backings: Vec<Backing<M>>,
+    /// Devices.
+    pub backings: Backings<M>,
     /// Woken when the write of a page ended that reclaim waits for.
     pub(crate) reclaim_written: M::WaitQueue,
     /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
@@ -56,7 +56,7 @@ impl<M: Machine> Writeback<M> {
     /// Devices on which nothing is dirty.
     pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
         let machine = &anonymous.machine;
-        let backings = (0..).zip(devices).map(|(n, layout)| Backing::new(machine, DeviceId(n), layout)).collect();
+        let backings = Backings::new(machine, devices);
         let reclaim_written = machine.wait_queue();
         Self { choices, backings, reclaim_written, is_abandoned: AtomicBool::new(false), anonymous }
     }

@@ -5,7 +5,7 @@ use super::sync::Rounds;
 use super::table::Key;
 use crate::error::Error;
 use crate::machine::{Device, Host, InUse, Use, try_lock_file, try_share_file};
-use crate::memory::{FILES, Shared};
+use crate::memory::Shared;
 use engine::page_cache::File as Cached;
 use machine::PAGE_BYTES;
 use parking_lot::RwLock;
@@ -68,7 +68,7 @@ impl OpenFile {
         let id = shared.wrap.add_device(host, file, path.display().to_string())?;
         let device = host.device(id).expect("added just now");
         device.expect_len(bytes);
-        let cached = shared.engine.add_placed_file(id, FILES, bytes);
+        let cached = shared.engine.add_placed_file(id, shared.backing_of(&metadata), bytes);
         if metadata.is_file() {
             let followed = cached.clone();
             device.follow_length(move || followed.length());

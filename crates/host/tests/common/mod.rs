@@ -1,6 +1,8 @@
 //! What the tests of the machine, and of the library, share.
 #![allow(dead_code)]
 
+pub mod gate;
+
 use highwater::{Builder, Memory};
 use machine::{Completions, FrameNumber, IoError, Operation, PAGE_BYTES, Request};
 use std::fs::{File, OpenOptions};

@@ -1,0 +1,65 @@
+//! A disk that writes nothing for as long as a test wants.
+
+use highwater::machine::disk::backend::{Backend, Transfer};
+use machine::Operation;
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+
+/// A gate that is closed at first.
+#[derive(Default)]
+pub struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        drop(self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+    }
+}
+
+/// Writes of a file wait at a gate.
+pub struct Gated {
+    inner: Arc<dyn Backend>,
+    gate: Arc<Gate>,
+    /// Somebody has come to the gate.
+    at_gate: Mutex<mpsc::Sender<()>>,
+}
+
+impl Gated {
+    pub fn new(inner: Arc<dyn Backend>, gate: &Arc<Gate>, at_gate: &mpsc::Sender<()>) -> Self {
+        Self { inner, gate: gate.clone(), at_gate: Mutex::new(at_gate.clone()) }
+    }
+
+    fn pass(&self, transfer: &Transfer) {
+        if transfer.request().operation == Operation::Write {
+            let _ = self.at_gate.lock().unwrap().send(());
+            self.gate.pass();
+        }
+    }
+}
+
+impl Backend for Gated {
+    fn sees_all(&self) -> bool {
+        true
+    }
+
+    fn run(&self, transfer: Transfer) {
+        self.pass(&transfer);
+        self.inner.run(transfer);
+    }
+
+    fn run_all(&self, transfers: Vec<Transfer>) {
+        transfers.iter().for_each(|transfer| self.pass(transfer));
+        self.inner.run_all(transfers);
+    }
+
+    fn start(&self, transfer: Transfer) {
+        self.pass(&transfer);
+        self.inner.start(transfer);
+    }
+}
