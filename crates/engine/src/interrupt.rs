@@ -64,7 +64,7 @@ impl<M: Machine> Engine<M> {
         self.end_writeback(frame, file.map(AsRef::as_ref));
         // Now it can be freed, and counts no more: whoever wakes up finds it so.
         if is_waited_for {
-            self.machine.wake(&self.reclaim_written);
+            self.machine.wake(&self.written);
         }
     }
 }

@@ -16,8 +16,6 @@ pub struct Task {
     /// The device that it is writing a file of: it may write to its queue though that is congested
     /// (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
-    /// Slab pages freed while this task shrank caches; reclaim counts them to its target.
-    pub slab_pages_freed: u64,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.
     pub pages_dirtied: u64,
     /// Pages that it has dirtied since it began, up to its last look.

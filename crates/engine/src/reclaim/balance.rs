@@ -203,11 +203,10 @@ impl<M: Machine> Reclaim<M> {
         if !needs_none || self.choices.kswapd_gap == KswapdGap::NeverLeft {
             self.shrink_zone(task, zone, control);
         }
-        task.slab_pages_freed = 0;
         let dropped = self.shrink_slab(task, control.scanned, lru_pages);
-        control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
+        control.reclaimed += dropped.pages;
         let was_hopeless = Self::is_marked_hopeless(zone);
-        if dropped == 0 && self.is_hopeless(zone) {
+        if dropped.objects == 0 && self.is_hopeless(zone) {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
         zone.clear(ZoneFlag::WRITEBACK);

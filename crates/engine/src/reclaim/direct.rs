@@ -62,9 +62,7 @@ impl<M: Machine> Reclaim<M> {
                 control.scanned = 0;
                 aborted |= self.shrink_zones(task, zonelist, control);
                 let lru_pages = zonelist.iter().map(|id| self.reclaimable_pages(self.zone(*id))).sum();
-                task.slab_pages_freed = 0;
-                self.shrink_slab(task, control.scanned, lru_pages);
-                control.reclaimed += std::mem::take(&mut task.slab_pages_freed);
+                control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
                 total_scanned += control.scanned;
                 if control.reclaimed >= control.to_reclaim_pages {
                     return Progress::Freed(control.reclaimed);

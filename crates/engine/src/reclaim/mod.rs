@@ -30,7 +30,7 @@ use crate::stat::Gauge;
 use choices::HighOrder;
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::Ordering::Relaxed;
+use machine::atomic::{AtomicBool, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
@@ -44,6 +44,10 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
+    /// Woken when the write of a page ended that reclaim waits for.
+    pub(crate) written: M::WaitQueue,
+    /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
+    pub(crate) is_abandoned: AtomicBool,
 }
 
 /// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
@@ -78,7 +82,9 @@ impl<M: Machine> Reclaim<M> {
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
-        Self { compact, choices, node_states, first_priority_zero }
+        let written = compact.machine.wait_queue();
+        let is_abandoned = AtomicBool::new(false);
+        Self { compact, choices, node_states, first_priority_zero, written, is_abandoned }
     }
 
     /// The first scan at priority 0 since this was last asked.

@@ -9,13 +9,21 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
+/// What shrinking the caches brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Objects dropped.
+    pub objects: u64,
+    /// Pages freed that count to reclaim's target.
+    pub pages: u64,
+}
+
 impl<M: Machine> Reclaim<M> {
-    /// `scanned` of `lru_pages` pages were looked at: look at as large a part of each cache. Returns
-    /// the objects dropped; pages freed are added to the task's count.
-    pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> u64 {
+    /// `scanned` of `lru_pages` pages were looked at: look at as large a part of each cache.
+    pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> Dropped {
         let _span = self.machine.span(Func::ShrinkSlab);
         let scanned = if scanned == 0 { CLUSTER } else { scanned };
-        let mut dropped = 0;
+        let mut dropped = Dropped::default();
         for cache in self.object_caches.iter() {
             let count = cache.count();
             let is_damped = self.choices.deferred_objects == DeferredObjects::Damped;
@@ -39,16 +47,15 @@ impl<M: Machine> Reclaim<M> {
                 self.machine.cond_resched();
             }
             cache.deferred.fetch_add(total, Relaxed);
-            dropped += shrunk.objects;
-            self.free_shrunk(task, cache.kind(), &shrunk);
+            dropped.objects += shrunk.objects;
+            dropped.pages += self.free_shrunk(task, cache.kind(), &shrunk);
         }
         dropped
     }
 
-    fn free_shrunk(&self, task: &mut Task, kind: ObjectKind, shrunk: &Shrunk) {
-        for &slab in &shrunk.slabs {
-            task.slab_pages_freed += self.free_slab(slab);
-        }
+    /// Returns the pages freed that count to reclaim's target.
+    fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
+        let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
         for id in &shrunk.files {
             // Opened while its object was on the way out: then its pages stay.
             if self.file(*id).is_some_and(|file| file.is_open()) {
@@ -63,8 +70,9 @@ impl<M: Machine> Reclaim<M> {
             let event = if task.is_kswapd { Event::KswapdInodesteal } else { Event::Pginodesteal };
             self.stat.count(event, pages);
             if self.choices.stolen_pages == StolenPages::Counted {
-                task.slab_pages_freed += pages;
+                freed += pages;
             }
         }
+        freed
     }
 }

@@ -25,9 +25,9 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn wait_for_written(&self, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
-        let ticket = self.machine.ticket(&self.reclaim_written);
+        let ticket = self.machine.ticket(&self.written);
         if is_needed() {
-            self.machine.sleep(&self.reclaim_written, ticket, Some(deadline));
+            self.machine.sleep(&self.written, ticket, Some(deadline));
         }
     }
 

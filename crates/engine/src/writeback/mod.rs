@@ -28,7 +28,6 @@ pub use write::WritePage;
 
 use crate::anonymous::Anonymous;
 use machine::Machine;
-use machine::atomic::AtomicBool;
 use std::ops::Deref;
 
 /// The floor of writeback.
@@ -38,10 +37,6 @@ pub struct Writeback<M: Machine> {
     pub choices: Choices,
     /// Devices.
     pub backings: Backings<M>,
-    /// Woken when the write of a page ended that reclaim waits for.
-    pub(crate) reclaim_written: M::WaitQueue,
-    /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
-    pub(crate) is_abandoned: AtomicBool,
 }
 
 impl<M: Machine> Deref for Writeback<M> {
@@ -57,8 +52,7 @@ impl<M: Machine> Writeback<M> {
     pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
         let machine = &anonymous.machine;
         let backings = Backings::new(machine, devices);
-        let reclaim_written = machine.wait_queue();
-        Self { choices, backings, reclaim_written, is_abandoned: AtomicBool::new(false), anonymous }
+        Self { choices, backings, anonymous }
     }
 
     /// The choices of this floor, for floors above that have their own.
