@@ -18,7 +18,7 @@ use crate::system::linux::LinuxSystem;
 use crate::system::linux::counters::Counters;
 use crate::system::{Given, System, SystemError, page_bytes};
 use crate::workloads::big_file;
-use crate::workloads::randread::Access;
+use crate::workloads::random::Access;
 use crate::{library, workloads};
 use machine::{Machine, PAGE_BYTES, Step};
 use sim::{Config, Sim};

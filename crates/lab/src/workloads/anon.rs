@@ -9,7 +9,7 @@
 //! and make the sum. With equal work the same share of every region stays in memory, on any ground.
 
 use super::meter::{Course, Length, Measured, Tally, measure};
-use super::randread::{Size, check_sizes, check_theta, extent};
+use super::random::{Size, check_sizes, check_theta, extent};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::figure::{Row, names};

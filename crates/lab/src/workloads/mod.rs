@@ -7,6 +7,7 @@ pub mod multibuild;
 pub mod parallelio;
 pub mod ping;
 pub mod postmark;
+pub mod random;
 pub mod randread;
 pub mod randwrite;
 pub mod scan;

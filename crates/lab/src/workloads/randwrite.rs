@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::meter::{Course, Measured, Tally, latency_rows, measure};
-use super::randread::{Size, check_sizes, extent, length};
+use super::random::{Size, check_sizes, extent, length};
 use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
 use crate::scale::Scale;

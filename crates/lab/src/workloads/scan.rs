@@ -5,7 +5,7 @@
 
 use super::big_file;
 use super::meter::{Course, Length, Measured, measure};
-use super::randread::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
+use super::random::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
