@@ -16,10 +16,23 @@ use engine::kernel::text::Error;
 
 /// Two kernels and what separates them.
 pub struct Ablation {
-    from: String,
-    to: String,
-    differences: Vec<Difference>,
+    /// As the command line names them; each is a column. The first two are those that are compared.
+    kernels: Vec<String>,
+    switches: Vec<Switch>,
 }
+
+/// A difference, and the columns that show what it does.
+struct Switch {
+    difference: Difference,
+    /// The first kernel with it alone.
+    alone: usize,
+    /// The second without it.
+    undone: usize,
+}
+
+/// The columns of the kernels that are compared.
+const FROM: usize = 0;
+const TO: usize = 1;
 
 /// What an ablation found of one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,16 +99,24 @@ impl Ablation {
             let message = format!("no value differs between `{from}` and `{to}`: there is nothing to switch");
             return Err(Error { place: None, message });
         }
-        Ok(Self { from: from.into(), to: to.into(), differences })
+        let mut kernels = vec![from.to_owned(), to.to_owned()];
+        let mut add = |base: &str, it: &Difference, value: &str| {
+            kernels.push(format!("{base}+{}={value}", it.key));
+            kernels.len() - 1
+        };
+        let alone: Vec<usize> = differences.iter().map(|it| add(from, it, &it.to)).collect();
+        let switch = |(difference, alone): (Difference, usize)| {
+            let undone = add(to, &difference, &difference.from);
+            Switch { difference, alone, undone }
+        };
+        let switches = differences.into_iter().zip(alone).map(switch).collect();
+        Ok(Self { kernels, switches })
     }
 
     /// The kernels to run, as the command line names them: both, the first with each difference, the second without.
     #[must_use]
-    pub fn kernels(&self) -> Vec<String> {
-        let with = |base: &str, it: &Difference, value: &str| format!("{base}+{}={value}", it.key);
-        let alone = self.differences.iter().map(|it| with(&self.from, it, &it.to));
-        let undone = self.differences.iter().map(|it| with(&self.to, it, &it.from));
-        [self.from.clone(), self.to.clone()].into_iter().chain(alone).chain(undone).collect()
+    pub fn kernels(&self) -> &[String] {
+        &self.kernels
     }
 
     /// What a table of [`Ablation::kernels`] says, row by row; rows that one of the two kernels lacks are left out.
@@ -105,12 +126,10 @@ impl Ablation {
     }
 
     fn of_row(&self, row: &TableRow) -> Option<RowAblation> {
-        let value = |column: usize| row.values.get(column)?.as_ref().map(|estimate| estimate.median);
-        let (from, to) = (value(0)?, value(1)?);
+        let (from, to) = (row.median(FROM)?, row.median(TO)?);
         let share = |part: f64| (from != to).then(|| part / (to - from));
-        let count = self.differences.len();
-        let effects = self.differences.iter().enumerate().map(|(n, difference)| {
-            let (alone, undone) = (value(2 + n), value(2 + count + n));
+        let effects = self.switches.iter().map(|Switch { difference, alone, undone }| {
+            let (alone, undone) = (row.median(*alone), row.median(*undone));
             Effect {
                 difference: difference.clone(),
                 alone,
@@ -133,7 +152,7 @@ mod tests {
     fn shares_are_parts_of_the_way() {
         let ablation = Ablation::new("mm1-mmotm-20130606", "mm1-lessdisrupt-v1").unwrap();
         let kernels = ablation.kernels();
-        let count = ablation.differences.len();
+        let count = ablation.switches.len();
         assert_eq!(kernels.len(), 2 + 2 * count);
         assert!(kernels[2].starts_with("mm1-mmotm-20130606+"), "{kernels:?}");
         let ids: Vec<&str> = kernels.iter().map(String::as_str).collect();

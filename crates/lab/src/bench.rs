@@ -263,7 +263,7 @@ mod tests {
         let table = run(&amount, folder.path()).unwrap();
         assert_eq!(table.rows.len(), if table.notes.iter().any(|note| note.contains("skipped")) { 7 } else { 9 });
         for row in &table.rows {
-            assert!(row.values[0].is_some_and(|value| value.median > 0.0 && value.n == 2), "{}", row.name);
+            assert!(row.cells[0].value.is_some_and(|value| value.median > 0.0 && value.n == 2), "{}", row.name);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files stay behind");
         assert_eq!(run(&amount, folder.path()).unwrap().fingerprint, table.fingerprint);

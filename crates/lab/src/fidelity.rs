@@ -226,8 +226,8 @@ impl Row {
     fn of(row: &PublishedRow, table: &Table, published: &Published) -> Self {
         let here = table.rows.iter().find(|here| here.group == row.group && here.name == row.name);
         let simulated = |kernel: &str| {
-            let column = table.columns.iter().position(|column| column.comparable && column.kernel == kernel)?;
-            here?.values[column]
+            let mut cells = table.cells(here?);
+            cells.find(|(column, _)| column.comparable && column.kernel == kernel)?.1.value
         };
         let printed = |kernel: &str| Some(published.figure(&row.group, &row.name, kernel)?.value);
         let base = printed(&published.baseline).map(|base| (base, simulated(&published.baseline)));

@@ -77,12 +77,46 @@ pub struct Plan {
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
     place: Place,
-    jobs: Vec<Job>,
-    /// Of each job, what a process of its own is told.
-    orders: Vec<Order>,
-    replays: Vec<String>,
+    /// Column by column, and seed by seed.
+    runs: Vec<Run>,
     /// Grounds that were asked for and are left out, and why.
     skipped: Vec<String>,
+}
+
+/// One run of a plan.
+#[derive(Clone, Debug)]
+struct Run {
+    /// The number of its column.
+    column: usize,
+    /// What it is called: its column, and its seed if there are several.
+    title: String,
+    /// What runs.
+    job: Job,
+    /// The same for a process of its own, which runs it on a ground of real time.
+    order: Order,
+    /// The command that repeats it.
+    replay: String,
+}
+
+impl Run {
+    fn is_real(&self) -> bool {
+        self.job.ground.is_timed_by_the_wall()
+    }
+}
+
+/// A kernel, and its name or file with what is changed in it.
+#[derive(Clone, Debug)]
+struct NamedKernel {
+    word: String,
+    kernel: Kernel,
+}
+
+/// What a column is of.
+#[derive(Clone, Copy)]
+struct Subject<'r> {
+    named: &'r NamedKernel,
+    setup: &'r Setup,
+    ground: Ground,
 }
 
 /// What a comparison found.
@@ -126,119 +160,96 @@ impl Plan {
         sets::check_owners(request, &experiment, &plain[0], workload)?;
         let of_kernels = request.set.iter().filter(|set| set.is_of_kernel());
         let words = of_kernels.fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
-        let kernels = words.iter().map(|word| library::kernel(word)).collect::<Result<Vec<_>, _>>()?;
+        let named = |word: String| Ok(NamedKernel { kernel: library::kernel(&word)?, word });
+        let kernels = words.into_iter().map(named).collect::<Result<Vec<_>, Error>>()?;
         let setups = Setup::all(request, &experiment)?;
         let is_simulated = !request.grounds.iter().any(|ground| ground.is_timed_by_the_wall());
         if let Some(why) = workload.sim_only().filter(|_| !is_simulated) {
             let message = format!("experiment `{}` runs on the ground `sim` alone: {why}", experiment.name);
             return Err(Error { place: None, message });
         }
-        Self::of(request, experiment, &words, kernels, setups, workload)
+        Self::of(request, experiment, &kernels, &setups, workload)
     }
 
-    /// A plan of what [`Plan::new`] found; `words` are the kernels as the user says them.
+    /// A plan of what [`Plan::new`] found.
     fn of(
         request: &Request,
         experiment: Experiment,
-        words: &[String],
-        kernels: Vec<Kernel>,
-        setups: Vec<Setup>,
+        kernels: &[NamedKernel],
+        setups: &[Setup],
         workload: &'static dyn Runnable,
     ) -> Result<Self, Error> {
-        let scale = request.scale.unwrap_or(Scale::FULL);
         let Some(last) = request.seed.checked_add(request.runs.max(1) - 1) else {
             let message = format!("seeds {} and the {} after it do not fit 64 bits", request.seed, request.runs - 1);
             return Err(Error { place: None, message });
         };
         let seeds: Vec<u64> = (request.seed..=last).collect();
         let drawn = request.picture.then_some(experiment.picture);
-        let series_every = request.series_every.or((drawn == Some(Picture::OverTime)).then_some(Every::Some));
-        let job = |setup: &Setup, kernel: &Kernel, ground, seed| Job {
+        let mut plain = Job {
             experiment: experiment.name.clone(),
-            kernel: kernel.clone(),
-            machine: setup.machine.clone(),
-            params: setup.params.clone(),
-            seed,
-            scale,
+            kernel: kernels[0].kernel.clone(),
+            machine: setups[0].machine.clone(),
+            params: setups[0].params.clone(),
+            seed: request.seed,
+            scale: request.scale.unwrap_or(Scale::FULL),
             profile: request.profile,
-            series_every,
+            series_every: request.series_every.or((drawn == Some(Picture::OverTime)).then_some(Every::Some)),
             trace: None,
             locks: request.locks,
-            ground,
+            ground: Ground::Sim,
             makes_swap: request.place.makes_swap,
             device_pages: device_pages(&request.place),
             inside: None,
         };
         let grounds = if request.grounds.is_empty() { &[Ground::Sim][..] } else { &request.grounds };
-        let mut plan = Self {
-            experiment: experiment.clone(),
-            columns: Vec::new(),
-            seeds,
-            scale,
-            workload,
-            machine: setups[0].machine.clone(),
-            place: request.place.clone(),
-            jobs: Vec::new(),
-            orders: Vec::new(),
-            replays: Vec::new(),
-            skipped: Vec::new(),
-        };
-        let folder = &plan.place.folder;
+        let folder = &request.place.folder;
         if grounds.iter().any(|ground| ground.is_timed_by_the_wall()) && !folder.is_dir() {
             // A slip, not what the computer lacks.
             return Err(Error { place: None, message: format!("--dir {}: there is no such folder", folder.display()) });
         }
+        let (mut subjects, mut skipped) = (Vec::new(), Vec::new());
         for &ground in grounds {
-            // What the running kernel does is in no file.
-            let count = if ground.has_kernel_files() { kernels.len() } else { 1 };
-            let first = job(&setups[0], &kernels[0], ground, request.seed);
-            let missing = apart::ready(ground, &plan.place, page_bytes(first.memory_pages())).map_err(Failure);
-            let checked = |(setup, kernel)| workload.check(&job(setup, kernel, ground, request.seed));
-            let mut pairs = setups.iter().flat_map(|setup| kernels[..count].iter().map(move |kernel| (setup, kernel)));
-            if let Err(Failure(why)) = missing.and_then(|()| pairs.try_for_each(checked)) {
-                if grounds.len() == 1 {
-                    return Err(Error { place: None, message: why });
-                }
-                plan.skipped.push(format!("{ground}: skipped: {why}"));
-                continue;
-            }
-            let pairs = words.iter().zip(&kernels).take(count);
-            for ((word, kernel), setup) in pairs.flat_map(|pair| setups.iter().map(move |setup| (pair, setup))) {
-                plan.columns.push(column(word, kernel, ground, grounds, setup));
-                for &seed in &plan.seeds {
-                    plan.replays.push(replay(request, setup, word, ground, seed));
-                    plan.jobs.push(job(setup, kernel, ground, seed));
-                    plan.orders.push(Order {
-                        experiment: setup.experiment_word.clone(),
-                        kernel: word.clone(),
-                        machine: setup.machine_word.clone(),
-                        ground,
-                        seed,
-                        scale: scale.to_string(),
-                        series_every,
-                    });
-                }
+            let of_ground = subjects_of(ground, kernels, setups);
+            let memory_bytes = page_bytes(of_ground[0].job(&plain, request.seed).memory_pages());
+            let missing = apart::ready(ground, &request.place, memory_bytes).map_err(Failure);
+            let mut jobs = of_ground.iter().map(|subject| subject.job(&plain, request.seed));
+            match missing.and_then(|()| jobs.try_for_each(|job| workload.check(&job))) {
+                Ok(()) => subjects.extend(of_ground),
+                Err(Failure(message)) if grounds.len() == 1 => return Err(Error { place: None, message }),
+                Err(why) => skipped.push(format!("{ground}: skipped: {why}")),
             }
         }
-        if plan.columns.is_empty() {
-            return Err(Error { place: None, message: plan.skipped.join("; ") });
+        if subjects.is_empty() {
+            return Err(Error { place: None, message: skipped.join("; ") });
         }
-        if let Some(window) = request.trace {
-            let config = window.of_each(plan.jobs.len());
-            plan.jobs.iter_mut().for_each(|job| job.trace = Some(config));
-        } else if drawn == Some(Picture::Packets) {
-            let config =
-                Window::default().of_waits(plan.machine.network.as_ref().map_or(0, |it| it.interrupt_cpu.value));
-            plan.jobs.iter_mut().for_each(|job| job.trace = Some(config));
-        }
-        number(&mut plan.columns);
-        Ok(plan)
+        let machine = setups[0].machine.clone();
+        plain.trace = match request.trace {
+            Some(window) => Some(window.of_each(subjects.len() * seeds.len())),
+            None if drawn == Some(Picture::Packets) => {
+                let cpu = machine.network.as_ref().map_or(0, |network| network.interrupt_cpu.value);
+                Some(Window::default().of_waits(cpu))
+            }
+            None => None,
+        };
+        let mut columns: Vec<Column> = subjects.iter().map(|subject| column(subject, grounds)).collect();
+        number(&mut columns);
+        let several = seeds.len() > 1;
+        let run = |column: usize, seed: u64| {
+            let (subject, id) = (&subjects[column], &columns[column].id);
+            let title = if several { format!("{id} seed {seed}") } else { id.clone() };
+            let job = subject.job(&plain, seed);
+            Run { column, title, order: subject.order(&job), replay: replay(request, subject, seed), job }
+        };
+        let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
+        let runs = runs.map(|(column, seed)| run(column, seed)).collect();
+        let (scale, place) = (plain.scale, request.place.clone());
+        Ok(Self { experiment, columns, seeds, scale, workload, machine, place, runs, skipped })
     }
 
     /// Names of the rows that the table may have, if they are known before it runs.
     #[must_use]
     pub fn row_names(&self) -> Option<Vec<String>> {
-        let first = self.jobs.first()?;
+        let first = &self.runs.first()?.job;
         let mut names = self.workload.row_names(first)?;
         if first.locks {
             names.extend(locks::names());
@@ -249,9 +260,9 @@ impl Plan {
     /// What all of it is called while it runs, with the time that each run simulates or takes, if that is known.
     #[must_use]
     pub fn title(&self) -> String {
-        let times = self.jobs.iter().map(|job| self.workload.time_s(job)).collect::<Option<Vec<u64>>>();
+        let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
         let time = times.and_then(|times| Some((*times.iter().min()?, *times.iter().max()?)));
-        let is_real = self.jobs.iter().all(|job| job.ground.is_timed_by_the_wall());
+        let is_real = self.runs.iter().all(Run::is_real);
         let whose = if is_real { "" } else { " of virtual time" };
         let name = &self.experiment.name;
         match time {
@@ -261,16 +272,52 @@ impl Plan {
         }
     }
 
-    /// How each job is called while it runs: its column, and its seed if there are several.
+    /// How many runs it has.
     #[must_use]
-    pub fn titles(&self) -> Vec<String> {
-        let several = self.seeds.len() > 1;
-        let seed = |job: &Job| if several { format!(" seed {}", job.seed) } else { String::new() };
-        self.jobs.iter().enumerate().map(|(i, job)| format!("{}{}", self.column(i).id, seed(job))).collect()
+    pub fn count(&self) -> usize {
+        self.runs.len()
     }
 
-    fn column(&self, job: usize) -> &Column {
-        &self.columns[job / self.seeds.len()]
+    /// The same plan whose runs are called as `name` says of what they are called now: their column, and their seed if there
+    /// are several.
+    #[must_use]
+    pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
+        self.runs.iter_mut().for_each(|run| run.title = name(&run.title));
+        self
+    }
+}
+
+/// What the columns of a ground are of.
+fn subjects_of<'r>(ground: Ground, kernels: &'r [NamedKernel], setups: &'r [Setup]) -> Vec<Subject<'r>> {
+    // What the running kernel does is in no file.
+    let kernels = if ground.has_kernel_files() { kernels } else { &kernels[..1] };
+    kernels.iter().flat_map(|named| setups.iter().map(move |setup| Subject { named, setup, ground })).collect()
+}
+
+impl Subject<'_> {
+    /// What runs with a seed; what is the same of all subjects is as in `plain`.
+    fn job(&self, plain: &Job, seed: u64) -> Job {
+        Job {
+            kernel: self.named.kernel.clone(),
+            machine: self.setup.machine.clone(),
+            params: self.setup.params.clone(),
+            ground: self.ground,
+            seed,
+            ..plain.clone()
+        }
+    }
+
+    /// A job of it in words.
+    fn order(&self, job: &Job) -> Order {
+        Order {
+            experiment: self.setup.experiment_word.clone(),
+            kernel: self.named.word.clone(),
+            machine: self.setup.machine_word.clone(),
+            ground: self.ground,
+            seed: job.seed,
+            scale: job.scale.to_string(),
+            series_every: job.series_every,
+        }
     }
 }
 
@@ -345,14 +392,14 @@ mod tests {
         let kernel = |(index, word): (usize, &&str)| {
             let text = format!("[lru]\nbatch = {}\n", 10 + index);
             let none = |_: &str| Err(String::new());
-            Kernel::parse(word.trim_end_matches(".toml"), "k.toml", &text, &none).unwrap()
+            let kernel = Kernel::parse(word.trim_end_matches(".toml"), "k.toml", &text, &none).unwrap();
+            NamedKernel { word: (*word).to_owned(), kernel }
         };
-        let kernels = words.iter().enumerate().map(kernel).collect();
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let kernels: Vec<NamedKernel> = words.iter().enumerate().map(kernel).collect();
         let experiment = library::experiment("parallelio").unwrap();
         let mut setup = setup(machine, &experiment);
         setup.machine_word = request.machine.clone().unwrap_or(setup.machine_word);
-        Plan::of(request, experiment, &words, kernels, vec![setup], &Echo)
+        Plan::of(request, experiment, &kernels, &[setup], &Echo)
     }
 
     fn request(seed: u64, runs: u64) -> Request {
@@ -363,7 +410,8 @@ mod tests {
     fn a_table_is_the_same_with_any_number_of_simulations_side_by_side() {
         let run = |threads| plan(&request(1, 3), &["a", "b"]).unwrap().run(threads, &()).unwrap().table;
         let table = run(1);
-        let medians = |row: usize| table.rows[row].values.iter().map(|value| value.unwrap().median).collect::<Vec<_>>();
+        let medians =
+            |row: usize| table.rows[row].cells.iter().map(|cell| cell.value.unwrap().median).collect::<Vec<_>>();
         assert_eq!((medians(0), medians(1)), (vec![10.0, 11.0], vec![2.0, 2.0]));
         assert_eq!((table.seeds.as_slice(), table.fingerprint), ([1, 2, 3].as_slice(), run(8).fingerprint));
         assert_eq!(table, run(8));
@@ -419,9 +467,10 @@ mod tests {
         let words = with_each(vec!["highwater".into()], &set("lru.batch", &["1", "14"]));
         let words = with_each(words, &set("lru.swappiness", &["0"]));
         assert_eq!(words[0], "highwater+lru.batch=1+lru.swappiness=0");
-        let changed = library::kernel(&words[0]).unwrap();
+        let named = NamedKernel { word: words[0].clone(), kernel: library::kernel(&words[0]).unwrap() };
         let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
-        let column = column(&words[0], &changed, Ground::Sim, &[Ground::Sim], &setup);
+        let subject = Subject { named: &named, setup: &setup, ground: Ground::Sim };
+        let column = column(&subject, &[Ground::Sim]);
         assert_eq!(column.id, words[0]);
         assert_eq!(
             (column.kernel.as_str(), column.set["lru.batch"].as_str(), column.comparable),

@@ -28,7 +28,8 @@ const TITLE: usize = 26;
 pub struct Bars {
     shared: Arc<Shared>,
     name: String,
-    titles: Vec<String>,
+    /// How many jobs there are.
+    count: usize,
     since: Instant,
     redraw: Option<JoinHandle<()>>,
 }
@@ -41,28 +42,28 @@ struct Shared {
 }
 
 impl Bars {
-    /// Lines for jobs with these titles; `name` is that of all of them.
+    /// Lines for so many jobs; `name` is that of all of them.
     #[must_use]
-    pub fn new(name: &str, titles: Vec<String>) -> Self {
+    pub fn new(name: &str, count: usize) -> Self {
         if stderr().is_terminal() {
-            let mut bars = Self::drawn_on(ProgressDrawTarget::stderr(), name, titles);
+            let mut bars = Self::drawn_on(ProgressDrawTarget::stderr(), name, count);
             let shared = bars.shared.clone();
             bars.redraw = Some(thread::spawn(move || shared.redraw_until_over()));
             return bars;
         }
-        let bars = Self::drawn_on(ProgressDrawTarget::hidden(), name, titles);
-        told(&format!("started: {name}, {}", runs(bars.titles.len())));
+        let bars = Self::drawn_on(ProgressDrawTarget::hidden(), name, count);
+        told(&format!("started: {name}, {}", runs(count)));
         bars
     }
 
-    fn drawn_on(target: ProgressDrawTarget, name: &str, titles: Vec<String>) -> Self {
+    fn drawn_on(target: ProgressDrawTarget, name: &str, count: usize) -> Self {
         let shared = Shared {
             lines: MultiProgress::with_draw_target(target),
             running: Mutex::default(),
             ended: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), name: name.to_owned(), titles, since: Instant::now(), redraw: None }
+        Self { shared: Arc::new(shared), name: name.to_owned(), count, since: Instant::now(), redraw: None }
     }
 }
 
@@ -76,7 +77,7 @@ impl Drop for Bars {
                 let _ = redraw.join();
             }
             None => {
-                let (ended, all) = (self.shared.ended.load(Ordering::Relaxed), self.titles.len());
+                let (ended, all) = (self.shared.ended.load(Ordering::Relaxed), self.count);
                 let of = if ended == all { runs(all) } else { format!("{ended} of {}", runs(all)) };
                 told(&format!("ended: {}, {of}, {:.1} s", self.name, self.since.elapsed().as_secs_f64()));
             }
@@ -86,16 +87,16 @@ impl Drop for Bars {
 }
 
 impl Watch for Bars {
-    fn began(&self, index: usize, progress: &Progress) {
+    fn began(&self, number: usize, title: &str, progress: &Progress) {
         let style = ProgressStyle::with_template("{prefix:26} {bar:10} {wide_msg}").expect("a fixed template");
         let bar = self.shared.lines.add(ProgressBar::new(1000).with_style(style));
-        bar.set_prefix(self.titles.get(index).map(|title| cut(title)).unwrap_or_default());
-        self.shared.running().insert(index, (bar, progress.clone(), Instant::now()));
+        bar.set_prefix(cut(title));
+        self.shared.running().insert(number, (bar, progress.clone(), Instant::now()));
     }
 
-    fn ended(&self, index: usize) {
+    fn ended(&self, number: usize) {
         self.shared.ended.fetch_add(1, Ordering::Relaxed);
-        if let Some((bar, ..)) = self.shared.running().remove(&index) {
+        if let Some((bar, ..)) = self.shared.running().remove(&number) {
             bar.finish_and_clear();
         }
     }
@@ -165,13 +166,12 @@ mod tests {
     #[test]
     fn progress_fits_80_columns_whatever_runs() {
         let term = InMemoryTerm::new(10, 80);
-        let titles = vec!["3.10-rc4-vanilla".to_owned(), format!("{}+lru.batch=14 seed 7", "long-".repeat(20))];
-        let bars = Bars::drawn_on(ProgressDrawTarget::term_like(Box::new(term.clone())), "parallelio", titles);
+        let bars = Bars::drawn_on(ProgressDrawTarget::term_like(Box::new(term.clone())), "parallelio", 2);
         let progress = Progress::default();
         progress.set_total_ns(86_400_000_000_000);
         progress.set_now_ns(43_200_000_000_000);
-        bars.began(0, &progress);
-        bars.began(1, &progress);
+        bars.began(0, "3.10-rc4-vanilla", &progress);
+        bars.began(1, &format!("{}+lru.batch=14 seed 7", "long-".repeat(20)), &progress);
         bars.shared.redraw();
         let text = term.contents();
         let lines: Vec<&str> = text.lines().collect();

@@ -3,6 +3,8 @@
 //! A variant changes values of the machine, of the kernels or of the workload (`[[variant]]` of an experiment). In the
 //! table a figure is a block, and a variant a line of it.
 
+use std::borrow::Borrow;
+
 use engine::kernel::text::Error;
 
 use crate::{
@@ -20,8 +22,26 @@ const PLAIN: &str = "as it is";
 
 /// The variants of an experiment, checked and ready to run.
 pub struct Variants {
-    plans: Vec<(String, Plan)>,
+    plans: Vec<VariantPlan>,
     rows: Vec<String>,
+}
+
+/// One of them.
+struct VariantPlan {
+    name: String,
+    plan: Plan,
+}
+
+impl VariantPlan {
+    fn new(name: &str, plan: Plan) -> Self {
+        Self { name: name.to_owned(), plan: plan.titled(|title| format!("{title}, {name}")) }
+    }
+}
+
+impl Borrow<Plan> for VariantPlan {
+    fn borrow(&self) -> &Plan {
+        &self.plan
+    }
 }
 
 impl Variants {
@@ -52,11 +72,11 @@ impl Variants {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             rows::check(&names, &rows).map_err(wrong)?;
         }
-        let mut plans = vec![(PLAIN.to_owned(), plain)];
+        let mut plans = vec![VariantPlan::new(PLAIN, plain)];
         for variant in &experiment.variants {
             let told = |error: Error| wrong(format!("variant `{}`: {error}", variant.name));
             let request = of_variant(request, variant).map_err(told)?;
-            plans.push((variant.name.clone(), Plan::new(&request, &find).map_err(told)?));
+            plans.push(VariantPlan::new(&variant.name, Plan::new(&request, &find).map_err(told)?));
         }
         Ok(Self { plans, rows })
     }
@@ -66,16 +86,12 @@ impl Variants {
     /// # Errors
     /// Every job that failed; what had not begun by then was not run.
     pub fn run(self, threads: usize) -> Result<Table, Vec<JobFailure>> {
-        let (names, plans): (Vec<String>, Vec<Plan>) = self.plans.into_iter().unzip();
-        let titles = names
-            .iter()
-            .zip(&plans)
-            .flat_map(|(name, plan)| plan.titles().into_iter().map(move |title| format!("{title}, {name}")));
+        let count = self.plans.iter().map(|it| it.plan.count()).sum();
         let results = {
-            let bars = Bars::new(&plans[0].title(), titles.collect());
-            plan::run_all(&plans, threads, &bars)?
+            let bars = Bars::new(&self.plans[0].plan.title(), count);
+            plan::run_all(&self.plans, threads, &bars)?
         };
-        let tables = names.iter().map(String::as_str).zip(results.into_iter().map(|results| results.table));
+        let tables = results.into_iter().map(|(variant, results)| (variant.name.as_str(), results.table));
         Ok(side_by_side(&tables.collect::<Vec<_>>(), &self.rows))
     }
 }
@@ -103,8 +119,11 @@ fn side_by_side(tables: &[(&str, Table)], wanted: &[String]) -> Table {
         let row = table.rows.iter().find(|row| row.name == name)?;
         let group = row.name.clone();
         let name = format!("{group}: {variant}");
-        let published = if *variant == PLAIN { row.published.clone() } else { vec![None; row.published.len()] };
-        Some(TableRow { group, name, published, ..row.clone() })
+        let mut row = row.clone();
+        if *variant != PLAIN {
+            row.cells.iter_mut().for_each(|cell| cell.published = None);
+        }
+        Some(TableRow { group, name, ..row })
     };
     let names = wanted_names(tables, wanted);
     let rows = names.iter().flat_map(|name| tables.iter().filter_map(move |table| line(table, name)));
@@ -147,7 +166,7 @@ mod tests {
         let found = side_by_side(&[(PLAIN, table(1.0)), ("two disks", table(5.0))], &["ops b".to_owned()]);
         let lines: Vec<_> = found.rows.iter().map(|row| (row.group.as_str(), row.name.as_str())).collect();
         assert_eq!(lines, [("Ops b", "Ops b: as it is"), ("Ops b", "Ops b: two disks")]);
-        assert_eq!(found.rows[1].values[0].map(|value| value.median), Some(10.0));
+        assert_eq!(found.rows[1].median(0), Some(10.0));
         // A word is a part of a name, unless it is a whole one.
         let names = |word: &str| wanted_names(&[(PLAIN, table(1.0))], &[word.to_owned()]).len();
         assert_eq!((names("ops"), names("Ops A"), names("none")), (2, 1, 0));

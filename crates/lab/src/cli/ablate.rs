@@ -65,7 +65,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();
     let [from, to] = [from, to].map(|kernel| format!("{kernel}{changes}"));
     let ablation = Ablation::new(&from, &to)?;
-    let plan = Plan::new(&Request { kernels: ablation.kernels(), set, ..request }, workloads::find)?;
+    let plan = Plan::new(&Request { kernels: ablation.kernels().to_vec(), set, ..request }, workloads::find)?;
     if let Some(names) = plan.row_names() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if words.is_empty() {
@@ -74,7 +74,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         rows::check(&names, words).map_err(End::Usage)?;
     }
     let mut table = {
-        let bars = Bars::new(&plan.title(), plan.titles());
+        let bars = Bars::new(&plan.title(), plan.count());
         plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table
     };
     if let Err(message) = rows::keep(&mut table, words) {

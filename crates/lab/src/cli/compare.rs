@@ -159,7 +159,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         rows::check(&names, rows).map_err(told)?;
     }
     let mut results = {
-        let bars = Bars::new(&plan.title(), plan.titles());
+        let bars = Bars::new(&plan.title(), plan.count());
         plan.run(seeds.threads(), &bars).map_err(|failures| failed(&failures))?
     };
     // A file that cannot be written costs neither the others nor the table.

@@ -67,18 +67,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
-    let titles = plans.iter().flat_map(|plan| {
-        let name = &plan.experiment.name;
-        plan.titles().into_iter().map(move |title| format!("{name} {title}"))
-    });
-    let bars = Bars::new("fidelity", titles.collect());
+    let bars = Bars::new("fidelity", plans.iter().map(Plan::count).sum());
     let results =
         plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?;
     let of = |(plan, results): (&Plan, Results)| {
         let published = plan.experiment.published.as_ref().expect("looked at before");
         Fidelity::of(&results.table, published)
     };
-    let found: Vec<Fidelity> = plans.iter().zip(results).map(of).collect();
+    let found: Vec<Fidelity> = results.into_iter().map(of).collect();
     let svg = plot.map(|file| (file, of_tables::fidelity(&found, &seeds(arguments)).draw()));
     let text = match arguments.format {
         FidelityFormat::Table => report(&found, arguments, Look::Plain),
@@ -115,7 +111,8 @@ fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
         runs: arguments.seeds.runs.into(),
         ..Request::default()
     };
-    Ok(Plan::new(&request, workloads::find)?)
+    let plan = Plan::new(&request, workloads::find)?;
+    Ok(plan.titled(|title| format!("{} {title}", experiment.name)))
 }
 
 fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {

@@ -20,25 +20,25 @@ pub fn run(Arguments { seeds, keep_going }: &Arguments) -> Result<(), End> {
         return Err(End::Usage(format!("seeds from {seed} on: {count} do not fit 64 bits")));
     }
     output::check_standard_output()?;
-    let of = |index: usize| seed + index as u64;
+    let worlds: Vec<u64> = (*seed..seed + u64::from(*count)).collect();
     // What a single world drew is printed; of many it would only take memory.
     let told = |report: swarm::SwarmReport| {
         (*count == 1).then(|| format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint))
     };
-    let world = |index| match swarm::run(of(index)) {
+    let world = |seed: &u64| match swarm::run(*seed) {
         Ok(report) => Ok(Ok(told(report))),
         Err(failure) if *keep_going => Ok(Err(failure.to_string())),
         Err(failure) => Err(Failure(failure.to_string())),
     };
     let (mut ran, mut text, mut failures) = (0, String::new(), Vec::new());
-    for result in runner::each(*count as usize, seeds.threads(), world).into_iter().flatten() {
+    for (_, result) in runner::each(&worlds, seeds.threads(), world) {
         ran += 1;
         match result {
             Ok(Ok(told)) => text.push_str(&told.unwrap_or_default()),
             Ok(Err(failure)) | Err(Failure(failure)) => failures.push(failure),
         }
     }
-    let (first, last) = (of(0), of(*count as usize - 1));
+    let (first, last) = (seed, seed + u64::from(*count) - 1);
     if failures.is_empty() {
         if *count > 1 {
             text = format!("{ran} worlds, seeds {first:#x} to {last:#x}: every check holds\n");

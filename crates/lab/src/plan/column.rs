@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use engine::kernel::{Kernel, Origin};
+use engine::kernel::Origin;
 
-use super::{
-    Request,
-    sets::{OF_MACHINE, Setup},
-};
+use super::{Request, Subject, sets::OF_MACHINE};
 use crate::{difference, ground::Ground, library, report::Column, system::linux::counters::release};
 
 /// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
-pub(super) fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Ground], setup: &Setup) -> Column {
-    let has_files = ground.has_kernel_files();
+pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
+    let Subject { named, setup, ground } = *subject;
+    let (kernel, has_files) = (&named.kernel, ground.has_kernel_files());
     let changed = kernel.settings.iter().filter(|setting| has_files && setting.origin == Origin::Set);
     let of_kernel =
         changed.map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)));
@@ -23,7 +21,7 @@ pub(super) fn column(word: &str, kernel: &Kernel, ground: Ground, grounds: &[Gro
         id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
         kernel,
         ground: ground.to_string(),
-        comparable: ground == Ground::Sim && !library::is_file(word) && set.is_empty(),
+        comparable: ground == Ground::Sim && !library::is_file(&named.word) && set.is_empty(),
         set,
     }
 }
@@ -41,9 +39,10 @@ pub(super) fn number(columns: &mut [Column]) {
 }
 
 /// The command that runs one job again.
-pub(super) fn replay(request: &Request, setup: &Setup, kernel: &str, ground: Ground, seed: u64) -> String {
+pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
+    let Subject { named, setup, ground } = *subject;
     let mut command =
-        format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(kernel));
+        format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(&named.word));
     if ground.is_timed_by_the_wall() {
         command.push_str(&format!(" --on {ground} --dir {}", quoted(&request.place.folder.display().to_string())));
         command.push_str(if request.place.is_limited { "" } else { " --no-limit" });

@@ -1,6 +1,8 @@
 //! Runs the jobs of plans and puts together what they found.
 
-use super::{JobFailure, Plan, Results};
+use std::borrow::Borrow;
+
+use super::{JobFailure, Plan, Results, Run};
 use crate::{
     apart,
     job::{Failure, Outcome, Progress},
@@ -10,6 +12,48 @@ use crate::{
     trace::RunTrace,
 };
 
+/// A run of one of several plans, in its turn.
+struct Turn<'p> {
+    /// Its number among the runs of all plans.
+    number: usize,
+    plan: &'p Plan,
+    run: &'p Run,
+}
+
+/// A run, and what it found.
+struct Ended<'p> {
+    run: &'p Run,
+    outcome: Outcome,
+}
+
+impl Turn<'_> {
+    fn take(&self, watch: &dyn Watch) -> Result<Outcome, Failure> {
+        let (Run { title, job, order, .. }, progress) = (self.run, Progress::default());
+        watch.began(self.number, title, &progress);
+        let outcome = if self.run.is_real() {
+            apart::run(order, &self.plan.place, job, &progress)
+        } else {
+            self.plan.workload.run(job, &progress)
+        };
+        watch.ended(self.number);
+        outcome
+    }
+
+    /// Where a run of real time stands among those of its plan: seed by seed, and to and fro over the columns, so that what
+    /// drifts on the computer meets all of them alike.
+    fn place(&self) -> (u64, usize) {
+        let Run { column, job, .. } = self.run;
+        let round = job.seed - self.plan.seeds[0];
+        (round, if round.is_multiple_of(2) { *column } else { usize::MAX - column })
+    }
+
+    fn failure(&self, failure: Failure) -> JobFailure {
+        let Run { column, job, replay, .. } = self.run;
+        let column = self.plan.columns[*column].id.clone();
+        JobFailure { column, seed: job.seed, failure, replay: replay.clone() }
+    }
+}
+
 impl Plan {
     /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads.
     ///
@@ -17,56 +61,23 @@ impl Plan {
     /// Every job that failed; what had not begun by then was not run.
     pub fn run(&self, threads: usize, watch: &dyn Watch) -> Result<Results, Vec<JobFailure>> {
         let mut results = run_all(std::slice::from_ref(self), threads, watch)?;
-        Ok(results.pop().expect("one plan has one result"))
-    }
-
-    fn is_real(&self, job: usize) -> bool {
-        self.jobs[job].ground.is_timed_by_the_wall()
-    }
-
-    /// Jobs of real time in the order in which they run: seed by seed, and to and fro over the columns, so that what
-    /// drifts on the computer meets all of them alike.
-    fn turns(&self) -> Vec<usize> {
-        let round = |seed: usize| {
-            let columns = 0..self.columns.len();
-            let columns: Vec<usize> = if seed.is_multiple_of(2) { columns.collect() } else { columns.rev().collect() };
-            columns.into_iter().map(move |column| column * self.seeds.len() + seed)
-        };
-        (0..self.seeds.len()).flat_map(round).filter(|job| self.is_real(*job)).collect()
-    }
-
-    /// Job `index`, which whoever watches knows as number `number`.
-    fn run_one(&self, index: usize, number: usize, watch: &dyn Watch) -> Result<Outcome, Failure> {
-        let (job, progress) = (&self.jobs[index], Progress::default());
-        watch.began(number, &progress);
-        let outcome = if self.is_real(index) {
-            apart::run(&self.orders[index], &self.place, job, &progress)
-        } else {
-            self.workload.run(job, &progress)
-        };
-        watch.ended(number);
-        outcome
-    }
-
-    fn failure(&self, index: usize, failure: Failure) -> JobFailure {
-        let column = self.column(index).id.clone();
-        JobFailure { column, seed: self.jobs[index].seed, failure, replay: self.replays[index].clone() }
+        Ok(results.pop().expect("one plan has one result").1)
     }
 
     /// What a reader must know beside the figures: what was skipped, and what each ground of real time was like.
-    fn notes(&self, outcomes: &[Outcome]) -> Vec<String> {
+    fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
-        for (index, outcome) in outcomes.iter().enumerate() {
+        for Ended { run, outcome } in ended {
             for note in &outcome.notes {
-                let note = format!("{}: {note}", self.jobs[index].ground);
+                let note = format!("{}: {note}", run.job.ground);
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
             }
         }
         if self.seeds.len() == 1 {
-            for (index, outcome) in outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.report.is_empty()) {
-                notes.push(format!("{}:", self.column(index).id));
+            for Ended { run, outcome } in ended.iter().filter(|it| !it.outcome.report.is_empty()) {
+                notes.push(format!("{}:", self.columns[run.column].id));
                 notes.extend(outcome.report.iter().cloned());
             }
         }
@@ -74,80 +85,81 @@ impl Plan {
         notes
     }
 
-    fn results(&self, mut outcomes: Vec<Outcome>) -> Results {
-        let simulated = || outcomes.iter().enumerate().filter(|(n, _)| !self.is_real(*n));
-        let fingerprint = simulated().next().map(|_| fold(simulated().map(|(_, outcome)| outcome.fingerprint)));
+    fn results(&self, ended: Vec<Ended<'_>>) -> Results {
+        let simulated = || ended.iter().filter(|it| !it.run.is_real());
         let head = TableHead {
             experiment: self.experiment.name.clone(),
             machine: self.machine.name.clone(),
             scale: self.scale,
             seeds: self.seeds.clone(),
-            fingerprint,
+            fingerprint: simulated().next().map(|_| fold(simulated().map(|it| it.outcome.fingerprint))),
             columns: self.columns.clone(),
-            notes: self.notes(&outcomes),
+            notes: self.notes(&ended),
         };
-        let titles = self.titles();
-        let stacks = |(title, outcome): (&String, &Outcome)| -> Vec<String> {
-            let root = title.replace([' ', ';'], "_");
-            outcome.profile.iter().flatten().map(|line| format!("{root};{line}")).collect()
-        };
-        let profile = titles.iter().zip(&outcomes).flat_map(stacks).collect();
-        let series = outcomes.iter_mut().enumerate().filter_map(|(index, outcome)| {
-            let column = self.column(index).id.clone();
-            Some(RunSeries { column, seed: self.jobs[index].seed, series: outcome.series.take()? })
-        });
-        let series = series.collect();
-        let traces = titles
-            .iter()
-            .zip(&mut outcomes)
-            .filter_map(|(title, outcome)| Some(RunTrace { title: title.clone(), trace: outcome.trace.take()? }));
-        let traces = traces.collect();
-        let mut rows = outcomes.into_iter().map(|outcome| outcome.rows);
-        let runs: Vec<Vec<_>> = self.columns.iter().map(|_| rows.by_ref().take(self.seeds.len()).collect()).collect();
-        let table = Table::of_runs(head, &runs, self.experiment.published.as_ref());
+        let (mut profile, mut series, mut traces) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rows = vec![Vec::new(); self.columns.len()];
+        for Ended { run, outcome } in ended {
+            let root = run.title.replace([' ', ';'], "_");
+            profile.extend(outcome.profile.into_iter().flatten().map(|line| format!("{root};{line}")));
+            let (column, seed) = (self.columns[run.column].id.clone(), run.job.seed);
+            series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
+            traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
+            rows[run.column].push(outcome.rows);
+        }
+        let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
         Results { table, profile, series, traces }
     }
 }
 
 /// Runs the jobs of several plans: first those of real time, one after the other; then the simulated ones of all plans
-/// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Who watches counts
-/// the jobs over all plans.
+/// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Each plan comes back
+/// with its results. Who watches counts the jobs over all plans.
 ///
 /// # Errors
 /// Every job that failed; what had not begun by then was not run.
-pub fn run_all(plans: &[Plan], threads: usize, watch: &dyn Watch) -> Result<Vec<Results>, Vec<JobFailure>> {
-    let mut results: Vec<Vec<_>> = plans.iter().map(|plan| plan.jobs.iter().map(|_| None).collect()).collect();
-    let mut failures = Vec::new();
-    let before = |plan: usize| plans[..plan].iter().map(|plan| plan.jobs.len()).sum::<usize>();
-    let jobs = |of: fn(&Plan) -> Vec<usize>| -> Vec<(usize, usize)> {
-        plans.iter().enumerate().flat_map(|(n, plan)| of(plan).into_iter().map(move |job| (n, job))).collect()
-    };
-    let simulated = |plan: &Plan| (0..plan.jobs.len()).filter(|job| !plan.is_real(*job)).collect();
-    for (turn, threads) in [(jobs(Plan::turns), 1), (jobs(simulated), threads)] {
+pub fn run_all<'p, P: Borrow<Plan>>(
+    plans: &'p [P],
+    threads: usize,
+    watch: &dyn Watch,
+) -> Result<Vec<(&'p P, Results)>, Vec<JobFailure>> {
+    let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
+    for plan in plans.iter().map(Borrow::borrow) {
+        let first = real.len();
+        for run in &plan.runs {
+            let turns = if run.is_real() { &mut real } else { &mut simulated };
+            turns.push(Turn { number, plan, run });
+            number += 1;
+        }
+        real[first..].sort_by_key(Turn::place);
+    }
+    let (mut ended, mut failures) = (Vec::new(), Vec::new());
+    for (turns, threads) in [(&real, 1), (&simulated, threads)] {
         if !failures.is_empty() {
             break;
         }
-        let found = runner::each(turn.len(), threads, |n| {
-            let (plan, job) = turn[n];
-            plans[plan].run_one(job, before(plan) + job, watch)
-        });
-        for (&(plan, job), result) in turn.iter().zip(found) {
-            if let Some(Err(failure)) = &result {
-                let mut failure = plans[plan].failure(job, failure.clone());
-                if plans.len() > 1 {
-                    failure.column = format!("{} {}", plans[plan].experiment.name, failure.column);
+        for (turn, result) in runner::each(turns, threads, |turn| turn.take(watch)) {
+            match result {
+                Ok(outcome) => ended.push((turn.number, Ended { run: turn.run, outcome })),
+                Err(failure) => {
+                    let mut failure = turn.failure(failure);
+                    if plans.len() > 1 {
+                        failure.column = format!("{} {}", turn.plan.experiment.name, failure.column);
+                    }
+                    failures.push(failure);
                 }
-                failures.push(failure);
             }
-            results[plan][job] = result;
         }
     }
-    let outcomes = results.into_iter().map(|results| results.into_iter().collect::<Option<Result<Vec<_>, _>>>());
-    let found = plans.iter().zip(outcomes).map(|(plan, outcomes)| match outcomes {
-        Some(Ok(outcomes)) => Some(plan.results(outcomes)),
-        _ => None,
+    if !failures.is_empty() {
+        return Err(failures);
+    }
+    ended.sort_by_key(|(number, _)| *number);
+    let mut ended = ended.into_iter().map(|(_, ended)| ended);
+    let found = plans.iter().map(|it| {
+        let plan: &Plan = it.borrow();
+        (it, plan.results(ended.by_ref().take(plan.runs.len()).collect()))
     });
-    found.collect::<Option<Vec<_>>>().ok_or(failures)
+    Ok(found.collect())
 }
 
 /// One fingerprint of many, order included (FNV-1a over their bytes).

@@ -51,10 +51,10 @@ pub fn variants(table: &Table) -> Bars {
             .map(|row| Group {
                 name: row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name).to_owned(),
                 bars: row
-                    .values
+                    .cells
                     .iter()
-                    .map(|value| {
-                        value.map(|value| bars::Bar { value: value.median, shown: row.format.show(value.median) })
+                    .map(|cell| {
+                        cell.value.map(|value| bars::Bar { value: value.median, shown: row.format.show(value.median) })
                     })
                     .collect(),
             })

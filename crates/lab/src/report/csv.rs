@@ -13,10 +13,10 @@ pub fn write(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
     csv.write_record(["group", "name", "unit", "better", "column", "median", "low", "high", "n", "published"])
         .map_err(io_error)?;
     for row in &table.rows {
-        for ((column, value), published) in table.columns.iter().zip(&row.values).zip(&row.published) {
-            let Some(value) = value else { continue };
+        for (column, cell) in table.cells(row) {
+            let Some(value) = cell.value else { continue };
             let [median, low, high] = [value.median, value.low, value.high].map(|value| value.to_string());
-            let published = published.map_or_else(String::new, |figure| figure.value.to_string());
+            let published = cell.published.map_or_else(String::new, |figure| figure.value.to_string());
             let n = value.n.to_string();
             let better = text::arrow(row.better);
             let (group, name, unit, id) = (&row.group, &row.name, &row.unit, &column.id);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Table, TableRow};
+use super::{Column, Table, TableCell, TableRow};
 
 /// The whole report, with a line break at its end.
 #[must_use]
@@ -23,15 +23,14 @@ pub fn render(table: &Table) -> String {
 }
 
 fn row_of(table: &Table, row: &TableRow) -> Value {
-    let ids = || table.columns.iter().map(|column| column.id.clone());
-    let estimate = |(id, value): (String, &Option<crate::statistics::Estimate>)| {
-        let value = (*value)?;
+    let estimate = |(column, cell): (&Column, &TableCell)| {
+        let value = cell.value?;
         let [median, low, high] = [value.median, value.low, value.high].map(number);
-        Some((id, json!({ "median": median, "low": low, "high": high, "n": value.n })))
+        Some((column.id.clone(), json!({ "median": median, "low": low, "high": high, "n": value.n })))
     };
-    let values: Map<String, Value> = ids().zip(&row.values).filter_map(estimate).collect();
-    let figure = |(id, figure): (String, &Option<crate::figure::Figure>)| Some((id, number((*figure)?.value)));
-    let published: Map<String, Value> = ids().zip(&row.published).filter_map(figure).collect();
+    let values: Map<String, Value> = table.cells(row).filter_map(estimate).collect();
+    let figure = |(column, cell): (&Column, &TableCell)| Some((column.id.clone(), number(cell.published?.value)));
+    let published: Map<String, Value> = table.cells(row).filter_map(figure).collect();
     json!({
         "group": row.group,
         "name": row.name,

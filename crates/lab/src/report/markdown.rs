@@ -22,10 +22,10 @@ pub fn render(table: &Table, show: Show) -> String {
 }
 
 fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
-    let base = row.values.first().copied().flatten().map(|estimate| estimate.median);
+    let base = row.median(0);
     out.push_str(&format!("| {} | {} | {} |", escaped(&row.name), escaped(&row.unit), text::arrow(row.better)));
-    for (column, value) in row.values.iter().enumerate() {
-        let Some(value) = value else {
+    for (column, cell) in row.cells.iter().enumerate() {
+        let Some(value) = cell.value else {
             out.push_str(" |");
             continue;
         };
@@ -40,11 +40,11 @@ fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
         out.push_str(" |");
     }
     out.push('\n');
-    if show.published && row.published.iter().any(Option::is_some) {
-        let has_base = row.published.first().copied().flatten().is_some();
+    if show.published && row.is_published() {
+        let has_base = row.has_published_base();
         out.push_str("| published | | |");
-        for (column, figure) in row.published.iter().enumerate() {
-            let shown = figure.map_or_else(String::new, |figure| {
+        for (column, cell) in row.cells.iter().enumerate() {
+            let shown = cell.published.map_or_else(String::new, |figure| {
                 let percent = figure.percent.filter(|_| has_base && brackets && column > 0);
                 let bracket = percent.map_or_else(String::new, |it| format!(" ({})", percent::bracket(it).trim()));
                 format!(" *{}{bracket}*", row.format.show(figure.value))

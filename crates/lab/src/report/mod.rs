@@ -63,10 +63,37 @@ pub struct TableRow {
     pub better: Better,
     /// As in [`Row`].
     pub format: Format,
-    /// One for each column; none where no run of the column has the row.
-    pub values: Vec<Option<Estimate>>,
-    /// One for each column: what is published.
-    pub published: Vec<Option<Figure>>,
+    /// One for each column.
+    pub cells: Vec<TableCell>,
+}
+
+/// A row in one column.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TableCell {
+    /// What the runs of the column found; none where no run of it has the row.
+    pub value: Option<Estimate>,
+    /// What is published.
+    pub published: Option<Figure>,
+}
+
+impl TableRow {
+    /// The median of a column, by its number; none where the column has none.
+    #[must_use]
+    pub fn median(&self, column: usize) -> Option<f64> {
+        Some(self.cells.get(column)?.value?.median)
+    }
+
+    /// Is any figure of the row published?
+    #[must_use]
+    pub fn is_published(&self) -> bool {
+        self.cells.iter().any(|cell| cell.published.is_some())
+    }
+
+    /// Does the first column, beside which percentages are, have a published figure?
+    #[must_use]
+    pub fn has_published_base(&self) -> bool {
+        self.cells.first().is_some_and(|cell| cell.published.is_some())
+    }
 }
 
 /// What a comparison found.
@@ -114,14 +141,24 @@ impl Table {
             unit: row.unit.clone(),
             better: row.better,
             format: row.format,
-            values: samples.iter().map(|samples| crate::statistics::estimate(samples)).collect(),
-            published: columns
+            cells: columns
                 .iter()
-                .map(|column| published.filter(|_| column.comparable)?.figure(&row.group, &row.name, &column.kernel))
+                .zip(samples)
+                .map(|(column, samples)| TableCell {
+                    value: crate::statistics::estimate(&samples),
+                    published: published
+                        .filter(|_| column.comparable)
+                        .and_then(|published| published.figure(&row.group, &row.name, &column.kernel)),
+                })
                 .collect(),
         });
         let rows = in_blocks(rows.collect());
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, rows }
+    }
+
+    /// The cells of a row, each with its column.
+    pub fn cells<'t>(&'t self, row: &'t TableRow) -> impl Iterator<Item = (&'t Column, &'t TableCell)> {
+        self.columns.iter().zip(&row.cells)
     }
 
     /// Is all of it of simulated machines?
@@ -264,8 +301,8 @@ pub(crate) mod tests {
         let table = Table::of_runs(head(&["a", "b"], 3), &runs, None);
         let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["Ops a", "Ops b", "User"]);
-        assert_eq!(table.rows[0].values[0].map(|e| (e.median, e.n)), Some((2.0, 3)));
-        assert_eq!(table.rows[0].values[1].map(|e| (e.median, e.n)), Some((5.5, 2)));
+        assert_eq!(table.rows[0].cells[0].value.map(|e| (e.median, e.n)), Some((2.0, 3)));
+        assert_eq!(table.rows[0].cells[1].value.map(|e| (e.median, e.n)), Some((5.5, 2)));
         assert_eq!(
             table.blocks().map(|(group, rows)| (group, rows.len())).collect::<Vec<_>>(),
             [("Ops", 2), ("duration", 1)]

@@ -1,7 +1,7 @@
 //! The table for people: a line for each row with its unit, a column for each kernel.
 
 use super::grid::{self, Cell, Grid, Tone};
-use super::{Column, Show, Table, TableRow, percent};
+use super::{Column, Show, Table, TableCell, TableRow, percent};
 use crate::figure::{Better, Figure};
 use crate::statistics::Estimate;
 
@@ -120,11 +120,11 @@ impl Line {
 /// A row's own line, then its interval over several seeds, then what is published.
 fn lines_of(row: &TableRow, group: &str, show: Show) -> Vec<Line> {
     let brackets = has_brackets(group);
-    let base = row.values.first().copied().flatten().map(|estimate| estimate.median);
+    let base = row.median(0);
     let faint =
         |label: String, figures: Vec<Cell>| Line { label: Cell::new(label, Tone::Faint), unit: String::new(), figures };
-    let figure = |(column, value): (usize, &Option<Estimate>)| -> Cell {
-        let Some(Estimate { median, .. }) = *value else { return Cell::default() };
+    let figure = |(column, cell): (usize, &TableCell)| -> Cell {
+        let Some(Estimate { median, .. }) = cell.value else { return Cell::default() };
         let text = row.format.show(median);
         // Beside itself the baseline changes nothing.
         let Some(base) = base.filter(|_| brackets && column > 0) else { return text.into() };
@@ -138,30 +138,31 @@ fn lines_of(row: &TableRow, group: &str, show: Show) -> Vec<Line> {
         Cell::new(format!("{text} ({})", show.percent.bracket(row.better, base, median)), tone)
     };
     let name = row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name);
-    let figures = row.values.iter().enumerate().map(figure).collect();
+    let figures = row.cells.iter().enumerate().map(figure).collect();
     let mut lines = vec![Line { label: name.into(), unit: row.unit.clone(), figures }];
-    if row.values.iter().flatten().any(|value| value.n > 1) {
-        let interval = |value: &Option<Estimate>| {
+    let values = || row.cells.iter().map(|cell| cell.value);
+    if values().flatten().any(|value| value.n > 1) {
+        let interval = |value: Option<Estimate>| {
             let shown = |value: Estimate| format!("[{}, {}]", row.format.show(value.low), row.format.show(value.high));
             Cell::new(value.map_or_else(String::new, shown), Tone::Faint)
         };
-        let counts: Vec<usize> = row.values.iter().flatten().map(|value| value.n).collect();
+        let counts: Vec<usize> = values().flatten().map(|value| value.n).collect();
         let label = match counts.as_slice() {
             [first, rest @ ..] if rest.iter().all(|n| n == first) => format!("  95%, n = {first}"),
             _ => format!("  95%, n = {}", counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
         };
-        lines.push(faint(label, row.values.iter().map(interval).collect()));
+        lines.push(faint(label, values().map(interval).collect()));
     }
-    if show.published && row.published.iter().any(Option::is_some) {
+    if show.published && row.is_published() {
         // Published percentages are relative to the published baseline: without its column they mislead.
-        let has_base = row.published.first().copied().flatten().is_some();
-        let figure = |(column, figure): (usize, &Option<Figure>)| {
-            let Some(Figure { value, percent }) = *figure else { return Cell::default() };
+        let has_base = row.has_published_base();
+        let figure = |(column, cell): (usize, &TableCell)| {
+            let Some(Figure { value, percent }) = cell.published else { return Cell::default() };
             let bracket = percent.filter(|_| has_base && column > 0).map(percent::bracket);
             let bracket = bracket.map_or_else(String::new, |bracket| format!(" ({bracket})"));
             Cell::new(row.format.show(value) + &bracket, Tone::Faint)
         };
-        lines.push(faint("  published".into(), row.published.iter().enumerate().map(figure).collect()));
+        lines.push(faint("  published".into(), row.cells.iter().enumerate().map(figure).collect()));
     }
     lines
 }
@@ -314,7 +315,7 @@ mod tests {
         let run = |value| vec![tests::ops("Ops memcachetest-0M", value)];
         let table =
             Table::of_runs(tests::head(&["a", "b"], 3), &[vec![run(9.0), run(10.0), run(11.0)], vec![run(20.0)]], None);
-        assert_eq!(table.rows[0].values[0], statistics::estimate(&[9.0, 10.0, 11.0]));
+        assert_eq!(table.rows[0].cells[0].value, statistics::estimate(&[9.0, 10.0, 11.0]));
         let text = render(&table, Show::default());
         let interval = text.lines().find(|line| line.starts_with("  95%, n = 3, 1 ")).unwrap();
         assert!(interval.contains(" [9.00, 11.00]"), "{text}");
