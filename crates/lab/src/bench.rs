@@ -5,12 +5,12 @@
 //! time is looked at here, so that no two reports are alike; the fingerprint is that of parallelio. What needs more
 //! time (misses, eviction, disks, several threads) is in `cargo bench`.
 
-use crate::apart::Folder;
 use crate::figure::{Better, Format, Row};
 use crate::ground::Ground;
 use crate::interrupt;
 use crate::job::{Failure, Job, Progress};
 use crate::plan::fold;
+use crate::real_time::folder::Folder;
 use crate::report::{Column, Table, TableHead};
 use crate::scale::Scale;
 use crate::system::host::HostSystem;

@@ -1,4 +1,4 @@
-//! The grounds: what an experiment may run on.
+//! The grounds: what an experiment may run on. [`crate::grounds`] says what each does with a job.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,13 +20,10 @@ impl Ground {
     /// Does it take real time? Then what runs beside it matters, and no two runs are alike.
     #[must_use]
     pub fn is_timed_by_the_wall(self) -> bool {
-        self != Self::Sim
-    }
-
-    /// Does a kernel file decide what it does?
-    #[must_use]
-    pub fn has_kernel_files(self) -> bool {
-        self != Self::Linux
+        match self {
+            Self::Sim => false,
+            Self::Host | Self::Linux => true,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! before a run.
 
 use crate::machine_file::MachineFile;
+use crate::scale::Scale;
 use engine::kernel::Source;
 use engine::kernel::text::{Entry, Error, Node, Value};
 use engine::memory::Layout;
@@ -213,6 +214,19 @@ pub struct Before {
     /// Programs that run beside the workload, if any are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<Programs>,
+}
+
+/// Pages of one MiB.
+pub(crate) const MIB_PAGES: u64 = 256;
+
+impl Before {
+    /// Pages that all of it takes, at a scale.
+    #[must_use]
+    pub fn pages(&self, scale: Scale) -> u64 {
+        let mapped_mib = self.programs.as_ref().map_or(0, |programs| programs.mapped_mib.value);
+        let mib = self.kernel_mib.value + self.idle_anon_mib.value + self.file_cache_mib.value + mapped_mib;
+        scale.of(mib * MIB_PAGES)
+    }
 }
 
 /// Programs and libraries that run beside a workload: daemons, shells, the monitors of a test. Their files are mapped

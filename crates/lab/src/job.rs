@@ -2,27 +2,29 @@
 
 use std::{
     fmt,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use engine::kernel::{Kernel, text::Node};
-
-use std::path::PathBuf;
+use engine::{
+    kernel::{Kernel, text::Node},
+    memory::Layout,
+};
 
 use serde::{Deserialize, Serialize};
 
 use sim::trace::{Trace, TraceConfig};
 
 use crate::{
+    cgroup::Cgroup,
     figure::Row,
     ground::Ground,
     hardware::Machine,
     scale::Scale,
     series::{Every, Series},
-    system::linux::limit::Cgroup,
 };
 
 /// One run: one kernel on one ground, one seed.
@@ -59,6 +61,16 @@ pub struct Job {
 }
 
 impl Job {
+    /// Memory of its machine at its scale.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let mut layout = self.machine.memory.clone();
+        for zone in layout.nodes.iter_mut().flat_map(|node| &mut node.zones) {
+            zone.managed_pages = self.scale.of(zone.managed_pages);
+        }
+        layout
+    }
+
     /// Memory of its machine at its scale, pages.
     #[must_use]
     pub fn memory_pages(&self) -> u64 {
@@ -71,6 +83,25 @@ impl Job {
     pub fn swap_pages(&self) -> u64 {
         self.machine.disks.first().map_or(0, |disk| self.scale.of(disk.swap_slots.value))
     }
+}
+
+/// A job in words that another process understands.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Order {
+    /// Name or file of the experiment.
+    pub experiment: String,
+    /// Name or file of the kernel.
+    pub kernel: String,
+    /// Name or file of the machine.
+    pub machine: String,
+    /// The ground.
+    pub ground: Ground,
+    /// The random seed.
+    pub seed: u64,
+    /// The scale, as text.
+    pub scale: String,
+    /// How often counters are recorded, if that is wanted.
+    pub series_every: Option<Every>,
 }
 
 /// What a process has that runs a job in real time.

@@ -7,14 +7,15 @@
 //! * [`library`] finds files, which are embedded in the binary; [`cli`] is the command, a file for each verb;
 //! * a [`workload::Workload`] runs in a job, written against [`system::System`]; [`workloads`] lists them;
 //! * [`simulation`] runs a workload on a simulated machine, [`real_time`] on real memory, in a process of its own
-//!   ([`apart`]); [`ground`] names the grounds;
+//!   ([`real_time::apart`]); both are a [`backend::Backend`], and [`grounds`] takes a job to that of its [`ground`];
 //! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
 //!
 //! Next: [`job`], the input and output of a run.
 
 pub mod ablation;
-pub mod apart;
+pub mod backend;
 pub mod bench;
+pub mod cgroup;
 pub mod change;
 pub mod choose;
 pub mod cli;
@@ -25,6 +26,7 @@ pub mod extent;
 pub mod fidelity;
 pub mod figure;
 pub mod ground;
+pub mod grounds;
 pub mod hardware;
 pub mod interrupt;
 pub mod job;

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use engine::kernel::{Kernel, text::Error};
 
 use crate::{
-    apart::{self, Order},
     experiment::{Experiment, Picture},
     ground::{Ground, Place},
+    grounds,
     hardware::Machine,
-    job::{Failure, Job, Runnable},
+    job::{Failure, Job, Order, Runnable},
     library,
-    report::{Column, Table},
+    report::{Column, Table, locks},
     scale::Scale,
     series::{Every, RunSeries},
-    simulation::locks,
     system::page_bytes,
     trace::{RunTrace, Window},
 };
@@ -117,6 +116,8 @@ struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
+    /// Pages that the device under the files of its ground has room for, where the machine file does not say it.
+    device_pages: Option<u64>,
 }
 
 /// What a comparison found.
@@ -198,7 +199,7 @@ impl Plan {
             locks: request.locks,
             ground: Ground::Sim,
             makes_swap: request.place.makes_swap,
-            device_pages: device_pages(&request.place),
+            device_pages: None,
             inside: None,
         };
         let grounds = if request.grounds.is_empty() { &[Ground::Sim][..] } else { &request.grounds };
@@ -209,9 +210,9 @@ impl Plan {
         }
         let (mut subjects, mut skipped) = (Vec::new(), Vec::new());
         for &ground in grounds {
-            let of_ground = subjects_of(ground, kernels, setups);
+            let of_ground = subjects_of(ground, &request.place, kernels, setups);
             let memory_bytes = page_bytes(of_ground[0].job(&plain, request.seed).memory_pages());
-            let missing = apart::ready(ground, &request.place, memory_bytes).map_err(Failure);
+            let missing = grounds::ready(ground, &request.place, memory_bytes).map_err(Failure);
             let mut jobs = of_ground.iter().map(|subject| subject.job(&plain, request.seed));
             match missing.and_then(|()| jobs.try_for_each(|job| workload.check(&job))) {
                 Ok(()) => subjects.extend(of_ground),
@@ -288,10 +289,12 @@ impl Plan {
 }
 
 /// What the columns of a ground are of.
-fn subjects_of<'r>(ground: Ground, kernels: &'r [NamedKernel], setups: &'r [Setup]) -> Vec<Subject<'r>> {
+fn subjects_of<'r>(ground: Ground, place: &Place, kernels: &'r [NamedKernel], setups: &'r [Setup]) -> Vec<Subject<'r>> {
     // What the running kernel does is in no file.
-    let kernels = if ground.has_kernel_files() { kernels } else { &kernels[..1] };
-    kernels.iter().flat_map(|named| setups.iter().map(move |setup| Subject { named, setup, ground })).collect()
+    let kernels = if grounds::running_kernel(ground).is_some() { &kernels[..1] } else { kernels };
+    let device_pages = grounds::device_pages(ground, place);
+    let pairs = kernels.iter().flat_map(|named| setups.iter().map(move |setup| (named, setup)));
+    pairs.map(|(named, setup)| Subject { named, setup, ground, device_pages }).collect()
 }
 
 impl Subject<'_> {
@@ -302,6 +305,7 @@ impl Subject<'_> {
             machine: self.setup.machine.clone(),
             params: self.setup.params.clone(),
             ground: self.ground,
+            device_pages: self.device_pages,
             seed,
             ..plain.clone()
         }
@@ -319,12 +323,6 @@ impl Subject<'_> {
             series_every: job.series_every,
         }
     }
-}
-
-/// Pages that the folder of a place has room for.
-fn device_pages(place: &Place) -> Option<u64> {
-    let room = rustix::fs::statvfs(&place.folder).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
 }
 
 fn no_workload(experiment: &Experiment) -> Error {
@@ -469,7 +467,7 @@ mod tests {
         assert_eq!(words[0], "highwater+lru.batch=1+lru.swappiness=0");
         let named = NamedKernel { word: words[0].clone(), kernel: library::kernel(&words[0]).unwrap() };
         let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
-        let subject = Subject { named: &named, setup: &setup, ground: Ground::Sim };
+        let subject = Subject { named: &named, setup: &setup, ground: Ground::Sim, device_pages: None };
         let column = column(&subject, &[Ground::Sim]);
         assert_eq!(column.id, words[0]);
         assert_eq!(

@@ -3,12 +3,13 @@
 //! What only a simulated machine has is done here, around the workload: memory is brought into the state of
 //! before ([`before`]), the disk is sampled, and at the end the engine's invariants are checked.
 
-pub mod before;
-pub mod locks;
+mod before;
 
+use crate::backend::Backend;
+use crate::ground::Place;
 use crate::hardware::{Before, Cpu, Disk, Network};
-use crate::job::{Failure, Job, Outcome, Progress};
-use crate::report::mmtests::Sample;
+use crate::job::{Failure, Job, Order, Outcome, Progress, Runnable};
+use crate::report::{locks, mmtests::Sample};
 use crate::scale::Scale;
 use crate::series::{self, Every, Recorder};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
@@ -52,7 +53,7 @@ impl Simulation {
     /// When the machine has no disk, or the engine cannot work with so little memory.
     pub fn of_job(job: &Job) -> Result<Self, Failure> {
         let machine = &job.machine;
-        let layout = scaled_layout(job);
+        let layout = job.layout();
         let Some(disk) = machine.disks.first() else {
             return Err(Failure(format!("machine `{}` has no [[disk]]", machine.name)));
         };
@@ -80,7 +81,7 @@ impl Simulation {
     pub fn resources(&self) -> Resources {
         Resources {
             memory_pages: self.layout.pages(),
-            used_pages: before::pages(&self.before, self.scale),
+            used_pages: self.before.pages(self.scale),
             swap_pages: self.swap_slots().into(),
         }
     }
@@ -128,89 +129,97 @@ fn network_config(network: &Network) -> NetworkConfig {
     }
 }
 
-/// Memory of a job's machine at its scale.
-pub fn scaled_layout(job: &Job) -> Layout {
-    let mut layout = job.machine.memory.clone();
-    for zone in layout.nodes.iter_mut().flat_map(|node| &mut node.zones) {
-        zone.managed_pages = job.scale.of(zone.managed_pages);
-    }
-    layout
-}
+/// The ground `sim`: a workload runs as the main task of its job's machine, after memory was brought into its state of
+/// before.
+#[derive(Debug)]
+pub struct Simulated;
 
-/// Looks at a job of a workload before it runs.
-///
-/// # Errors
-/// When its parameters are wrong or its machine is too small.
-pub fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
-    let params: W::Params = job.params.read()?;
-    let simulation = Simulation::of_job(job)?;
-    let resources = simulation.resources();
-    let [first, end] = simulation.disk.file_blocks.value;
-    engine::memory::check_layout(&simulation.layout)
-        .map_err(|error| error.to_string())
-        .and_then(|()| W::extent(&params, &resources, job.scale).check(Some(end - first)))
-        .and_then(|()| W::check(&params, &resources))
-        .map_err(|why| Failure(format!("machine `{}` at scale {}: {why}", job.machine.name, job.scale)))
-}
+impl Backend for Simulated {
+    fn ready(_: &Place, _: u64) -> Result<(), String> {
+        Ok(())
+    }
 
-/// Runs a workload as the main task of a job's machine, after memory was brought into its state of before.
-///
-/// # Errors
-/// When the machine cannot be built, the workload fails, a simulated task hangs or panics, or an invariant of
-/// the engine does not hold at the end.
-pub fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
-    let params: W::Params = job.params.read()?;
-    let simulation = Simulation::of_job(job)?;
-    let sim = Sim::new(simulation.sim_config(job.seed, W::VERIFIES));
-    let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
-    let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
-        .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
-    watch(&sim, progress, system.disk_samples());
-    let series = job.series_every.map(|every| record(&sim, &system, every, progress));
-    if let Some(config) = job.trace {
-        sim.start_trace(config);
+    fn resources(job: &Job) -> Result<Resources, Failure> {
+        Ok(Simulation::of_job(job)?.resources())
     }
-    let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
-    let result = found.clone();
-    let ended = Arc::new(Mutex::new(Nanos(0)));
-    let end = ended.clone();
-    let engine = system.shared_engine();
-    let counted = Arc::new(AtomicU64::new(0));
-    let events = counted.clone();
-    sim.run("main", move || {
-        let outcome = before::prepare(&simulation.before, &system, simulation.scale)
-            .and_then(|()| W::run(&system, &params))
-            .map(|found| with_profile(found, &system));
-        events.store(page_events(&system.vmstat()), Ordering::Relaxed);
-        *end.lock().expect("nothing panicked") = system.now();
-        *result.lock().expect("nothing panicked") = outcome;
-    })
-    .map_err(|failure| Failure(failure.to_string()))?;
-    engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
-    let found = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
-    for row in &found.rows {
-        sim.mix(row.value.to_bits());
+
+    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
+        let params: W::Params = job.params.read()?;
+        let simulation = Simulation::of_job(job)?;
+        let resources = simulation.resources();
+        let [first, end] = simulation.disk.file_blocks.value;
+        engine::memory::check_layout(&simulation.layout)
+            .map_err(|error| error.to_string())
+            .and_then(|()| W::extent(&params, &resources, job.scale).check(Some(end - first)))
+            .and_then(|()| W::check(&params, &resources))
+            .map_err(|why| Failure(format!("machine `{}` at scale {}: {why}", job.machine.name, job.scale)))
     }
-    let mut rows = found.rows;
-    if job.locks {
-        let others = locks::rows(&sim).into_iter().filter(|new| rows.iter().all(|row| row.name != new.name));
-        let others: Vec<_> = others.collect();
-        rows.extend(others);
+
+    fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+        let params: W::Params = job.params.read()?;
+        let simulation = Simulation::of_job(job)?;
+        let sim = Sim::new(simulation.sim_config(job.seed, W::VERIFIES));
+        let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
+        let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
+            .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
+        watch(&sim, progress, system.disk_samples());
+        let series = job.series_every.map(|every| record(&sim, &system, every, progress));
+        if let Some(config) = job.trace {
+            sim.start_trace(config);
+        }
+        let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
+        let result = found.clone();
+        let ended = Arc::new(Mutex::new(Nanos(0)));
+        let end = ended.clone();
+        let engine = system.shared_engine();
+        let counted = Arc::new(AtomicU64::new(0));
+        let events = counted.clone();
+        sim.run("main", move || {
+            let outcome = before::prepare(&simulation.before, &system, simulation.scale)
+                .and_then(|()| W::run(&system, &params))
+                .map(|found| with_profile(found, &system));
+            events.store(page_events(&system.vmstat()), Ordering::Relaxed);
+            *end.lock().expect("nothing panicked") = system.now();
+            *result.lock().expect("nothing panicked") = outcome;
+        })
+        .map_err(|failure| Failure(failure.to_string()))?;
+        engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
+        let found =
+            found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
+        for row in &found.rows {
+            sim.mix(row.value.to_bits());
+        }
+        let mut rows = found.rows;
+        if job.locks {
+            let others = locks::rows(&sim).into_iter().filter(|new| rows.iter().all(|row| row.name != new.name));
+            let others: Vec<_> = others.collect();
+            rows.extend(others);
+        }
+        let virtual_time_ns = ended.lock().expect("the main task has ended").0;
+        let profile = job.profile.then_some(found.profile);
+        let page_events = counted.load(Ordering::Relaxed);
+        Ok(Outcome {
+            rows,
+            fingerprint: sim.fingerprint(),
+            virtual_time_ns,
+            page_events,
+            profile,
+            series: series.map(|recorder| recorder.borrow().clone().finish()),
+            trace: sim.take_trace(),
+            notes: Vec::new(),
+            report: found.report,
+        })
     }
-    let virtual_time_ns = ended.lock().expect("the main task has ended").0;
-    let profile = job.profile.then_some(found.profile);
-    let page_events = counted.load(Ordering::Relaxed);
-    Ok(Outcome {
-        rows,
-        fingerprint: sim.fingerprint(),
-        virtual_time_ns,
-        page_events,
-        profile,
-        series: series.map(|recorder| recorder.borrow().clone().finish()),
-        trace: sim.take_trace(),
-        notes: Vec::new(),
-        report: found.report,
-    })
+
+    fn carry_out(
+        workload: &dyn Runnable,
+        job: &Job,
+        _: &Order,
+        _: &Place,
+        progress: &Progress,
+    ) -> Result<Outcome, Failure> {
+        workload.run(job, progress)
+    }
 }
 
 /// A workload that does not divide its run has a profile of all of it.

@@ -3,17 +3,17 @@
 //! What this computer does not permit is skipped, with a line that says what is missing.
 
 use engine::kernel::text::{Node, Value};
-use lab::apart;
+use lab::cgroup::Cgroup;
 use lab::ground::{Ground, Place};
-use lab::job::{Failure, Inside, Job, Progress};
+use lab::grounds;
+use lab::job::{Failure, Inside, Job, Progress, Runnable};
 use lab::library;
-use lab::real_time;
 use lab::scale::Scale;
 use lab::system::conformance;
 use lab::system::host::HostSystem;
 use lab::system::linux::LinuxSystem;
 use lab::system::linux::counters::{Counters, free_swap_pages};
-use lab::system::linux::limit::{Cgroup, Limit};
+use lab::system::linux::limit::Limit;
 use lab::system::linux::swap::SwapFile;
 use lab::system::{Given, System, SystemError, page_bytes};
 use lab::workload::{Found, Resources, Workload};
@@ -134,7 +134,7 @@ fn one_table_by(access: &str) {
     let experiment = experiment(outside.path(), &params);
     let directory = files.path().to_str().expect("UTF-8");
     let place = Place { folder: files.path().to_owned(), ..Place::default() };
-    let can_limit = apart::ready(Ground::Linux, &place, 32 << 20);
+    let can_limit = grounds::ready(Ground::Linux, &place, 32 << 20);
     let arguments =
         ["compare", &experiment, "--on", "host,linux,sim", "--scale", "1/16", "--dir", directory, "--format", "json"];
     let output = highwater(&arguments);
@@ -246,7 +246,7 @@ fn what_a_workload_says_is_kept_and_what_a_ground_leaves_out_is_told() {
     let folder = folder();
     let run = |machine| {
         let job = job_on_the_library(folder.path(), machine, "1/64");
-        real_time::run::<Talks>(&job, &Progress::default()).expect("it runs")
+        Talks.run(&job, &Progress::default()).expect("it runs")
     };
     let found = run("parallelio-8g");
     assert_eq!(found.report, ["all is well"]);
@@ -260,6 +260,6 @@ fn what_a_workload_says_is_kept_and_what_a_ground_leaves_out_is_told() {
 fn a_ground_that_is_too_small_is_refused_before_the_run() {
     let folder = folder();
     let job = job_on_the_library(folder.path(), "randread-512m", "1/256");
-    let Failure(message) = real_time::check::<Talks>(&job).expect_err("2 MiB are too few");
+    let Failure(message) = Talks.check(&job).expect_err("2 MiB are too few");
     assert!(message.starts_with("ground `host`: 512 pages of memory (2048 KiB) are too few"), "{message}");
 }

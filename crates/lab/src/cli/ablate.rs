@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{End, compare, options::ExperimentOptions, output};
 use crate::{
     ablation::{Ablation, Effect, RowAblation, percent},
+    grounds,
     plan::{Plan, Request, Set},
     plot::of_tables,
     progress::Bars,
@@ -111,7 +112,7 @@ fn check(request: &Request) -> Result<(), String> {
         return Err(format!("--set {}: `ablate` takes one value for a key, not {}", set.key, set.values.len()));
     }
     match request.grounds.as_slice() {
-        [ground] if !ground.has_kernel_files() => {
+        [ground] if grounds::running_kernel(*ground).is_some() => {
             Err(format!("--on {ground}: what the running kernel does is in no file, so nothing of it can be switched"))
         }
         [_] => Ok(()),

@@ -25,7 +25,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use engine::kernel::text::Error;
 
-use crate::{apart, panics};
+use crate::{panics, real_time::apart, workloads};
 
 /// Linux page reclaim as a laboratory: change kswapd and compare the figures in seconds.
 #[derive(Parser)]
@@ -107,10 +107,10 @@ pub fn main() -> ExitCode {
     panics::keep_quiet();
     let run = || {
         // Not clap's, which would suggest it to who mistypes another.
-        if std::env::args_os().skip(1).eq([apart::VERB]) {
-            return Ok(apart::carry_out()?);
+        match apart::work_if_told(workloads::find) {
+            Some(worked) => Ok(worked?),
+            None => carry_out(),
         }
-        carry_out()
     };
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use engine::kernel::Origin;
 
 use super::{Request, Subject, sets::OF_MACHINE};
-use crate::{difference, ground::Ground, library, report::Column, system::linux::counters::release};
+use crate::{difference, ground::Ground, grounds, library, report::Column};
 
 /// A column: a kernel by its name and what was set beside its file, after its ground where that is not plain.
 pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
-    let Subject { named, setup, ground } = *subject;
-    let (kernel, has_files) = (&named.kernel, ground.has_kernel_files());
-    let changed = kernel.settings.iter().filter(|setting| has_files && setting.origin == Origin::Set);
+    let Subject { named, setup, ground, .. } = *subject;
+    let (kernel, running) = (&named.kernel, grounds::running_kernel(ground));
+    let changed = kernel.settings.iter().filter(|setting| running.is_none() && setting.origin == Origin::Set);
     let of_kernel =
         changed.map(|setting| (format!("{}.{}", setting.section, setting.key), difference::plain(&setting.value)));
     let set: BTreeMap<String, String> = of_kernel.chain(setup.set.clone()).collect();
-    let kernel = if has_files { kernel.name.clone() } else { release() };
+    let kernel = running.unwrap_or_else(|| kernel.name.clone());
     let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
     Column {
         id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
@@ -40,7 +40,7 @@ pub(super) fn number(columns: &mut [Column]) {
 
 /// The command that runs one job again.
 pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
-    let Subject { named, setup, ground } = *subject;
+    let Subject { named, setup, ground, .. } = *subject;
     let mut command =
         format!("highwater run {} --kernel {} --seed {seed}", quoted(&setup.experiment_word), quoted(&named.word));
     if ground.is_timed_by_the_wall() {

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use super::{JobFailure, Plan, Results, Run};
 use crate::{
-    apart,
+    grounds,
     job::{Failure, Outcome, Progress},
     report::{Table, TableHead},
     runner::{self, Watch},
@@ -30,11 +30,7 @@ impl Turn<'_> {
     fn take(&self, watch: &dyn Watch) -> Result<Outcome, Failure> {
         let (Run { title, job, order, .. }, progress) = (self.run, Progress::default());
         watch.began(self.number, title, &progress);
-        let outcome = if self.run.is_real() {
-            apart::run(order, &self.plan.place, job, &progress)
-        } else {
-            self.plan.workload.run(job, &progress)
-        };
+        let outcome = grounds::carry_out(self.plan.workload, job, order, &self.plan.place, &progress);
         watch.ended(self.number);
         outcome
     }

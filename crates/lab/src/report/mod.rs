@@ -7,6 +7,7 @@
 pub mod csv;
 pub mod grid;
 pub mod json;
+pub mod locks;
 pub mod markdown;
 pub mod mmtests;
 pub mod percent;

@@ -3,22 +3,11 @@
 //! It is never published and decides much, so it is a stated assumption, the same for all kernels.
 
 use crate::choose::Chooser;
-use crate::hardware::{Before, Programs};
+use crate::hardware::{Before, MIB_PAGES, Programs};
 use crate::scale::Scale;
 use crate::system::sim::SimSystem;
 use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
 use machine::Nanos;
-
-/// Pages of one MiB.
-const MIB_PAGES: u64 = 256;
-
-/// Pages that all of it takes.
-#[must_use]
-pub fn pages(before: &Before, scale: Scale) -> u64 {
-    let mapped_mib = before.programs.as_ref().map_or(0, |programs| programs.mapped_mib.value);
-    let mib = before.kernel_mib.value + before.idle_anon_mib.value + before.file_cache_mib.value + mapped_mib;
-    scale.of(mib * MIB_PAGES)
-}
 
 /// Brings memory into that state: takes kernel memory, touches idle memory once, reads the files, starts programs.
 ///

@@ -6,8 +6,8 @@
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::figure::{Better, Format, Row, names};
 use crate::report::duration_rows;
+use crate::report::locks::mask_rows;
 use crate::scale::Scale;
-use crate::simulation::locks::mask_rows;
 use crate::system::{System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
 use engine::stat::Vmstat;

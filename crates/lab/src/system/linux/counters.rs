@@ -5,7 +5,7 @@
 //! scans and frees pages that `/proc/vmstat` does not count. `pgpgin` is what this process had read
 //! (`/proc/self/io`), KiB; `pgpgout` and swapping stay those of the whole computer where the cgroup does not tell.
 
-use super::limit::{Cgroup, Version};
+use crate::cgroup::{Cgroup, Version};
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 use std::fs;

@@ -3,84 +3,12 @@
 //! The process that makes it stays outside; the one to be limited is put in, and with its end the cgroup is empty and
 //! can be removed.
 
-use serde::{Deserialize, Serialize};
+use crate::cgroup::{Cgroup, Version};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// Version of a cgroup hierarchy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Version {
-    /// A hierarchy for each controller.
-    V1,
-    /// One for all.
-    V2,
-}
-
-/// A cgroup by its place.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Cgroup {
-    /// Its folder.
-    pub path: PathBuf,
-    /// What files it has.
-    pub version: Version,
-}
-
-impl Cgroup {
-    /// Bytes charged to it now.
-    ///
-    /// # Errors
-    /// When it does not tell.
-    pub fn used_bytes(&self) -> io::Result<u64> {
-        let file = match self.version {
-            Version::V1 => "memory.usage_in_bytes",
-            Version::V2 => "memory.current",
-        };
-        let text = fs::read_to_string(self.path.join(file))?;
-        text.trim().parse().map_err(io::Error::other)
-    }
-
-    /// Processes of it that the kernel has killed for want of memory; none where it does not tell.
-    #[must_use]
-    pub fn kills(&self) -> Option<u64> {
-        let file = match self.version {
-            Version::V1 => "memory.oom_control",
-            Version::V2 => "memory.events",
-        };
-        number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
-    }
-
-    /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
-    #[must_use]
-    pub fn is_out_of_memory(&self) -> bool {
-        let text = fs::read_to_string(self.path.join("memory.oom_control")).unwrap_or_default();
-        self.version == Version::V1 && number(&text, "under_oom") == Some(1)
-    }
-
-    /// Frees some memory for processes that wait for it, and wakes them; version 1 alone. Their limit stays what it is.
-    ///
-    /// # Errors
-    /// When nothing could be freed.
-    pub fn help(&self) -> io::Result<()> {
-        let file = self.path.join("memory.limit_in_bytes");
-        let limit: u64 = fs::read_to_string(&file)?.trim().parse().map_err(io::Error::other)?;
-        // A lower limit is obeyed by reclaim before the write returns; a higher one wakes who waits.
-        let lowered = fs::write(&file, limit.saturating_sub(HELP_BYTES).to_string());
-        fs::write(&file, limit.to_string())?;
-        lowered
-    }
-
-    /// Puts a process in.
-    ///
-    /// # Errors
-    /// When the system does not permit it.
-    pub fn put_in(&self, process: u32) -> io::Result<()> {
-        fs::write(self.path.join("cgroup.procs"), process.to_string())
-    }
-}
 
 /// A cgroup that is removed when this is dropped.
 #[derive(Debug)]
@@ -88,9 +16,6 @@ pub struct Limit {
     /// Which.
     pub cgroup: Cgroup,
 }
-
-/// What is freed at once for processes that wait for memory.
-const HELP_BYTES: u64 = 1 << 20;
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -193,11 +118,6 @@ fn places_of(own: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
     places
 }
 
-/// The number after `name` on a line of its own.
-fn number(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
 /// A line of `/proc/self/mountinfo`.
 struct Mount<'a> {
     root: &'a str,
@@ -218,12 +138,6 @@ impl<'a> Mount<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_found_by_their_whole_names() {
-        let text = "oom_kill_disable 1\nunder_oom 0\noom_kill 3\n";
-        assert_eq!(["oom_kill", "under_oom", "oom"].map(|name| number(text, name)), [Some(3), Some(0), None]);
-    }
 
     #[test]
     fn places_follow_from_where_the_process_is() {

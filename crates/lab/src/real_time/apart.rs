@@ -3,31 +3,27 @@
 //! So its CPU time, its I/O and its memory are its own, what earlier jobs left behind in this process does not count, and
 //! should the kernel kill it for want of memory, somebody is left to clean up. The one that waits ([`run`]) makes a
 //! folder for files and, for `linux`, a cgroup that limits memory, and removes both, however the job ends. The one that
-//! works ([`carry_out`], the hidden verb `apart`) gets an order on standard input, a line of JSON, once it is in its cgroup;
+//! works ([`work_if_told`], the hidden verb `apart`) gets an order on standard input, a line of JSON, once it is in its cgroup;
 //! it answers on standard output: lines of how far it is, then one of what it found. When standard input ends, whoever
 //! waited is gone, and it ends too.
 
-use crate::ground::{Ground, Place};
+use super::folder::Folder;
+use super::ground::RealGround;
+use crate::cgroup::Cgroup;
+use crate::ground::Place;
 use crate::interrupt;
-use crate::job::{Failure, Inside, Job, Outcome, Progress};
-use crate::system::linux::limit::{Cgroup, Limit};
-use crate::system::linux::swap::SwapFile;
-use crate::system::linux::sys;
-use crate::system::page_bytes;
-use crate::{library, panics, workloads};
+use crate::job::{Failure, Inside, Job, Order, Outcome, Progress, Runnable};
+use crate::{library, panics};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// The verb of the process that works.
-pub const VERB: &str = "apart";
+const VERB: &str = "apart";
 
 /// How often the one that waits looks whether it is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -40,25 +36,6 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// How long a job may wait for memory of which none can be freed.
 const STARVED: Duration = Duration::from_secs(20);
-
-/// A job in words that another process understands.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Order {
-    /// Name or file of the experiment.
-    pub experiment: String,
-    /// Name or file of the kernel.
-    pub kernel: String,
-    /// Name or file of the machine.
-    pub machine: String,
-    /// The ground.
-    pub ground: Ground,
-    /// The random seed.
-    pub seed: u64,
-    /// The scale, as text.
-    pub scale: String,
-    /// How often counters are recorded, if that is wanted.
-    pub series_every: Option<crate::series::Every>,
-}
 
 /// What goes over the pipe.
 #[derive(Deserialize, Serialize)]
@@ -76,29 +53,6 @@ enum Answer {
     Failed(String),
 }
 
-/// A fresh folder that is removed with all that is in it.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-static MADE: AtomicU32 = AtomicU32::new(0);
-
-impl Folder {
-    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("highwater-{}-{number}", std::process::id()));
-        fs::create_dir(&path)?;
-        // Both processes use it, whatever folder they are in.
-        fs::canonicalize(&path).map(Self)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("warning: {} stays behind: {error}", self.0.display());
-        }
-    }
-}
-
 /// A process that is ended when this is dropped.
 struct Worker(Child);
 
@@ -112,56 +66,26 @@ impl Drop for Worker {
     }
 }
 
-/// Is what a ground needs here?
-///
-/// # Errors
-/// What is missing, in words for the user.
-pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), String> {
-    const TRIAL_PAGES: u64 = 16;
-    if !ground.is_timed_by_the_wall() {
-        return Ok(());
-    }
-    // What is tried out is undone, too.
-    let _guard = interrupt::guard();
-    let folder = place.folder.display();
-    let opened = Folder::new(&place.folder).and_then(|made| sys::is_in_memory(&File::open(&made.0)?));
-    match opened {
-        Err(error) => return Err(format!("cannot make a folder in {folder}: {error}")),
-        Ok(true) => return Err(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")),
-        Ok(false) => {}
-    }
-    if ground == Ground::Linux && place.is_limited {
-        let without = "with `--no-limit` it runs with all the memory of the computer";
-        Limit::new(memory_bytes).map_err(|missing| format!("{missing}; {without}"))?;
-    }
-    if ground == Ground::Linux && place.makes_swap {
-        let unusable = |error: io::Error| format!("no swap file can be used in {folder}: {error}");
-        let made = Folder::new(&place.folder).map_err(unusable)?;
-        // Taken back before its folder goes.
-        drop(SwapFile::new(made.0.join("swap"), TRIAL_PAGES).map_err(unusable)?);
-    }
-    if interrupt::is_set() { Err("interrupted".into()) } else { Ok(()) }
-}
-
 /// Runs a job in a process of its own and waits for it.
 ///
 /// # Errors
 /// When it failed, was interrupted, or was killed for want of memory.
-pub fn run(order: &Order, place: &Place, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
+pub(super) fn run<R: RealGround>(
+    order: &Order,
+    place: &Place,
+    job: &Job,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
     let _guard = interrupt::guard();
     if interrupt::is_set() {
         return Err(interrupted());
     }
     let failed = |what: &'static str| move |error: io::Error| Failure(format!("{what}: {error}"));
     // Undone in the reverse order: the process, then its swap, its files, its limit.
-    let is_linux = order.ground == Ground::Linux;
-    let memory_bytes = page_bytes(job.memory_pages());
-    let limit = (is_linux && place.is_limited).then(|| Limit::new(memory_bytes)).transpose()?;
+    let limit = R::limit(place, job)?;
     let cgroup = limit.as_ref().map(|limit| limit.cgroup.clone());
     let folder = Folder::new(&place.folder).map_err(failed("cannot make a folder for files"))?;
-    // A dot in front: it is none of the workload's files.
-    let swap = || SwapFile::new(folder.0.join(".swap"), job.swap_pages());
-    let _swap = (is_linux && place.makes_swap).then(swap).transpose().map_err(failed("cannot make a swap file"))?;
+    let _swap = R::make_swap(place, job, &folder.0).map_err(failed("cannot make a swap file"))?;
     let mut command = Command::new(&place.program);
     command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut worker = Worker(command.spawn().map_err(failed("cannot start a process for the job"))?);
@@ -260,11 +184,16 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
     }
 }
 
-/// Does what the order on standard input says, and answers on standard output.
+/// Was this process started to work? Then it does what the order on standard input says, with `find` for workloads, and
+/// answers on standard output.
 ///
 /// # Errors
 /// When the order cannot be read or nobody hears the answer.
-pub fn carry_out() -> io::Result<()> {
+pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
+    std::env::args_os().skip(1).eq([VERB]).then(|| carry_out(find))
+}
+
+fn carry_out(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> io::Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     let sent: Sent = serde_json::from_str(&line)?;
@@ -276,7 +205,7 @@ pub fn carry_out() -> io::Result<()> {
     });
     let progress = Progress::default();
     tell_of(progress.clone());
-    let work = || work(&sent, &progress);
+    let work = || work(&sent, find, &progress);
     let outcome = catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|payload| Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload)))));
     answer(&match outcome {
@@ -285,9 +214,13 @@ pub fn carry_out() -> io::Result<()> {
     })
 }
 
-fn work(Sent { order, inside }: &Sent, progress: &Progress) -> Result<Outcome, Failure> {
+fn work(
+    Sent { order, inside }: &Sent,
+    find: impl Fn(&str) -> Option<&'static dyn Runnable>,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
     let experiment = library::experiment(&order.experiment)?;
-    let workload = workloads::find(&experiment.workload);
+    let workload = find(&experiment.workload);
     let workload = workload.ok_or_else(|| Failure(format!("no workload is called `{}`", experiment.workload)))?;
     let job = Job {
         experiment: experiment.name,
@@ -327,15 +260,4 @@ fn answer(answer: &Answer) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
-}
-
-/// The cgroup of a job in words.
-#[must_use]
-pub fn limit_in_words(cgroup: Option<&Cgroup>, memory_bytes: u64) -> String {
-    use crate::system::linux::limit::Version;
-    let version = |cgroup: &Cgroup| if cgroup.version == Version::V1 { 1 } else { 2 };
-    match cgroup {
-        Some(cgroup) => format!("{} MiB by a cgroup, version {}", memory_bytes >> 20, version(cgroup)),
-        None => "not limited: nothing need leave memory".into(),
-    }
 }
