@@ -18,12 +18,11 @@
 
 pub mod files;
 pub mod meaning;
-pub mod text;
 
+use placed::{Entry, Error, Node, Place, Value, one_of};
 use serde::{Deserialize, Serialize};
 
 use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
-use text::{Entry, Error, Node, Place, Value, one_of};
 
 /// Every choice of a kernel, a section for each module.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -360,7 +359,7 @@ fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) ->
         return format!("unknown section `{key}`{}", one_of(key, sections));
     }
     let of_top: Vec<&str> = ["base", "about"].into_iter().chain(sections.iter().copied()).collect();
-    let is_of_top = meant(key, &keys).is_none() && text::nearest(key, of_top.iter().copied()).is_some();
+    let is_of_top = meant(key, &keys).is_none() && placed::nearest(key, of_top.iter().copied()).is_some();
     let words = if is_of_top { String::new() } else { hint(key, &keys) };
     let words = if words.is_empty() { one_of(key, &of_top) } else { words };
     format!("unknown key `{key}`{words}")
@@ -408,7 +407,7 @@ fn hint(path: &str, keys: &[String]) -> String {
     let is_sysctl = path.split_once('.').is_some_and(|(folder, _)| SYSCTL_FOLDERS.contains(&folder));
     let last = path.rsplit('.').next().unwrap_or(path);
     // What lies in a folder that is none of ours is sought by its own name.
-    let nearest = text::nearest(if is_sysctl { last } else { path }, keys.iter().map(String::as_str));
+    let nearest = placed::nearest(if is_sysctl { last } else { path }, keys.iter().map(String::as_str));
     match nearest {
         Some(name) => format!(": did you mean `{name}`?"),
         None if is_sysctl => ": no choice of a kernel stands for this sysctl".into(),

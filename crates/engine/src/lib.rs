@@ -75,7 +75,7 @@ pub enum NewError {
     /// Of the memory.
     Layout(LayoutError),
     /// Of the choices: a number is out of its limits.
-    Choices(kernel::text::Error),
+    Choices(placed::Error),
 }
 
 impl std::fmt::Display for NewError {

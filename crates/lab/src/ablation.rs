@@ -12,7 +12,7 @@ use crate::{
     library,
     report::{Table, TableRow},
 };
-use engine::kernel::text::Error;
+use placed::Error;
 
 /// Two kernels and what separates them.
 pub struct Ablation {

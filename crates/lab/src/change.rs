@@ -1,6 +1,6 @@
 //! Changes one value of a file that was read, as the command line has it.
 
-use engine::kernel::text::{Entry, Error, Node, Place, Value, one_of};
+use placed::{Entry, Error, Node, Place, Value, one_of};
 
 /// Keys of a table that stands for one number: what is changed when the table is named.
 const VALUES: [&str; 2] = ["value", "ns"];

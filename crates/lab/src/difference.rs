@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use engine::kernel::{Kernel, Origin, Setting, text::Value};
+use engine::kernel::{Kernel, Origin, Setting};
+use placed::Value;
 use serde::Serialize;
 
 /// One value that two kernels do not share.

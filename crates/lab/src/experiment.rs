@@ -1,6 +1,6 @@
 //! An experiment: a machine, a workload, kernels to compare, and published figures.
 
-use engine::kernel::text::{Error, Node};
+use placed::{Error, Node};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ impl Experiment {
     /// The first thing wrong in either, with file and line.
     pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
         let mut node = Node::parse(file.0, file.1)?;
-        let empty = Node { value: engine::kernel::text::Value::Table(Vec::new()), ..node.clone() };
+        let empty = Node { value: placed::Value::Table(Vec::new()), ..node.clone() };
         let params = node.take("params").unwrap_or(empty);
         let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
         let plot = node.take("plot").map(|list| list.read()).transpose()?.unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::real_time::host::Host;
 use crate::real_time::linux::Linux;
 use crate::simulation::Simulated;
 use crate::workload::Workload;
-use engine::kernel::text::Node;
+use placed::Node;
 
 /// Evaluates an expression with the backend of a ground under a name.
 macro_rules! on {

@@ -4,8 +4,8 @@
 use crate::machine_file::MachineFile;
 use crate::scale::Scale;
 use engine::kernel::Source;
-use engine::kernel::text::{Entry, Error, Node, Value};
 use engine::memory::Layout;
+use placed::{Entry, Error, Node, Value};
 use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
 use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};

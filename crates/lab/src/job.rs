@@ -9,10 +9,8 @@ use std::{
     },
 };
 
-use engine::{
-    kernel::{Kernel, text::Node},
-    memory::Layout,
-};
+use engine::{kernel::Kernel, memory::Layout};
+use placed::Node;
 
 use serde::{Deserialize, Serialize};
 
@@ -199,8 +197,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-impl From<engine::kernel::text::Error> for Failure {
-    fn from(error: engine::kernel::text::Error) -> Self {
+impl From<placed::Error> for Failure {
+    fn from(error: placed::Error) -> Self {
         Self(error.to_string())
     }
 }

@@ -8,10 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use engine::kernel::{
-    Kernel, Source, files,
-    text::{Error, Place, one_of},
-};
+use engine::kernel::{Kernel, Source, files};
+use placed::{Error, Place, one_of};
 
 use crate::{
     embedded,

@@ -14,7 +14,7 @@
 //! The types of the sections belong to who reads them; this loader gives their values places, so that
 //! whatever is wrong is told with file, line and the nearest known key.
 
-use engine::kernel::text::{Error, Node};
+use placed::{Error, Node};
 use serde::de::DeserializeOwned;
 
 /// A machine file whose sections have these types.
@@ -90,7 +90,7 @@ where
 
 /// Brings the keys that tell what a table is to its front, where its reader needs them.
 fn tags_first(node: &mut Node) {
-    use engine::kernel::text::Value;
+    use placed::Value;
     match &mut node.value {
         Value::List(nodes) => nodes.iter_mut().for_each(tags_first),
         Value::Table(entries) => {
@@ -108,7 +108,7 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
 
 /// Every `from` is one of the known origins.
 fn check_origins(node: &Node) -> Result<(), Error> {
-    use engine::kernel::text::{Value, one_of};
+    use placed::{Value, one_of};
     match &node.value {
         Value::List(nodes) => nodes.iter().try_for_each(check_origins),
         Value::Table(entries) => entries.iter().try_for_each(|entry| match entry.node.as_text() {

@@ -6,7 +6,8 @@ mod sets;
 
 use std::sync::Arc;
 
-use engine::kernel::{Kernel, text::Error};
+use engine::kernel::Kernel;
+use placed::Error;
 
 use crate::{
     experiment::{Experiment, Picture},
@@ -327,7 +328,7 @@ impl Subject<'_> {
 
 fn no_workload(experiment: &Experiment) -> Error {
     let names: Vec<&str> = crate::workloads::all().iter().map(|workload| workload.name()).collect();
-    let hint = engine::kernel::text::one_of(&experiment.workload, &names);
+    let hint = placed::one_of(&experiment.workload, &names);
     Error {
         place: None,
         message: format!("{}: no workload is called `{}`{hint}", experiment.file, experiment.workload),

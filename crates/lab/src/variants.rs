@@ -5,7 +5,7 @@
 
 use std::borrow::Borrow;
 
-use engine::kernel::text::Error;
+use placed::Error;
 
 use crate::{
     experiment::Variant,

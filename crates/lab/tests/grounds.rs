@@ -2,7 +2,6 @@
 //!
 //! What this computer does not permit is skipped, with a line that says what is missing.
 
-use engine::kernel::text::{Node, Value};
 use lab::cgroup::Cgroup;
 use lab::ground::{Ground, Place};
 use lab::grounds;
@@ -17,6 +16,7 @@ use lab::system::linux::limit::Limit;
 use lab::system::linux::swap::SwapFile;
 use lab::system::{Given, System, SystemError, page_bytes};
 use lab::workload::{Found, Resources, Workload};
+use placed::{Node, Value};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;

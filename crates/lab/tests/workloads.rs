@@ -1,9 +1,9 @@
 //! The workloads for all grounds, small, on a simulated machine: they run, verify, and find what must come out.
 
-use engine::kernel::text::Node;
 use lab::figure::Row;
 use lab::job::{Job, Progress};
 use lab::{library, workloads};
+use placed::Node;
 use std::sync::Arc;
 
 /// 8 MiB of memory.

@@ -1,6 +1,7 @@
 //! What every choice of a kernel means, by the comments on the fields and variants of `choices.rs`.
 
-use super::{LIMITS, defaults, text::Value};
+use super::{LIMITS, defaults};
+use placed::Value;
 
 /// One key of a kernel file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

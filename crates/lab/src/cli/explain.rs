@@ -4,10 +4,8 @@ mod key;
 
 use std::path::Path;
 
-use engine::kernel::{
-    Kernel, Origin, Setting,
-    text::{Entry, Node, Value, nearest, one_of},
-};
+use engine::kernel::{Kernel, Origin, Setting};
+use placed::{Entry, Node, Value, nearest, one_of};
 
 use super::{End, print};
 use crate::experiment::{Experiment, Variant};

@@ -1,6 +1,6 @@
 //! `highwater list`.
 
-use engine::kernel::text::{Error, Node};
+use placed::{Error, Node};
 
 use super::{End, print};
 use crate::{embedded, experiment::Published, library, workloads};
@@ -43,7 +43,7 @@ pub fn run() -> Result<(), End> {
     };
     let named = |folder: &str, about: &dyn Fn(&str) -> Result<String, _>| {
         let line = |name| Ok((name, about(name)?));
-        embedded::names(folder).map(line).collect::<Result<Vec<_>, engine::kernel::text::Error>>()
+        embedded::names(folder).map(line).collect::<Result<Vec<_>, placed::Error>>()
     };
     block("kernels", named("kernels", &kernel)?);
     block("machines", named("machines", &machine)?);

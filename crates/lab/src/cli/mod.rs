@@ -23,7 +23,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
-use engine::kernel::text::Error;
+use placed::Error;
 
 use crate::{panics, real_time::apart, workloads};
 

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use engine::kernel::{
-    self, Kernel,
-    text::{Error, Node},
-};
+use engine::kernel::{self, Kernel};
+use placed::{Error, Node};
 
 use super::Request;
 use crate::{experiment::Experiment, hardware::Machine, job::Runnable, library};

@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_time_without_an_origin_is_refused() {
         let wrong = |text: &str| {
-            let node = engine::kernel::text::Node::parse("e.toml", text).unwrap();
+            let node = placed::Node::parse("e.toml", text).unwrap();
             node.read::<Params>().unwrap_err().to_string()
         };
         assert_eq!(wrong("steps = 1\noperation_ns = 50_000\n"), "e.toml:2: expected a table, found 50000");

@@ -14,7 +14,7 @@ fn job(params: &str) -> Job {
         experiment: "sweep".into(),
         kernel: library::kernel("mm1-mmotm-20130606").expect("an embedded kernel"),
         machine: Arc::new(library::machine("parallelio-8g").expect("an embedded machine")),
-        params: engine::kernel::text::Node::parse("sweep.toml", params).expect("TOML"),
+        params: placed::Node::parse("sweep.toml", params).expect("TOML"),
         seed: 1,
         scale: "1/64".parse().expect("a fraction"),
         profile: false,

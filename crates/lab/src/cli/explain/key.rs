@@ -4,8 +4,8 @@ use engine::kernel::{
     Kernel,
     meaning::{CHOICES, Choice},
     meant_key,
-    text::{Error, Value},
 };
+use placed::{Error, Value};
 
 use super::{constant, origin};
 use crate::{
@@ -33,7 +33,7 @@ pub fn explain(key: &str) -> Result<Option<String>, Error> {
 /// The key of kernels that comes nearest.
 pub fn nearest(key: &str) -> Option<String> {
     let keys: Vec<String> = CHOICES.iter().map(|it| format!("{}.{}", it.section, it.key)).collect();
-    engine::kernel::text::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
+    placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
 /// A choice: its meaning, its values, and the value of each kernel with its source.

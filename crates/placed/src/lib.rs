@@ -1,0 +1,32 @@
+//! TOML text in which every value knows its place, and typed values read from it.
+//!
+//! Kernel, machine and experiment files all come through here: a [`Node`] keeps file, line and
+//! trailing comment of each value; [`Node::over`] lays one tree over another; [`Node::read`] makes a
+//! typed value with serde. Whatever is wrong, [`Error`] says where, what was expected, and which
+//! known name comes nearest. Nothing here touches a file system: text comes in, values go out.
+//!
+//! The crate `toml` reads the text. Its spans count the bytes of one text, and a tree of values may come from several files:
+//! so each value keeps its place here, with the name of its file.
+//!
+//! ```
+//! use placed::Node;
+//!
+//! let base = Node::parse("base.toml", "[cpu]\ncount = 8 # data sheet\n")?;
+//! let mine = Node::parse("mine.toml", "[cpu]\nmhz = \"fast\"\n")?.over(base);
+//! let cpu = mine.get("cpu").expect("both have it");
+//! let count = cpu.get("count").expect("the base has it");
+//! assert_eq!((count.place.to_string().as_str(), count.comment.as_deref()), ("base.toml:2", Some("data sheet")));
+//! let wrong = cpu.get("mhz").expect("mine has it").read::<u32>().unwrap_err();
+//! assert_eq!(wrong.to_string(), "mine.toml:2: expected a whole number from 0 to 4294967295, found \"fast\"");
+//! # Ok::<(), placed::Error>(())
+//! ```
+
+mod error;
+mod name;
+mod node;
+mod parse;
+mod read;
+
+pub use error::{Error, Place};
+pub use name::{nearest, one_of};
+pub use node::{Entry, Node, Value};

@@ -1,0 +1,185 @@
+//! Values with their places.
+
+use std::fmt;
+
+use crate::{
+    error::{Error, Place},
+    name::one_of,
+};
+
+/// A value with its place. Two nodes are equal when their values are.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where it stands.
+    pub place: Place,
+    /// The comment that ends its line: what the value is taken from.
+    pub comment: Option<String>,
+    /// The value.
+    pub value: Value,
+}
+
+/// What a [`Node`] holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// True or false.
+    Boolean(bool),
+    /// A list.
+    List(Vec<Node>),
+    /// Keys and their values in the order of the file.
+    Table(Vec<Entry>),
+}
+
+/// One key of a table. Two entries are equal when their keys and values are.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub place: Place,
+    /// Its value.
+    pub node: Node,
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key && self.node == other.node
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "{}", toml::Value::String(text.clone())),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Float(number) => write!(f, "{number:?}"),
+            Self::Boolean(value) => write!(f, "{value}"),
+            Self::List(nodes) => {
+                write!(f, "[")?;
+                for (i, node) in nodes.iter().enumerate() {
+                    write!(f, "{}{}", if i == 0 { "" } else { ", " }, node.value)?;
+                }
+                write!(f, "]")
+            }
+            Self::Table(entries) => {
+                write!(f, "{{")?;
+                for (i, entry) in entries.iter().enumerate() {
+                    write!(f, "{} {} = {}", if i == 0 { "" } else { "," }, entry.key, entry.node.value)?;
+                }
+                write!(f, " }}")
+            }
+        }
+    }
+}
+
+impl Node {
+    /// A node of a value that stands in no file.
+    #[must_use]
+    pub fn new(origin: &str, value: Value) -> Self {
+        Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }
+    }
+
+    /// The entries, if this is a table; otherwise none.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        match &self.value {
+            Value::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The value under `key` of a table.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// The first of a list; anything else itself.
+    #[must_use]
+    pub fn first(&self) -> &Self {
+        match &self.value {
+            Value::List(nodes) => nodes.first().unwrap_or(self),
+            _ => self,
+        }
+    }
+
+    /// Takes the value under `key` out of a table.
+    pub fn take(&mut self, key: &str) -> Option<Self> {
+        let Value::Table(entries) = &mut self.value else { return None };
+        let found = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(found).node)
+    }
+
+    /// Text, if this is text.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Lays `self` over `base`: tables key by key, anything else as a whole.
+    #[must_use]
+    pub fn over(self, base: Self) -> Self {
+        let Self { place, comment, value } = self;
+        match (value, base.value) {
+            (Value::Table(own), Value::Table(mut entries)) => {
+                for entry in own {
+                    match entries.iter_mut().find(|below| below.key == entry.key) {
+                        Some(below) => {
+                            let node = std::mem::replace(&mut below.node, Self::new("", Value::Boolean(false)));
+                            *below = Entry { node: entry.node.over(node), ..entry };
+                        }
+                        None => entries.push(entry),
+                    }
+                }
+                Self { place, comment, value: Value::Table(entries) }
+            }
+            (value, _) => Self { place, comment, value },
+        }
+    }
+
+    /// All keys known, or the first that is not.
+    ///
+    /// # Errors
+    /// When a key of this table is not among `known`.
+    pub fn only(&self, known: &[&str]) -> Result<(), Error> {
+        match self.entries().iter().find(|entry| !known.contains(&entry.key.as_str())) {
+            Some(entry) => {
+                let what = if matches!(entry.node.value, Value::Table(_)) { "section" } else { "key" };
+                Err(Error::at(&entry.place, format!("unknown {what} `{}`{}", entry.key, one_of(&entry.key, known))))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_over_another_keeps_what_it_does_not_name() {
+        let base = Node::parse("base", "[a]\nx = 1\ny = 2\n").unwrap();
+        let top = Node::parse("top", "[a]\ny = 3\n[b]\nz = 4\n").unwrap().over(base);
+        let a = top.get("a").unwrap();
+        assert_eq!(
+            (a.get("x").unwrap().place.to_string(), &a.get("y").unwrap().value),
+            ("base:2".into(), &Value::Integer(3))
+        );
+        assert_eq!(a.get("y").unwrap().place.to_string(), "top:2");
+        assert!(top.get("b").is_some());
+    }
+}
