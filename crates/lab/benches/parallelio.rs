@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p highwater-lab` runs it at full size; `cargo test` at 1/64, silently.
 
-use lab::job::{Job, Progress};
+use lab::job::Job;
+use lab::progress::Progress;
 use lab::scale::Scale;
 use lab::{library, workloads};
 use std::sync::Arc;

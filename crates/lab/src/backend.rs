@@ -4,7 +4,8 @@
 //! to that of its ground.
 
 use crate::ground::Place;
-use crate::job::{Failure, Job, Order, Outcome, Progress, Runnable};
+use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::progress::Progress;
 use crate::workload::{Resources, Workload};
 
 /// A ground as a job needs it.

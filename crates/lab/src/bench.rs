@@ -8,8 +8,9 @@
 use crate::figure::{Better, Format, Row};
 use crate::ground::Ground;
 use crate::interrupt;
-use crate::job::{Failure, Job, Progress};
+use crate::job::{Failure, Job};
 use crate::plan::fold;
+use crate::progress::Progress;
 use crate::real_time::folder::Folder;
 use crate::report::{Column, Table, TableHead};
 use crate::scale::Scale;

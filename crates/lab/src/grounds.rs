@@ -3,7 +3,8 @@
 
 use crate::backend::Backend;
 use crate::ground::{Ground, Place};
-use crate::job::{Failure, Job, Order, Outcome, Progress, Runnable};
+use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::progress::Progress;
 use crate::real_time::host::Host;
 use crate::real_time::linux::Linux;
 use crate::simulation::Simulated;

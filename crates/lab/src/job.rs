@@ -1,13 +1,6 @@
 //! One run: what goes in, what comes out, who carries it out.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use engine::{kernel::Kernel, memory::Layout};
 use placed::Node;
@@ -21,6 +14,7 @@ use crate::{
     figure::Row,
     ground::Ground,
     hardware::Machine,
+    progress::Progress,
     scale::Scale,
     series::{Every, Series},
 };
@@ -134,55 +128,6 @@ pub struct Outcome {
     /// What the workload says in words of its own.
     #[serde(default)]
     pub report: Vec<String>,
-}
-
-/// How far a simulation is; the simulation stores, others look.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    now_ns: Arc<AtomicU64>,
-    total_ns: Arc<AtomicU64>,
-    operations: Arc<AtomicU64>,
-}
-
-impl Progress {
-    /// The cell that the simulation stores its virtual time into, in nanoseconds.
-    #[must_use]
-    pub fn clock(&self) -> Arc<AtomicU64> {
-        self.now_ns.clone()
-    }
-
-    /// Says that virtual time is at `now_ns`.
-    pub fn set_now_ns(&self, now_ns: u64) {
-        self.now_ns.store(now_ns, Ordering::Relaxed);
-    }
-
-    /// Says that the run will end at about `total_ns` of virtual time; 0 if that is not known.
-    pub fn set_total_ns(&self, total_ns: u64) {
-        self.total_ns.store(total_ns, Ordering::Relaxed);
-    }
-
-    /// Says how many operations the workload has done since its start.
-    pub fn set_operations(&self, operations: u64) {
-        self.operations.store(operations, Ordering::Relaxed);
-    }
-
-    /// Operations done; 0 where the workload counts none.
-    #[must_use]
-    pub fn operations(&self) -> u64 {
-        self.operations.load(Ordering::Relaxed)
-    }
-
-    /// Virtual time, ns.
-    #[must_use]
-    pub fn now_ns(&self) -> u64 {
-        self.now_ns.load(Ordering::Relaxed)
-    }
-
-    /// Virtual time at the end, ns; 0 if it is not known.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        self.total_ns.load(Ordering::Relaxed)
-    }
 }
 
 /// Why a job cannot run or did not end well.

@@ -14,6 +14,7 @@
 
 pub mod ablation;
 pub mod backend;
+pub mod bars;
 pub mod bench;
 pub mod cgroup;
 pub mod change;

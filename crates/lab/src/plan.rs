@@ -340,10 +340,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{
-        job::{Outcome, Progress},
-        report::tests::ops,
-    };
+    use crate::{job::Outcome, progress::Progress, report::tests::ops};
 
     /// Answers with the seed, the size of a batch and the kernel's name; fails where it is told to.
     struct Echo;

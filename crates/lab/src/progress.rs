@@ -1,193 +1,55 @@
-//! Progress on a terminal: virtual time, rate and what is left, a line for each running job.
-//!
-//! This is the one place of the lab that looks at wall time, and all of it goes to standard error.
+//! How far a run is.
 
-use std::{
-    collections::BTreeMap,
-    io::{IsTerminal, Write as _, stderr},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use crate::{job::Progress, runner::Watch};
-
-/// How often lines are drawn again.
-const REDRAW: Duration = Duration::from_millis(200);
-
-/// Width of a title, columns: with a bar and a message it fits a terminal of 80.
-const TITLE: usize = 26;
-
-/// Lines on standard error while jobs run: one for each on a terminal; elsewhere one when they begin and one when they
-/// have ended.
-pub struct Bars {
-    shared: Arc<Shared>,
-    name: String,
-    /// How many jobs there are.
-    count: usize,
-    since: Instant,
-    redraw: Option<JoinHandle<()>>,
+/// How far a simulation is; the simulation stores, others look.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    now_ns: Arc<AtomicU64>,
+    total_ns: Arc<AtomicU64>,
+    operations: Arc<AtomicU64>,
 }
 
-struct Shared {
-    lines: MultiProgress,
-    running: Mutex<BTreeMap<usize, (ProgressBar, Progress, Instant)>>,
-    ended: AtomicUsize,
-    is_over: AtomicBool,
-}
-
-impl Bars {
-    /// Lines for so many jobs; `name` is that of all of them.
+impl Progress {
+    /// The cell that the simulation stores its virtual time into, in nanoseconds.
     #[must_use]
-    pub fn new(name: &str, count: usize) -> Self {
-        if stderr().is_terminal() {
-            let mut bars = Self::drawn_on(ProgressDrawTarget::stderr(), name, count);
-            let shared = bars.shared.clone();
-            bars.redraw = Some(thread::spawn(move || shared.redraw_until_over()));
-            return bars;
-        }
-        let bars = Self::drawn_on(ProgressDrawTarget::hidden(), name, count);
-        told(&format!("started: {name}, {}", runs(count)));
-        bars
+    pub fn clock(&self) -> Arc<AtomicU64> {
+        self.now_ns.clone()
     }
 
-    fn drawn_on(target: ProgressDrawTarget, name: &str, count: usize) -> Self {
-        let shared = Shared {
-            lines: MultiProgress::with_draw_target(target),
-            running: Mutex::default(),
-            ended: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
-        };
-        Self { shared: Arc::new(shared), name: name.to_owned(), count, since: Instant::now(), redraw: None }
-    }
-}
-
-impl Drop for Bars {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
-        match self.redraw.take() {
-            Some(redraw) => {
-                redraw.thread().unpark();
-                // A panic there costs lines on a terminal, not the results.
-                let _ = redraw.join();
-            }
-            None => {
-                let (ended, all) = (self.shared.ended.load(Ordering::Relaxed), self.count);
-                let of = if ended == all { runs(all) } else { format!("{ended} of {}", runs(all)) };
-                told(&format!("ended: {}, {of}, {:.1} s", self.name, self.since.elapsed().as_secs_f64()));
-            }
-        }
-        let _ = self.shared.lines.clear();
-    }
-}
-
-impl Watch for Bars {
-    fn began(&self, number: usize, title: &str, progress: &Progress) {
-        let style = ProgressStyle::with_template("{prefix:26} {bar:10} {wide_msg}").expect("a fixed template");
-        let bar = self.shared.lines.add(ProgressBar::new(1000).with_style(style));
-        bar.set_prefix(cut(title));
-        self.shared.running().insert(number, (bar, progress.clone(), Instant::now()));
+    /// Says that virtual time is at `now_ns`.
+    pub fn set_now_ns(&self, now_ns: u64) {
+        self.now_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    fn ended(&self, number: usize) {
-        self.shared.ended.fetch_add(1, Ordering::Relaxed);
-        if let Some((bar, ..)) = self.shared.running().remove(&number) {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Shared {
-    fn running(&self) -> MutexGuard<'_, BTreeMap<usize, (ProgressBar, Progress, Instant)>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Says that the run will end at about `total_ns` of virtual time; 0 if that is not known.
+    pub fn set_total_ns(&self, total_ns: u64) {
+        self.total_ns.store(total_ns, Ordering::Relaxed);
     }
 
-    fn redraw_until_over(&self) {
-        while !self.is_over.load(Ordering::Relaxed) {
-            self.redraw();
-            thread::park_timeout(REDRAW);
-        }
+    /// Says how many operations the workload has done since its start.
+    pub fn set_operations(&self, operations: u64) {
+        self.operations.store(operations, Ordering::Relaxed);
     }
 
-    fn redraw(&self) {
-        for (bar, progress, since) in self.running().values() {
-            let (now_ns, total_ns) = (progress.now_ns(), progress.total_ns());
-            if let Some(permille) = now_ns.saturating_mul(1000).checked_div(total_ns) {
-                bar.set_position(permille.min(1000));
-            }
-            bar.set_message(message(now_ns, total_ns, since.elapsed()));
-        }
-    }
-}
-
-/// Writes a line to standard error; where that is closed nobody is told.
-fn told(line: &str) {
-    let _ = writeln!(stderr(), "{line}");
-}
-
-/// "`1 run`", "`3 runs`".
-fn runs(count: usize) -> String {
-    if count == 1 { "1 run".into() } else { format!("{count} runs") }
-}
-
-/// A title that fits: of a long one its end, by which it differs from others.
-fn cut(title: &str) -> String {
-    let length = title.chars().count();
-    if length <= TITLE {
-        return title.to_owned();
-    }
-    std::iter::once('…').chain(title.chars().skip(length + 1 - TITLE)).collect()
-}
-
-/// "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, wall time left.
-fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
-    let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
-    let rate = now_s / wall.as_secs_f64().max(1e-3);
-    // The end is an estimate: who is past it is told nothing about the rest.
-    match (total_ns, rate > 0.0) {
-        (total_ns, _) if now_ns >= total_ns => format!("{now_s:.0} s, {rate:.1} s/s"),
-        (_, false) => format!("{now_s:.0} of {total_s:.0} s"),
-        (_, true) => {
-            format!("{now_s:.0} of {total_s:.0} s, {rate:.1} s/s, {:.0} s left", (total_s - now_s).max(0.0) / rate)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use indicatif::InMemoryTerm;
-
-    #[test]
-    fn progress_fits_80_columns_whatever_runs() {
-        let term = InMemoryTerm::new(10, 80);
-        let bars = Bars::drawn_on(ProgressDrawTarget::term_like(Box::new(term.clone())), "parallelio", 2);
-        let progress = Progress::default();
-        progress.set_total_ns(86_400_000_000_000);
-        progress.set_now_ns(43_200_000_000_000);
-        bars.began(0, "3.10-rc4-vanilla", &progress);
-        bars.began(1, &format!("{}+lru.batch=14 seed 7", "long-".repeat(20)), &progress);
-        bars.shared.redraw();
-        let text = term.contents();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "no line is broken: {text}");
-        assert!(lines.iter().all(|line| line.chars().count() <= 80 && line.contains("43200 of 86400 s")), "{text}");
-        assert!(lines[0].starts_with("3.10-rc4-vanilla ") && lines[1].contains("lru.batch=14 seed 7 "), "{text}");
-        bars.ended(0);
-        bars.ended(1);
-        assert_eq!(term.contents(), "");
+    /// Operations done; 0 where the workload counts none.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
     }
 
-    #[test]
-    fn a_line_tells_virtual_time_rate_and_wall_time_left() {
-        let wall = Duration::from_secs(10);
-        assert_eq!(message(500_000_000_000, 1_100_000_000_000, wall), "500 of 1100 s, 50.0 s/s, 12 s left");
-        assert_eq!(message(500_000_000_000, 0, wall), "500 s, 50.0 s/s");
-        assert_eq!(message(0, 1_100_000_000_000, wall), "0 of 1100 s");
+    /// Virtual time, ns.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    /// Virtual time at the end, ns; 0 if it is not known.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.total_ns.load(Ordering::Relaxed)
     }
 }

@@ -9,10 +9,7 @@ use std::{
     thread,
 };
 
-use crate::{
-    job::{Failure, Progress},
-    panics,
-};
+use crate::{job::Failure, panics, progress::Progress};
 
 /// Sees jobs begin and end; wall time may be looked at here and nowhere else.
 pub trait Watch: Sync {

@@ -9,11 +9,14 @@
 //! A seed finds a bug; a scenario of the engine's tests keeps it, since the next change of code alters
 //! what a seed does.
 
+mod chance;
 mod draw;
+mod drawn;
 mod store;
 mod task;
 mod workload;
 
+pub use chance::CORRUPTING_SEED;
 use draw::{Role, World};
 use engine::anonymous::Sharing;
 use engine::slab::SlabCache;
@@ -28,9 +31,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use store::{Part, Store, What};
 use task::Worker;
-
-/// The seed whose world puts a wrong stamp into a page, so that its failure can be replayed.
-pub const CORRUPTING_SEED: u64 = 0xbad_5eed;
 
 /// What a seed drew and where it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use std::borrow::Borrow;
 use placed::Error;
 
 use crate::{
+    bars::Bars,
     experiment::Variant,
     job::Runnable,
     library,
     plan::{self, JobFailure, Plan, Request, Set, fold},
-    progress::Bars,
     report::{Table, TableRow},
     rows,
 };

@@ -5,8 +5,9 @@
 use lab::cgroup::Cgroup;
 use lab::ground::{Ground, Place};
 use lab::grounds;
-use lab::job::{Failure, Inside, Job, Progress, Runnable};
+use lab::job::{Failure, Inside, Job, Runnable};
 use lab::library;
+use lab::progress::Progress;
 use lab::scale::Scale;
 use lab::system::conformance;
 use lab::system::host::HostSystem;

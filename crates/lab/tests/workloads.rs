@@ -1,7 +1,8 @@
 //! The workloads for all grounds, small, on a simulated machine: they run, verify, and find what must come out.
 
 use lab::figure::Row;
-use lab::job::{Job, Progress};
+use lab::job::Job;
+use lab::progress::Progress;
 use lab::{library, workloads};
 use placed::Node;
 use std::sync::Arc;

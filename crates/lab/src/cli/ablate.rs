@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::{End, compare, options::ExperimentOptions, output};
 use crate::{
     ablation::{Ablation, Effect, RowAblation, percent},
+    bars::Bars,
     grounds,
     plan::{Plan, Request, Set},
     plot::of_tables,
-    progress::Bars,
     report::grid::{self, Cell, Grid, Look, Tone},
     rows, workloads,
 };

@@ -10,10 +10,10 @@ use super::{
     output::{self, Losses, Output, check_apart},
 };
 use crate::{
+    bars::Bars,
     ground::Ground,
     plan::{JobFailure, Plan, Request},
     plot::{self, flames},
-    progress::Bars,
     report::{self, ReportFormat, Show, percent::PercentRule},
     rows,
     series::{self, Every},

@@ -8,6 +8,7 @@ use super::{
     output,
 };
 use crate::{
+    bars::Bars,
     embedded,
     fidelity::{
         Fidelity,
@@ -16,7 +17,6 @@ use crate::{
     library,
     plan::{self, Plan, Request, Results},
     plot::of_tables,
-    progress::Bars,
     workloads,
 };
 

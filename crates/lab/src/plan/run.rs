@@ -5,7 +5,8 @@ use std::borrow::Borrow;
 use super::{JobFailure, Plan, Results, Run};
 use crate::{
     grounds,
-    job::{Failure, Outcome, Progress},
+    job::{Failure, Outcome},
+    progress::Progress,
     report::{Table, TableHead},
     runner::{self, Watch},
     series::RunSeries,

@@ -1,6 +1,7 @@
 //! What a seed draws: a machine, a kernel, the tasks.
 
-use super::workload::Drawn;
+use super::chance::{log_between, pick};
+use super::drawn::Drawn;
 use crate::{embedded, library};
 use engine::Kernel;
 use engine::memory::Layout;
@@ -85,17 +86,6 @@ pub(super) struct World {
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
     /// What runs in place of the tasks, without faults.
     pub workload: Option<Drawn>,
-}
-
-/// A number with as many binary digits as any other.
-pub(super) fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
-    let (low_digits, high_digits) = (low.max(1).ilog2(), high.max(1).ilog2());
-    let digits = u64::from(low_digits) + rng.below(u64::from(high_digits - low_digits) + 1);
-    ((1 << digits) + rng.below(1 << digits)).clamp(low, high)
-}
-
-pub(super) fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-    of[rng.below(of.len() as u64) as usize]
 }
 
 impl World {

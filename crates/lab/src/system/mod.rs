@@ -27,7 +27,7 @@ pub mod linux;
 pub mod sim;
 pub mod threads;
 
-use crate::job::Progress;
+use crate::progress::Progress;
 use crate::report::mmtests::Sample;
 use crate::scale::Scale;
 use ::sim::Rng;

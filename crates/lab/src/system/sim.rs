@@ -441,7 +441,7 @@ mod tests {
         let devices = vec![DeviceLayout { file_blocks: 10_000..20_000 }];
         let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048 };
         let config = SystemConfig { layout, devices, swap, stamps };
-        let given = Given { seed: 1, scale: Scale::FULL, progress: crate::job::Progress::default() };
+        let given = Given { seed: 1, scale: Scale::FULL, progress: crate::progress::Progress::default() };
         let kernel = library::kernel("mm1-mmotm-20130606").unwrap();
         let system = SimSystem::new(&sim, &kernel.choices, &config, given).unwrap();
         let engine = system.shared_engine();

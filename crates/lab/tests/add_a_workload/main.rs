@@ -2,8 +2,9 @@
 
 mod sweep;
 
-use lab::job::{Job, Progress, Runnable};
+use lab::job::{Job, Runnable};
 use lab::library;
+use lab::progress::Progress;
 use std::sync::Arc;
 use sweep::Sweep;
 
