@@ -1,5 +1,6 @@
 //! Everything that CI runs, and what puts figures into texts: `cargo ci`, or `cargo xtask VERB`.
 
+mod ci;
 mod citations;
 mod fidelity;
 mod figures;
@@ -17,7 +18,7 @@ use std::{
 
 const USAGE: &str = "\
 usage: cargo xtask VERB
-  ci                everything that CI runs, and more
+  ci [STEP...]      everything that CI runs, with the time that each step takes; or the steps that are named
   readme [--check]  put what their commands print into README.md and docs/; or say what is stale
   figures [--only NAME,...]
                     run what docs/parallelio.toml and docs/pictures.toml list: put the tables into docs/parallelio.md and
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["ci"] => ci(),
+        ["ci", names @ ..] => ci::run_steps(names),
         ["readme"] => readme::splice(&root(), false),
         ["readme", "--check"] => readme::splice(&root(), true),
         ["figures"] => figures::write(&root(), None),
@@ -68,19 +69,6 @@ fn root() -> PathBuf {
 fn links() -> Outcome {
     readme::links(&root())?;
     citations::check(&root())
-}
-
-/// Cheap steps first, so that a slip is told early.
-fn ci() -> Outcome {
-    cargo(&["fmt", "--all", "--check"])?;
-    links()?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    cargo(&["test", "--workspace"])?;
-    sanitize::sanitize(&["loom", "address", "valgrind"])?;
-    run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    same_bytes_twice(&["compare", "parallelio", "--scale", "1/16", "--format", "json"])?;
-    run(Command::new(highwater()?).args(["swarm", "--seed", "1", "--count", "200"]))?;
-    readme::splice(&root(), true)
 }
 
 fn cargo(arguments: &[&str]) -> Outcome {
@@ -128,14 +116,4 @@ fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
         return Err(format!("{}: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim_end()));
     }
     String::from_utf8(output.stdout).map_err(|_| format!("{}: output is not UTF-8", shown(&command)))
-}
-
-/// One experiment, alone and with two simulations side by side: the same report, fingerprint included.
-fn same_bytes_twice(arguments: &[&str]) -> Outcome {
-    let program = highwater()?;
-    let with_jobs = |jobs| output(&program, &[arguments, &["--jobs", jobs]].concat());
-    if with_jobs("1")? == with_jobs("2")? {
-        return Ok(());
-    }
-    Err(format!("highwater {}: two runs differ", arguments.join(" ")))
 }

@@ -1,0 +1,123 @@
+//! `cargo ci`: everything that CI runs, step by step, with the time that each takes.
+//!
+//! Cheap steps come first, so that a slip is told early; the first that fails ends it. What a step needs and this computer lacks
+//! is skipped, with a line. All of it takes two profiles: `dev` for lints, checks and tests, `release` for the last steps,
+//! which run commands at full size.
+
+use std::{env, process::Command, time::Instant};
+
+use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, target};
+
+/// How a step ended that found nothing.
+enum Ended {
+    Well,
+    Skipped(String),
+}
+
+type Step = fn() -> Result<Ended, String>;
+
+/// In the order in which they run.
+const STEPS: [(&str, Step); 14] = [
+    ("fmt", || well(cargo(&["fmt", "--all", "--check"]))),
+    ("links", || well(links())),
+    ("deny", deny),
+    ("package", || well(package::check())),
+    ("clippy", || well(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
+    ("test", || well(cargo(&["test", "--workspace"]))),
+    ("no-linux", || well(without_linux())),
+    ("windows", windows),
+    ("msrv", msrv),
+    ("doc", || {
+        well(run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")))
+    }),
+    ("sanitize", || well(sanitize::sanitize(&["loom", "address", "valgrind"]))),
+    ("same-bytes", || well(same_bytes_twice(&["compare", "parallelio", "--scale", "1/16", "--format", "json"]))),
+    ("swarm", || well(run(Command::new(highwater()?).args(["swarm", "--seed", "1", "--runs", "200"])))),
+    ("readme", || well(readme::splice(&root(), true))),
+];
+
+fn well(outcome: Outcome) -> Result<Ended, String> {
+    outcome.map(|()| Ended::Well)
+}
+
+/// Runs the steps of these names, or all where none is named, and says what each took.
+///
+/// # Errors
+/// What the first step found that failed; or when there is none of a name.
+pub fn run_steps(names: &[&str]) -> Outcome {
+    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|(known, _)| known != *name)) {
+        let known = STEPS.map(|(name, _)| name).join(", ");
+        return Err(format!("there is no step `{unknown}`, only {known}"));
+    }
+    let started = Instant::now();
+    let mut told = Vec::new();
+    let mut outcome = Ok(());
+    for (name, step) in STEPS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+        eprintln!("=== {name}");
+        let began = Instant::now();
+        let result = step();
+        let seconds = began.elapsed().as_secs();
+        told.push(match &result {
+            Ok(Ended::Well) => format!("{name:<10} {seconds:>5} s"),
+            Ok(Ended::Skipped(why)) => format!("{name:<10} skipped: {why}"),
+            Err(_) => format!("{name:<10} {seconds:>5} s  FAILED"),
+        });
+        eprintln!("=== {}", told.last().expect("it was told"));
+        if let Err(error) = result {
+            outcome = Err(format!("{name}: {error}"));
+            break;
+        }
+    }
+    println!("{}\n{:<10} {:>5} s", told.join("\n"), "all", started.elapsed().as_secs());
+    outcome
+}
+
+/// Licences, sources and bans of all crates, by deny.toml. Advisories are left to people: they need the network.
+fn deny() -> Result<Ended, String> {
+    if Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success()) {
+        return well(cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]));
+    }
+    Ok(Ended::Skipped("cargo-deny is not installed".into()))
+}
+
+/// Without the feature `linux` the lab builds, and refuses the grounds that need it.
+fn without_linux() -> Outcome {
+    const LAB: [&str; 3] = ["--package", "highwater-lab", "--no-default-features"];
+    cargo(&[&["check"], LAB.as_slice(), &["--all-targets"]].concat())?;
+    let refusal = "without_the_feature_linux_grounds_of_real_time_are_refused";
+    cargo(&[&["test"], LAB.as_slice(), &["--test", "cli", refusal]].concat())
+}
+
+/// Without that feature it builds where Linux is not.
+fn windows() -> Result<Ended, String> {
+    const TARGET: &str = "x86_64-pc-windows-gnu";
+    let found = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let folder = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    if folder.is_empty() || !std::path::Path::new(&folder).is_dir() {
+        return Ok(Ended::Skipped(format!("the target {TARGET} is not installed")));
+    }
+    well(cargo(&["check", "--package", "highwater-lab", "--no-default-features", "--target", TARGET]))
+}
+
+/// All crates build with the oldest compiler that Cargo.toml permits.
+fn msrv() -> Result<Ended, String> {
+    let least = env!("CARGO_PKG_RUST_VERSION");
+    let version = Command::new("rustup").args(["run", least, "rustc", "--version"]).output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        return Ok(Ended::Skipped(format!("no toolchain {least}; `rustup toolchain install {least}` adds it")));
+    }
+    let mut command = Command::new("rustup");
+    command.args(["run", least, "cargo", "check", "--workspace", "--locked", "--target-dir"]);
+    // Of the toolchain that runs this: that one's compiler is not to be used.
+    well(run(command.arg(target().join("msrv")).env_remove("RUSTC").env_remove("RUSTDOC")))
+}
+
+/// One experiment, alone and with two simulations side by side: the same report, fingerprint included.
+fn same_bytes_twice(arguments: &[&str]) -> Outcome {
+    let program = highwater()?;
+    let with_jobs = |jobs| output(&program, &[arguments, &["--jobs", jobs]].concat());
+    if with_jobs("1")? == with_jobs("2")? {
+        return Ok(());
+    }
+    Err(format!("highwater {}: two runs differ", arguments.join(" ")))
+}
