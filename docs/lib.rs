@@ -10,6 +10,7 @@ macro_rules! compiles {
 
 #[cfg(doctest)]
 compiles! {
+    host "../crates/host/README.md"
     library "library.md"
     readme "../README.md"
 }

@@ -280,6 +280,12 @@ impl Plan {
         self.runs.len()
     }
 
+    /// How each run is called.
+    #[must_use]
+    pub fn titles(&self) -> Vec<String> {
+        self.runs.iter().map(|run| run.title.clone()).collect()
+    }
+
     /// The same plan whose runs are called as `name` says of what they are called now: their column, and their seed if there
     /// are several.
     #[must_use]

@@ -81,14 +81,25 @@ impl Variants {
         Ok(Self { plans, rows })
     }
 
+    /// What all of it is called while it runs.
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.plans[0].plan.title()
+    }
+
+    /// How each run is called.
+    #[must_use]
+    pub fn titles(&self) -> Vec<String> {
+        self.plans.iter().flat_map(|variant| variant.plan.titles()).collect()
+    }
+
     /// Runs all of them on `threads` threads.
     ///
     /// # Errors
     /// Every job that failed; what had not begun by then was not run.
     pub fn run(self, threads: usize) -> Result<Table, Vec<JobFailure>> {
-        let count = self.plans.iter().map(|it| it.plan.count()).sum();
         let results = {
-            let bars = Bars::new(&self.plans[0].plan.title(), count);
+            let bars = Bars::new(&self.title(), self.titles().len());
             plan::run_all(&self.plans, threads, &bars)?
         };
         let tables = results.into_iter().map(|(variant, results)| (variant.name.as_str(), results.table));

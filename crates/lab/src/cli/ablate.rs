@@ -74,6 +74,9 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         }
         rows::check(&names, words).map_err(End::Usage)?;
     }
+    if options.output.is_dry(&plan.title(), &plan.titles())? {
+        return Ok(());
+    }
     let mut table = {
         let bars = Bars::new(&plan.title(), plan.count());
         plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table

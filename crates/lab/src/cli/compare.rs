@@ -158,6 +158,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         let told = |message| End::Usage(format!("{message}{sizes}"));
         rows::check(&names, rows).map_err(told)?;
     }
+    if options.experiment.output.is_dry(&plan.title(), &plan.titles())? {
+        return Ok(());
+    }
     let mut results = {
         let bars = Bars::new(&plan.title(), plan.count());
         plan.run(seeds.threads(), &bars).map_err(|failures| failed(&failures))?

@@ -67,7 +67,11 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
-    let bars = Bars::new("fidelity", plans.iter().map(Plan::count).sum());
+    let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
+    if arguments.output.is_dry("fidelity", &titles)? {
+        return Ok(());
+    }
+    let bars = Bars::new("fidelity", titles.len());
     let results =
         plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?;
     let of = |(plan, results): (&Plan, Results)| {

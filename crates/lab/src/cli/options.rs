@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{
     End,
     output::{Output, check_standard_output},
+    print,
 };
 use crate::{
     ground::{Ground, Place},
@@ -39,7 +40,7 @@ impl SeedOptions {
     }
 }
 
-/// Where a report goes.
+/// Where a report goes, if anything is to run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutputOptions {
     /// Write the report to a file instead of standard output
@@ -48,6 +49,9 @@ pub struct OutputOptions {
     /// Draw what was found, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+    /// Check all that was given, say what would run, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 impl OutputOptions {
@@ -60,6 +64,17 @@ impl OutputOptions {
             Some(path) => Output::open(path).map(Some),
             None => check_standard_output().map(|()| None),
         }
+    }
+
+    /// Where nothing is to run: says what would, a line for each run. Is that so?
+    ///
+    /// # Errors
+    /// When standard output cannot be written to.
+    pub(super) fn is_dry(&self, title: &str, runs: &[String]) -> Result<bool, End> {
+        if self.dry_run {
+            print(&format!("{title}: {} to run\n  {}\n", runs.len(), runs.join("\n  ")))?;
+        }
+        Ok(self.dry_run)
     }
 
     /// Opens the file of the picture, if one is wanted.

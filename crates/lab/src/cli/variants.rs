@@ -33,6 +33,9 @@ pub fn run(Arguments { experiment, kernels, options, format }: &Arguments) -> Re
     let plot = options.output.open_plot()?;
     output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
     let variants = Variants::new(&options.request(experiment, kernels), &options.rows, workloads::find)?;
+    if options.output.is_dry(&variants.title(), &variants.titles())? {
+        return Ok(());
+    }
     let table = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
     let svg = plot.map(|file| (file, of_tables::variants(&table).draw()));
     output::with_picture(svg, || {

@@ -1,0 +1,352 @@
+//! Every code block of the README and of docs/ is true of the program at hand.
+//!
+//! | block | what is done with it |
+//! | --- | --- |
+//! | `rust`, `rust,no_run` | the crate `docs` compiles it; here its page has to be one of that crate's |
+//! | `rust,ignore of FILE`, `toml of FILE` | stands in the file, line by line |
+//! | `diff of FILE` | what it leaves stands in the file, and what it adds does not |
+//! | `toml` | a kernel or an experiment, read by the loader; written down as `mine.toml` or `experiment.toml` for the commands below it |
+//! | `toml in FILE` | changes the file, which is read by the loader then |
+//! | `sh` | the shell parses it. What begins with `highwater` runs, with `--dry-run` where it would take long; so do commands in the text. Of `cargo` and `cp` it is looked at what they name. Other programs are not run |
+//! | `toml refused`, `sh refused` | works once a step of the page is done: now it is wrong input |
+//! | `json` | is parsed |
+//! | `text`, or no word | is not looked at here; what a command printed is compared by `cargo xtask readme --check` |
+
+use std::{
+    cell::RefCell,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use lab::library;
+
+/// Programs in `sh` blocks that belong to the reader's system.
+const FOREIGN: [&str; 9] =
+    ["awk", "chmod", "device=/dev/zram$(cat", "echo", "export", "mkdir", "mkfs.ext4", "modprobe", "mount"];
+const ALSO_FOREIGN: [&str; 1] = ["umount"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The Markdown files in a folder.
+fn pages_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("a readable folder").path());
+    let mut pages: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
+    pages.sort();
+    pages
+}
+
+/// All pages: those at the root, in docs/ and its book, and each crate's.
+fn pages() -> Vec<PathBuf> {
+    let root = root();
+    let crates = ["machine", "engine", "sim", "host", "lab"].map(|name| root.join("crates").join(name));
+    let folders = [root.clone(), root.join("docs"), root.join("docs/mechanisms"), root.join("docs/mechanisms/reclaim")];
+    folders.iter().chain(&crates).filter(|folder| folder.is_dir()).flat_map(|folder| pages_in(folder)).collect()
+}
+
+/// A code block, or a command in the text.
+#[derive(Debug)]
+struct Block {
+    line: usize,
+    /// What stands behind the fence.
+    info: String,
+    text: String,
+}
+
+/// The code blocks of a page, and the commands in its text as blocks of one line.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut is_open = false;
+    for (index, line) in page.lines().enumerate() {
+        if let Some(info) = line.trim_start().strip_prefix("```") {
+            if !is_open {
+                blocks.push(Block { line: index + 1, info: info.to_owned(), text: String::new() });
+            }
+            is_open = !is_open;
+        } else if is_open {
+            let block = blocks.last_mut().expect("it was opened");
+            block.text += line;
+            block.text.push('\n');
+        } else {
+            let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("highwater "));
+            // What stands for something else, what is cut at the end of the line, and files of the reader.
+            let is_whole = |span: &&str| {
+                !span.contains(['…', '|', '[']) && !span.contains("./") && line.contains(&format!("`{span}`"))
+            };
+            let is_name =
+                |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || "=,_".contains(c));
+            let are_words = |span: &&str| !span.split([' ', '=', '.']).any(is_name);
+            for span in spans.filter(is_whole).filter(are_words) {
+                blocks.push(Block { line: index + 1, info: "span".into(), text: format!("{span}\n") });
+            }
+        }
+    }
+    assert!(!is_open, "a fence is not closed");
+    blocks
+}
+
+/// A place for the files that the commands of a page read and write, on a disk.
+struct Desk {
+    folder: tempfile::TempDir,
+    faults: RefCell<Vec<String>>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder is writable");
+        Self { folder, faults: RefCell::default() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn is_fault(&self, what: impl Into<String>) {
+        self.faults.borrow_mut().push(what.into());
+    }
+
+    /// A file that a block names: of the repository, or `./` one of the page.
+    fn file(&self, name: &str) -> PathBuf {
+        name.strip_prefix("./").map_or_else(|| root().join(name), |name| self.path(name))
+    }
+
+    /// Looks at a block.
+    fn look_at(&self, Block { info, text, .. }: &Block, compiled: &dyn Fn() -> bool) {
+        let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
+        match (language, rest.split_once(' ').unwrap_or((rest, ""))) {
+            ("" | "text", ("", _)) => {}
+            ("rust" | "rust,no_run", ("", _)) if compiled() => {}
+            ("rust" | "rust,no_run", ("", _)) => self.is_fault("docs/lib.rs does not name this page"),
+            ("rust,ignore" | "toml", ("of", file)) => {
+                let lines: Vec<&str> = text.lines().collect();
+                self.stand_in(file, &lines);
+            }
+            ("diff", ("of", file)) => {
+                let (new, old): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('+'));
+                self.stand_in(file, &old.iter().map(|line| line.get(1..).unwrap_or_default()).collect::<Vec<_>>());
+                let there = read(&self.file(file));
+                let has = |line: &&str| there.lines().any(|it| it.trim() == line[1..].trim());
+                if let Some(line) = new.iter().find(|line| has(line)) {
+                    self.is_fault(format!("{file} has `{}` already", line[1..].trim()));
+                }
+            }
+            ("toml", ("in", file)) => self.load(&changed(&read(&self.file(file)), text), false),
+            ("toml", (expected @ ("" | "refused"), _)) => self.load(text, expected == "refused"),
+            ("sh" | "span", (expected @ ("" | "refused"), _)) => {
+                self.parse(text);
+                for line in text.lines().filter(|line| !line.starts_with(' ')) {
+                    self.run(line, expected == "refused");
+                }
+            }
+            ("json", ("", _)) => {
+                if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
+                    self.is_fault(error.to_string());
+                }
+            }
+            _ => self.is_fault(format!("nobody looks at a block that begins with ```{info}")),
+        }
+    }
+
+    /// Each of these lines stands in a file, in this order.
+    fn stand_in(&self, file: &str, lines: &[&str]) {
+        let text = read(&self.file(file));
+        // Outside of the crate that is shown it has a name.
+        let same = |shown: &str, there: &str| {
+            shown.trim().replace("crate::", "lab::") == there.trim().replace("crate::", "lab::")
+        };
+        let mut there = text.lines();
+        for line in lines.iter().filter(|line| !line.trim().is_empty()) {
+            if !there.any(|it| same(line, it)) {
+                return self.is_fault(format!("{file} does not have, at this place: {line}"));
+            }
+        }
+    }
+
+    /// Reads a kernel, machine or experiment file and keeps it for the commands that follow.
+    fn load(&self, text: &str, is_refused: bool) {
+        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+        let name = match (has("workload ="), has("[cpu]")) {
+            (true, _) => "experiment.toml",
+            (_, true) => "machine.toml",
+            _ => "mine.toml",
+        };
+        let path = self.path(name);
+        fs::write(&path, text).expect("a temporary file");
+        let word = path.to_str().expect("UTF-8");
+        let read = match name {
+            "experiment.toml" => library::experiment(word).and_then(|it| {
+                it.kernels.iter().try_for_each(|kernel| library::kernel(kernel).map(drop))?;
+                library::machine(&it.machine).map(drop)
+            }),
+            "machine.toml" => library::machine(word).map(drop),
+            _ => library::kernel(word).map(drop),
+        };
+        match read {
+            Err(error) if !is_refused => self.is_fault(error.to_string()),
+            Ok(()) if is_refused => self.is_fault("this is a file that can be read"),
+            _ => {}
+        }
+    }
+
+    /// A shell understands a block.
+    fn parse(&self, text: &str) {
+        let file = self.path("block.sh");
+        fs::write(&file, text).expect("a temporary file");
+        let output = Command::new("sh").arg("-n").arg(&file).output().expect("there is a shell");
+        if !output.status.success() {
+            self.is_fault(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+    }
+
+    /// Does what a line says as far as that is cheap, or looks at what it names.
+    fn run(&self, line: &str, is_refused: bool) {
+        let line = line.split(" #").next().unwrap_or_default().split(" | ").next().unwrap_or_default();
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            [] => {}
+            ["highwater" | "target/release/highwater", arguments @ ..]
+            | ["cargo", "run", "--release", "--", arguments @ ..] => self.highwater(arguments, is_refused),
+            ["cargo", "run", "--release", "--package", package, "--example", name] => {
+                self.has_target(package, "example", name);
+            }
+            ["cargo", "bench", "--package", package, "--bench", name, ..] => self.has_target(package, "bench", name),
+            ["cargo", "bench", "--package", package] => drop(self.manifest(package)),
+            ["cargo", "install", "--locked", "--path", folder, ..]
+                if root().join(folder).join("Cargo.toml").exists() => {}
+            ["cargo", "test", "--workspace"] | ["cargo", "build", "--release"] | ["cargo", "ci"] => {}
+            ["cp", from, to] => {
+                fs::copy(self.file(from), self.file(to)).map_err(|error| self.is_fault(error.to_string())).ok();
+            }
+            [program, ..] if FOREIGN.contains(program) || ALSO_FOREIGN.contains(program) => {}
+            _ => self.is_fault(format!("nobody looks at a command like `{line}`")),
+        }
+    }
+
+    fn highwater(&self, arguments: &[&str], is_refused: bool) {
+        let here = self.folder.path().to_str().expect("UTF-8");
+        let given = arguments.iter().map(|word| match *word {
+            "DIR" | "/mnt/fast" => here,
+            word => word,
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args(given).current_dir(here).stdin(Stdio::null());
+        match arguments {
+            // Their options are looked at, and no more; or it is but a verb that is spoken of.
+            ["bench" | "swarm", ..] | ["compare" | "run" | "ablate" | "variants" | "diff" | "explain"] => {
+                command.arg("--help");
+            }
+            ["compare" | "run" | "ablate" | "variants" | "fidelity", ..] => {
+                command.arg("--dry-run");
+            }
+            _ => {}
+        }
+        let output = command.output().expect("the binary was built for this test");
+        let expected = if is_refused { 2 } else { 0 };
+        if output.status.code() != Some(expected) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            self.is_fault(format!("`highwater {}`: {}: {said}", arguments.join(" "), output.status));
+        }
+    }
+
+    /// The manifest of a crate.
+    fn manifest(&self, package: &str) -> String {
+        let folder = package.strip_prefix("highwater-").unwrap_or("host");
+        let path = root().join("crates").join(folder).join("Cargo.toml");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        if !text.contains(&format!("name = \"{package}\"")) {
+            self.is_fault(format!("no crate is called `{package}`"));
+        }
+        text
+    }
+
+    /// A crate has an example or a bench.
+    fn has_target(&self, package: &str, kind: &str, name: &str) {
+        if !self.manifest(package).contains(&format!("[[{kind}]]\nname = \"{name}\"")) {
+            self.is_fault(format!("`{package}` has no {kind} `{name}`"));
+        }
+    }
+}
+
+/// The words of a line; quotes hold one together.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut quote) = (vec![String::new()], None);
+    for c in line.chars() {
+        match (c, quote) {
+            ('\'' | '"', None) => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            (' ', None) => words.push(String::new()),
+            _ => words.last_mut().expect("one at least").push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// A file with the lines of a fragment: each in place of the first line with its key, or at the top; whole tables at the end.
+fn changed(file: &str, fragment: &str) -> String {
+    let (keys, tables) = fragment.find("[[").map_or((fragment, ""), |at| fragment.split_at(at));
+    let mut lines: Vec<&str> = file.lines().collect();
+    for line in keys.lines().filter(|line| !line.trim().is_empty()) {
+        let key = line.split(" =").next().expect("a part at least");
+        match lines.iter().position(|it| it.split(" =").next() == Some(key)) {
+            Some(at) => lines[at] = line,
+            None => lines.insert(0, line),
+        }
+    }
+    format!("{}\n\n{tables}", lines.join("\n"))
+}
+
+#[test]
+fn every_code_block_is_true() {
+    let compiled = read(&root().join("docs/lib.rs"));
+    let (mut faults, mut looked_at) = (Vec::new(), 0);
+    for page in pages() {
+        let desk = Desk::new();
+        let text = read(&page);
+        let name = page.strip_prefix(root()).expect("a page of the repository").display().to_string();
+        let from_docs = name.strip_prefix("docs/").map_or_else(|| format!("../{name}"), str::to_owned);
+        for block in blocks(&text) {
+            desk.look_at(&block, &|| compiled.contains(&format!("\"{from_docs}\"")));
+            looked_at += 1;
+            faults.extend(desk.faults.take().into_iter().map(|what| format!("{name}:{}: {what}", block.line)));
+        }
+    }
+    assert!(looked_at > 100, "only {looked_at} blocks and commands were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn stale_blocks_are_told() {
+    let told = |info: &str, text: &str| {
+        let desk = Desk::new();
+        desk.look_at(&Block { line: 1, info: info.into(), text: text.into() }, &|| false);
+        desk.faults.take().join("\n")
+    };
+    for (info, text, expected) in [
+        ("sh", "highwater compare parallelio --sclae 1/16\n", "unexpected argument '--sclae'"),
+        ("sh", "highwater compare paralelio\n", "no experiment is called `paralelio`"),
+        ("sh", "highwater run ping --kernel 2.6.23-rc5 --rows none\n", "none"),
+        ("sh", "highwater list 'a\n", "block.sh"),
+        ("sh", "frobnicate\n", "nobody looks at a command like `frobnicate`"),
+        ("sh", "cargo run --release --package highwater-lab --example none\n", "no example `none`"),
+        ("sh refused", "highwater list\n", "exit status: 0"),
+        ("toml", "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_flor = \"one\"\n", "did you mean `kswapd_floor`?"),
+        ("toml refused", "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\n", "can be read"),
+        ("toml in crates/lab/machines/ping-8g.toml", "elevator = \"none\"\n", "did you mean `noop`?"),
+        ("toml of Cargo.toml", "members = []\n", "does not have, at this place: members = []"),
+        ("diff of Cargo.toml", " [workspace]\n+resolver = \"3\"\n", "has `resolver = \"3\"` already"),
+        ("rust,no_run", "fn main() {}\n", "docs/lib.rs does not name this page"),
+        ("json", "{\n", "EOF"),
+        ("rust,ignore", "\n", "nobody looks at a block"),
+    ] {
+        assert!(told(info, text).contains(expected), "{info}: {text}: {}", told(info, text));
+    }
+}
