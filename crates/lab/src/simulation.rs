@@ -10,11 +10,11 @@ use crate::ground::Place;
 use crate::hardware::{Before, Cpu, Disk, Network};
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
 use crate::progress::Progress;
-use crate::report::{locks, mmtests::Sample};
+use crate::report::locks;
 use crate::scale::Scale;
 use crate::series::{self, Every, Recorder};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
-use crate::system::{Given, System, SystemError};
+use crate::system::{DiskSample, Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
 use engine::memory::Layout;
 use engine::stat::Vmstat;
@@ -273,7 +273,7 @@ fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
                 let now = watched.disk_statistics(DeviceId(0));
                 let interval = now.interval(&earlier, SAMPLE_EVERY);
                 earlier = now;
-                samples.lock().expect("nothing panicked").push(Sample {
+                samples.lock().expect("nothing panicked").push(DiskSample {
                     avgqz: interval.avgqz,
                     await_ms: interval.await_ms,
                     r_await_ms: interval.r_await_ms,

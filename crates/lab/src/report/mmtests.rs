@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::figure::{Better, Format, Row, names};
+use crate::system::DiskSample;
 
 /// Zones in the order in which their velocities are printed.
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
@@ -13,19 +14,6 @@ const SAMPLE_MAX: f64 = 7200.0;
 
 /// Devices with a shorter mean queue are left out.
 const QUEUE_MIN: f64 = 0.01;
-
-/// What iostat says about one device over one interval (MMTests: 10 s).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
-    /// Mean requests in the queue and on the device.
-    pub avgqz: f64,
-    /// Mean time from submission to completion of all requests, ms; 0 of none.
-    pub await_ms: f64,
-    /// The same for reads.
-    pub r_await_ms: f64,
-    /// The same for writes.
-    pub w_await_ms: f64,
-}
 
 /// Names of the rows that [`vmstat_rows`] may give.
 #[must_use]
@@ -111,13 +99,13 @@ pub(super) fn reclaimed(counters: &BTreeMap<String, u64>) -> (f64, f64) {
 }
 
 /// One figure of a sample.
-type Part = fn(&Sample) -> f64;
+type Part = fn(&DiskSample) -> f64;
 
 /// The group `iostat` of one device: means, then maxima, over the samples taken. No rows when nothing
 /// was sampled or the device was idle.
 #[must_use]
-pub fn iostat_rows(device: &str, samples: &[Sample]) -> Vec<Row> {
-    let kept: Vec<&Sample> =
+pub fn iostat_rows(device: &str, samples: &[DiskSample]) -> Vec<Row> {
+    let kept: Vec<&DiskSample> =
         samples.iter().filter(|sample| sample.avgqz <= SAMPLE_MAX && sample.await_ms <= SAMPLE_MAX).collect();
     let columns: [(&str, &str, Part); 4] = [
         ("avgqz", "requests", |sample| sample.avgqz),
@@ -238,7 +226,7 @@ mod tests {
 
     #[test]
     fn absurd_samples_are_dropped_but_long_write_waits_stay() {
-        let sample = |avgqz, await_ms, w_await_ms| Sample { avgqz, await_ms, r_await_ms: 8.0, w_await_ms };
+        let sample = |avgqz, await_ms, w_await_ms| DiskSample { avgqz, await_ms, r_await_ms: 8.0, w_await_ms };
         let rows = iostat_rows(
             "sda",
             &[

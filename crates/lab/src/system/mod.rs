@@ -28,7 +28,6 @@ pub mod sim;
 pub mod threads;
 
 use crate::progress::Progress;
-use crate::report::mmtests::Sample;
 use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
@@ -93,6 +92,19 @@ impl CpuTimes {
     pub fn since(self, earlier: Self) -> Self {
         Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
     }
+}
+
+/// What iostat says about one device over one interval (MMTests: 10 s).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskSample {
+    /// Mean requests in the queue and on the device.
+    pub avgqz: f64,
+    /// Mean time from submission to completion of all requests, ms; 0 of none.
+    pub await_ms: f64,
+    /// The same for reads.
+    pub r_await_ms: f64,
+    /// The same for writes.
+    pub w_await_ms: f64,
 }
 
 /// What a run is given beside its system; every task of it sees the same.
@@ -330,7 +342,7 @@ pub trait System: Sized + 'static {
         BTreeMap::new()
     }
     /// What iostat saw of the device under the files since this was last asked; empty where nobody looked.
-    fn take_disk_samples(&self) -> Vec<Sample> {
+    fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }
     /// The machine under this ground, where it is simulated.

@@ -1,8 +1,7 @@
 //! The ground `sim`: the engine in a simulated machine.
 
 use super::contents::Kept;
-use super::{CpuTimes, EngineView, Faults, Given, MapMode, System, SystemError, page_bytes};
-use crate::report::mmtests::Sample;
+use super::{CpuTimes, DiskSample, EngineView, Faults, Given, MapMode, System, SystemError, page_bytes};
 use engine::anonymous::Region;
 use engine::memory::{Gfp, Layout};
 use engine::page_cache::File;
@@ -36,7 +35,7 @@ struct Shared {
 }
 
 /// What iostat saw, by whoever samples the disk.
-pub type DiskSamples = Arc<Mutex<Vec<Sample>>>;
+pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
 
 /// The simulated system as one task sees it.
 pub struct SimSystem {
@@ -407,7 +406,7 @@ impl System for SimSystem {
         self.engine().acknowledge(sent);
     }
 
-    fn take_disk_samples(&self) -> Vec<Sample> {
+    fn take_disk_samples(&self) -> Vec<DiskSample> {
         std::mem::take(&mut *self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

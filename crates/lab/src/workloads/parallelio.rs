@@ -197,7 +197,7 @@ impl Workload for Parallelio {
         let round = |bytes| (bytes, Round { priority_zero: Some(None), ..Round::default() });
         let sizes = Sizes::of_memory(resources.memory_pages);
         let rounds: Vec<(u64, Round)> = sizes.writes(params.steps).into_iter().map(round).collect();
-        let samples = [mmtests::Sample { avgqz: 1.0, await_ms: 1.0, r_await_ms: 1.0, w_await_ms: 1.0 }];
+        let samples = [crate::system::DiskSample { avgqz: 1.0, await_ms: 1.0, r_await_ms: 1.0, w_await_ms: 1.0 }];
         let rows = [round_rows(&rounds, params), duration_rows(1.0, 1.0, 1.0), mmtests::iostat_rows("sda", &samples)];
         Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
     }
