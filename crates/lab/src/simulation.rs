@@ -1,7 +1,7 @@
 //! One simulated run: from a job to a machine, its system, and what its workload found.
 //!
 //! What only a simulated machine has is done here, around the workload: memory is brought into the state of
-//! before ([`before`]), the disk is sampled, and at the end the engine's invariants are checked.
+//! before (`before`), the disk is sampled, and at the end the engine's invariants are checked.
 
 mod before;
 

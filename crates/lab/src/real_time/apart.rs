@@ -1,7 +1,7 @@
 //! Runs a job of a ground of real time in a process of its own.
 //!
 //! So its CPU time, its I/O and its memory are its own, what earlier jobs left behind in this process does not count, and
-//! should the kernel kill it for want of memory, somebody is left to clean up. The one that waits ([`run`]) makes a
+//! should the kernel kill it for want of memory, somebody is left to clean up. The one that waits (`run`) makes a
 //! folder for files and, for `linux`, a cgroup that limits memory, and removes both, however the job ends. The one that
 //! works ([`work_if_told`], the hidden verb `apart`) gets an order on standard input, a line of JSON, once it is in its cgroup;
 //! it answers on standard output: lines of how far it is, then one of what it found. When standard input ends, whoever
