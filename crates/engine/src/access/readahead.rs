@@ -148,7 +148,7 @@ impl<M: Machine> Access<M> {
             }
             match wanted {
                 For::Now => self.add_read(frame, shadow),
-                For::Later => self.add(frame, Insert::Ahead, false),
+                For::Later => self.add(frame, Insert::Ahead { shadow }, false),
             }
             match file.stored_block(page) {
                 Some(block) => {

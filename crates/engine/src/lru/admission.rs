@@ -62,7 +62,6 @@ impl<M: Machine> Lru<M> {
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
         let how = Insert::Read { shadow };
         if self.own.is_some() {
-            self.stat.count(Event::WorkingsetRefaultFile, u64::from(shadow.is_some()));
             return self.add(frame, how, false);
         }
         let kind = self.note_refault(shadow);

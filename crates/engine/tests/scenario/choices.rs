@@ -18,7 +18,7 @@ use sim::Sim;
 use sim::disk::Fault;
 
 /// Something of everything: dirty files, clean streams, anonymous memory, a disk that stalls, large blocks.
-fn everything(ground: &Ground) {
+pub fn everything(ground: &Ground) {
     let (log, stream) = (ground.create(), ground.import(PAGES as u32));
     let writer = {
         let log = log.clone();

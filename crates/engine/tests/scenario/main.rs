@@ -16,6 +16,7 @@ mod huge;
 mod kernels_of_2_6_23;
 mod kswapd;
 mod map;
+mod policy;
 mod rotation;
 mod send;
 mod stable_pages;

@@ -12,6 +12,7 @@ use crate::lru::Lru;
 use crate::lru::choices::PolicyKind;
 use crate::memory::{Flags, FrameTable, Warmth, Zone};
 use crate::page_cache::Shadow;
+use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::sync::OnceLock;
@@ -89,6 +90,7 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn insert_own(&self, own: &InEngine<M>, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
+        self.stat.count(Event::WorkingsetRefaultFile, how.shadow().is_some().into());
         let mut policy = self.own_of(own, zone).lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);

@@ -34,19 +34,33 @@ pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 /// How a page came to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
-    /// A task reads it, or is about to. The shadow is what it left when it was last reclaimed, if it was in memory before.
+    /// A task reads it, or is about to.
     Read {
-        /// What [`Policy::evicted`] said.
+        /// What it left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
     /// It was read ahead: nobody has asked for it yet.
-    Ahead,
+    Ahead {
+        /// As of a page that is read.
+        shadow: Option<Shadow>,
+    },
     /// A task writes it; it was not read before.
     Write,
     /// A fault made it, a page of anonymous memory.
     Fault,
     /// It came back from swap.
     SwapIn,
+}
+
+impl Insert {
+    /// What the page had left, if it was in memory before.
+    #[must_use]
+    pub const fn shadow(self) -> Option<Shadow> {
+        match self {
+            Self::Read { shadow } | Self::Ahead { shadow } => shadow,
+            Self::Write | Self::Fault | Self::SwapIn => None,
+        }
+    }
 }
 
 /// How a page was used since it was last asked.
@@ -87,7 +101,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// A page that was handed out stays: as one in use with [`Verdict::Activate`], as one that could not go with any other.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// A page that was handed out is about to go. What it leaves comes back with [`Insert::Read`], if the page does. If somebody
+    /// A page that was handed out is about to go. What it leaves comes back with [`Insert::shadow`], if the page is read again. If somebody
     /// uses the page in this moment, [`Policy::put_back`] follows.
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
