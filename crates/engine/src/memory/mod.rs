@@ -2,10 +2,10 @@
 //!
 //! *Holds* every frame and who may have it. *Flow*: [`Memory::take`] goes through the local CPU's list to
 //! the zone's free lists; [`Memory::free`] the other way. *Called by* `allocate` to take, by `lru`,
-//! `mapping` and `access` to free. *Locks*: interrupts off, then `zone`; nothing is taken inside.
+//! `slab`, `writeback` and `access` to free. *Locks*: interrupts off, then `zone`; nothing is taken inside.
 //! *Description*: mechanisms/reclaim, 1 to 7.
 //!
-//! Next: [`crate::mapping`], which gives frames an owner.
+//! Next: [`crate::slab`], the first to use frames.
 
 mod buddy;
 pub mod choices;
