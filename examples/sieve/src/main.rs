@@ -49,14 +49,7 @@ fn replay_all(requests: usize) {
 fn replay(name: &str, policy: impl Policy<Slab>, keys: &[u32]) {
     let mut replay = Replay::new(policy, CAPACITY, KEYS);
     let began = Instant::now();
-    let mut hits = 0_u64;
-    for (n, key) in keys.iter().enumerate() {
-        // The slot of a key some requests ahead: each request would wait for memory otherwise.
-        if let Some(soon) = keys.get(n + 8) {
-            replay.look_ahead(*soon);
-        }
-        hits += u64::from(replay.request(*key));
-    }
+    let hits = replay.run(keys);
     let rate = keys.len() as f64 / began.elapsed().as_secs_f64() / 1e6;
     println!("{name:8} {:6.2} % hits", hits as f64 * 100.0 / keys.len().max(1) as f64);
     eprintln!("{name:8} {rate:6.1} million requests a second");

@@ -153,12 +153,27 @@ impl<T: Policy<Slab>> Replay<T> {
         true
     }
 
-    /// Asks for the cache line of a key's slot: worth it for keys that are requested some requests later.
-    #[inline]
-    pub fn look_ahead(&self, key: u32) {
-        if let Some(slot) = self.slots.get(key as usize) {
-            prefetch(&raw const *slot);
+    /// Asks for many keys in their order; returns how many were in the cache. Faster than one call for each, because the slots
+    /// and pages of later keys are asked for while earlier ones are served.
+    ///
+    /// # Panics
+    /// When a key is not below the number of keys.
+    pub fn run(&mut self, keys: &[u32]) -> u64 {
+        /// Keys between the one that is served and those whose slot, and whose page, is asked for: some hundred nanoseconds of
+        /// work. Chosen, no others were tried.
+        const SLOT_AHEAD: usize = 16;
+        const PAGE_AHEAD: usize = 8;
+        let mut hits = 0;
+        for (n, key) in keys.iter().enumerate() {
+            if let Some(soon) = keys.get(n + SLOT_AHEAD) {
+                prefetch(&raw const self.slots[*soon as usize]);
+            }
+            if let Some(page) = keys.get(n + PAGE_AHEAD).and_then(|soon| self.slots[*soon as usize].page()) {
+                self.pages.look_at(page);
+            }
+            hits += u64::from(self.request(*key));
         }
+        hits
     }
 
     fn miss(&mut self, key: u32, slot: Slot) {
@@ -255,6 +270,8 @@ mod tests {
         assert_eq!(requests().map(|key| ours.request(key)).collect::<Vec<_>>(), lru);
         let mut ours = Replay::new(Clock::default(), CAPACITY as u32, 1000);
         assert_eq!(requests().map(|key| ours.request(key)).collect::<Vec<_>>(), clock);
+        let hits = Replay::new(Clock::default(), CAPACITY as u32, 1000).run(&requests().collect::<Vec<_>>());
+        assert_eq!(hits as usize, clock.iter().filter(|is_hit| **is_hit).count());
     }
 
     #[test]
