@@ -1,8 +1,8 @@
 //! How fast the simulator and the library are on this computer: what `highwater bench` shows.
 //!
 //! The simulator: `spend` calls of tasks that take turns at nearly each, and a small parallelio. The library beside the
-//! running kernel: pages that are in memory, in place and by copy, through [`System`] as a workload reads them. Wall
-//! time is looked at here, so that no two reports are alike; the fingerprint is that of parallelio. What needs more
+//! running kernel ([`Hits`]): pages that are in memory, in place and by copy, through
+//! [`System`](crate::system::System) as a workload reads them. Wall time is looked at here, so that no two reports are alike; the fingerprint is that of parallelio. What needs more
 //! time (misses, eviction, disks, several threads) is in `cargo bench`.
 
 use crate::figure::{Better, Format, Row};
@@ -11,29 +11,19 @@ use crate::interrupt;
 use crate::job::{Failure, Job};
 use crate::plan::fold;
 use crate::progress::Progress;
-use crate::real_time::folder::Folder;
+use crate::real_time::hits::Hits;
 use crate::report::{Column, Table, TableHead};
 use crate::scale::Scale;
-use crate::system::host::HostSystem;
-use crate::system::linux::LinuxSystem;
-use crate::system::linux::counters::Counters;
-use crate::system::{Given, System, SystemError, page_bytes};
-use crate::workloads::big_file;
-use crate::workloads::random::Access;
 use crate::{library, workloads};
-use machine::{Machine, PAGE_BYTES, Step};
+use machine::{Machine, Step};
 use sim::{Config, Sim};
 use std::collections::BTreeMap;
-use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Virtual CPUs whose tasks take turns.
 const CPUS: [usize; 3] = [1, 8, 64];
-
-/// The file whose pages are read.
-const FILE: &str = "bench.dat";
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +47,7 @@ pub struct Amount {
 /// the running kernel is left out, with a note.
 pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     let _guard = interrupt::guard();
-    let made = Folder::new(folder).map_err(|error| format!("cannot make a folder in {}: {error}", folder.display()))?;
-    let mut hits = Hits::new(amount, &made.0)?;
+    let hits = Hits::new(amount, folder)?;
     let mut fingerprints = Vec::new();
     let mut runs = Vec::new();
     for seed in 1..=amount.rounds {
@@ -92,7 +81,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
             set: BTreeMap::new(),
             comparable: false,
         }],
-        notes: hits.notes.clone(),
+        notes: hits.notes(),
     };
     hits.finish()?;
     Ok(Table::of_runs(head, &[runs], None))
@@ -101,7 +90,8 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
 /// The kernel of parallelio: that whose reclaim works most.
 const KERNEL: &str = "3.10-rc4-vanilla";
 
-fn row(group: &str, name: String, unit: &str, value: f64) -> Row {
+/// A row of the table: a rate.
+pub(crate) fn row(group: &str, name: String, unit: &str, value: f64) -> Row {
     Row::new(group, name, unit, Better::Higher, Format::Decimals(2), value)
 }
 
@@ -157,101 +147,6 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
     ])
 }
 
-/// The grounds of real time, with a file of which every page is in memory.
-struct Hits {
-    host: HostSystem,
-    linux: Option<LinuxSystem>,
-    notes: Vec<String>,
-}
-
-impl Hits {
-    fn new(amount: &Amount, folder: &Path) -> Result<Self, Failure> {
-        let given = Given { seed: 1, scale: Scale::FULL, progress: Progress::default() };
-        let words = |error: SystemError| Failure(error.0);
-        // The file and a quarter: nothing is evicted. The library takes 4 MiB at least.
-        let memory_pages = (amount.pages + amount.pages / 4).max(1024);
-        let [ours, theirs] = ["host", "linux"].map(|name| folder.join(name));
-        for folder in [&ours, &theirs] {
-            std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        }
-        let host = HostSystem::new(&ours, &library::kernel("highwater")?, memory_pages, 0, given.clone());
-        let host = host.map_err(words)?;
-        make(&host, amount.pages).map_err(words)?;
-        let mut notes = host.notices();
-        let linux = match LinuxSystem::new(theirs, memory_pages, Counters::new(None), given) {
-            Ok(linux) => {
-                make(&linux, amount.pages).map_err(words)?;
-                Some(linux)
-            }
-            Err(missing) => {
-                notes.push(format!("linux: skipped: {missing}"));
-                None
-            }
-        };
-        Ok(Self { host, linux, notes })
-    }
-
-    fn rows(&mut self, amount: &Amount, seed: u64) -> Result<Vec<Row>, Failure> {
-        let mut rows = Vec::new();
-        for (how, access, hits) in
-            [("in place", Access::InPlace, amount.hits), ("by copy", Access::Copy, amount.hits / 4)]
-        {
-            let measured = |rate: f64, of: &str| row("hits", format!("M hits/s {how}, {of}"), "M/s", rate / 1e6);
-            let (rate, found) = read(&self.host, amount.pages, access, hits, seed).map_err(|error| error.0)?;
-            rows.push(measured(rate, "library"));
-            if let Some(linux) = &self.linux {
-                let (rate, expected) = read(linux, amount.pages, access, hits, seed).map_err(|error| error.0)?;
-                let of = if access == Access::InPlace { "mmap" } else { "pread" };
-                rows.push(measured(rate, of));
-                if found != expected {
-                    return Err(Failure(format!("hit {how}: the library and the running kernel read other bytes")));
-                }
-            }
-        }
-        Ok(rows)
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        let gone = |error: SystemError| Failure(error.0);
-        self.host.remove(FILE).map_err(gone)?;
-        self.host.finish().map_err(gone)
-    }
-}
-
-/// Makes the file, and has all of it in memory.
-fn make<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
-    big_file::make(system, FILE, pages)?;
-    let pattern = |_| crate::system::contents::Pattern::new(FILE, 1);
-    big_file::read_through(system, FILE, pages, pattern).map(drop)
-}
-
-/// Reads so many pages at random: pages a second, and a hash of what was read.
-fn read<S: System>(system: &S, pages: u64, access: Access, hits: u64, seed: u64) -> Result<(f64, u64), SystemError> {
-    let mut file = system.open(FILE)?;
-    system.expect_random_reads(&mut file);
-    let mut rng = system.rng(seed);
-    let mut bytes = vec![0; PAGE_BYTES];
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
-    // A page that was never read through a mapping faults once: not a hit.
-    if access == Access::InPlace {
-        (0..pages)
-            .try_for_each(|page| system.read_in_place(&mut file, page, |bytes| black_box(word(bytes))).map(drop))?;
-    }
-    let started = Instant::now();
-    let mut hash = 0;
-    for _ in 0..hits {
-        let page = rng.below(pages);
-        hash ^= match access {
-            Access::Copy => {
-                big_file::read_whole(system, &mut file, FILE, page_bytes(page), &mut bytes)?;
-                word(&bytes)
-            }
-            Access::InPlace => system.read_in_place(&mut file, page, word)?,
-        };
-    }
-    Ok((hits as f64 / started.elapsed().as_secs_f64(), hash))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +157,10 @@ mod tests {
         let scale = "1/64".parse().unwrap();
         let amount = Amount { rounds: 2, spends: 1000, scale, pages: 256, hits: 400 };
         let table = run(&amount, folder.path()).unwrap();
-        assert_eq!(table.rows.len(), if table.notes.iter().any(|note| note.contains("skipped")) { 7 } else { 9 });
+        let is_told = |what: &str| table.notes.iter().any(|note| note.starts_with(what));
+        let (library, kernel) = (!is_told("hits: skipped"), !is_told("hits: skipped") && !is_told("linux: skipped"));
+        assert_eq!(library, cfg!(feature = "linux"));
+        assert_eq!(table.rows.len(), 5 + 2 * usize::from(library) + 2 * usize::from(kernel));
         for row in &table.rows {
             assert!(row.cells[0].value.is_some_and(|value| value.median > 0.0 && value.n == 2), "{}", row.name);
         }

@@ -1,4 +1,5 @@
 //! The grounds: what an experiment may run on. [`crate::grounds`] says what each does with a job.
+//! Those of real time need the feature `linux`.
 
 use std::fmt;
 use std::path::PathBuf;

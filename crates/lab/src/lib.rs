@@ -7,7 +7,8 @@
 //! * [`library`] finds files, which are embedded in the binary; [`cli`] is the command, a file for each verb;
 //! * a [`workload::Workload`] runs in a job, written against [`system::System`]; [`workloads`] lists them;
 //! * [`simulation`] runs a workload on a simulated machine, [`real_time`] on real memory, in a process of its own
-//!   ([`real_time::apart`]); both are a [`backend::Backend`], and [`grounds`] takes a job to that of its [`ground`];
+//!   ([`real_time::apart`]); both are a [`backend::Backend`], and [`grounds`] takes a job to that of its [`ground`].
+//!   Only [`real_time`] needs Linux: it is there with the feature `linux`;
 //! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
 //!
 //! Next: [`job`], the input and output of a run.
@@ -37,6 +38,10 @@ pub mod panics;
 pub mod plan;
 pub mod plot;
 pub mod progress;
+#[cfg(feature = "linux")]
+pub mod real_time;
+#[cfg(not(feature = "linux"))]
+#[path = "no_real_time.rs"]
 pub mod real_time;
 pub mod report;
 pub mod rows;

@@ -55,6 +55,19 @@ fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
     assert!(message(2, &["comprae"]).contains("compare"));
 }
 
+#[cfg(not(feature = "linux"))]
+#[test]
+fn without_the_feature_linux_grounds_of_real_time_are_refused() {
+    for ground in ["host", "linux"] {
+        let text = message(2, &["compare", "randread", "--on", ground]);
+        let expected =
+            format!("error: this `highwater` was built without the feature `linux`, which the ground `{ground}`");
+        assert!(text.starts_with(&expected), "{text}");
+    }
+    let simulated = print(&["compare", "randread", "--on", "host,sim", "--scale", "1/64"]);
+    assert!(simulated.contains("host: skipped: ") && simulated.contains("fingerprint "), "{simulated}");
+}
+
 #[test]
 fn list_and_explain_know_what_is_embedded() {
     let text = print(&["list"]);

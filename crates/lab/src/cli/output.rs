@@ -6,10 +6,11 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
+
+use same_file::Handle;
 
 use super::End;
 use crate::report::Look;
@@ -38,8 +39,8 @@ impl Output {
     /// Is it the same file as another, under whatever name? A device or a pipe may be written twice.
     pub fn is_same_file(&self, other: &Self) -> bool {
         let identity = |output: &Self| {
-            let data = output.file.metadata().ok().filter(fs::Metadata::is_file)?;
-            Some((data.dev(), data.ino()))
+            output.file.metadata().ok().filter(fs::Metadata::is_file)?;
+            Handle::from_file(output.file.try_clone().ok()?).ok()
         };
         identity(self).is_some_and(|file| identity(other) == Some(file))
     }
@@ -109,11 +110,12 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
     losses.end()
 }
 
-/// Had the process no standard output when it started? Rust's start opens `/dev/null` in its place, so that later nobody
-/// can tell.
+/// Had the process no standard output when it started? On Unix Rust's start opens `/dev/null` in its place, so that later
+/// nobody can tell.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: it asks the system about a number and stores a flag; nothing of that needs Rust's start to have been.
+#[cfg(unix)]
 #[ctor::ctor(unsafe)]
 fn look_for_output() {
     HAD_NO_OUTPUT.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Ordering::Relaxed);

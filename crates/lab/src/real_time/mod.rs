@@ -2,10 +2,14 @@
 //!
 //! The process that runs it is one of its own, and limited, if its ground says so: see [`apart`]. What tells the grounds
 //! apart is in [`ground`], with [`host`] and [`linux`] as its implementations.
+//!
+//! All this needs Linux. What is built without the feature `linux` has `no_real_time.rs` in its place, which refuses these
+//! grounds: what other modules use of this one is there too.
 
 pub mod apart;
 pub(crate) mod folder;
 pub mod ground;
+pub mod hits;
 pub mod host;
 pub mod linux;
 

@@ -22,9 +22,12 @@
 
 pub mod conformance;
 pub mod contents;
+#[cfg(feature = "linux")]
 pub mod host;
+#[cfg(feature = "linux")]
 pub mod linux;
 pub mod sim;
+#[cfg(feature = "linux")]
 pub mod threads;
 
 use crate::progress::Progress;
