@@ -59,11 +59,14 @@ impl<M: Machine> FileMapping<M> {
 /// The regions that map a file; replaced as a whole, so that they are walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
+/// The same, by the file's number; few files are ever mapped.
+type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
+
 /// Locks of the lists of mappers: those of files that were made one after the other have different ones, so that few meet.
 const MAPPER_LOCKS: usize = 64;
 
-/// The regions that map a file, by the file's number; few files are ever mapped.
-pub(super) struct FileMappers<M: Machine>(Box<[M::Lock<BTreeMap<u32, Mappers<M>>>]>);
+/// The regions that map each file.
+pub(super) struct FileMappers<M: Machine>(Box<[M::Lock<MappersByFile<M>>]>);
 
 impl<M: Machine> FileMappers<M> {
     pub(super) fn new(machine: &M) -> Self {
@@ -86,7 +89,7 @@ impl<M: Machine> FileMappers<M> {
         };
     }
 
-    fn lock_of(&self, file: &File<M>) -> &M::Lock<BTreeMap<u32, Mappers<M>>> {
+    fn lock_of(&self, file: &File<M>) -> &M::Lock<MappersByFile<M>> {
         &self.0[file.id as usize % MAPPER_LOCKS]
     }
 }

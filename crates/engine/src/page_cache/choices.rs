@@ -15,15 +15,9 @@ pub enum IndexLock {
 }
 
 /// The section `[page_cache]` of a kernel file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
     /// Who may change an index.
     pub index_lock: IndexLock,
-}
-
-impl Default for Choices {
-    fn default() -> Self {
-        Self { index_lock: IndexLock::default() }
-    }
 }

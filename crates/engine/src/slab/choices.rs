@@ -16,15 +16,9 @@ pub enum SlabOrder {
 }
 
 /// The section `[slab]` of a kernel file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
     /// How many pages a cache of kernel objects takes at once.
     pub order: SlabOrder,
-}
-
-impl Default for Choices {
-    fn default() -> Self {
-        Self { order: SlabOrder::default() }
-    }
 }
