@@ -93,13 +93,13 @@ mod tests {
     #[test]
     fn a_value_without_a_comment_has_none_of_its_base() {
         let base = library::kernel("3.10-rc4-vanilla").unwrap();
-        let text = "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\nswappiness = 10 # a guess\n";
+        let text = "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\n[lru]\nswappiness = 10 # a guess\n";
         let resolve = |name: &str| Ok(engine::kernel::files::source(name).unwrap());
         let mine = Kernel::parse("mine", "mine.toml", text, &resolve).unwrap();
         let told = |from: &Kernel, to: &Kernel| -> Vec<(Option<String>, Option<String>)> {
             differences(from, to).into_iter().map(|it| (it.place, it.source)).collect()
         };
-        let of_mine = [(Some("mine.toml:4".into()), Some("a guess".into())), (Some("mine.toml:3".into()), None)];
+        let of_mine = [(Some("mine.toml:5".into()), Some("a guess".into())), (Some("mine.toml:3".into()), None)];
         assert_eq!(told(&base, &mine), of_mine);
         assert_eq!(told(&mine, &base), of_mine);
         // Between two that share a base, too; and what the command line sets is from no file.
