@@ -1,5 +1,5 @@
-//! Taking pages off lists, and putting back those that stay (`isolate_lru_pages`, `putback_inactive_pages`; mechanisms/reclaim,
-//! 11.2 and 12.1).
+//! Taking pages off lists, and putting back those that stay (`isolate_lru_pages`, `putback_inactive_pages`).
+//! Description: mechanisms/reclaim, 11.2 and 12.1.
 
 use super::{Family, ListKind, Lruvec, Pool};
 use crate::lru::choices::{IsolatedLimit, Putback};
