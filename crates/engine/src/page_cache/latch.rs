@@ -96,7 +96,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Gives the shared latch of a page and its reference back; as [`PageCache::put_page_in_use`].
+    /// Gives the shared latch of a page and its reference back; as `PageCache::put_page_in_use`.
     #[inline]
     pub fn put_shared(&self, frame: FrameNumber) {
         self.put_shared_of(frame, &self.frames[frame]);

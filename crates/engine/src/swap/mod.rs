@@ -1,7 +1,7 @@
 //! Swap: where pages without a file go.
 //!
 //! *Holds* the swap area: its slots, and the cache of pages that have one ([`area`]); and how many slots a fault reads
-//! together ([`window`]). *Flow*: reclaim gives a page a slot ([`Swap::add_to_swap`]) and takes it out of the cache once it is
+//! together (`window`). *Flow*: reclaim gives a page a slot ([`Swap::add_to_swap`]) and takes it out of the cache once it is
 //! written ([`Swap::remove_mapping`]); a fault puts it back (`access::swap_in`). *Called by* `anonymous`, `writeback`,
 //! `reclaim`, `access`. *Locks*: the page lock, then `swap`, then `i_pages`, one at a time. *Description*:
 //! mechanisms/reclaim, 20.

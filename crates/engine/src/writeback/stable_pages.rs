@@ -7,7 +7,7 @@ use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
-    /// (`writeback.stable_pages`). None begins while the latch is held: see [`Writeback::try_hold_still`]. The caller holds a
+    /// (`writeback.stable_pages`). None begins while the latch is held: see `Writeback::try_hold_still`. The caller holds a
     /// reference and no page lock. *May sleep.*
     pub fn latch_to_change(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
