@@ -335,7 +335,7 @@ choice! {
 }
 
 /// The section `[reclaim]` of a kernel file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choices {
     /// How many pages kswapd wants from one zone in one pass.
@@ -394,39 +394,4 @@ pub struct Choices {
     pub failed_order: FailedOrder,
     /// When reclaim waits because many pages are under writeback.
     pub writeout_throttle: WriteoutThrottle,
-}
-
-impl Default for Choices {
-    fn default() -> Self {
-        Self {
-            kswapd_target: KswapdTarget::default(),
-            kswapd_priority: KswapdPriority::default(),
-            kswapd_floor: KswapdFloor::default(),
-            min_scan_priority: MinScanPriority::default(),
-            pageout_trigger: PageoutTrigger::default(),
-            writeback_met: WritebackMet::default(),
-            zone_writeback: ZoneWriteback::default(),
-            dirty_accounting: DirtyAccounting::default(),
-            list_stall: ListStall::default(),
-            direct_nap: DirectNap::default(),
-            kswapd_compact: KswapdCompact::default(),
-            high_order: HighOrder::default(),
-            zone_balance: ZoneBalance::default(),
-            order_zero_check: OrderZeroCheck::default(),
-            kswapd_gap: KswapdGap::default(),
-            sleep_test: SleepTest::default(),
-            kswapd_request: KswapdRequest::default(),
-            wake_record: WakeRecord::default(),
-            kswapd_nap: KswapdNap::default(),
-            slab_zones: SlabZones::default(),
-            lumpy_reclaim: LumpyReclaim::default(),
-            for_compaction: ForCompaction::default(),
-            congestion_ends: CongestionEnds::default(),
-            stolen_pages: StolenPages::default(),
-            deferred_objects: DeferredObjects::default(),
-            kswapd_sleep: KswapdSleep::default(),
-            failed_order: FailedOrder::default(),
-            writeout_throttle: WriteoutThrottle::default(),
-        }
-    }
 }

@@ -178,10 +178,9 @@ impl<M: Machine> Reclaim<M> {
         if !is_active {
             return false;
         }
-        if round.reclaimed == 0 {
-            if !control.gfp.repeat || round.scanned == 0 || round.scanned_in_vain >= self.listed_pages(zone) {
-                return false;
-            }
+        let may_look_on = || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.listed_pages(zone);
+        if round.reclaimed == 0 && !may_look_on() {
+            return false;
         }
         let needed = 2 * order.pages();
         if control.reclaimed < needed && self.victim_pages(zone) > needed {
