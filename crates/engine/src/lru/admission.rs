@@ -10,7 +10,7 @@
 //!
 //! The test compares two kinds of pages, those read for the first time in a while and those that returned soon, with
 //! reclaimed pages: are dropped ones missed more often
-//! ([`Workingset::is_missed_more`](crate::page_cache::Workingset::is_missed_more))? So pages that return by chance do
+//! ([`Workingset::is_missed_more`](super::Workingset::is_missed_more))? So pages that return by chance do
 //! not evict others that are as good. Probes keep the test alive: a few pages of a kind that is listed are dropped,
 //! and a few of those that return by chance are listed.
 //!
@@ -19,11 +19,11 @@
 //! docs/admission.md.
 
 use super::batch::{Apply, BATCH_MAX, Batch};
+use super::workingset::Left;
 use super::{Insert, Lru};
 use crate::anonymous::Owners;
 use crate::memory::{Flags, MarkRights, Owner, Warmth};
-use crate::page_cache::Left;
-use crate::page_cache::workingset::Shadow;
+use crate::page_cache::Shadow;
 use crate::stat::{Event, ZONE_KINDS, ZoneEvent};
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};

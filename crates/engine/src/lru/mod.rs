@@ -16,12 +16,14 @@ pub mod choices;
 pub mod drop_pages;
 pub mod policy;
 pub mod wait;
+pub mod workingset;
 
 pub use choices::Choices;
 use choices::{Admission, Lists};
 pub use policy::classic::{Family, ListKind, ListName, Lruvec, Pool, Recent};
 use policy::in_engine::InEngine;
 pub use policy::{CLUSTER, Demand, Insert, Verdict, Victims as Isolated};
+pub use workingset::{Left, Workingset};
 
 use crate::memory::{Flags, Warmth, Zone};
 use crate::writeback::Writeback;
@@ -44,6 +46,8 @@ pub struct Lru<M: Machine> {
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
+    /// Pages of files that left memory (`lru.admission`).
+    workingset: Workingset,
     /// By zone and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
     saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
     /// By zone: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
@@ -74,8 +78,9 @@ impl<M: Machine> Lru<M> {
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
         let saved_targets = (0..zones).map(|_| Default::default()).collect();
         let priorities = (0..zones).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
+        let workingset = Workingset::default();
         let put_back = machine.wait_queue();
-        Self { writeback, choices, lruvecs, own, batches, waiting, saved_targets, priorities, put_back }
+        Self { writeback, choices, lruvecs, own, batches, waiting, workingset, saved_targets, priorities, put_back }
     }
 
     /// The lists of a zone.

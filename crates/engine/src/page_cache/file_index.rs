@@ -2,13 +2,13 @@
 //!
 //! A slot is read without a lock. It is written by one atomic step; who may do so says `page_cache.index_lock`.
 //! It also says whether its page is open to readers with hazard pointers ([`super::hazard`]). A page that leaves may leave
-//! its shadow there ([`super::workingset`]).
+//! its shadow there ([`Shadow`]).
 //! Tags say which pages are dirty, and which are under writeback, so that writers find them in file order.
 //! Description: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::contiguity::Contiguity;
 use super::segments::{Segments, UsedParts};
-use super::workingset::Shadow;
+use super::shadow::Shadow;
 use crate::memory::{FRAMES_MAX, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -18,8 +18,8 @@ pub mod owners;
 mod page_lock;
 pub mod read_state;
 pub mod segments;
+mod shadow;
 pub(crate) mod table;
-pub mod workingset;
 
 pub use choices::Choices;
 use choices::IndexLock;
@@ -29,7 +29,7 @@ pub use hazard::Held;
 pub use owners::FileOwners;
 pub use read_state::{ReadPattern, ReadState};
 pub use segments::Segments;
-pub use workingset::{Left, Shadow, Workingset};
+pub use shadow::Shadow;
 
 use crate::memory::{Flags, Owner};
 use crate::slab::{EmptySlab, Slab};
@@ -47,8 +47,6 @@ pub struct PageCache<M: Machine> {
     /// The section `[page_cache]` of the kernel file.
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
-    /// Pages of files that left memory (`lru.admission`).
-    pub(crate) workingset: Workingset,
     page_queues: Vec<M::WaitQueue>,
     /// Pages whose last reference a lookup dropped; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
@@ -73,7 +71,6 @@ impl<M: Machine> PageCache<M> {
         Self {
             choices,
             files: machine.lock(LockClass::Table, Table::default()),
-            workingset: Workingset::default(),
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),

@@ -6,6 +6,7 @@
 //! how many left lately, should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
 //! mechanisms/multigen, 4 (rates of refaults that are compared).
 
+use crate::page_cache::Shadow;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Which page left.
@@ -30,44 +31,29 @@ impl Left {
     }
 }
 
-/// What a page leaves in its slot: which it was, and the age of memory when it left, in steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shadow(pub(super) u32);
+/// Bits of a shadow that are an age: the two above say which page left.
+const AGE_BITS: u32 = Shadow::BITS - 2;
 
-impl Shadow {
-    /// Bits of one.
-    pub const BITS: u32 = 30;
-    const AGE_BITS: u32 = Self::BITS - 2;
-    /// Pages of a step of ages: as few as make room for the ages of the largest memory.
-    const STEP_PAGES: u32 = 4;
-    /// Ages come again after so many pages, 4 TiB: a page that left that long ago is taken for one that left just now.
-    const AGES: u32 = Self::STEP_PAGES << Self::AGE_BITS;
+/// Pages of a step of ages: as few as make room for the ages of the largest memory.
+const STEP_PAGES: u32 = 4;
 
-    /// What a policy says of a page that leaves: its lowest [`Shadow::BITS`] bits.
-    #[must_use]
-    pub const fn of_bits(bits: u32) -> Self {
-        Self(bits & ((1 << Self::BITS) - 1))
-    }
+/// Ages come again after so many pages, 4 TiB: a page that left that long ago is taken for one that left just now.
+const AGES: u32 = STEP_PAGES << AGE_BITS;
 
-    /// What was given to [`Shadow::of_bits`].
-    #[must_use]
-    pub const fn bits(self) -> u32 {
-        self.0
-    }
+/// What a page leaves: which it was, and the age of memory when it left, in steps.
+const fn shadow_of(left: Left, age: u32) -> Shadow {
+    Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
+}
 
-    const fn new(left: Left, age: u32) -> Self {
-        Self(((left as u32) << Self::AGE_BITS) | (age % Self::AGES / Self::STEP_PAGES))
-    }
+/// Which page left this shadow.
+fn left_of(shadow: Shadow) -> Left {
+    Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
+}
 
-    fn left(self) -> Left {
-        Left::ALL[(self.0 >> Self::AGE_BITS) as usize % Left::ALL.len()]
-    }
-
-    /// How many pages have left since, at this age: up to three more.
-    const fn distance(self, age: u32) -> u32 {
-        let left_at = self.0 % (Self::AGES / Self::STEP_PAGES) * Self::STEP_PAGES;
-        age.wrapping_sub(left_at) % Self::AGES
-    }
+/// How many pages have left since, at this age: up to three more.
+const fn distance(shadow: Shadow, age: u32) -> u32 {
+    let left_at = shadow.bits() % (AGES / STEP_PAGES) * STEP_PAGES;
+    age.wrapping_sub(left_at) % AGES
 }
 
 /// Pages that leave until one that comes back is no longer missed, of a memory that holds `held`: half of these. About so long would
@@ -187,7 +173,7 @@ pub struct Workingset {
 impl Workingset {
     /// What a page leaves that leaves now.
     pub fn shadow(&self, left: Left) -> Shadow {
-        Shadow::new(left, self.age.load(Relaxed))
+        shadow_of(left, self.age.load(Relaxed))
     }
 
     /// Pages have left, so many of each kind, of a memory that holds `held`.
@@ -222,9 +208,9 @@ impl Workingset {
 
     /// A page has come back that left `shadow`. Is it missed: did it leave not long ago?
     pub fn note_refault(&self, shadow: Shadow) -> bool {
-        let is_missed = shadow.distance(self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
+        let is_missed = distance(shadow, self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
         if is_missed {
-            self.rates[shadow.left() as usize].missed.fetch_add(MISSED, Relaxed);
+            self.rates[left_of(shadow) as usize].missed.fetch_add(MISSED, Relaxed);
         }
         is_missed
     }
@@ -253,21 +239,21 @@ mod tests {
         workingset.note_left(Left::UsedOnce.only(1), 100);
         assert!(!workingset.note_refault(shadow));
         // The ages have come round.
-        workingset.note_left(Left::UsedOnce.only(Shadow::AGES - 51), 100);
+        workingset.note_left(Left::UsedOnce.only(AGES - 51), 100);
         assert!(workingset.note_refault(shadow));
     }
 
     #[test]
     fn a_shadow_says_what_left_and_how_long_ago() {
         for kind in Left::ALL {
-            for left_at in [0, 4, 1 << 20, Shadow::AGES - 4, Shadow::AGES, u32::MAX - 3] {
-                let shadow = Shadow::new(kind, left_at);
-                assert!(shadow.0 >> Shadow::BITS == 0 && shadow.left() == kind, "{kind:?} {left_at}");
-                for since in [0, 1, 5000, Shadow::AGES - 1] {
-                    assert_eq!(shadow.distance(left_at.wrapping_add(since)), since, "{left_at}");
+            for left_at in [0, 4, 1 << 20, AGES - 4, AGES, u32::MAX - 3] {
+                let shadow = shadow_of(kind, left_at);
+                assert!(left_of(shadow) == kind, "{kind:?} {left_at}");
+                for since in [0, 1, 5000, AGES - 1] {
+                    assert_eq!(distance(shadow, left_at.wrapping_add(since)), since, "{left_at}");
                 }
                 // Between two steps: seven have left.
-                assert_eq!(Shadow::new(kind, left_at + 3).distance(left_at.wrapping_add(10)), 10);
+                assert_eq!(distance(shadow_of(kind, left_at + 3), left_at.wrapping_add(10)), 10);
             }
         }
     }
