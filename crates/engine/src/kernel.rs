@@ -135,7 +135,7 @@ pub struct Source {
 /// What a number may be: section, key, smallest and largest. Where a limit is the kernel's own sysctl's,
 /// it is that; the others keep out what no machine has. Files are held to it by [`Kernel::parse`], choices made in Rust by
 /// [`Choices::check`].
-const LIMITS: [(&str, &str, i64, i64); 14] = [
+const LIMITS: [(&str, &str, i64, i64); 15] = [
     ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
     ("memory", "min_free_kbytes", 0, 1 << 40),
     ("lru", "batch", 1, 64),
@@ -149,6 +149,7 @@ const LIMITS: [(&str, &str, i64, i64); 14] = [
     ("compact", "extfrag_threshold", 0, 1000),
     ("compact", "max_defer_shift", 0, 31),
     ("lru", "swappiness", 0, 100),
+    ("reclaim", "direct_reclaimers", 0, 1 << 20),
     ("access", "read_ahead_kb", 0, 1 << 20),
 ];
 

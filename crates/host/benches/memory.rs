@@ -24,6 +24,9 @@ use std::time::Instant;
 
 const PAGE: u64 = 4096;
 
+/// Threads that have seeds of their own in one round, at most.
+const SEEDS: u64 = 2048;
+
 /// Sizes at full length, and in tests.
 struct Sizes {
     /// Of the file that fits memory.
@@ -33,6 +36,8 @@ struct Sizes {
     memory_pages: u64,
     hits: u64,
     misses: u64,
+    /// Of all threads of a crowd.
+    crowded_reads: u64,
     rounds: usize,
 }
 
@@ -42,9 +47,18 @@ const FULL: Sizes = Sizes {
     memory_pages: 1 << 16,
     hits: 2_000_000,
     misses: 40_000,
+    crowded_reads: 300_000,
     rounds: 15,
 };
-const SMALL: Sizes = Sizes { hot_pages: 256, cold_pages: 4096, memory_pages: 1024, hits: 500, misses: 200, rounds: 2 };
+const SMALL: Sizes = Sizes {
+    hot_pages: 256,
+    cold_pages: 4096,
+    memory_pages: 1024,
+    hits: 500,
+    misses: 200,
+    crowded_reads: 2000,
+    rounds: 2,
+};
 
 #[derive(Clone, Copy)]
 struct Chance(u64);
@@ -334,9 +348,9 @@ fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Syn
     let hash = thread::scope(|scope| {
         // One runs here, where the one before it did: CPUs differ by what else the hardware under them does.
         if threads == 1 {
-            return run(seed * 64 + 1, n);
+            return run(seed * SEEDS + 1, n);
         }
-        let threads: Vec<_> = (0..threads).map(|t| scope.spawn(move || run(seed * 64 + t + 1, n))).collect();
+        let threads: Vec<_> = (0..threads).map(|t| scope.spawn(move || run(seed * SEEDS + t + 1, n))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread failed")).fold(0, |a, b| a ^ b)
     });
     let operations = (threads * n) as f64;
@@ -350,7 +364,7 @@ fn keep_to_a_cpu(seed: u64) {
     // SAFETY: a set of CPUs is plain numbers; the system reads as many bytes as it is told.
     unsafe {
         let mut only: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET((seed - 1) as usize % 64 % cpus, &mut only);
+        libc::CPU_SET(((seed - 1) % SEEDS) as usize % cpus, &mut only);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const only);
     }
 }
@@ -399,6 +413,17 @@ const MIXED: [(&str, u64, u64); 6] = [
     ("20 % writes, 1 thread / without hazard pointers", 20, 1),
     ("20 % writes, 2 threads / without hazard pointers", 20, 2),
 ];
+
+/// Reads, and writes, by more threads than a small memory has pages free, beside the same by sixteen: percent of writes, and
+/// threads.
+const CROWDS: [(&str, u64, u64); 3] = [
+    ("16 MiB: 500 threads / 16 threads", 0, 500),
+    ("16 MiB, 20 % writes: 500 threads / 16 threads", 20, 500),
+    ("16 MiB, 20 % writes: 1500 threads / 16 threads", 20, 1500),
+];
+
+/// Pages of that memory, and of the file.
+const CROWDED_PAGES: u64 = 4096;
 
 struct Bench {
     filter: Option<String>,
@@ -516,6 +541,23 @@ impl Bench {
         }
     }
 
+    /// Random reads and writes of a file of 64 MiB, of which the library does not know that they are random.
+    fn crowds(&self) {
+        let pages = 4 * CROWDED_PAGES;
+        let data = Data::new("crowd", pages);
+        let (_memory, file) = data.open(CROWDED_PAGES);
+        file.advise(0..0, Advice::Normal);
+        let n = self.sizes.crowded_reads;
+        for (name, percent, threads) in CROWDS {
+            let threads = if self.is_test { 40 } else { threads };
+            let run = |seed, n| match percent {
+                0 => copies(&file, pages, seed, n),
+                _ => mixed(&file, pages, percent, seed, n),
+            };
+            self.line(name, (threads, n / threads, &run), (16, n / 16, &run), false);
+        }
+    }
+
     fn misses(&self) {
         let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
@@ -615,6 +657,9 @@ fn main() {
     }
     if MIXED.iter().any(|(name, ..)| bench.wants(name)) {
         bench.mixed();
+    }
+    if CROWDS.iter().any(|(name, ..)| bench.wants(name)) {
+        bench.crowds();
     }
     if MISSES.iter().any(|name| bench.wants(name)) {
         bench.misses();

@@ -221,6 +221,27 @@ pub fn a_wake_wakes_all<G: Ground>() {
     );
 }
 
+/// As many calls of `wake_first` as there are sleepers wake all of them, if not more at a time, and none is missed that is
+/// on its way to sleep.
+pub fn as_many_wakes_of_the_first_as_sleepers_wake_all<G: Ground>() {
+    const SLEEPERS: u64 = 5;
+    fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
+        let ticket = machine.ticket(&stage.queue);
+        stage.add(0, 1);
+        machine.wake(&stage.done);
+        let deadline = machine.now() + NEVER;
+        assert!(machine.sleep(&stage.queue, ticket, Some(deadline)) > Nanos(0), "slept through a wake");
+        stage.add(1, 1);
+        machine.wake(&stage.done);
+    }
+    fn waker<M: Machine>(machine: &M, stage: &Stage<M>) {
+        stage.wait_until(machine, &stage.done, || stage.get(0) == SLEEPERS);
+        (0..SLEEPERS).for_each(|_| machine.wake_first(&stage.queue));
+        stage.wait_until(machine, &stage.done, || stage.get(1) == SLEEPERS);
+    }
+    G::run(&[sleeper, sleeper, sleeper, sleeper, sleeper, waker], |_, stage| assert_eq!(stage.get(1), SLEEPERS));
+}
+
 /// A pause lasts as long as it should, wakes or not.
 pub fn a_pause_lasts<G: Ground>() {
     G::run(
@@ -512,6 +533,7 @@ macro_rules! conformance_tests {
             a_deadline_passes
             an_early_wake_leaves_time
             a_wake_wakes_all
+            as_many_wakes_of_the_first_as_sleepers_wake_all
             a_pause_lasts
             a_kill_ends_waits
             time_goes_forward

@@ -96,6 +96,12 @@ pub trait Machine: Sized + 'static {
     /// Wakes every task that sleeps at `queue`. May be called under a lock and from a completion.
     fn wake(&self, queue: &Self::WaitQueue);
 
+    /// Wakes the task that has slept longest at `queue`, of those that no such call has woken yet, and maybe others: for what
+    /// only one can use. As [`Machine::wake`], it ends sleeps that begin later with an older ticket. It wakes all by default.
+    fn wake_first(&self, queue: &Self::WaitQueue) {
+        self.wake(queue);
+    }
+
     /// *May sleep.* Sleeps for `time`; only a kill of the calling task ends it earlier.
     fn pause(&self, time: Nanos);
 

@@ -374,6 +374,10 @@ impl Machine for Sim {
         self.0.wake(queue);
     }
 
+    fn wake_first(&self, queue: &WaitQueue) {
+        self.0.wake_first(queue);
+    }
+
     fn pause(&self, time: Nanos) {
         self.0.pause(time);
     }

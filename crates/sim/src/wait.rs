@@ -111,6 +111,18 @@ impl World {
         }
     }
 
+    /// Wakes the one that has slept longest.
+    pub(crate) fn wake_first(&self, queue: &WaitQueue) {
+        queue.wakes.set(queue.wakes.get() + 1);
+        while !self.is_dying() && !queue.sleepers.borrow().is_empty() {
+            // What a timer or a kill has woken is still in the queue until it runs.
+            let first = queue.sleepers.borrow_mut().remove(0);
+            if self.end_sleep(first) {
+                return self.spend(Step::Wake, 1);
+            }
+        }
+    }
+
     /// Ends one sleep, unless it is over. Did it sleep?
     pub(crate) fn end_sleep(&self, sleeper: Sleeper) -> bool {
         let task = self.task(sleeper.task);

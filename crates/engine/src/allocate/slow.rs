@@ -7,6 +7,7 @@ use crate::compact::Suitability;
 use crate::memory::{Gfp, MarkRights};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
+use crate::reclaim::throttle::DirectTurn;
 use crate::stat::Event;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
@@ -45,6 +46,14 @@ struct Compaction {
     is_sync: bool,
     /// It was left out because it failed lately.
     was_deferred: bool,
+}
+
+/// How a task goes on whose request needs pages reclaimed.
+enum TurnOrFrame<'a, M: Machine> {
+    /// It reclaims.
+    Turn(DirectTurn<'a, M>),
+    /// Others did; or it does not wait for them, and gets nothing.
+    Frame(Option<FrameNumber>),
 }
 
 impl<M: Machine> Allocate<M> {
@@ -98,7 +107,13 @@ impl<M: Machine> Allocate<M> {
             let mut progress = if was_killed {
                 Progress::Hope
             } else {
-                self.try_to_free_pages(task, zonelist, order, gfp, fruitless_rounds > 0)
+                let turn = match self.turn_or_frame(task, gfp, order, rights) {
+                    TurnOrFrame::Turn(turn) => turn,
+                    TurnOrFrame::Frame(frame) => return frame.ok_or_else(failed),
+                };
+                let progress = self.try_to_free_pages(task, zonelist, order, gfp, fruitless_rounds > 0);
+                drop(turn);
+                progress
             };
             match progress {
                 Progress::Freed(_) | Progress::Hope => (fruitless_rounds, waits_since) = (0, None),
@@ -145,6 +160,26 @@ impl<M: Machine> Allocate<M> {
                 RetryWait::WaitIffCongested => self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT),
             }
         }
+    }
+
+    /// A turn at direct reclaim, or what others have freed while it was waited for: nothing for a task that would not wait or was
+    /// killed. *May sleep.*
+    fn turn_or_frame(&self, task: &Task, gfp: Gfp, order: Order, rights: MarkRights) -> TurnOrFrame<'_, M> {
+        if let Some(turn) = self.try_begin_direct(task, gfp) {
+            return TurnOrFrame::Turn(turn);
+        }
+        if gfp.no_retry {
+            return TurnOrFrame::Frame(None);
+        }
+        self.wait_for_direct(|| {
+            if let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
+                return Some(TurnOrFrame::Frame(Some(frame)));
+            }
+            if self.machine.is_killed() {
+                return Some(TurnOrFrame::Frame(self.take_from_zonelist(gfp, order, Until::Nothing, rights)));
+            }
+            self.try_begin_direct(task, gfp).map(TurnOrFrame::Turn)
+        })
     }
 
     /// Tries again after reclaim made progress; what was freed may lie on other CPUs' lists.

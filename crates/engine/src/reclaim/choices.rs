@@ -388,6 +388,9 @@ pub struct Choices {
     pub stolen_pages: StolenPages,
     /// How many deferred objects are scanned.
     pub deferred_objects: DeferredObjects,
+    /// How many tasks may reclaim directly at a time; the others wait for one of them to end, or for pages that are free. 0 for
+    /// any number. Callers that may not enter the file system or do I/O do not wait, for others may wait for them.
+    pub direct_reclaimers: u64,
     /// How kswapd falls asleep.
     pub kswapd_sleep: KswapdSleep,
     /// What happens to an order that kswapd cannot reach.

@@ -30,7 +30,7 @@ use crate::stat::Gauge;
 use choices::HighOrder;
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::{AtomicBool, Ordering::Relaxed};
+use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
@@ -48,6 +48,12 @@ pub struct Reclaim<M: Machine> {
     pub(crate) written: M::WaitQueue,
     /// Has the engine no tasks of its own any more? Then nobody waits for what they would do.
     pub(crate) is_abandoned: AtomicBool,
+    /// Tasks that reclaim directly, of those that `direct_reclaimers` bounds.
+    direct_reclaimers: AtomicU64,
+    /// Where one waits to become one of them.
+    direct_wait: M::WaitQueue,
+    /// How many do.
+    direct_waiters: AtomicU64,
 }
 
 /// What a zone was like when reclaim came down to priority 0: everything is scanned from here on.
@@ -82,9 +88,18 @@ impl<M: Machine> Reclaim<M> {
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
-        let written = compact.machine.wait_queue();
-        let is_abandoned = AtomicBool::new(false);
-        Self { compact, choices, node_states, first_priority_zero, written, is_abandoned }
+        let (written, direct_wait) = (compact.machine.wait_queue(), compact.machine.wait_queue());
+        Self {
+            compact,
+            choices,
+            node_states,
+            first_priority_zero,
+            written,
+            is_abandoned: AtomicBool::new(false),
+            direct_reclaimers: AtomicU64::new(0),
+            direct_wait,
+            direct_waiters: AtomicU64::new(0),
+        }
     }
 
     /// The first scan at priority 0 since this was last asked.

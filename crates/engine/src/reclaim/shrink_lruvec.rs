@@ -116,6 +116,7 @@ impl<M: Machine> Reclaim<M> {
         let freed = (taken.len() - survivors.len()) as u64;
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
         self.put_back_victims(zone, pool, &survivors, taken.len() as u64);
+        self.wake_direct_waiters(freed);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed
     }

@@ -7,9 +7,71 @@ use crate::lru::wait::{LOOK_AGAIN, STALL};
 use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
+use machine::atomic::Ordering::SeqCst;
 use machine::{Func, Machine, Nanos, Operation};
 
+/// After so long one who waits for others' direct reclaim looks again: pages may also be freed otherwise. Many may wait, and all
+/// of them look.
+const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
+
+/// A task's right to reclaim directly; whoever drops it lets the next have one.
+pub(crate) struct DirectTurn<'a, M: Machine> {
+    /// None where the number of reclaimers is not bounded.
+    counted_by: Option<&'a Reclaim<M>>,
+}
+
+impl<M: Machine> Drop for DirectTurn<'_, M> {
+    fn drop(&mut self) {
+        if let Some(reclaim) = self.counted_by {
+            reclaim.direct_reclaimers.fetch_sub(1, SeqCst);
+            reclaim.wake_direct_waiters(1);
+        }
+    }
+}
+
 impl<M: Machine> Reclaim<M> {
+    /// Lets a task reclaim directly, if fewer than `direct_reclaimers` do. More would look at the same few pages and keep each
+    /// other from them.
+    pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp) -> Option<DirectTurn<'_, M>> {
+        let max = self.choices.direct_reclaimers;
+        // Kernel tasks and who holds what the others may wait for.
+        if max == 0 || task.is_kernel || !gfp.fs || !gfp.io {
+            return Some(DirectTurn { counted_by: None });
+        }
+        let one_more = |reclaimers| (reclaimers < max).then_some(reclaimers + 1);
+        let is_counted = self.direct_reclaimers.fetch_update(SeqCst, SeqCst, one_more).is_ok();
+        is_counted.then(|| DirectTurn { counted_by: Some(self) })
+    }
+
+    /// Waits until `attempt` has something, and returns that. It is tried again when others have ended their direct reclaim or
+    /// have freed pages, and when the task is killed.
+    pub(crate) fn wait_for_direct<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let _span = self.machine.span(Func::ThrottleDirectReclaim);
+        self.stat.count(Event::DirectReclaimWait, 1);
+        self.direct_waiters.fetch_add(1, SeqCst);
+        let found = loop {
+            let ticket = self.machine.ticket(&self.direct_wait);
+            if let Some(found) = attempt() {
+                break found;
+            }
+            let deadline = self.machine.now() + LOOK_FOR_PAGES;
+            self.machine.sleep(&self.direct_wait, ticket, Some(deadline));
+        };
+        self.direct_waiters.fetch_sub(1, SeqCst);
+        // Who was woken to reclaim, and found pages, lets the next look.
+        if self.direct_reclaimers.load(SeqCst) < self.choices.direct_reclaimers {
+            self.wake_direct_waiters(1);
+        }
+        found
+    }
+
+    /// As many tasks can go on as pages were freed: those that wait for others' direct reclaim look for one.
+    pub(super) fn wake_direct_waiters(&self, pages: u64) {
+        for _ in 0..pages.min(self.direct_waiters.load(SeqCst)) {
+            self.machine.wake_first(&self.direct_wait);
+        }
+    }
+
     /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone was marked so.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
         let _span = self.machine.span(Func::WaitIffCongested);

@@ -50,6 +50,8 @@ pub enum Event {
     Pageoutrun,
     /// `allocstall`: direct reclaims.
     Allocstall,
+    /// `direct_reclaim_wait`: tasks that waited for others to end their direct reclaim (`reclaim.direct_reclaimers`).
+    DirectReclaimWait,
     /// `pgrotated`: pages moved to the inactive tail when their writeback ended.
     Pgrotated,
     /// `nr_vmscan_write`: pages written by reclaim.
@@ -91,7 +93,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -110,6 +112,7 @@ impl Event {
         Self::KswapdSkipCongestionWait,
         Self::Pageoutrun,
         Self::Allocstall,
+        Self::DirectReclaimWait,
         Self::Pgrotated,
         Self::NrVmscanWrite,
         Self::NrVmscanImmediateReclaim,
@@ -152,6 +155,7 @@ impl Event {
             Self::KswapdSkipCongestionWait => "kswapd_skip_congestion_wait",
             Self::Pageoutrun => "pageoutrun",
             Self::Allocstall => "allocstall",
+            Self::DirectReclaimWait => "direct_reclaim_wait",
             Self::Pgrotated => "pgrotated",
             Self::NrVmscanWrite => "nr_vmscan_write",
             Self::NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",

@@ -6,11 +6,16 @@ use engine::kernel::Choices;
 use engine::lru::choices::IsolatedWait;
 use engine::reclaim::choices::{DirectNap, ListStall, WriteoutThrottle};
 use machine::{Machine, Nanos};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 /// Virtual time in which `tasks` write regions of half of memory more than there is, with nobody else to reclaim.
 fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
+    swapped_by(tasks, change).0
+}
+
+/// The same, and what was counted.
+fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<String, u64>) {
     let mut plan = Plan { with_kswapd: false, cpus: tasks as usize, write_ns: 200_000, ..Plan::default() };
     plan.choices.writeback.dirty_ratio = 2;
     plan.choices.writeback.dirty_background_ratio = 1;
@@ -18,8 +23,8 @@ fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     plan.choices.reclaim.direct_nap = DirectNap::None;
     plan.choices.allocate.reserve_throttle = ReserveThrottle::Off;
     change(&mut plan.choices);
-    let time = Arc::new(AtomicU64::new(0));
-    let found = time.clone();
+    let found = Arc::new(OnceLock::new());
+    let told = found.clone();
     plan.run(move |ground| {
         let pages = PAGES as u32 * 3 / 2 / tasks;
         let began = ground.engine.machine.now();
@@ -31,9 +36,9 @@ fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
         writers.into_iter().for_each(|writer| {
             ground.sim.join(writer);
         });
-        found.store(ground.engine.machine.now().since(began).0, Relaxed);
+        told.set((ground.engine.machine.now().since(began), ground.engine.vmstat())).expect("it runs once");
     });
-    Nanos(time.load(Relaxed))
+    found.get().expect("it ran").clone()
 }
 
 /// Much is on its way to swap, and the disk takes 0.2 ms for a page: who waits for that is not kept for 100 ms, nor for the
@@ -56,4 +61,24 @@ fn a_putback_is_not_waited_for_like_a_disk() {
     };
     let (congestion, putback) = (time(IsolatedWait::CongestionWait), time(IsolatedWait::ForPutback));
     assert!(putback.0 < congestion.0 / 10 * 9, "{putback}, {congestion}");
+}
+
+/// Of forty tasks that all need pages, three may reclaim. The others wait until these have freed some, and the lists are not
+/// scanned by all of them.
+#[test]
+fn few_reclaim_directly_for_many() {
+    let swapped = |direct_reclaimers| {
+        let (time, counts) = swapped_by(40, |choices| {
+            (choices.lru.isolated_wait, choices.reclaim.writeout_throttle) =
+                (IsolatedWait::ForPutback, WriteoutThrottle::ForWriteback);
+            choices.reclaim.direct_reclaimers = direct_reclaimers;
+        });
+        (time, counts["pgscan_direct_normal"], counts["direct_reclaim_wait"], counts["oom"])
+    };
+    let (all, all_scanned, nobody, _) = swapped(0);
+    let (three, three_scanned, waited, exhausted) = swapped(3);
+    assert_eq!((nobody, exhausted), (0, 0));
+    assert!(waited > 100, "{waited}");
+    assert!(three_scanned < all_scanned / 2, "{three_scanned}, {all_scanned}");
+    assert!(three.0 < all.0 / 10 * 11, "{three}, {all}");
 }

@@ -296,6 +296,11 @@ impl Machine for Host {
         queue.wake();
     }
 
+    #[inline]
+    fn wake_first(&self, queue: &WaitQueue) {
+        queue.wake_first();
+    }
+
     fn pause(&self, time: Nanos) {
         let queue = WaitQueue::default();
         self.sleep(&queue, queue.ticket(), Some(self.now() + time));

@@ -6,11 +6,13 @@
 //!
 //! Sleepers park with their thread's own token, which a kill gives them as well as a wake. A token that was meant for
 //! something else only makes them look again, and so does that of a waker who raised the number before the ticket was
-//! taken and came to the list after. Therefore a sleeper is on the list until it takes itself off.
+//! taken and came to the list after. Therefore a sleeper is on the list until it takes itself off. Who is woken alone, as the
+//! first, is marked there, so that the next such wake is another's; the mark goes when it looks again and sleeps on.
 
 use super::task;
 use machine::{Nanos, Ticket};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -22,7 +24,15 @@ pub struct WaitQueue {
     wakes: AtomicU64,
     /// How many sleepers there are on the list.
     count: AtomicU32,
-    sleepers: Mutex<Vec<Thread>>,
+    /// In the order in which they came.
+    sleepers: Mutex<VecDeque<Sleeper>>,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    thread: Thread,
+    /// Woken as the first, and has not looked since.
+    is_woken: bool,
 }
 
 impl WaitQueue {
@@ -41,7 +51,28 @@ impl WaitQueue {
 
     #[cold]
     fn wake_sleepers(&self) {
-        self.sleepers.lock().iter().for_each(Thread::unpark);
+        self.sleepers.lock().iter().for_each(|sleeper| sleeper.thread.unpark());
+    }
+
+    /// See [`machine::Machine::wake_first`].
+    #[inline]
+    pub(super) fn wake_first(&self) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.wake_first_sleeper();
+        }
+    }
+
+    #[cold]
+    fn wake_first_sleeper(&self) {
+        let first = self.sleepers.lock().iter_mut().find(|sleeper| !sleeper.is_woken).map(|sleeper| {
+            sleeper.is_woken = true;
+            sleeper.thread.clone()
+        });
+        // Not under the lock: who wakes wants it.
+        if let Some(first) = first {
+            first.unpark();
+        }
     }
 
     /// See [`machine::Machine::sleep`]; times count from `began`.
@@ -69,9 +100,13 @@ impl WaitQueue {
         }
         let own = thread::current();
         let own_id = own.id();
+        let place = |list: &VecDeque<Sleeper>| {
+            let place = list.iter().position(|sleeper| sleeper.thread.id() == own_id);
+            place.expect("a sleeper takes itself off the list, nobody else")
+        };
         {
             let mut list = self.sleepers.lock();
-            list.push(own);
+            list.push_back(Sleeper { thread: own, is_woken: false });
             self.count.store(list.len() as u32, Ordering::SeqCst);
         }
         let at_last = loop {
@@ -83,10 +118,15 @@ impl WaitQueue {
                 Some(_) => thread::park_timeout(Duration::from_nanos(left.0)),
                 None => thread::park(),
             }
+            if self.ticket() == ticket {
+                let mut list = self.sleepers.lock();
+                let place = place(&list);
+                list[place].is_woken = false;
+            }
         };
         let mut list = self.sleepers.lock();
-        let place = list.iter().position(|sleeper| sleeper.id() == own_id);
-        list.swap_remove(place.expect("a sleeper takes itself off the list, nobody else"));
+        let place = place(&list);
+        list.remove(place);
         self.count.store(list.len() as u32, Ordering::SeqCst);
         at_last
     }
@@ -130,6 +170,34 @@ mod tests {
         queue.wake();
         sleeper.join().expect("it only sleeps");
         assert_eq!(queue.count.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn the_first_are_woken_one_by_one() {
+        let queue = Arc::new(WaitQueue::default());
+        let came_back = Arc::new(Mutex::new(Vec::new()));
+        let sleepers: Vec<_> = (0..3)
+            .map(|n| {
+                let (own, came_back, ticket) = (queue.clone(), came_back.clone(), queue.ticket());
+                let sleeper = thread::spawn(move || {
+                    own.sleep_unkillable(ticket);
+                    came_back.lock().push(n);
+                });
+                while queue.sleepers.lock().len() <= n {
+                    thread::yield_now();
+                }
+                sleeper
+            })
+            .collect();
+        for n in 0..3 {
+            queue.wake_first();
+            while came_back.lock().len() <= n {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(2));
+            assert_eq!(*came_back.lock(), (0..=n).collect::<Vec<_>>());
+        }
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("it only sleeps"));
     }
 
     /// A waker raises the number, a sleeper takes its ticket and goes to sleep, and only then the waker looks at the

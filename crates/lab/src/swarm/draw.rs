@@ -271,7 +271,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
 }
 
 /// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 89] = [
+const CHOICES: [(&str, &str, &[&str]); 90] = [
     ("memory", "min_free", &["formula", "for-huge-pages"]),
     ("memory", "min_free_kbytes", &["0", "128", "512"]),
     ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
@@ -360,6 +360,7 @@ const CHOICES: [(&str, &str, &[&str]); 89] = [
     ("access", "huge_pages", &["always", "never"]),
     ("access", "swapped_in", &["active", "inactive"]),
     // Last, so that worlds of before keep what they drew.
+    ("reclaim", "direct_reclaimers", &["0", "1", "4"]),
     ("writeback", "device_limits", &["together", "apart"]),
     ("lru", "policy", &["classic", "classic", "classic", "classic", "classic", "classic", "lru", "clock"]),
 ];
