@@ -279,14 +279,22 @@ fn a_limit_of_open_files_is_an_error() {
         let path = folder.path().join("file");
         fs::write(&path, vec![7; 1 << 20]).unwrap();
         let open = fs::read_dir("/proc/self/fd").expect("it is there").count() as u64;
-        let mut opened = 0;
+        let (mut opened, mut refused) = (0, 0);
         for limit in (open.saturating_sub(2)..open + 8).rev() {
             rlimit::setrlimit(rlimit::Resource::NOFILE, limit, limit).expect("less can always be had");
             for swaps in [false, true] {
                 let builder = Memory::builder().size(8 << 20);
                 let builder = if swaps { builder.swap(16 << 20).swap_folder(folder.path()) } else { builder };
-                let Ok(memory) = builder.start() else { continue };
-                let Ok(file) = memory.open(&path) else { continue };
+                let file = builder.start().and_then(|memory| memory.open(&path).map(|file| (memory, file)));
+                let (memory, file) = match file {
+                    Ok(both) => both,
+                    Err(error) => {
+                        let words = error.to_string();
+                        assert!(words.contains("Too many open files"), "with {limit} descriptors: {words}");
+                        refused += 1;
+                        continue;
+                    }
+                };
                 opened += 1;
                 let mut many = vec![vec![0; PAGE as usize]; 32];
                 let mut reads: Vec<(&mut [u8], u64)> =
@@ -298,7 +306,7 @@ fn a_limit_of_open_files_is_an_error() {
                 memory.shutdown().unwrap();
             }
         }
-        assert!(opened >= 4, "{opened} of 20 files");
+        assert!(opened >= 4 && refused >= 4, "{opened} of 20 files, {refused} errors");
     });
 }
 
