@@ -10,7 +10,7 @@
 
 use hdrhistogram::Histogram;
 use highwater::machine::Arena;
-use highwater::{Advice, File, Memory};
+use highwater::{Advice, File, Memory, Region};
 use io_uring::{IoUring, opcode, types::Fd};
 use machine::FrameNumber;
 use std::cell::Cell;
@@ -87,8 +87,7 @@ struct Data {
 
 impl Data {
     fn new(name: &str, pages: u64) -> Self {
-        let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
-        let path = PathBuf::from(folder).join(format!("highwater-bench-{name}-{}", std::process::id()));
+        let path = folder().join(format!("highwater-bench-{name}-{}", std::process::id()));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.expect("the folder can be written to");
         let mut chance = Chance(name.len() as u64 + 1);
@@ -113,6 +112,10 @@ impl Data {
         file.advise(0..0, Advice::Random);
         (memory, file)
     }
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into()).into()
 }
 
 impl Drop for Data {
@@ -422,7 +425,11 @@ const CROWDS: [(&str, u64, u64); 3] = [
     ("16 MiB, 20 % writes: 1500 threads / 16 threads", 20, 1500),
 ];
 
-/// Pages of that memory, and of the file.
+/// Touches of a region of one and a half times the memory, by threads.
+const SWAPS: [(&str, u64); 2] =
+    [("swap, 1 thread: encrypted / as it is", 1), ("swap, 2 threads: encrypted / as it is", 2)];
+
+/// Pages of that memory.
 const CROWDED_PAGES: u64 = 4096;
 
 struct Bench {
@@ -531,7 +538,7 @@ impl Bench {
         };
         let (with, without) = (start(&data[0], true), start(&data[1], false));
         for (name, percent, threads) in MIXED {
-            let n = hits / (4 * percent);
+            let n = hits / percent;
             self.line(
                 name,
                 (threads, n, &|seed, n| mixed(&with, pages, percent, seed, n)),
@@ -555,6 +562,48 @@ impl Bench {
                 _ => mixed(&file, pages, percent, seed, n),
             };
             self.line(name, (threads, n / threads, &run), (16, n / 16, &run), false);
+        }
+    }
+
+    /// Random pages of a region, each of which is read and written, by its word alone.
+    fn swaps(&self) {
+        let Sizes { memory_pages, misses, .. } = self.sizes;
+        let (memory_pages, pages) = (memory_pages.div_ceil(4).max(1024), (memory_pages * 3).div_ceil(8).max(1536));
+        let start = |encrypts| {
+            let builder = Memory::builder().size(memory_pages * PAGE).encrypt_swap(encrypts);
+            let memory = builder.swap(2 * pages * PAGE).swap_folder(folder()).start().expect("memory is there");
+            let region = memory.anonymous(pages * PAGE).expect("address space is there");
+            let mut chance = Chance(7);
+            for page in 0..pages {
+                let bytes: Vec<u8> = (0..PAGE / 8)
+                    .flat_map(|_| {
+                        chance.below(1);
+                        chance.0.to_le_bytes()
+                    })
+                    .collect();
+                region.write_at(&bytes, page * PAGE).expect("swap has room");
+            }
+            (memory, region)
+        };
+        let (encrypted, plain) = (start(true), start(false));
+        let touch = |region: &Region, seed, n| {
+            let mut chance = Chance(seed);
+            let mut bytes = [0; 8];
+            (0..n).fold(0, |hash, _| {
+                let at = chance.below(pages) * PAGE;
+                region.read_at(&mut bytes, at).expect("swap can be read");
+                let found = word(&bytes);
+                region.write_at(&found.wrapping_add(1).to_le_bytes(), at).expect("memory is there");
+                hash ^ found
+            })
+        };
+        for (name, threads) in SWAPS {
+            self.line(
+                name,
+                (threads, misses, &|seed, n| touch(&encrypted.1, seed, n)),
+                (threads, misses, &|seed, n| touch(&plain.1, seed, n)),
+                threads == 1,
+            );
         }
     }
 
@@ -660,6 +709,9 @@ fn main() {
     }
     if CROWDS.iter().any(|(name, ..)| bench.wants(name)) {
         bench.crowds();
+    }
+    if SWAPS.iter().any(|(name, _)| bench.wants(name)) {
+        bench.swaps();
     }
     if MISSES.iter().any(|name| bench.wants(name)) {
         bench.misses();

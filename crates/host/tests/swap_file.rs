@@ -4,9 +4,11 @@ mod common;
 
 use common::builder;
 use highwater::machine::{SwapFile, SwapFileError};
-use highwater::{Error, IoError};
+use highwater::{Error, IoError, Memory, Region};
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 
 const PAGE: u64 = 4096;
 
@@ -142,12 +144,18 @@ fn an_unnamed_swap_file_is_in_no_folder() {
 /// is an error; none is wrong; and what was not lost is there.
 #[test]
 fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
+    for encrypts in [false, true] {
+        truncate(encrypts);
+    }
+}
+
+fn truncate(encrypts: bool) {
     const PAGES: u64 = 3000;
     // Within a block, too: the system fills it with zeroes.
     const END: u64 = 500 * PAGE + 1000;
     let folder = common::folder();
     let path = folder.path().join("swap");
-    let memory = builder().size(4 << 20).swap(32 << 20).swap_file(&path).start().unwrap();
+    let memory = builder().size(4 << 20).swap(32 << 20).swap_file(&path).encrypt_swap(encrypts).start().unwrap();
     let (region, other) = (memory.anonymous(PAGES * PAGE).unwrap(), memory.anonymous(PAGES * PAGE).unwrap());
     let page = |number: u64| (number + 1).to_le_bytes().repeat(PAGE as usize / 8);
     (0..PAGES).for_each(|number| region.write_at(&page(number), number * PAGE).unwrap());
@@ -173,4 +181,90 @@ fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
     }
     assert!((1000..2 * (PAGES - 400)).contains(&lost[0]), "{lost:?} reads of lost pages");
     assert_eq!(lost[1], 0, "what is swapped later is there");
+}
+
+/// What all pages begin with here.
+const STAMP: &[u8; 16] = b"plain as a stamp";
+
+/// A memory with swap at `path`, and a region of thrice its size whose pages all begin with [`STAMP`].
+fn stamped(path: &Path, encrypts: bool) -> (Memory, Region) {
+    let memory = builder().size(4 << 20).swap(32 << 20).swap_file(path).encrypt_swap(encrypts).start().unwrap();
+    let region = memory.anonymous(STAMPED * PAGE).unwrap();
+    (0..STAMPED).for_each(|number| region.write_at(&stamped_page(number), number * PAGE).unwrap());
+    (memory, region)
+}
+
+const STAMPED: u64 = 3000;
+
+/// Equal for every second page.
+fn stamped_page(number: u64) -> Vec<u8> {
+    let mut page = (number / 2).to_le_bytes().repeat(PAGE as usize / 8);
+    page[..16].copy_from_slice(STAMP);
+    page
+}
+
+/// Blocks of a swap file, but for its header, that are not all zeroes.
+fn blocks(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = fs::read(path).unwrap();
+    let blocks = bytes.chunks(PAGE as usize).skip(1).filter(|block| block.iter().any(|&byte| byte != 0));
+    blocks.map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn an_encrypted_swap_file_shows_nothing_and_gives_back_all() {
+    let folder = common::folder();
+    let path = folder.path().join("swap");
+    let found = |encrypts| {
+        let (memory, region) = stamped(&path, encrypts);
+        // Twice: slots are written again, by other pages.
+        for _ in 0..2 {
+            let mut found = vec![0; PAGE as usize];
+            for number in 0..STAMPED {
+                region.read_at(&mut found, number * PAGE).unwrap();
+                assert!(found == stamped_page(number), "page {number} is wrong");
+                region.write_at(&found, number * PAGE).unwrap();
+            }
+        }
+        assert!(memory.vmstat().get("pswpin") > STAMPED);
+        let blocks = blocks(&path);
+        assert!(blocks.len() > 1000, "{} pages are swapped", blocks.len());
+        let of_stamp = blocks.iter().filter(|block| block.windows(16).any(|bytes| bytes == STAMP)).count();
+        let different: HashSet<_> = blocks.iter().collect();
+        (of_stamp, blocks.len() - different.len())
+    };
+    let (stamps, equals) = found(false);
+    assert!(stamps > 1000 && equals > 300, "{stamps}, {equals}: pages are swapped as they are");
+    assert_eq!(found(true), (0, 0), "stamps, and blocks that are equal though their pages are");
+}
+
+#[test]
+fn a_page_of_encrypted_swap_that_was_changed_is_an_error() {
+    let folder = common::folder();
+    let path = folder.path().join("swap");
+    let (memory, region) = stamped(&path, true);
+    let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+    // A bit in each of a hundred slots, and of two hundred others each has what is the other's.
+    let mut block = vec![0; PAGE as usize];
+    for slot in 100..200 {
+        file.read_exact_at(&mut block, slot * PAGE).unwrap();
+        block[(slot % PAGE) as usize * 7] ^= 1 << (slot % 8);
+        file.write_all_at(&block, slot * PAGE).unwrap();
+    }
+    let mut other = vec![0; PAGE as usize];
+    for slot in 200..300 {
+        file.read_exact_at(&mut block, slot * PAGE).unwrap();
+        file.read_exact_at(&mut other, (slot + 100) * PAGE).unwrap();
+        file.write_all_at(&other, slot * PAGE).unwrap();
+        file.write_all_at(&block, (slot + 100) * PAGE).unwrap();
+    }
+    let (mut wrong, mut found) = (0, vec![0; PAGE as usize]);
+    for number in 0..STAMPED {
+        match region.read_at(&mut found, number * PAGE) {
+            Ok(()) => assert!(found == stamped_page(number), "page {number} is wrong"),
+            Err(Error::SwapRead { source: IoError::Checksum, .. }) => wrong += 1,
+            Err(error) => panic!("page {number}: {error}"),
+        }
+    }
+    drop(memory);
+    assert!((200..=300).contains(&wrong), "{wrong} errors for 300 changed pages, most of them in use");
 }

@@ -420,7 +420,8 @@ pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {
-    fn new(start: *mut u8, bytes: usize) -> Self {
+    /// Memory that stays where it is for as long as the run is used.
+    pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }
 

@@ -161,7 +161,7 @@ impl Host {
     /// As [`Host::add_device`], with checks of its own and something in front of what carries requests out.
     ///
     /// # Errors
-    /// As [`Host::add_device`].
+    /// As [`Host::add_device`]; and when the system has no random numbers for a key.
     #[doc(hidden)]
     pub fn add_device_behind(
         &self,

@@ -1,5 +1,6 @@
 //! What moves bytes between frames and files, and a request on its way.
 
+use super::cipher::{Cipher, Sealed};
 use super::device::{Device, Durable};
 use super::generation::Generation;
 use super::progress::{Cause, Extent, Next, Progress};
@@ -51,7 +52,7 @@ pub trait Backend: Send + Sync {
 /// the system call is that call's loss, so nothing is counted here. The submitter waits, and so does who closes the device.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
-    if device.backend.sees_all() || device.checksums.is_some() {
+    if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
         return device.backend.run(Transfer::new(Arc::clone(device), request));
     }
     let mut runs = Runs::new();
@@ -84,6 +85,8 @@ pub struct Transfer {
     has_place: bool,
     /// Bytes that the next attempt moves at most.
     cut: Option<usize>,
+    /// Of a write to an encrypted device that has begun: what is written.
+    sealed: Vec<Sealed>,
 }
 
 impl Transfer {
@@ -96,8 +99,17 @@ impl Transfer {
             Operation::Write => device.bytes_within(first_byte(&request), whole),
         };
         let progress = Progress::default();
-        let transfer =
-            Self { device, request, bytes, generation, cuts_before: None, progress, has_place: false, cut: None };
+        let transfer = Self {
+            device,
+            request,
+            bytes,
+            generation,
+            cuts_before: None,
+            progress,
+            has_place: false,
+            cut: None,
+            sealed: Vec::new(),
+        };
         if transfer.request.operation == Operation::Write
             && let Some(checksums) = &transfer.device.checksums
         {
@@ -121,6 +133,16 @@ impl Transfer {
         {
             return Err(Cause::Truncated { end: lost.start, expected_end: lost.end });
         }
+        if let Some(cipher) = &self.device.cipher {
+            return match (self.request.operation, result) {
+                (Operation::Read, Ok(())) => self.open(cipher),
+                (Operation::Write, Err(cause)) => {
+                    cipher.forget(&self.request);
+                    Err(cause)
+                }
+                (_, result) => result,
+            };
+        }
         let Some(checksums) = &self.device.checksums else { return result };
         match (self.request.operation, result) {
             (Operation::Read, Ok(())) => {
@@ -138,6 +160,39 @@ impl Transfer {
             }
             (_, result) => result,
         }
+    }
+
+    /// Encrypts what a write takes to the device.
+    ///
+    /// # Errors
+    /// When the system grants no memory for it.
+    fn seal(&mut self, cipher: &Cipher) -> Result<(), Errno> {
+        let mut sealed: Vec<Sealed> = Vec::new();
+        sealed.try_reserve_exact(self.request.frames.len()).map_err(|_| libc::ENOMEM)?;
+        for (block, &frame) in (self.request.block..).zip(&self.request.frames) {
+            sealed.push(Sealed([0; BLOCK_BYTES]));
+            let bytes = &mut sealed.last_mut().expect("pushed just now").0;
+            self.device.context.arena.snapshot(frame, bytes);
+            cipher.seal(block, bytes).ok_or(libc::ENOMEM)?;
+        }
+        self.sealed = sealed;
+        Ok(())
+    }
+
+    /// Decrypts what was read, in its frames.
+    fn open(&self, cipher: &Cipher) -> Result<(), Cause> {
+        let arena = &self.device.context.arena;
+        let mut wrong = None;
+        for (block, &frame) in (self.request.block..).zip(&self.request.frames) {
+            let mut bytes = [0; BLOCK_BYTES];
+            arena.snapshot(frame, &mut bytes);
+            if cipher.open(block, &mut bytes) {
+                arena.write(frame, 0, &bytes);
+            } else {
+                wrong.get_or_insert(block);
+            }
+        }
+        wrong.map_or(Ok(()), |block| Err(self.device.why_wrong(block)))
     }
 
     /// What was submitted.
@@ -163,15 +218,25 @@ impl Transfer {
     }
 
     fn attempt(&mut self) -> Result<usize, Errno> {
-        self.prepare();
+        self.prepare()?;
         sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
     }
 
-    /// Before each attempt: a write may be about to cover that others have cut the file.
-    pub(super) fn prepare(&mut self) {
-        if self.request.operation == Operation::Write {
-            self.device.note_if_cut();
-            self.cuts_before.get_or_insert(self.device.cuts());
+    /// Before each attempt: a write may be about to cover that others have cut the file, and before the first one it is
+    /// encrypted, if it should be.
+    ///
+    /// # Errors
+    /// When the system grants no memory for that.
+    pub(super) fn prepare(&mut self) -> Result<(), Errno> {
+        if self.request.operation == Operation::Read {
+            return Ok(());
+        }
+        self.device.note_if_cut();
+        self.cuts_before.get_or_insert(self.device.cuts());
+        let device = Arc::clone(&self.device);
+        match &device.cipher {
+            Some(cipher) if self.sealed.is_empty() => self.seal(cipher),
+            _ => Ok(()),
         }
     }
 
@@ -238,7 +303,13 @@ impl Transfer {
     #[inline]
     pub(super) fn runs(&self) -> Runs<'_> {
         let mut runs = Runs::new();
-        self.device.context.arena.runs(&self.request.frames, self.progress.done, &mut runs);
+        if self.sealed.is_empty() {
+            self.device.context.arena.runs(&self.request.frames, self.progress.done, &mut runs);
+        } else {
+            // Only read: it is a write's.
+            let start = self.sealed.as_ptr().cast::<u8>().wrapping_add(self.progress.done).cast_mut();
+            runs.push(Run::new(start, size_of_val(&*self.sealed) - self.progress.done));
+        }
         let mut left = self.part().min(self.cut.unwrap_or(usize::MAX));
         if left < self.request.frames.len() * BLOCK_BYTES - self.progress.done {
             runs.retain(|run| {

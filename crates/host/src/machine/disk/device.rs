@@ -2,6 +2,7 @@
 
 use super::backend::Backend;
 use super::checksums::Checksums;
+use super::cipher::Cipher;
 use super::end::End;
 use super::generation::{Generation, Generations};
 use super::progress::{Cause, Ends};
@@ -115,6 +116,7 @@ pub struct Device {
     room: WaitQueue,
     errors: Mutex<VecDeque<RequestError>>,
     pub(super) checksums: Option<Checksums>,
+    pub(super) cipher: Option<Cipher>,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) context: Arc<Context>,
 }
@@ -134,6 +136,7 @@ pub(super) struct Parts {
     pub is_direct: bool,
     pub queue_depth: u32,
     pub checksums: Option<Checksums>,
+    pub cipher: Option<Cipher>,
     pub backend: Arc<dyn Backend>,
     pub context: Arc<Context>,
 }
@@ -158,6 +161,7 @@ impl Device {
             room: WaitQueue::default(),
             errors: Mutex::default(),
             checksums: parts.checksums,
+            cipher: parts.cipher,
             backend: parts.backend,
             context: parts.context,
         }

@@ -13,7 +13,7 @@
 //!
 //! Files are opened past the page cache of the kernel (O_DIRECT) where their file system can do that. What a file has in
 //! its last block, which it does not fill, is written through it all the same, to the byte: at no moment is a file longer than
-//! its owner has made it. Where files end, and what others have cut off, knows `end`.
+//! its owner has made it. A device may be encrypted (`cipher`). Where files end, and what others have cut off, knows `end`.
 //!
 //! *Locks*: `free_numbers`, for a moment, only by who adds or removes a device. Below, each lock is taken alone.
 //!
@@ -22,6 +22,7 @@
 #[doc(hidden)]
 pub mod backend;
 mod checksums;
+mod cipher;
 mod device;
 mod end;
 #[cfg(feature = "faults")]
@@ -45,6 +46,7 @@ use super::wait::WaitQueue;
 use arc_swap::ArcSwapOption;
 use backend::{Backend, Transfer, is_read_in_place, is_waited_for, read_in_place};
 use checksums::Checksums;
+use cipher::Cipher;
 use device::{Context, Parts};
 use machine::{DeviceId, IoError, Operation, Request};
 use parking_lot::Mutex;
@@ -65,6 +67,8 @@ pub enum Checks {
     AsConfigured,
     /// By checksums.
     Checksums,
+    /// By the tags of encryption: blocks are written in a form that only this device reads, by a key that dies with it.
+    Encryption,
 }
 
 /// The disks of one machine.
@@ -135,12 +139,15 @@ impl Disks {
         let id =
             device_id(number).ok_or_else(|| io::Error::other(format!("all {number} device numbers are in use")))?;
         let (queue_depth, context) = (self.queue_depth, Arc::clone(&self.context));
-        let has_checksums = match checks {
-            Checks::AsConfigured => self.has_checksums,
-            Checks::Checksums => true,
+        let (has_checksums, is_encrypted) = match checks {
+            Checks::AsConfigured => (self.has_checksums, false),
+            Checks::Checksums => (true, false),
+            Checks::Encryption => (false, true),
         };
         let checksums = has_checksums.then(Checksums::default);
-        let parts = Parts { id, name, file, is_direct, queue_depth, checksums, backend: wrap(backend), context };
+        let cipher = is_encrypted.then(Cipher::new).transpose()?;
+        let backend = wrap(backend);
+        let parts = Parts { id, name, file, is_direct, queue_depth, checksums, cipher, backend, context };
         let device = Arc::new(Device::new(parts));
         if free.remove(&id.0) {
             self.table[number].store(Some(device));

@@ -329,8 +329,11 @@ impl Slots {
     /// # Errors
     /// The system's error number, when it does not serve the ring any more. The transfer has its slot.
     fn start(&mut self, mut transfer: Transfer) -> Result<(), Errno> {
-        transfer.prepare();
-        // SAFETY: the transfer goes into the slot with the runs, and owns a share of the arena.
+        if let Err(errno) = transfer.prepare() {
+            transfer.fail(errno);
+            return Ok(());
+        }
+        // SAFETY: the transfer goes into the slot with the runs, and owns a share of the arena and what it has encrypted.
         let runs = transfer.runs().into_iter().map(|run| unsafe { run.detached() }).collect();
         let slot = self.free.pop().unwrap_or_else(|| {
             assert!(self.slots.len() < self.slots.capacity(), "{} transfers in flight", self.in_flight);

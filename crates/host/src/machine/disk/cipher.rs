@@ -1,0 +1,133 @@
+//! Encryption of blocks, by a key that dies with the process.
+//!
+//! AES-256-GCM-SIV, a page at a time. The nonce of each write is a number that no other write by this key has; it stays in
+//! memory beside the tag, so that a block which was changed, or is that of an earlier write, does not open. The tag takes the
+//! place of a checksum.
+//!
+//! A page is sealed by who carries its write out, into memory of its own: readers go on with the frame. It is opened in its
+//! frame, before the engine hears that it was read.
+
+use aes_gcm_siv::aead::{AeadInOut, KeyInit};
+use aes_gcm_siv::{Aes256GcmSiv, Key, Nonce, Tag};
+use engine::mapping::segments::Segments;
+use machine::{BLOCK_BYTES, Request};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words that are kept of a block: the number of its write, and the tag.
+const WORDS: usize = 3;
+
+/// A block as it lies on the device, where O_DIRECT takes it from.
+#[repr(C, align(4096))]
+pub(super) struct Sealed(pub(super) [u8; BLOCK_BYTES]);
+
+/// The cipher of one device.
+pub(super) struct Cipher {
+    cipher: Aes256GcmSiv,
+    /// Blocks sealed so far: at a million a second 2^64 last for half a million years.
+    writes: AtomicU64,
+    /// By block, [`WORDS`] each; a write's number of 0 where nothing is known.
+    blocks: Segments<AtomicU64>,
+}
+
+impl Cipher {
+    /// A cipher with a new random key.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut key = Key::<Aes256GcmSiv>::default();
+        getrandom::fill(&mut key)?;
+        let cipher = Aes256GcmSiv::new(&key);
+        // No copy stays but that of the cipher, which clears it when it is dropped.
+        key.fill(0);
+        std::hint::black_box(&key);
+        Ok(Self { cipher, writes: AtomicU64::new(0), blocks: Segments::default() })
+    }
+
+    /// Encrypts what goes to a block, and remembers how it opens. None where the system grants no memory for that.
+    pub(super) fn seal(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+        let first = block as usize * WORDS;
+        let words = [0, 1, 2].map(|word| self.blocks.try_get_or_make(first + word));
+        let [Some(write), Some(low), Some(high)] = words else { return None };
+        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        let tag = self.cipher.encrypt_inout_detached(&nonce(number), &[], bytes.as_mut_slice().into());
+        let tag = u128::from_le_bytes(tag.expect("a page is not too long").into());
+        // Who reads the block hears from the engine that it was written.
+        low.store(tag as u64, Ordering::Relaxed);
+        high.store((tag >> 64) as u64, Ordering::Relaxed);
+        write.store(number, Ordering::Relaxed);
+        Some(())
+    }
+
+    /// Decrypts what was read of a block; false, and the bytes are of no use, where it is not what was last written there.
+    #[must_use]
+    pub(super) fn open(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> bool {
+        let first = block as usize * WORDS;
+        let [number, low, high] =
+            [0, 1, 2].map(|word| self.blocks.get(first + word).map_or(0, |word| word.load(Ordering::Relaxed)));
+        let tag = Tag::from((u128::from(high) << 64 | u128::from(low)).to_le_bytes());
+        number > 0 && self.cipher.decrypt_inout_detached(&nonce(number), &[], bytes.as_mut_slice().into(), &tag).is_ok()
+    }
+
+    /// Forgets the blocks of a request: its write failed.
+    pub(super) fn forget(&self, request: &Request) {
+        for block in request.block..request.block + request.frames.len() as u64 {
+            if let Some(write) = self.blocks.get(block as usize * WORDS) {
+                write.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn nonce(number: u64) -> Nonce {
+    let mut nonce = Nonce::default();
+    nonce[..8].copy_from_slice(&number.to_le_bytes());
+    nonce
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_write_of_a_block_opens_it() {
+        let cipher = Cipher::new().expect("there are random numbers");
+        let plain = [7; BLOCK_BYTES];
+        let seal = |block| {
+            let mut bytes = plain;
+            cipher.seal(block, &mut bytes).expect("there is memory");
+            bytes
+        };
+        let opens = |block, sealed: &[u8; BLOCK_BYTES]| {
+            let mut bytes = *sealed;
+            cipher.open(block, &mut bytes) && bytes == plain
+        };
+        let (first, second, other) = (seal(5), seal(5), seal(70_000));
+        assert!(first != second && second != other && second != plain);
+        assert!(opens(5, &second) && opens(70_000, &other));
+        assert!(!opens(5, &first) && !opens(5, &other) && !opens(6, &second), "an earlier write, or another's");
+        let mut changed = second;
+        changed[4095] ^= 1;
+        assert!(!opens(5, &changed));
+        let request = Request {
+            device: machine::DeviceId(0),
+            operation: machine::Operation::Write,
+            block: 5,
+            frames: vec![machine::FrameNumber(0)],
+            is_sync: true,
+        };
+        cipher.forget(&request);
+        assert!(!opens(5, &second) && opens(70_000, &other));
+    }
+
+    #[test]
+    fn no_two_ciphers_have_one_key() {
+        let seal = || {
+            let mut bytes = [7; BLOCK_BYTES];
+            Cipher::new().expect("there are random numbers").seal(1, &mut bytes).expect("there is memory");
+            bytes
+        };
+        assert_ne!(seal(), seal());
+    }
+}
