@@ -9,7 +9,7 @@
 
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
 use aes_gcm_siv::{Aes256GcmSiv, Key, Nonce, Tag};
-use engine::mapping::segments::Segments;
+use engine::page_cache::Segments;
 use machine::{BLOCK_BYTES, Request};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
