@@ -217,6 +217,16 @@ impl Desk {
             ["cargo", "run", "--release", "--package", package, "--example", name] => {
                 self.has_target(package, "example", name);
             }
+            // A crate of examples/ whose program is the command with something more.
+            ["cargo", "run", "--release", "--package", package, "--", arguments @ ..] => {
+                let manifest = root().join("examples").join(package).join("Cargo.toml");
+                if !read(&manifest).contains(&format!("name = \"{package}\"")) {
+                    self.is_fault(format!("no crate of examples/ is called `{package}`"));
+                }
+                if let ["compare", ..] = arguments {
+                    self.highwater(arguments, is_refused);
+                }
+            }
             ["cargo", "bench", "--package", package, "--bench", name, ..] => self.has_target(package, "bench", name),
             ["cargo", "bench", "--package", package] => drop(self.manifest(package)),
             ["cargo", "install", "--locked", "--path", folder, ..]
