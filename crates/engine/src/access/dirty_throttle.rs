@@ -43,12 +43,16 @@ struct Pause {
 impl<M: Machine> Access<M> {
     /// Counts a page dirtied, and from time to time looks whether the task must pause. *May sleep.*
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
-        task.pages_dirtied += 1;
-        if self.choices.dirty_throttle == DirtyThrottle::Writes {
-            if task.pages_dirtied >= self.poll_pages_of_writers(self.backing(device)) {
-                self.balance_dirty_pages_by_writing(task, device);
+        match self.choices.dirty_throttle {
+            DirtyThrottle::ForWriteback => return self.balance_dirty_pages_by_waiting(task, device),
+            DirtyThrottle::Sleeps => task.pages_dirtied += 1,
+            DirtyThrottle::Writes => {
+                task.pages_dirtied += 1;
+                if task.pages_dirtied >= self.poll_pages_of_writers(self.backing(device)) {
+                    self.balance_dirty_pages_by_writing(task, device);
+                }
+                return;
             }
-            return;
         }
         let mut limit = if task.pages_dirtied_poll == 0 { POLL_PAGES } else { task.pages_dirtied_poll };
         if self.is_over_limit_fast(self.backing(device)) {
@@ -56,6 +60,45 @@ impl<M: Machine> Access<M> {
         }
         if task.pages_dirtied >= limit {
             self.balance_dirty_pages(task, device);
+        }
+    }
+
+    /// Notes whether a write made a page dirty that was clean: only then has the device more to write.
+    pub(super) fn note_dirtied(&self, task: &mut Task, was_clean: bool) {
+        if self.choices.dirty_throttle == DirtyThrottle::ForWriteback {
+            task.pages_dirtied += u64::from(was_clean);
+        }
+    }
+
+    /// Waits at the limit until pages have been written. *May sleep.*
+    fn balance_dirty_pages_by_waiting(&self, task: &mut Task, device: DeviceId) {
+        if task.pages_dirtied == 0 {
+            return;
+        }
+        let backing = self.backing(device);
+        // At the limit a sleep for each page would cost more than the page; where many wait, each has one.
+        let at_limit = || (POLL_PAGES / 4 / (1 + backing.dirty_waits.tasks())).max(1);
+        let is_due = task.pages_dirtied >= task.pages_dirtied_poll.max(1);
+        if !(is_due || self.is_over_limit_fast(backing) && task.pages_dirtied >= at_limit()) {
+            return;
+        }
+        let _span = self.machine.span(Func::BalanceDirtyPages);
+        loop {
+            let DirtyState { limits, dirty } = self.dirty_state_of(backing);
+            backing.tracked_limit.store(limits.dirty, Relaxed);
+            (task.pages_dirtied, task.pages_dirtied_poll) = (0, poll_interval(dirty, limits.dirty).max(at_limit()));
+            if dirty <= limits.dirty || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
+                break;
+            }
+            self.wake_flusher(device);
+            self.wait_for_dirty_room(backing, limits.dirty);
+            // Those who hold them may be the writers.
+            if backing.has_only_held.load(Relaxed) {
+                break;
+            }
+        }
+        if self.is_over_background(backing) {
+            self.wake_flusher(device);
         }
     }
 

@@ -153,7 +153,8 @@ impl<M: Machine> Access<M> {
             false => Err(Error::BeyondEnd { file: file.id, offset }),
         };
         if result.is_ok() {
-            self.set_page_dirty(file, frame);
+            let was_clean = self.set_page_dirty(file, frame);
+            self.note_dirtied(task, was_clean);
         }
         self.unlock_page(frame);
         if let Err(error) = result {

@@ -74,7 +74,8 @@ impl<M: Machine> Access<M> {
             self.machine.spend(Step::CopyPage, 1);
             self.frames[frame].set(Flags::UPTODATE);
             self.mark_accessed(frame);
-            self.set_page_dirty(file, frame);
+            let was_clean = self.set_page_dirty(file, frame);
+            self.note_dirtied(task, was_clean);
             if may_extend {
                 file.extend(at + n as u64);
             }

@@ -3,6 +3,7 @@
 use super::Writeback;
 use super::bandwidth::{Bandwidth, Sample};
 use super::blocks::FreeBlocks;
+use super::dirty_limit::DirtyWaits;
 use super::flusher::Work;
 use super::write_failure::FailedFiles;
 use crate::page_cache::File;
@@ -43,6 +44,8 @@ pub struct Backing<M: Machine> {
     pub(crate) work: M::Lock<Work>,
     /// The flusher sleeps here.
     pub(crate) flusher: M::WaitQueue,
+    /// Where writers wait for room.
+    pub(crate) dirty_waits: DirtyWaits<M>,
     /// Rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
     /// Was too much dirty when a task last looked (`bdi->dirty_exceeded`)?
@@ -74,6 +77,7 @@ impl<M: Machine> Backing<M> {
             written: AtomicU64::new(0),
             work: machine.lock(LockClass::Writeback, Work::default()),
             flusher: machine.wait_queue(),
+            dirty_waits: DirtyWaits::new(machine),
             bandwidth: machine.lock(LockClass::Other, Bandwidth::default()),
             write_rate: AtomicU64::new(Bandwidth::default().average_write),
             dirty_exceeded: AtomicBool::new(false),

@@ -14,11 +14,11 @@ use machine::{FrameNumber, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
-    /// Marks a locked, valid page of a file dirty.
-    pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) {
+    /// Marks a locked, valid page of a file dirty; was it clean?
+    pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.test_set(Flags::DIRTY) {
-            return;
+            return false;
         }
         {
             let _guard = self.lock_index(&file.i_pages);
@@ -31,6 +31,7 @@ impl<M: Machine> Writeback<M> {
         self.stat.count(Event::NrDirtied, 1);
         self.backing(file.backing).dirtied.fetch_add(1, Relaxed);
         self.account_dirty(file, frame);
+        true
     }
 
     /// Gives a locked page, whose dirty mark was just taken off, its mark back: nobody dirtied it anew, so
@@ -107,6 +108,9 @@ impl<M: Machine> Writeback<M> {
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
         self.machine.wake(self.page_queue(frame));
+        if let Some(file) = file {
+            self.wake_dirty_waiter(self.backing(file.backing));
+        }
     }
 
     /// A page of a file was written. Called by `interrupt`, before the page's writeback ends.

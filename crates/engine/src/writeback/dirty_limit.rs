@@ -13,8 +13,31 @@ use super::choices::{DeviceLimits, DirtyMapped, Dirtyable};
 use super::{Backing, Writeback};
 use crate::memory::Zone;
 use crate::stat::Gauge;
-use machine::atomic::Ordering::Relaxed;
-use machine::{Machine, PAGE_BYTES};
+use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use machine::{Machine, Nanos, PAGE_BYTES};
+
+/// After so long one who waits at the limit looks whether there is room unheard: pages may also be dropped, and other devices
+/// have fewer dirty pages. Many may wait, and all of them look.
+const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
+
+/// Tasks that wait at the limit of a device (`access.dirty_throttle = "for-writeback"`).
+pub(crate) struct DirtyWaits<M: Machine> {
+    queue: M::WaitQueue,
+    tasks: AtomicU64,
+    /// The limit as the last of them saw it.
+    limit: AtomicU64,
+}
+
+impl<M: Machine> DirtyWaits<M> {
+    pub(super) fn new(machine: &M) -> Self {
+        Self { queue: machine.wait_queue(), tasks: AtomicU64::new(0), limit: AtomicU64::new(0) }
+    }
+
+    /// How many they are.
+    pub(crate) fn tasks(&self) -> u64 {
+        self.tasks.load(SeqCst)
+    }
+}
 
 /// The two limits, pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +150,41 @@ impl<M: Machine> Writeback<M> {
                 }
                 (u128::from(dirty) * u128::from(backing.written.load(Relaxed)) / u128::from(total)) as u64
             }
+        }
+    }
+
+    /// Sleeps until a page of the device was written, at most 100 ms. Not at all if no more than `limit` count for it.
+    pub(crate) fn wait_for_dirty_room(&self, backing: &Backing<M>, limit: u64) {
+        let deadline = self.machine.now() + LOOK_AGAIN;
+        let waits = &backing.dirty_waits;
+        waits.limit.store(limit, SeqCst);
+        waits.tasks.fetch_add(1, SeqCst);
+        let ticket = self.machine.ticket(&waits.queue);
+        if self.counted_for(backing) > limit {
+            self.machine.sleep(&waits.queue, ticket, Some(deadline));
+        }
+        waits.tasks.fetch_sub(1, SeqCst);
+    }
+
+    /// A page of a device was written: there is room for one more to be dirtied, unless there were too many of them.
+    pub(super) fn wake_dirty_waiter(&self, written: &Backing<M>) {
+        let wake = |backing: &Backing<M>| {
+            let waits = &backing.dirty_waits;
+            if waits.tasks() > 0 && self.counted_for(backing) <= waits.limit.load(SeqCst) {
+                self.machine.wake_first(&waits.queue);
+            }
+        };
+        match self.choices.device_limits {
+            DeviceLimits::Together => self.backings.iter().for_each(wake),
+            DeviceLimits::Apart => wake(written),
+        }
+    }
+
+    /// Pages that count for the limit of a device.
+    fn counted_for(&self, backing: &Backing<M>) -> u64 {
+        match self.choices.device_limits {
+            DeviceLimits::Together => self.dirty_pages(),
+            DeviceLimits::Apart => backing.dirty_pages(),
         }
     }
 

@@ -15,6 +15,7 @@ use sim::Rng;
 use sim::disk::Fault;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 /// A file is written to all the time, and the flusher never has all of it written. A sync of it has the next turn:
 /// it takes as long as the disk needs for what is dirty, 0.4 s, and not for the flusher's chunk as well.
@@ -585,11 +586,42 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
     });
 }
 
+/// Virtual time in which a task writes each of `percent` of the dirty limit's pages fifty times over, to a device of 0.4 ms a
+/// page.
+fn time_to_rewrite(throttle: DirtyThrottle, percent: u64) -> Nanos {
+    let mut plan = Plan { write_ns: 400_000, ..Plan::default() };
+    plan.choices.access.dirty_throttle = throttle;
+    let time = Arc::new(OnceLock::new());
+    let told = time.clone();
+    plan.run(move |ground| {
+        let file = ground.create();
+        let pages = (ground.engine.dirty_limits().dirty * percent / 100) as u32;
+        let began = ground.engine.machine.now();
+        for _ in 0..50 {
+            ground.write(&file, 0..pages).unwrap();
+        }
+        told.set(ground.engine.machine.now().since(began)).expect("it runs once");
+    });
+    *time.get().expect("it ran")
+}
+
+/// A write to a page that is dirty already gives the device nothing to do: who writes the same pages again and again, so few that
+/// the flusher hardly begins, waits for nobody. With more pages than may be dirty he goes as fast as the device, and no slower.
+#[test]
+fn a_writer_waits_for_pages_that_become_dirty_alone() {
+    let [sleeps, waits] = [DirtyThrottle::Sleeps, DirtyThrottle::ForWriteback].map(|it| time_to_rewrite(it, 50));
+    assert!(waits.0 < sleeps.0 / 10, "{waits}, {sleeps}");
+    let [sleeps, waits] = [DirtyThrottle::Sleeps, DirtyThrottle::ForWriteback].map(|it| time_to_rewrite(it, 200));
+    assert!(waits.0 < sleeps.0 / 10 * 11, "{waits}, {sleeps}");
+}
+
 /// A writer that is faster than the device is held near the limit, whoever writes: it sleeps, or writes for itself, and
 /// then what the device's queue takes comes on top.
 #[test]
 fn a_fast_writer_is_held_near_the_dirty_limit() {
-    for (throttle, most_percent) in [(DirtyThrottle::Sleeps, 125), (DirtyThrottle::Writes, 200)] {
+    for (throttle, most_percent) in
+        [(DirtyThrottle::Sleeps, 125), (DirtyThrottle::ForWriteback, 110), (DirtyThrottle::Writes, 200)]
+    {
         let mut plan = Plan { write_ns: 400_000, ..Plan::default() };
         plan.choices.access.dirty_throttle = throttle;
         plan.choices.writeback.chunk = WritebackChunk::Fixed;

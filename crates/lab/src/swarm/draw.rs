@@ -356,7 +356,7 @@ const CHOICES: [(&str, &str, &[&str]); 90] = [
     ("allocate", "after_wait", &["reclaims", "tries-first"]),
     ("access", "read_ahead_kb", &["0", "16", "128", "512"]),
     ("access", "map_readahead", &["sequential-or-around", "around"]),
-    ("access", "dirty_throttle", &["sleeps", "writes"]),
+    ("access", "dirty_throttle", &["sleeps", "writes", "for-writeback"]),
     ("access", "huge_pages", &["always", "never"]),
     ("access", "swapped_in", &["active", "inactive"]),
     // Last, so that worlds of before keep what they drew.
