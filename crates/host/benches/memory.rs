@@ -275,14 +275,14 @@ impl Bare {
         })
     }
 
-    /// Three in four are read into a frame that nobody used of late, as by misses, and copied out of there; the fourth is
+    /// Random pages are read into a frame that nobody used of late, as by misses, and copied out of there; one in `hit_every` is
     /// only copied.
-    fn reads(&self, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
+    fn reads(&self, hit_every: u64, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
         (0..n).fold(0, |hash, n| {
             let frame = self.any(&mut chance);
-            if n % 4 > 0 {
+            if n % hit_every > 0 {
                 let (offset, bytes) = (chance.below(pages) * PAGE, self.0.pointer(frame).cast());
                 // SAFETY: the frame is there. Where two threads read into one, it has bytes of either.
                 let n = unsafe { libc::pread(file.as_raw_fd(), bytes, PAGE as usize, offset as libc::off_t) };
@@ -393,7 +393,7 @@ const HITS: [&str; 9] = [
 /// Reads of a batch.
 const BATCH: usize = 32;
 
-const MISSES: [&str; 11] = [
+const MISSES: [&str; 12] = [
     "just after memory is full / just before",
     "miss, memory empty / O_DIRECT pread",
     "memory full, 1 thread / O_DIRECT pread",
@@ -403,6 +403,7 @@ const MISSES: [&str; 11] = [
     "memory full, by guard, 1 thread / O_DIRECT pread",
     "memory full, by guard, 2 threads / O_DIRECT pread, 2 threads",
     "memory full, 32 at once / io_uring, 32 at once",
+    "bare memory: read all and copy out / O_DIRECT pread",
     "bare memory: read and copy out / O_DIRECT pread",
     "bare memory: the same, 2 threads / 2 threads",
 ];
@@ -608,7 +609,7 @@ impl Bench {
     }
 
     fn misses(&self) {
-        let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_one, bare_two] = MISSES;
+        let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_empty, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
         let data = Data::new("cold", pages);
         let (memory, file) = data.open(memory_pages);
@@ -660,9 +661,11 @@ impl Bench {
         } else if !self.is_test {
             println!("{batch}: skipped: io_uring is not permitted");
         }
-        if self.wants(bare_one) || self.wants(bare_two) {
+        if [bare_empty, bare_one, bare_two].iter().any(|name| self.wants(name)) {
             let bare = Bare::new(memory_pages);
-            let least = |seed, n| bare.reads(&data.direct, pages, seed, n);
+            let least = |seed, n| bare.reads(4, &data.direct, pages, seed, n);
+            let all_miss = |seed, n| bare.reads(u64::MAX, &data.direct, pages, seed, n);
+            self.line(bare_empty, (1, few, &all_miss), (1, few, &direct), false);
             self.line(bare_one, (1, misses, &least), (1, misses, &direct), false);
             self.line(bare_two, (2, misses, &least), (2, misses, &direct), false);
         }
