@@ -4,15 +4,16 @@ use crate::error::Error;
 use crate::kernel;
 use crate::machine::disk::backend::Backend;
 use crate::machine::{Checks, Config, Host, InUse, Io, Notice, SwapFile, collapse_to_huge_pages, use_huge_pages};
-use crate::memory::{FILES_LAYOUT, FIRST_DEVICE, Memory, Parts};
+use crate::memory::Memory;
 use crate::receiver::receivers;
+use crate::shared::{FILES_LAYOUT, FIRST_DEVICE, Parts};
+use crate::size::check_size;
+use crate::wrap::Wrap;
 use engine::kernel::{Choices, Kernel};
 use engine::memory::FRAMES_MAX;
 use engine::swap::SwapLayout;
-
 use engine::{Engine, Layout};
-use machine::{DeviceId, PAGE_BYTES};
-use std::fmt;
+use machine::PAGE_BYTES;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,36 +92,19 @@ impl SwapPlace {
     }
 }
 
-/// What is put in front of whatever carries requests out.
-#[derive(Clone)]
-pub(crate) struct Wrap(Arc<WrapBackend>);
-
-type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
-
-impl Wrap {
-    pub fn add_device(&self, host: &Host, file: std::fs::File, name: String) -> std::io::Result<DeviceId> {
-        host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
-    }
-
-    /// Adds the swap file, of `bytes` bytes. It has checks in any case: a page that others cut off and a later write leaves a
-    /// hole for would be zeroes else.
-    fn add_swap(
-        &self,
-        host: &Host,
-        file: std::fs::File,
-        name: String,
-        bytes: u64,
-        checks: Checks,
-    ) -> std::io::Result<DeviceId> {
-        let id = host.add_device_behind(file, name, checks, |backend| (self.0)(backend))?;
-        host.device(id).expect("added just now").expect_len(bytes);
-        Ok(id)
-    }
-}
-
-impl fmt::Debug for Wrap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wrap")
+impl Memory {
+    /// Begins to describe a memory.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert_eq!(memory.size(), 16 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 }
 
@@ -140,7 +124,7 @@ impl Default for Builder {
             dirty_bytes: None,
             locks_memory: false,
             hazard_pointers: true,
-            wrap: Wrap(Arc::new(|backend| backend)),
+            wrap: Wrap::default(),
         }
     }
 }
@@ -368,7 +352,7 @@ impl Builder {
     #[doc(hidden)]
     #[must_use]
     pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
-        self.wrap = Wrap(Arc::new(wrap));
+        self.wrap = Wrap::new(wrap);
         self
     }
 
@@ -457,17 +441,6 @@ impl Builder {
         let device = self.wrap.add_swap(host, file, name, bytes, checks).map_err(Error::System)?;
         Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots }, in_use))
     }
-}
-
-/// # Errors
-/// When `bytes`, which `setting` says, are too few for a memory, or more than `pages_max`.
-pub(crate) fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
-    let (least, most) = (engine::memory::LEAST_PAGES * PAGE_BYTES as u64, pages_max * PAGE_BYTES as u64);
-    let error = |what: &str| Err(Error::Builder(format!("{setting}: {bytes} bytes of memory are too {what}")));
-    if bytes < least {
-        return error(&format!("few: at least {least} are needed"));
-    }
-    if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
 }
 
 /// # Errors

@@ -1,6 +1,5 @@
 //! What an application can be told.
 
-use crate::file::PAGES_MAX;
 use crate::machine::SwapFileError;
 use engine::memory::READERS_MAX;
 use machine::IoError;
@@ -8,6 +7,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
+pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
 /// Why something failed. Each names what the caller can act on: which file, which byte, why.
 ///

@@ -44,6 +44,9 @@ mod memory;
 mod page;
 mod receiver;
 mod region;
+mod shared;
+mod size;
+mod wrap;
 
 /// The code in README.md compiles.
 #[cfg(doctest)]

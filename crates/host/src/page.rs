@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use crate::machine::{HazardPointer, Host};
-use crate::memory::Shared;
 use engine::Engine;
 use engine::page_cache::File as Cached;
 use machine::{FrameNumber, PAGE_BYTES};
@@ -138,7 +137,7 @@ impl fmt::Debug for PageRead<'_> {
 /// ```
 #[must_use = "the page is let go at once"]
 pub struct PageWrite<'a> {
-    shared: &'a Shared,
+    engine: &'a Arc<Engine<Host>>,
     bytes: *mut [u8; PAGE_BYTES],
     frame: FrameNumber,
     /// `None`: of a region.
@@ -152,12 +151,12 @@ unsafe impl Send for PageWrite<'_> {}
 unsafe impl Sync for PageWrite<'_> {}
 
 impl<'a> PageWrite<'a> {
-    pub(crate) fn of_file(shared: &'a Shared, file: &'a Arc<Cached<Host>>, frame: FrameNumber) -> Self {
-        Self { shared, bytes: shared.engine.machine.bytes(frame), frame, file: Some(file) }
+    pub(crate) fn of_file(engine: &'a Arc<Engine<Host>>, file: &'a Arc<Cached<Host>>, frame: FrameNumber) -> Self {
+        Self { engine, bytes: engine.machine.bytes(frame), frame, file: Some(file) }
     }
 
-    pub(crate) fn of_region(shared: &'a Shared, frame: FrameNumber) -> Self {
-        Self { shared, bytes: shared.engine.machine.bytes(frame), frame, file: None }
+    pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: FrameNumber) -> Self {
+        Self { engine, bytes: engine.machine.bytes(frame), frame, file: None }
     }
 }
 
@@ -184,8 +183,8 @@ impl DerefMut for PageWrite<'_> {
 impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
         match self.file {
-            Some(file) => self.shared.engine.unpin_write(file, self.frame),
-            None => self.shared.engine.unpin_region(self.frame, true),
+            Some(file) => self.engine.unpin_write(file, self.frame),
+            None => self.engine.unpin_region(self.frame, true),
         }
     }
 }

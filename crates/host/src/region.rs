@@ -1,10 +1,9 @@
 //! Anonymous memory: larger than memory, with swap behind it.
 
-use crate::error::Error;
-use crate::file::PAGES_MAX;
+use crate::error::{Error, PAGES_MAX};
 use crate::machine::Host;
-use crate::memory::{Memory, Shared};
 use crate::page::{PageRead, PageWrite};
+use crate::shared::Shared;
 use engine::anonymous::Region as Mapped;
 use machine::PAGE_BYTES;
 use std::fmt;
@@ -28,14 +27,14 @@ pub struct Region {
 }
 
 impl Region {
-    pub(crate) fn new(memory: &Memory, bytes: u64) -> Result<Self, Error> {
-        memory.shared.check_is_up()?;
+    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64) -> Result<Self, Error> {
+        shared.check_is_up()?;
         let pages = bytes.div_ceil(PAGE_BYTES as u64);
         if pages > PAGES_MAX {
             return Err(Error::TooLong { bytes });
         }
-        let mapped = memory.shared.engine.create_region((pages as u32).max(1), false);
-        Ok(Self { shared: memory.shared.clone(), mapped, bytes })
+        let mapped = shared.engine.create_region((pages as u32).max(1), false);
+        Ok(Self { shared: shared.clone(), mapped, bytes })
     }
 
     /// Returns its length, bytes.
@@ -147,7 +146,7 @@ impl Region {
         let page = self.check_page(page)?;
         let pinned = self.shared.with_task(|engine, task| engine.pin_region(task, &self.mapped, page, true));
         let frame = pinned.map_err(Error::of_memory)?.expect("a page that is to be written has a frame");
-        Ok(PageWrite::of_region(&self.shared, frame))
+        Ok(PageWrite::of_region(&self.shared.engine, frame))
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use table::Table;
 
 use crate::error::Error;
 use crate::machine::Host;
-use crate::memory::Shared;
+use crate::shared::Shared;
 use engine::page_cache::File as Cached;
 use engine::{Engine, ReadPattern, ReadState};
 use machine::PAGE_BYTES;
@@ -26,9 +26,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-/// Pages of the largest file or region: 16 TiB, less what keeps numbers of pages, rounded up, within 32 bits.
-pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
 /// How a part of a file is going to be used (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,10 @@
 //! A file that is open here, once for all its handles.
 
-use super::PAGES_MAX;
 use super::sync::Rounds;
 use super::table::Key;
-use crate::error::Error;
+use crate::error::{Error, PAGES_MAX};
 use crate::machine::{Device, Host, InUse, Use, try_lock_file, try_share_file};
-use crate::memory::Shared;
+use crate::shared::Shared;
 use engine::page_cache::File as Cached;
 use machine::PAGE_BYTES;
 use parking_lot::RwLock;

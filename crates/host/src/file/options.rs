@@ -2,12 +2,13 @@
 
 use super::{File, OpenFile};
 use crate::error::Error;
-use crate::memory::Memory;
+use crate::shared::Shared;
 use engine::ReadState;
 use parking_lot::Mutex;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// How a file is opened, in the manner of [`std::fs::OpenOptions`].
@@ -111,16 +112,9 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file. Reading does not change its time of last access if this user owns it.
-    ///
-    /// # Errors
-    /// When the system does not open it, it is no regular file or block device, a swap file of this process, or larger
-    /// than 16 TiB; when another process has locked it; when this process has it open for reading only and it is to be written, or another memory has it and
-    /// one of the two writes; and when a file that is not empty is to be emptied and not written.
-    pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
-        let shared = &memory.shared;
+    /// Opens a file for whom `shared` is: see [`OpenOptions::open`].
+    pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
-        let path = path.as_ref();
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
         // Before it is opened: some other things than files wait for somebody else to open them, too.
         if let Ok(metadata) = std::fs::metadata(path) {

@@ -86,7 +86,7 @@ impl File {
                     other => self.error(other),
                 }
             })?;
-        Ok(PageWrite::of_file(&self.shared, cached, frame))
+        Ok(PageWrite::of_file(&self.engine, cached, frame))
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Reads by copy.
 
-use super::{File, PAGES_MAX};
-use crate::error::Error;
+use super::File;
+use crate::error::{Error, PAGES_MAX};
 use crate::machine::copy;
 use crate::page::PageRead;
 use machine::PAGE_BYTES;

@@ -12,7 +12,7 @@
 use super::{File, OpenFile};
 use crate::error::Error;
 use crate::machine::Durable;
-use crate::memory::Shared;
+use crate::shared::Shared;
 use machine::{IoError, PAGE_BYTES};
 use std::cell::Cell;
 use std::io;

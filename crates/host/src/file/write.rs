@@ -1,9 +1,9 @@
 //! Writes by copy, and the length.
 
+use super::File;
 use super::read::pages_of;
 use super::sync::note_written;
-use super::{File, PAGES_MAX};
-use crate::error::Error;
+use crate::error::{Error, PAGES_MAX};
 use crate::machine::Host;
 use engine::{Engine, Task};
 use machine::PAGE_BYTES;

@@ -1,0 +1,241 @@
+//! What the handles of a memory share: the engine, the machine under it, and the tasks of both.
+
+use crate::error::Error;
+use crate::file::Table;
+use crate::machine::task::AbortOnPanic;
+use crate::machine::{Host, InUse, TaskId, use_huge_pages};
+use crate::wrap::Wrap;
+use engine::writeback::DeviceLayout;
+use engine::{Engine, KernelTask, Task};
+use machine::{Completions, DeviceId, FrameNumber, PAGE_BYTES};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The real device that was met first.
+pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
+
+/// Files lie where the system puts them: the engine has no blocks to give.
+pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
+
+/// What handles share.
+pub(crate) struct Shared {
+    /// Not that of any other memory of the process.
+    number: u64,
+    pub engine: Arc<Engine<Host>>,
+    /// For as long as the engine's tasks and its users are there: requests that end later are nobody's.
+    _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
+    pub files: Table,
+    /// Kswapd and the flushers.
+    kernel_tasks: Mutex<Vec<TaskId>>,
+    /// What the engine calls the real devices, which the system numbers.
+    backings: Mutex<BTreeMap<u64, DeviceId>>,
+    /// Pages that were given back to the system.
+    pub balloon: Mutex<Vec<FrameNumber>>,
+    /// Nobody may take the swap file for data meanwhile.
+    _swap: Option<InUse>,
+    pub wrap: Wrap,
+    is_shut_down: AtomicBool,
+    /// Errors that nobody was there to be told of.
+    pub late_errors: Mutex<Vec<Error>>,
+}
+
+/// What the engine keeps for a thread, with the number of the memory: how much the thread has dirtied since its last
+/// pause. The memory used last comes first. A thread that uses more than eight memories may miss a pause that was
+/// due.
+// Nothing that is dropped: a thread may use a memory until its last value is gone.
+struct Tasks([(u64, Task); 8]);
+
+impl Tasks {
+    #[cold]
+    fn turn_to(&mut self, memory: u64) {
+        let found = self.0.iter().position(|(number, _)| *number == memory);
+        let at = found.unwrap_or_else(|| {
+            let oldest = self.0.len() - 1;
+            self.0[oldest] = (memory, Task::user());
+            oldest
+        });
+        self.0[..=at].rotate_right(1);
+    }
+}
+
+thread_local! {
+    static TASKS: RefCell<Tasks> = RefCell::new(Tasks(std::array::from_fn(|_| (0, Task::user()))));
+}
+
+/// What a memory is put together from.
+pub(crate) struct Parts {
+    pub engine: Arc<Engine<Host>>,
+    pub receivers: Vec<Arc<dyn Completions + Send + Sync>>,
+    pub swap: Option<InUse>,
+    pub wrap: Wrap,
+}
+
+/// Memories are numbered from 1.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+impl Shared {
+    /// Starts the engine's tasks.
+    ///
+    /// # Errors
+    /// When the system has no threads for them.
+    pub fn start(parts: Parts) -> Result<Self, Error> {
+        let shared = Self {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            engine: parts.engine,
+            _receivers: parts.receivers,
+            files: Table::default(),
+            kernel_tasks: Mutex::default(),
+            backings: Mutex::default(),
+            balloon: Mutex::default(),
+            _swap: parts.swap,
+            wrap: parts.wrap,
+            is_shut_down: AtomicBool::new(false),
+            late_errors: Mutex::default(),
+        };
+        start_tasks(&shared.engine, &mut shared.kernel_tasks.lock())?;
+        Ok(shared)
+    }
+
+    /// Calls the engine on behalf of this thread.
+    pub fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
+        TASKS.with_borrow_mut(|tasks| {
+            if tasks.0[0].0 != self.number {
+                tasks.turn_to(self.number);
+            }
+            call(&self.engine, &mut tasks.0[0].1)
+        })
+    }
+
+    /// # Errors
+    /// When the memory was shut down.
+    pub fn check_is_up(&self) -> Result<(), Error> {
+        if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
+    }
+
+    /// What the engine calls the device that a file lies on: each has dirty limits and a flusher of its own. Files of a device
+    /// count to the first one where there are too many, and where the system has no thread for another flusher.
+    pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
+        let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+        let mut backings = self.backings.lock();
+        let is_first = backings.is_empty();
+        let add = || if is_first { FIRST_DEVICE } else { self.add_backing().unwrap_or(FIRST_DEVICE) };
+        *backings.entry(number).or_insert_with(add)
+    }
+
+    fn add_backing(&self) -> Option<DeviceId> {
+        let mut tasks = self.kernel_tasks.lock();
+        // With the lock: who ends the tasks ends this one, too.
+        if self.is_shut_down.load(Ordering::Acquire) {
+            return None;
+        }
+        let device = self.engine.add_device(&FILES_LAYOUT)?;
+        start_task(&self.engine, KernelTask::Flusher(device), &mut tasks).ok()?;
+        Some(device)
+    }
+
+    /// Adds pages: those that were given up first, and then those that never were there.
+    pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
+        let (engine, zone) = (&self.engine, &self.engine.zones[0]);
+        let again = (balloon.len() as u64).min(pages);
+        let present = zone.present() + pages - again;
+        if present > zone.present() {
+            engine.machine.arena().resize(present as u32)?;
+        }
+        balloon.drain(balloon.len() - again as usize..).for_each(|frame| engine.put_online(frame));
+        use_huge_pages(engine.frames.addresses(0..present as u32));
+        engine.online_pages(zone, pages - again);
+        Ok(())
+    }
+
+    /// Gives pages up in steps, so that other requests find free pages meanwhile.
+    pub fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
+        const AT_ONCE: u64 = 256;
+        let engine = &self.engine;
+        let had = balloon.len();
+        let undo = |balloon: &mut Vec<FrameNumber>, error| {
+            balloon.drain(had..).for_each(|frame| engine.put_online(frame));
+            engine.set_marks();
+            Err(error)
+        };
+        while let Some(surplus) = engine.managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
+            let last = balloon.len();
+            let most = surplus.min(AT_ONCE) as usize;
+            if let Err(error) = self.with_task(|engine, task| engine.take_offline_pages(task, most, balloon)) {
+                let bytes = pages * PAGE_BYTES as u64;
+                return undo(balloon, Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });
+            }
+            let mut given_up: Vec<u32> = balloon[last..].iter().map(|frame| frame.0).collect();
+            given_up.sort_unstable();
+            for run in given_up.chunk_by(|a, b| a + 1 == *b) {
+                if let Err(error) = engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1) {
+                    return undo(balloon, Error::System(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything back and ends the engine's tasks; returns what failed.
+    pub fn shut_down(&self) -> Vec<Error> {
+        if self.is_shut_down.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let files = self.files.all();
+        let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
+        // A handle may have been dropped meanwhile: then the share here is the last one.
+        files.into_iter().for_each(|file| file.release(self));
+        self.end_tasks(&mut self.kernel_tasks.lock());
+        self.engine.release_waiters();
+        errors.append(&mut self.late_errors.lock());
+        errors
+    }
+
+    /// Ends the engine's tasks.
+    fn end_tasks(&self, tasks: &mut Vec<TaskId>) {
+        let host = &self.engine.machine;
+        tasks.iter().for_each(|task| host.kill(*task));
+        tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
+    }
+
+    /// Nothing goes on while `look` looks, if nobody uses the memory: the engine's tasks have ended, and no request is on
+    /// its way.
+    pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
+        let mut tasks = self.kernel_tasks.lock();
+        let had_tasks = !tasks.is_empty();
+        self.end_tasks(&mut tasks);
+        self.engine.machine.wait_until_idle();
+        let found = look(&self.engine);
+        if had_tasks {
+            start_tasks(&self.engine, &mut tasks)?;
+        }
+        Ok(found)
+    }
+}
+
+/// Starts what the engine needs to run beside its callers, and adds it to `tasks`: where one cannot be started, those
+/// before it are there to be ended.
+fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
+    engine.kernel_tasks().into_iter().try_for_each(|task| start_task(engine, task, tasks))
+}
+
+fn start_task(engine: &Arc<Engine<Host>>, task: KernelTask, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
+    let runs = engine.clone();
+    let run = move || {
+        let _abort = AbortOnPanic::new();
+        runs.run(task);
+    };
+    tasks.push(engine.machine.spawn(&task.name(), run).map_err(Error::System)?);
+    Ok(())
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever wants to know what failed calls `shutdown`.
+        self.shut_down();
+    }
+}

@@ -1,0 +1,17 @@
+//! How large a memory may be.
+
+use crate::error::Error;
+use machine::PAGE_BYTES;
+
+/// Refuses a memory of `bytes` bytes, which `setting` says.
+///
+/// # Errors
+/// When they are too few for a memory, or more than `pages_max` pages.
+pub(crate) fn check_size(setting: &str, bytes: u64, pages_max: u64) -> Result<(), Error> {
+    let (least, most) = (engine::memory::LEAST_PAGES * PAGE_BYTES as u64, pages_max * PAGE_BYTES as u64);
+    let error = |what: &str| Err(Error::Builder(format!("{setting}: {bytes} bytes of memory are too {what}")));
+    if bytes < least {
+        return error(&format!("few: at least {least} are needed"));
+    }
+    if bytes / PAGE_BYTES as u64 > pages_max { error(&format!("many: {most} are the most")) } else { Ok(()) }
+}

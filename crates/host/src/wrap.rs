@@ -1,0 +1,58 @@
+//! What is put in front of whatever carries requests out: nothing, but for tests.
+
+use crate::machine::disk::backend::Backend;
+use crate::machine::{Checks, Host};
+use machine::DeviceId;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is put in front of whatever carries requests out.
+#[derive(Clone)]
+pub(crate) struct Wrap(Arc<WrapBackend>);
+
+type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
+
+impl Wrap {
+    /// What `wrap` makes of it.
+    pub fn new(wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wrap))
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// As [`Host::add_device_behind`].
+    pub fn add_device(&self, host: &Host, file: std::fs::File, name: String) -> std::io::Result<DeviceId> {
+        host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
+    }
+
+    /// Adds the swap file, of `bytes` bytes. It has checks in any case: a page that others cut off and a later write leaves a
+    /// hole for would be zeroes else.
+    ///
+    /// # Errors
+    /// As [`Host::add_device_behind`].
+    pub fn add_swap(
+        &self,
+        host: &Host,
+        file: std::fs::File,
+        name: String,
+        bytes: u64,
+        checks: Checks,
+    ) -> std::io::Result<DeviceId> {
+        let id = host.add_device_behind(file, name, checks, |backend| (self.0)(backend))?;
+        host.device(id).expect("added just now").expect_len(bytes);
+        Ok(id)
+    }
+}
+
+impl Default for Wrap {
+    fn default() -> Self {
+        Self::new(|backend| backend)
+    }
+}
+
+impl fmt::Debug for Wrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wrap")
+    }
+}
