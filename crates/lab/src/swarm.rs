@@ -156,6 +156,11 @@ const REFUSALS_MAX: u32 = 20;
 /// disk by scanning, and some without swap scan all of memory for each page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
+/// The part of [`STEPS_MAX`] that all tasks together may use before each gives up, and that the last look at everything may use where
+/// memory was exhausted. Each page may cost a scan of all memory there for as long as somebody asks: that is slow and ends. What the
+/// watchdog looks for is a call that does not.
+const PATIENCE_PART: u64 = 4;
+
 /// What the main task needs of a world.
 struct Plan {
     mean_step: machine::Nanos,
@@ -172,6 +177,11 @@ impl Plan {
         let mean_step = world.mean_step();
         Self { mean_step, cpus: *cpus, seed: *seed, tasks: tasks.clone(), shared: *shared, faults: faults.clone() }
     }
+
+    /// CPU time of [`PATIENCE_PART`].
+    fn patience(&self) -> machine::Nanos {
+        machine::Nanos(self.mean_step.0 * STEPS_MAX / PATIENCE_PART)
+    }
 }
 
 /// The main task: makes what is shared, starts the tasks, waits for them, and looks at everything.
@@ -184,7 +194,9 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     let mut workers = Vec::new();
     for (number, of_task) in plan.tasks.iter().enumerate() {
         let sharers_before = plan.tasks[..number].iter().filter(|task| task.role == Role::Sharer).count();
-        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, Rng::new(rng.next_u64(), 0));
+        let patience = machine::Nanos(plan.patience().0 / plan.tasks.len() as u64);
+        let rng = Rng::new(rng.next_u64(), 0);
+        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, patience, rng);
         let id = sim.spawn(&format!("{:?}", of_task.role).to_lowercase(), move || worker.run());
         events.extend(of_task.killed_at.map(|time| (time, Event::Kill(id))));
         workers.push(id);
@@ -198,13 +210,13 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     if plan.seed == CORRUPTING_SEED {
         let store = shared.common.borrow()[0].clone();
         store.corrupt(engine, &mut task, 0).map_err(|error| error.to_string())?;
-        return verify_everything(shared, &mut task)
+        return verify_everything(shared, plan, &mut task)
             .map_err(|message| {
                 format!("{message} (on purpose: this seed spoils a page, to show how a failure replays)")
             })
             .and(Err("a page was spoilt on purpose, and nobody saw it".to_owned()));
     }
-    verify_everything(shared, &mut task)?;
+    verify_everything(shared, plan, &mut task)?;
     for id in kernel_tasks {
         sim.kill(*id);
         sim.join(*id);
@@ -289,23 +301,26 @@ fn start_watchdog(sim: &Sim, plan: &Plan) {
 }
 
 /// Reads back every page of every store that is left. Where memory was exhausted, what was in it goes then, so that there is
-/// room for the files.
-fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
+/// room for the files; and what the rest of the patience does not suffice for is not read.
+fn verify_everything(shared: &Shared, plan: &Plan, task: &mut Task) -> Result<(), String> {
+    let main = shared.sim.current().expect("the main task verifies");
+    let ends_at = shared.sim.cpu_time(main) + plan.patience();
+    let goes_on = || shared.out_of_memory.get() == 0 || shared.sim.cpu_time(main) < ends_at;
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
     let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());
     for store in memory {
-        verify(shared, task, &store)?;
+        verify(shared, task, &store, goes_on)?;
         if shared.out_of_memory.get() > 0 {
             shared.live.borrow_mut().remove(&store.number);
             store.drop_all(&shared.engine);
         }
     }
-    files.iter().try_for_each(|store| verify(shared, task, store))
+    files.iter().try_for_each(|store| verify(shared, task, store, goes_on))
 }
 
-fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String> {
+fn verify(shared: &Shared, task: &mut Task, store: &Store, goes_on: impl Fn() -> bool) -> Result<(), String> {
     let mut state = ReadState::default();
-    for start in (0..store.pages()).step_by(64) {
+    for start in (0..store.pages()).step_by(64).take_while(|_| goes_on()) {
         let pages = start..(start + 64).min(store.pages());
         match store.verify(&shared.engine, task, &mut state, pages) {
             Ok(()) | Err(engine::Error::OutOfMemory { .. }) => {}

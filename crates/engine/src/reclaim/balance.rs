@@ -2,7 +2,7 @@
 
 use super::choices::{
     CongestionEnds, FailedOrder, HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority,
-    KswapdTarget, OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
+    KswapdRequest, KswapdTarget, OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
 };
 use super::kswapd::Request;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
@@ -58,6 +58,11 @@ impl<M: Machine> Reclaim<M> {
     /// May kswapd sleep, by what `sleep_test` looks at?
     #[doc(alias = "sleeping_prematurely")]
     pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
+        // A kswapd that knows orders alone works for no class zone: with the reserves against one, a lower zone may never pass.
+        let classzone = match self.choices.kswapd_request {
+            KswapdRequest::Order => 0,
+            KswapdRequest::OrderAndClasszone | KswapdRequest::LastBalanced => request.classzone,
+        };
         let is_sound = |zone: &Zone<M>, classzone| {
             Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, classzone)
         };
@@ -66,10 +71,10 @@ impl<M: Machine> Reclaim<M> {
             SleepTest::NodeBalance => self.is_node_balanced(node, request),
             SleepTest::EveryZone => zones.all(|(_, zone)| is_sound(zone, 0)),
             SleepTest::Quarter | SleepTest::QuarterInverted if request.order == Order::ZERO => {
-                zones.all(|(_, zone)| is_sound(zone, request.classzone))
+                zones.all(|(_, zone)| is_sound(zone, classzone))
             }
             test => {
-                let balanced = zones.filter(|(_, zone)| is_sound(zone, request.classzone));
+                let balanced = zones.filter(|(_, zone)| is_sound(zone, classzone));
                 let is_quarter = self.is_quarter_of_node(node, balanced.map(|(_, zone)| zone.managed()).sum());
                 is_quarter != (test == SleepTest::QuarterInverted)
             }

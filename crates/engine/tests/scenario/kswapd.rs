@@ -3,7 +3,7 @@
 use crate::ground::{Found, PAGES, Plan, choices_of};
 use engine::allocate::choices::ZoneDirtyShare;
 use engine::memory::{Gfp, ZoneFlag, ZoneKind};
-use engine::reclaim::choices::{CongestionEnds, KswapdPriority};
+use engine::reclaim::choices::{CongestionEnds, KswapdPriority, KswapdRequest, SleepTest, ZoneBalance};
 use engine::stat::Gauge;
 use engine::{Layout, Task};
 use machine::{Machine, Nanos};
@@ -148,4 +148,34 @@ fn restarts_are_counted_as_runs() {
     let (restarting, by_restarts) = runs(KswapdPriority::RestartAfterCluster);
     let (descending, by_descents) = runs(KswapdPriority::ByScanVolume);
     assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
+}
+
+/// The reserve against the upper zone is larger than the lower zone. A kswapd that knows orders alone sleeps nevertheless: nothing
+/// that it does could bring the zone over that reserve.
+#[test]
+fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
+    let layout = Layout::single_node(0, 1024, 3072);
+    let mut plan = Plan { layout, ..Plan::default() };
+    plan.choices.memory.lowmem_reserve_ratio = [1, 1, 1];
+    plan.choices.reclaim.kswapd_request = KswapdRequest::Order;
+    plan.choices.reclaim.kswapd_priority = KswapdPriority::RestartAfterCluster;
+    plan.choices.reclaim.zone_balance = ZoneBalance::AnySuitableZone;
+    plan.choices.reclaim.sleep_test = SleepTest::Quarter;
+    plan.run(|ground| {
+        let file = ground.import(2 * PAGES as u32);
+        ground.read(&file, 0..2 * PAGES as u32).unwrap();
+        // Pages that are freed there while kswapd naps take away the lower zone's mark of being hopeless, by which it would not be
+        // looked at.
+        let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
+        for _ in 0..200 {
+            let page = ground.engine.allocate_kernel(&mut Task::user(), gfp, Gauge::NrSlabUnreclaimable).unwrap();
+            ground.give_back([page]);
+            ground.engine.drain_all_per_cpu();
+            ground.pause_ms(1);
+        }
+        let passes = ground.count("pageoutrun");
+        assert!(passes > 0);
+        ground.pause_ms(10_000);
+        assert_eq!(ground.count("pageoutrun"), passes);
+    });
 }
