@@ -77,6 +77,8 @@ struct Shared {
     next_number: Cell<u64>,
     /// Requests that were told that memory is exhausted.
     out_of_memory: Rc<Cell<u64>>,
+    /// Has the world used so much CPU time that it must come to an end?
+    is_late: Rc<Cell<bool>>,
 }
 
 impl Shared {
@@ -136,6 +138,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
         live: RefCell::default(),
         next_number: Cell::new(1),
         out_of_memory: Rc::default(),
+        is_late: Rc::default(),
     });
     let result = Rc::new(RefCell::new(Ok(engine::stat::Vmstat::new())));
     let (found, plan) = (result.clone(), Plan::of(world));
@@ -156,10 +159,10 @@ const REFUSALS_MAX: u32 = 20;
 /// disk by scanning, and some without swap scan all of memory for each page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
-/// The part of [`STEPS_MAX`] that all tasks together may use before each gives up, and that the last look at everything may use where
-/// memory was exhausted. Each page may cost a scan of all memory there for as long as somebody asks: that is slow and ends. What the
-/// watchdog looks for is a call that does not.
-const PATIENCE_PART: u64 = 4;
+/// The part of [`STEPS_MAX`] after which a world is late: its tasks end, and the last look reads no further. Where memory is full and
+/// swap, too, each page may cost a scan of all memory for as long as somebody asks, and a kswapd that some choices keep awake. That is
+/// slow and ends. What the watchdog looks for is a call that does not.
+const LATE_PART: u64 = 4;
 
 /// What the main task needs of a world.
 struct Plan {
@@ -177,11 +180,6 @@ impl Plan {
         let mean_step = world.mean_step();
         Self { mean_step, cpus: *cpus, seed: *seed, tasks: tasks.clone(), shared: *shared, faults: faults.clone() }
     }
-
-    /// CPU time of [`PATIENCE_PART`].
-    fn patience(&self) -> machine::Nanos {
-        machine::Nanos(self.mean_step.0 * STEPS_MAX / PATIENCE_PART)
-    }
 }
 
 /// The main task: makes what is shared, starts the tasks, waits for them, and looks at everything.
@@ -194,29 +192,27 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     let mut workers = Vec::new();
     for (number, of_task) in plan.tasks.iter().enumerate() {
         let sharers_before = plan.tasks[..number].iter().filter(|task| task.role == Role::Sharer).count();
-        let patience = machine::Nanos(plan.patience().0 / plan.tasks.len() as u64);
-        let rng = Rng::new(rng.next_u64(), 0);
-        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, patience, rng);
+        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, Rng::new(rng.next_u64(), 0));
         let id = sim.spawn(&format!("{:?}", of_task.role).to_lowercase(), move || worker.run());
         events.extend(of_task.killed_at.map(|time| (time, Event::Kill(id))));
         workers.push(id);
     }
     events.extend(plan.faults.iter().map(|(time, device, fault)| (*time, Event::Fault(*device, fault.clone()))));
     start_events(sim, events);
-    start_watchdog(sim, plan);
+    start_watchdog(sim, plan, &shared.is_late);
     for worker in workers {
         sim.join(worker);
     }
     if plan.seed == CORRUPTING_SEED {
         let store = shared.common.borrow()[0].clone();
         store.corrupt(engine, &mut task, 0).map_err(|error| error.to_string())?;
-        return verify_everything(shared, plan, &mut task)
+        return verify_everything(shared, &mut task)
             .map_err(|message| {
                 format!("{message} (on purpose: this seed spoils a page, to show how a failure replays)")
             })
             .and(Err("a page was spoilt on purpose, and nobody saw it".to_owned()));
     }
-    verify_everything(shared, plan, &mut task)?;
+    verify_everything(shared, &mut task)?;
     for id in kernel_tasks {
         sim.kill(*id);
         sim.join(*id);
@@ -277,13 +273,13 @@ fn start_events(sim: &Sim, mut events: Vec<(machine::Nanos, Event)>) {
     });
 }
 
-/// Fails a world whose tasks work on and on: in virtual time that could take for ever.
-fn start_watchdog(sim: &Sim, plan: &Plan) {
+/// Tells a world that it is late, and fails one whose tasks work on and on: in virtual time that could take for ever.
+fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;
     let limit = machine::Nanos(plan.mean_step.0 * STEPS_MAX) + machine::Nanos::from_secs(10 * spinning);
     let interval = machine::Nanos((limit.0 / 64 / plan.cpus as u64).max(1_000_000));
-    let world = sim.clone();
+    let (world, is_late) = (sim.clone(), is_late.clone());
     sim.spawn("watchdog", move || {
         while !world.is_killed() {
             world.pause(interval);
@@ -291,6 +287,7 @@ fn start_watchdog(sim: &Sim, plan: &Plan) {
             let mut profile = world.profile();
             profile.retain(|line| !line.contains(Func::User.name()));
             let used = machine::Nanos(profile.iter().map(time_of).sum());
+            is_late.set(used.0 > limit.0 / LATE_PART);
             if used > limit {
                 profile.sort_by_key(|line| std::cmp::Reverse(time_of(line)));
                 profile.truncate(12);
@@ -301,26 +298,23 @@ fn start_watchdog(sim: &Sim, plan: &Plan) {
 }
 
 /// Reads back every page of every store that is left. Where memory was exhausted, what was in it goes then, so that there is
-/// room for the files; and what the rest of the patience does not suffice for is not read.
-fn verify_everything(shared: &Shared, plan: &Plan, task: &mut Task) -> Result<(), String> {
-    let main = shared.sim.current().expect("the main task verifies");
-    let ends_at = shared.sim.cpu_time(main) + plan.patience();
-    let goes_on = || shared.out_of_memory.get() == 0 || shared.sim.cpu_time(main) < ends_at;
+/// room for the files.
+fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
     let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());
     for store in memory {
-        verify(shared, task, &store, goes_on)?;
+        verify(shared, task, &store)?;
         if shared.out_of_memory.get() > 0 {
             shared.live.borrow_mut().remove(&store.number);
             store.drop_all(&shared.engine);
         }
     }
-    files.iter().try_for_each(|store| verify(shared, task, store, goes_on))
+    files.iter().try_for_each(|store| verify(shared, task, store))
 }
 
-fn verify(shared: &Shared, task: &mut Task, store: &Store, goes_on: impl Fn() -> bool) -> Result<(), String> {
+fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String> {
     let mut state = ReadState::default();
-    for start in (0..store.pages()).step_by(64).take_while(|_| goes_on()) {
+    for start in (0..store.pages()).step_by(64).take_while(|_| !shared.is_late.get()) {
         let pages = start..(start + 64).min(store.pages());
         match store.verify(&shared.engine, task, &mut state, pages) {
             Ok(()) | Err(engine::Error::OutOfMemory { .. }) => {}

@@ -27,19 +27,16 @@ pub(super) struct Worker {
     state: ReadState,
     /// Times that memory was exhausted for it.
     refusals: Cell<u32>,
-    /// CPU time after which it gives up.
-    patience: Nanos,
 }
 
 impl Worker {
-    /// A task that writes those pages of shared stores that `number` says, and gives up after so much CPU time.
-    pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, patience: Nanos, rng: Rng) -> Self {
+    pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, rng: Rng) -> Self {
         let left_pages = plan.budget_pages;
         let (shared, task, state, refusals) = (shared.clone(), Task::user(), ReadState::default(), Cell::new(0));
-        Self { shared, plan, number, task, rng, left_pages, state, refusals, patience }
+        Self { shared, plan, number, task, rng, left_pages, state, refusals }
     }
 
-    /// Works until its budget or its patience is used up, or it is told to end.
+    /// Works until its budget is used up, the world is late, or it is told to end.
     pub fn run(mut self) {
         match self.plan.role {
             Role::Writer => self.write_files(false),
@@ -61,12 +58,7 @@ impl Worker {
             1..8 => sim.compute(Nanos(self.rng.below(50_000))),
             _ => {}
         }
-        self.left_pages > 0 && self.is_patient() && self.refusals.get() < REFUSALS_MAX && !sim.is_killed()
-    }
-
-    fn is_patient(&self) -> bool {
-        let sim = &self.shared.sim;
-        sim.current().is_some_and(|id| sim.cpu_time(id) < self.patience)
+        self.left_pages > 0 && !self.shared.is_late.get() && self.refusals.get() < REFUSALS_MAX && !sim.is_killed()
     }
 
     /// An error that a program must expect; everything else is a bug.
@@ -243,7 +235,7 @@ impl Worker {
             }
         }
         for start in (0..pages).step_by(64) {
-            if !self.is_patient() {
+            if self.shared.is_late.get() {
                 break;
             }
             self.verify(&region, start..(start + 64).min(pages));

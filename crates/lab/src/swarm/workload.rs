@@ -29,7 +29,7 @@ pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String>
     let result = Rc::new(RefCell::new(Err(String::new())));
     let (found, drawn, plan, machine) = (result.clone(), drawn.clone(), Plan::of(world), sim.clone());
     sim.run("main", move || {
-        start_watchdog(&machine, &plan);
+        start_watchdog(&machine, &plan, &Rc::default());
         *found.borrow_mut() = run_main(&system, &drawn);
     })
     .map_err(|failure| failure.to_string())?;
