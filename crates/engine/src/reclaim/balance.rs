@@ -264,7 +264,7 @@ impl<M: Machine> Reclaim<M> {
                         end -= 1;
                     }
                 }
-                self.wake_reserve_waiters(node);
+                self.end_pass(node, control.reclaimed);
                 if self.is_pass_enough(node, request, &pass) {
                     is_balanced = true;
                     break;
@@ -354,7 +354,7 @@ impl<M: Machine> Reclaim<M> {
                 raise &= !pass.scanned_enough;
                 self.note_zone(&mut node_pass, zone, &control, end, pass);
             }
-            self.wake_reserve_waiters(node);
+            self.end_pass(node, control.reclaimed);
             if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {
                 request.order = Order::ZERO;
                 control.order = Order::ZERO;

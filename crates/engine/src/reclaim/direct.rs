@@ -17,13 +17,23 @@ pub(crate) enum Progress {
     Freed(u64),
     /// None, but trying again is worth it.
     Hope,
-    /// None, and at no priority was there a page to be looked at: all are in other hands, or the kernel's
-    /// choices keep reclaim from those that are left.
+    /// None, and at no priority was there a page to be looked at in a zone that is not hopeless: all are in other hands, or the
+    /// kernel's choices keep reclaim from those that are left.
     Blind,
     /// None, but pages are being written that can be freed then: the caller has waited for one of them.
     Waited,
     /// None, and trying again is not worth it.
     Nothing,
+}
+
+/// What a pass over the zones says.
+#[derive(Clone, Copy, Debug, Default)]
+struct ZonesPass {
+    /// Some zone was left out because compaction can go ahead.
+    aborted: bool,
+    /// Pages scanned in zones that are not hopeless. Those of others, which a request looks at because it doubts marks, promise
+    /// nothing.
+    scanned_in_hope: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
@@ -49,7 +59,7 @@ impl<M: Machine> Reclaim<M> {
 
     fn do_try_to_free_pages(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> Progress {
         let threshold = control.to_reclaim_pages + control.to_reclaim_pages / 2;
-        let mut total_scanned = 0;
+        let (mut total_scanned, mut scanned_in_hope) = (0, 0);
         let mut aborted = false;
         let mut floor = match self.choices.min_scan_priority {
             MinScanPriority::Zero => 0,
@@ -60,7 +70,9 @@ impl<M: Machine> Reclaim<M> {
             while priority >= floor {
                 control.priority = priority as u32;
                 control.scanned = 0;
-                aborted |= self.shrink_zones(task, zonelist, control);
+                let pass = self.shrink_zones(task, zonelist, control);
+                aborted |= pass.aborted;
+                scanned_in_hope += pass.scanned_in_hope;
                 let lru_pages = zonelist.iter().map(|id| self.reclaimable_pages(self.zone(*id))).sum();
                 control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
                 total_scanned += control.scanned;
@@ -86,7 +98,7 @@ impl<M: Machine> Reclaim<M> {
                 return Progress::Freed(control.reclaimed);
             }
             if aborted || !zonelist.iter().all(|id| self.looks_hopeless(self.zone(*id))) {
-                return if total_scanned > 0 || aborted { Progress::Hope } else { Progress::Blind };
+                return if scanned_in_hope > 0 || aborted { Progress::Hope } else { Progress::Blind };
             }
             if floor == 0 {
                 return if self.waits_for_written() { Progress::Waited } else { Progress::Nothing };
@@ -107,9 +119,9 @@ impl<M: Machine> Reclaim<M> {
         waits
     }
 
-    /// One pass over the zones; returns whether some were left out because compaction can go ahead.
-    fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> bool {
-        let mut aborted = false;
+    /// One pass over the zones.
+    fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
+        let mut pass = ZonesPass::default();
         for id in zonelist {
             let zone = self.zone(*id);
             if Self::is_marked_hopeless(zone) && !control.doubts_marks && control.priority != DEF_PRIORITY {
@@ -117,12 +129,16 @@ impl<M: Machine> Reclaim<M> {
             }
             let for_compaction = self.choices.for_compaction == ForCompaction::Obeyed;
             if for_compaction && control.order > COSTLY_ORDER && self.is_compaction_ready(zone, control.order) {
-                aborted = true;
+                pass.aborted = true;
                 continue;
             }
+            let before = control.scanned;
             self.shrink_zone(task, zone, control);
+            if !self.looks_hopeless(zone) {
+                pass.scanned_in_hope += control.scanned - before;
+            }
         }
-        aborted
+        pass
     }
 
     /// Has the zone enough free for compaction to work with (mechanisms/reclaim, 24)?

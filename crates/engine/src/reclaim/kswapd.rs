@@ -23,6 +23,11 @@ const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 /// Marks are moved at most so often: a rate over less is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
+/// Passes in a row that freed nothing, before nobody waits for kswapd any more: the tasks look for themselves then, and are told that
+/// memory is exhausted. Kernels before 4.12 let them wait for ever; that one gives up after 16 calls in vain (`MAX_RECLAIM_RETRIES`),
+/// each of 12 passes.
+const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
+
 /// The class zone that every request can use: kswapd's when nobody said otherwise.
 const ANY_CLASSZONE: u32 = 2;
 
@@ -93,6 +98,8 @@ pub(super) struct NodeState<M: Machine> {
     pub reserve_wait: M::WaitQueue,
     /// How many do.
     pub waiters: AtomicU32,
+    /// Passes of kswapd in a row that freed nothing.
+    fruitless_passes: AtomicU32,
     /// When the marks were last moved, and for each kind of zone how many pages had been taken then, and dropped at once.
     marks_moved: M::Lock<(Nanos, [[u64; 2]; ZONE_KINDS])>,
     /// How long kswapd's calls took.
@@ -159,6 +166,7 @@ impl<M: Machine> NodeState<M> {
             requests: Requests::default(),
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
+            fruitless_passes: AtomicU32::new(0),
             marks_moved: machine.lock(LockClass::Other, (Nanos(0), Default::default())),
             calls: CallTimes::default(),
         }
@@ -268,7 +276,7 @@ impl<M: Machine> Reclaim<M> {
         let mut time_left = Nanos(0);
         if self.choices.kswapd_sleep == KswapdSleep::AtOnce {
             // Who asked for more before kswapd was seen to sleep has not woken it.
-            if !state.requests.is_above(balanced.order) && !self.machine.is_killed() {
+            if !state.requests.is_above(balanced.order) && !self.releases_waiters(node) && !self.machine.is_killed() {
                 self.machine.sleep(&state.kswapd_wait, ticket, None);
             }
             return state.requests.end_sleep();
@@ -292,13 +300,17 @@ impl<M: Machine> Reclaim<M> {
         if time_left > Nanos(0) || self.machine.is_killed() {
             return false;
         }
+        !self.releases_waiters(node) && self.is_balance_kept(node, balanced)
+    }
+
+    /// Lets go of direct reclaimers that wait, for nobody may be left waiting for a kswapd that sleeps; were there any?
+    fn releases_waiters(&self, node: NodeId) -> bool {
         let state = self.node_state(node);
-        // Nobody may be left waiting for a kswapd that sleeps.
-        if state.waiters.load(Relaxed) > 0 {
+        let are_there = state.waiters.load(Relaxed) > 0;
+        if are_there {
             self.machine.wake(&state.reserve_wait);
-            return false;
         }
-        self.is_balance_kept(node, balanced)
+        are_there
     }
 
     /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps.
@@ -314,11 +326,22 @@ impl<M: Machine> Reclaim<M> {
         self.machine.wake(&state.kswapd_wait);
     }
 
-    /// Lets waiting direct reclaimers go when the reserve is filled again.
-    pub(super) fn wake_reserve_waiters(&self, node: NodeId) {
+    /// A pass of kswapd has ended. Lets waiting direct reclaimers go when the reserve is filled again, or when kswapd cannot fill it.
+    pub(super) fn end_pass(&self, node: NodeId, reclaimed: u64) {
         let state = self.node_state(node);
-        if state.waiters.load(Relaxed) > 0 && self.is_reserve_ok(node) {
+        if reclaimed > 0 {
+            state.fruitless_passes.store(0, Relaxed);
+        } else {
+            state.fruitless_passes.fetch_add(1, Relaxed);
+        }
+        if state.waiters.load(Relaxed) > 0 && !self.waits_for_reserve(node) {
             self.machine.wake(&state.reserve_wait);
         }
+    }
+
+    /// Is the reserve used up, and may kswapd fill it?
+    pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
+        let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;
+        !self.is_reserve_ok(node) && !is_in_vain
     }
 }

@@ -137,7 +137,7 @@ impl<M: Machine> Reclaim<M> {
     /// Holds a user's task back while the node's reserve is used up; returns whether it was killed
     /// meanwhile, so that reclaiming is not worth it any more.
     pub(crate) fn throttle_direct_reclaim(&self, task: &Task, node: NodeId, gfp: Gfp) -> bool {
-        if task.is_kernel || self.machine.is_killed() || self.is_reserve_ok(node) {
+        if task.is_kernel || self.machine.is_killed() || !self.waits_for_reserve(node) {
             return false;
         }
         let _span = self.machine.span(Func::ThrottleDirectReclaim);
@@ -145,12 +145,12 @@ impl<M: Machine> Reclaim<M> {
         let state = self.node_state(node);
         // Without the file system kswapd may depend on the caller: give up after a second.
         let deadline = (!gfp.fs).then(|| self.machine.now() + Nanos::from_secs(1));
-        while !self.is_reserve_ok(node)
+        while self.waits_for_reserve(node)
             && !self.machine.is_killed()
             && !self.is_abandoned.load(machine::atomic::Ordering::Relaxed)
         {
             let ticket = self.machine.ticket(&state.reserve_wait);
-            if self.is_reserve_ok(node) {
+            if !self.waits_for_reserve(node) {
                 break;
             }
             self.machine.wake(&state.kswapd_wait);
