@@ -6,6 +6,7 @@ use super::{End, compare, options::ExperimentOptions, output};
 use crate::{
     ablation::{Ablation, Effect, RowAblation, percent},
     bars::Bars,
+    difference::Difference,
     grounds,
     plan::{Plan, Request, Set},
     plot::of_tables,
@@ -123,28 +124,48 @@ fn check(request: &Request) -> Result<(), String> {
     }
 }
 
-/// One row: a line for each difference, those that go farthest first.
+/// One row: a line for each difference, those that go farthest first; then the sources of those that change the row at all.
 fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));
-    let line = |effect: &Effect| -> Vec<Cell> {
-        let Effect { difference: it, alone, alone_share, undone, undone_share } = effect;
-        let source = Cell::new(it.source.as_ref().or(it.place.as_ref()).cloned().unwrap_or_default(), Tone::Faint);
-        let figures = [show(*alone), share(*alone_share), show(*undone), share(*undone_share)].map(Cell::from);
-        [Cell::from(format!("{}={}", it.key, it.to))].into_iter().chain(figures).chain([source]).collect()
+    let name = |effect: &Effect| format!("{}={}", effect.difference.key, effect.difference.to);
+    let line = |effect: &&Effect| -> Vec<Cell> {
+        let Effect { alone, alone_share, undone, undone_share, .. } = effect;
+        let figures = [show(*alone), share(*alone_share), show(*undone), share(*undone_share)];
+        [name(effect)].into_iter().chain(figures).map(Cell::from).collect()
     };
-    let head = ["difference", "alone", "share", "undone", "share", "source"].map(|word| Cell::new(word, Tone::Heading));
-    let lines = row.farthest_first().into_iter().map(line).collect();
+    let effects = row.farthest_first();
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
     let [old, new] = [row.from, row.to].map(|value| show(Some(value)));
     let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}", row.row);
-    grid::wrapped(&title, look) + &Grid { keys: head.len(), head: head.into(), lines, texts: vec![0, 5] }.render(look)
+    let head = |words: &[&str]| words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect::<Vec<_>>();
+    let figures = Grid {
+        keys: 5,
+        head: head(&["difference", "alone", "share", "undone", "share"]),
+        lines: effects.iter().map(line).collect(),
+        texts: vec![0],
+    };
+    let changes = |share: Option<f64>| share.is_some_and(|share| percent(share).abs() >= 0.5);
+    let moving = effects.iter().filter(|effect| changes(effect.alone_share) || changes(effect.undone_share));
+    let source = |effect: &&Effect| {
+        let Difference { source, place, .. } = &effect.difference;
+        let source = source.as_ref().or(place.as_ref()).cloned().unwrap_or_default();
+        vec![Cell::from(effect.difference.key.clone()), Cell::new(source, Tone::Faint)]
+    };
+    let sources = Grid {
+        keys: 2,
+        head: head(&["what changes it", "source"]),
+        lines: moving.map(source).collect(),
+        texts: vec![0, 1],
+    };
+    let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
+    grid::wrapped(&title, look) + &figures.render(look) + &sources
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{difference::Difference, figure::Format};
+    use crate::figure::Format;
 
     #[test]
     fn what_goes_farthest_comes_first() {
@@ -172,7 +193,9 @@ mod tests {
         let text = render(&row, "old", "new", Look::default());
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0].join(" "), "Ops: 0 ops/s with old, 10 ops/s with new");
-        assert_eq!(lines[2].join(" "), "lru.y=b 2 20% 1 90% a patch");
-        assert_eq!(lines[3].join(" "), "lru.x=b 0 0% 10 0% a patch");
+        assert_eq!(lines[2].join(" "), "lru.y=b 2 20% 1 90%");
+        assert_eq!(lines[3].join(" "), "lru.x=b 0 0% 10 0%");
+        assert_eq!(lines[5].join(" "), "what changes it source");
+        assert_eq!(lines[6..].iter().map(|line| line.join(" ")).collect::<Vec<_>>(), ["lru.y a patch"]);
     }
 }
