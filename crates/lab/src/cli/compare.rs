@@ -29,7 +29,7 @@ pub struct CompareArguments {
     /// Kernels in place of the experiment's own; the first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// A further kernel, a name or a file; may be repeated
+    /// Add a kernel (a name or a file) to the experiment's own. Repeatable
     #[arg(long, value_name = "FILE")]
     kernel: Vec<String>,
     #[command(flatten)]

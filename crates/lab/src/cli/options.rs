@@ -102,12 +102,12 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
 /// What an experiment runs with.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
-    /// A value of the kernels to change (`lru.batch`), of the experiment (`params.KEY`) or of its machine (`machine.cpu.count`),
-    /// as a file would have it, or several: a column for each; may be given again
+    /// Change one setting: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Several
+    /// values make one column each. Repeatable
     #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
     pub set: Vec<Set>,
-    /// A smaller experiment: memory, swap, files and the disk's bandwidth multiplied by this, not the time that it
-    /// simulates nor the disk's latencies; no published figures then
+    /// Multiply memory, swap, file sizes and disk bandwidth by this. Simulated time and the disk's latency stay. Published
+    /// figures are not shown
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     pub scale: Option<Scale>,
     /// A machine in place of the experiment's own, a name or a file
