@@ -10,67 +10,62 @@
 //! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
 //! ```
 //!
-//! A section is a module's `choices.rs`; what no file of the chain names has its default from there.
+//! A section is a module's `choices.rs`, declared as [`choice`] says; what no file of the chain names has its default from there.
 //! Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller: the engine
 //! opens no files. Those of its own folder `kernels/` are inside it: [`files`]. Who calls it: `lab` for every command, applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
+pub mod choice;
 pub mod files;
-pub mod meaning;
 
 use placed::{Entry, Error, Node, Place, Value, one_of};
 use serde::{Deserialize, Serialize};
 
+use crate::lru::choices::PolicyKind;
 use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
+use choice::{Refused, Section};
 
-/// Every choice of a kernel, a section for each module.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Choices {
-    /// Watermarks, reserves, free lists.
-    pub memory: memory::choices::Choices,
-    /// How kernel objects are kept.
-    pub slab: slab::choices::Choices,
-    /// Who may change an index.
-    pub page_cache: page_cache::choices::Choices,
-    /// What is read from swap.
-    pub swap: swap::choices::Choices,
-    /// Dirty limits, the flusher, failed writes.
-    pub writeback: writeback::choices::Choices,
-    /// Batches in front of the LRU lock.
-    pub lru: lru::choices::Choices,
-    /// When compaction is tried.
-    pub compact: compact::choices::Choices,
-    /// kswapd, direct reclaim, the fate of a page.
-    pub reclaim: reclaim::choices::Choices,
-    /// The allocator's slow path.
-    pub allocate: allocate::choices::Choices,
-    /// Readahead, huge pages.
-    pub access: access::choices::Choices,
+/// Names the sections: each is a module of the engine with a `choices.rs`.
+macro_rules! sections {
+    ($($section:ident),*) => {
+        /// Every choice of a kernel, a section for each module.
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Choices {
+            $(#[doc = concat!("The section `[", stringify!($section), "]`.")] pub $section: $section::choices::Choices,)*
+        }
+
+        /// The sections, in the order of [`Choices`].
+        pub static SECTIONS: [&Section; [$(stringify!($section)),*].len()] = [$(&$section::choices::SECTION),*];
+
+        impl Choices {
+            /// Refuses the first number that is out of its limits.
+            fn check_limits(&self) -> Result<(), Refused> {
+                $(self.$section.check_limits()?;)*
+                Ok(())
+            }
+        }
+    };
 }
+sections!(memory, slab, page_cache, swap, writeback, lru, compact, reclaim, allocate, access);
 
 impl Choices {
-    /// Refuses a number that is not within the limits of its key. A file's numbers were looked at when it was read; this is
-    /// for choices that were made, or changed, in Rust.
+    /// Refuses a number that is not within the limits of its key, and a policy that the program has not brought. A file's numbers
+    /// were looked at when it was read; this is for choices that were made, or changed, in Rust.
     ///
     /// # Errors
     /// The first such number, with its section, its key and what is expected.
     pub fn check(&self) -> Result<(), Error> {
-        let nowhere = |message| Error { place: None, message };
-        if self.lru.policy == lru::choices::PolicyKind::Own && !lru::policy::in_engine::has_own() {
-            return Err(nowhere(
-                "choices, [lru]: `policy = \"own\"`, but this program has brought no policy".to_owned(),
-            ));
-        }
-        let text = toml::to_string(self).map_err(|error| nowhere(format!("a choice cannot be written: {error}")))?;
-        for Entry { key: section, node: table, .. } in Node::parse("choices", &text)?.entries() {
-            for Entry { key, node, .. } in table.entries() {
-                check_limits(section, key, node)
-                    .map_err(|error| nowhere(format!("choices, [{section}]: {}", error.message)))?;
+        let refused =
+            |section: &str, message| Error { place: None, message: format!("choices, [{section}]: {message}") };
+        match self.lru.policy {
+            PolicyKind::Own if !lru::policy::in_engine::has_own() => {
+                return Err(refused("lru", "`policy = \"own\"`, but this program has brought no policy".to_owned()));
             }
+            PolicyKind::Own | PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock => {}
         }
-        Ok(())
+        self.check_limits().map_err(|Refused { section, message }| refused(section, message))
     }
 }
 
@@ -131,27 +126,6 @@ pub struct Source {
     /// Its text.
     pub text: String,
 }
-
-/// What a number may be: section, key, smallest and largest. Where a limit is the kernel's own sysctl's,
-/// it is that; the others keep out what no machine has. Files are held to it by [`Kernel::parse`], choices made in Rust by
-/// [`Choices::check`].
-const LIMITS: [(&str, &str, i64, i64); 15] = [
-    ("memory", "lowmem_reserve_ratio", 1, i64::MAX),
-    ("memory", "min_free_kbytes", 0, 1 << 40),
-    ("lru", "batch", 1, 64),
-    ("writeback", "dirty_ratio", 0, 100),
-    ("writeback", "dirty_background_ratio", 0, 100),
-    ("writeback", "dirty_bytes", 0, 1 << 60),
-    ("writeback", "dirty_background_bytes", 0, 1 << 60),
-    ("writeback", "dirty_expire_ms", 0, 1 << 40),
-    ("writeback", "dirty_writeback_ms", 0, 1 << 40),
-    ("swap", "page_cluster", 0, 9),
-    ("compact", "extfrag_threshold", 0, 1000),
-    ("compact", "max_defer_shift", 0, 31),
-    ("lru", "swappiness", 0, 100),
-    ("reclaim", "direct_reclaimers", 0, 1 << 20),
-    ("access", "read_ahead_kb", 0, 1 << 20),
-];
 
 impl Kernel {
     /// Reads a kernel from the text of its file. `resolve` gives the text of a base by name, or says
@@ -339,8 +313,9 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
                 }]),
                 ..node.clone()
             };
-            one.read::<Choices>().map_err(|error| Error { message: format!("`{key}`: {}", error.message), ..error })?;
-            check_limits(section, key, value)?;
+            let choices = one.read::<Choices>();
+            let choices = choices.map_err(|error| Error { message: format!("`{key}`: {}", error.message), ..error })?;
+            choices.check_limits().map_err(|Refused { message, .. }| Error::at(&value.place, message))?;
         }
     }
     Ok(())
@@ -416,23 +391,6 @@ fn hint(path: &str, keys: &[String]) -> String {
     }
 }
 
-fn check_limits(section: &str, key: &str, node: &Node) -> Result<(), Error> {
-    let Some((_, _, low, high)) = LIMITS.iter().find(|limit| (limit.0, limit.1) == (section, key)) else {
-        return Ok(());
-    };
-    match &node.value {
-        Value::List(nodes) => nodes.iter().try_for_each(|node| check_limits(section, key, node)),
-        Value::Integer(number) if !(low..=high).contains(&number) => {
-            let range = match *high {
-                i64::MAX => format!("at least {low}"),
-                high => format!("{low} to {high}"),
-            };
-            Err(Error::at(&node.place, format!("`{key}`: expected {range}, found {number}")))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,7 +424,9 @@ mod tests {
     #[test]
     fn choices_made_in_rust_have_the_limits_of_a_file() {
         Choices::default().check().unwrap();
-        for (section, key, low, high) in LIMITS {
+        for choice in choice::all() {
+            let (section, key) = (choice.section, choice.key);
+            let Some((low, high)) = choice.limits else { continue };
             for wrong in [low.checked_sub(1), high.checked_add(1)].into_iter().flatten().filter(|n| *n >= 0) {
                 let list = if key == "lowmem_reserve_ratio" { format!("[1, {wrong}, 1]") } else { wrong.to_string() };
                 // What a file may not say, nor may it be made: `u8` and `u32` cannot hold all of it.
@@ -579,16 +539,6 @@ mod tests {
             "mine.toml:2: `lowmem_reserve_ratio`: expected at least 1, found 0"
         );
         assert!(wrong("[memory]\nlowmem_reserve_ratio = [256]").starts_with("mine.toml:2: `lowmem_reserve_ratio`: "));
-    }
-
-    #[test]
-    fn limits_name_existing_keys() {
-        let defaults = defaults();
-        for (section, key, ..) in LIMITS {
-            let node = defaults.get(section).and_then(|table| table.get(key));
-            assert!(node.is_some(), "[{section}] {key}");
-            check_limits(section, key, node.unwrap()).unwrap();
-        }
     }
 
     #[test]

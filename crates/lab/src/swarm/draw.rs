@@ -4,6 +4,7 @@ use super::chance::{log_between, pick};
 use super::drawn::Drawn;
 use crate::{embedded, library};
 use engine::Kernel;
+use engine::kernel::choice::{self, Choice};
 use engine::memory::Layout;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -270,101 +271,6 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
         .collect()
 }
 
-/// Every choice, and the values that a swarm gives to it.
-const CHOICES: [(&str, &str, &[&str]); 90] = [
-    ("memory", "min_free", &["formula", "for-huge-pages"]),
-    ("memory", "min_free_kbytes", &["0", "128", "512"]),
-    ("memory", "lowmem_reserve_ratio", &["[256, 256, 32]", "[1, 1, 1]", "[32, 32, 32]"]),
-    ("memory", "fallback_remainder", &["donor-list", "request-list"]),
-    ("memory", "mark_distance", &["quarter-of-min", "by-rate"]),
-    ("lru", "lists", &["two", "four"]),
-    ("lru", "putback", &["in-batches", "at-once"]),
-    ("lru", "drain", &["every-use", "scans", "nothing"]),
-    ("lru", "batch", &["1", "2", "14", "31", "64"]),
-    ("lru", "list_choice", &["at-add", "at-flush"]),
-    ("lru", "accessed_in_batch", &["ignored", "obeyed"]),
-    ("lru", "add_flush", &["when-filled", "when-full"]),
-    ("lru", "rotation", &["one-by-one", "batched-without-reference", "batched"]),
-    ("lru", "activation", &["on-second-access", "at-scan"]),
-    ("lru", "activation_batch", &["one-by-one", "batched"]),
-    ("lru", "admission", &["always", "by-refault"]),
-    ("writeback", "dirty_ratio", &["2", "20", "60"]),
-    ("writeback", "dirty_background_ratio", &["1", "10", "50"]),
-    ("writeback", "dirty_bytes", &["0", "262144", "4194304"]),
-    ("writeback", "dirty_background_bytes", &["0", "65536", "2097152"]),
-    ("writeback", "dirty_expire_ms", &["10", "1000", "30000"]),
-    ("writeback", "dirty_writeback_ms", &["10", "500", "5000"]),
-    ("writeback", "swap_writeback", &["counted", "ignored"]),
-    ("swap", "page_cluster", &["0", "3", "5"]),
-    ("writeback", "dirtyable", &["all", "without-reserve"]),
-    ("writeback", "dirty_mapped", &["lowers-ratio", "ignored"]),
-    ("swap", "readahead", &["from-block-start", "used-run", "aligned-block"]),
-    ("swap", "window", &["fixed", "by-use"]),
-    ("slab", "order", &["single-pages", "slub"]),
-    ("writeback", "chunk", &["by-bandwidth", "fixed"]),
-    ("page_cache", "index_lock", &["per-page", "none"]),
-    ("writeback", "write_failure", &["forget", "keep-dirty"]),
-    ("writeback", "stable_pages", &["no", "wait", "copy"]),
-    ("compact", "extfrag_threshold", &["0", "500", "1000"]),
-    ("compact", "max_defer_shift", &["0", "6"]),
-    ("lru", "swappiness", &["0", "1", "60", "100"]),
-    ("reclaim", "kswapd_target", &["unbounded", "high-watermark"]),
-    ("lru", "early_exit", &["never", "below-default-priority", "proportional"]),
-    ("reclaim", "kswapd_priority", &["restart-after-cluster", "by-scan-volume"]),
-    ("reclaim", "kswapd_floor", &["zero", "one"]),
-    ("reclaim", "min_scan_priority", &["zero", "one-until-stuck"]),
-    ("reclaim", "pageout_trigger", &["always", "priority", "dirty-seen"]),
-    ("reclaim", "writeback_met", &["keep", "mark", "count-immediate"]),
-    ("reclaim", "zone_writeback", &["scaled-by-priority", "all"]),
-    ("reclaim", "dirty_accounting", &["at-write", "on-sight"]),
-    ("reclaim", "list_stall", &["when-writeback", "when-dirty-unqueued", "for-writeback", "never"]),
-    ("reclaim", "direct_nap", &["congestion-wait", "wait-iff-congested", "none"]),
-    ("reclaim", "kswapd_compact", &["never", "after-balance", "by-progress"]),
-    ("lru", "at_priority_zero", &["equal", "fraction"]),
-    ("reclaim", "high_order", &["by-reclaim", "by-compaction"]),
-    ("reclaim", "zone_balance", &["all-zones", "any-suitable-zone", "quarter-of-usable"]),
-    ("reclaim", "order_zero_check", &["done", "left-out"]),
-    ("reclaim", "kswapd_gap", &["never-left", "eight-times-high", "balance"]),
-    ("reclaim", "sleep_test", &["every-zone", "quarter-inverted", "quarter", "node-balance"]),
-    ("reclaim", "kswapd_request", &["order", "order-and-classzone", "last-balanced"]),
-    ("reclaim", "wake_record", &["below-low", "always"]),
-    ("reclaim", "kswapd_nap", &["always", "congestion-wait", "none"]),
-    ("reclaim", "slab_zones", &["every", "shrunk"]),
-    ("reclaim", "lumpy_reclaim", &["by-order", "aligned-blocks", "never"]),
-    ("reclaim", "for_compaction", &["ignored", "obeyed"]),
-    ("lru", "mapped_twice", &["keep", "activate"]),
-    ("lru", "file_only", &["never", "while-inactive-suffices"]),
-    ("lru", "small_targets", &["saved-and-one", "saved", "as-they-are"]),
-    ("lru", "hopeless_scan", &["like-others", "a-cluster"]),
-    ("lru", "family_weights", &["and-one", "as-it-is"]),
-    ("reclaim", "congestion_ends", &["where-it-works", "on-sight"]),
-    ("reclaim", "stolen_pages", &["not-counted", "counted"]),
-    ("reclaim", "deferred_objects", &["all", "damped"]),
-    ("lru", "isolated_limit", &["none", "whole", "eighth"]),
-    ("lru", "isolated_wait", &["congestion-wait", "for-putback"]),
-    ("lru", "active_scan", &["always", "when-inactive-low"]),
-    ("lru", "mapped_pages", &["by-distress", "like-others"]),
-    ("lru", "reference_rule", &["any-use", "by-family"]),
-    ("reclaim", "kswapd_sleep", &["at-once", "after-nap"]),
-    ("reclaim", "failed_order", &["kept", "given-up"]),
-    ("reclaim", "writeout_throttle", &["always-without-fs", "by-limit", "for-writeback"]),
-    ("allocate", "zone_dirty_share", &["kept", "off"]),
-    ("allocate", "reserve_throttle", &["on", "off"]),
-    ("allocate", "direct_compact", &["never", "costly-orders", "all-orders"]),
-    ("allocate", "after_reclaim", &["retries", "drains-per-cpu"]),
-    ("allocate", "retry_wait", &["congestion-wait", "wait-iff-congested"]),
-    ("allocate", "after_wait", &["reclaims", "tries-first"]),
-    ("access", "read_ahead_kb", &["0", "16", "128", "512"]),
-    ("access", "map_readahead", &["sequential-or-around", "around"]),
-    ("access", "dirty_throttle", &["sleeps", "writes", "for-writeback"]),
-    ("access", "huge_pages", &["always", "never"]),
-    ("access", "swapped_in", &["active", "inactive"]),
-    // Last, so that worlds of before keep what they drew.
-    ("reclaim", "direct_reclaimers", &["0", "1", "4"]),
-    ("writeback", "device_limits", &["together", "apart"]),
-    ("lru", "policy", &["classic", "classic", "classic", "classic", "classic", "classic", "lru", "clock"]),
-];
-
 /// One of the embedded kernels, or one that exists nowhere.
 fn draw_kernel(rng: &mut Rng) -> Kernel {
     if rng.below(3) == 0 {
@@ -372,17 +278,14 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
         names.sort_unstable();
         return library::kernel(pick(rng, &names)).expect("embedded kernels are sound");
     }
-    let mut sections: Vec<(&str, String)> = Vec::new();
-    for (section, key, values) in &CHOICES {
-        let value = pick(rng, values);
-        let quote = if value.starts_with(|c: char| c.is_ascii_alphabetic()) { "\"" } else { "" };
-        let line = format!("{key} = {quote}{value}{quote}\n");
-        match sections.iter_mut().find(|(name, _)| name == section) {
-            Some((_, lines)) => lines.push_str(&line),
-            None => sections.push((section, line)),
-        }
+    let mut choices: Vec<&Choice> = choice::all().collect();
+    choices.sort_unstable_by_key(|choice| choice.draw_order);
+    let mut text = String::new();
+    for choice in choices {
+        let drawn = choice.drawn();
+        let value = &drawn[rng.below(drawn.len() as u64) as usize];
+        text.push_str(&format!("{} = {value}\n", choice.path()));
     }
-    let text: String = sections.into_iter().map(|(section, lines)| format!("[{section}]\n{lines}")).collect();
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
@@ -447,15 +350,6 @@ impl fmt::Display for World {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_choice_is_drawn() {
-        for setting in Kernel::of_defaults("any").settings {
-            let is_known = |choice: &&(&str, &str, &[&str])| (choice.0, choice.1) == (&setting.section, &setting.key);
-            let choice = CHOICES.iter().find(is_known);
-            assert!(choice.is_some_and(|choice| choice.2.len() > 1), "[{}] {}", setting.section, setting.key);
-        }
-    }
 
     #[test]
     fn the_largest_world_fits_its_disk() {

@@ -2,10 +2,10 @@
 
 use engine::kernel::{
     Kernel,
-    meaning::{CHOICES, Choice},
+    choice::{self, Choice},
     meant_key,
 };
-use placed::{Error, Value};
+use placed::Error;
 
 use super::{constant, origin};
 use crate::{
@@ -32,28 +32,20 @@ pub fn explain(key: &str) -> Result<Option<String>, Error> {
 
 /// The key of kernels that comes nearest.
 pub fn nearest(key: &str) -> Option<String> {
-    let keys: Vec<String> = CHOICES.iter().map(|it| format!("{}.{}", it.section, it.key)).collect();
+    let keys: Vec<String> = choice::all().map(Choice::path).collect();
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
 /// A choice: its meaning, its values, and the value of each kernel with its source.
 fn of_kernels(choice: &Choice) -> Result<String, Error> {
-    let Choice { section, key, about, values } = choice;
-    let default = choice.default().as_ref().map(plain).unwrap_or_default();
-    let mut text = format!("{section}.{key}\n  {about}\n\nvalues\n");
-    let width = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, about) in *values {
-        text.push_str(&format!("  {name:width$}  {about}\n"));
+    let Choice { section, key, values, .. } = choice;
+    let mut text = format!("{}\n  {}\n\nvalues\n", choice.path(), choice.about());
+    let width = values.iter().map(|value| value.name.len()).max().unwrap_or(0);
+    for value in *values {
+        text.push_str(&format!("  {:width$}  {}\n", value.name, value.about()));
     }
-    if values.is_empty() {
-        let numbers = if matches!(choice.default(), Some(Value::List(_))) { "whole numbers" } else { "a whole number" };
-        text.push_str(&match choice.limits() {
-            Some((least, i64::MAX)) => format!("  {numbers}, at least {least}\n"),
-            Some((least, most)) => format!("  {numbers} from {least} to {most}\n"),
-            None => format!("  {numbers}\n"),
-        });
-    }
-    text.push_str(&format!("  default: {default}\n\nkernels\n"));
+    text.extend(choice.range().map(|range| format!("  {range}\n")));
+    text.push_str(&format!("  default: {}\n\nkernels\n", plain(&choice.default())));
     let of = |name: &'static str| -> Result<(&str, Kernel), Error> { Ok((name, library::kernel(name)?)) };
     let kernels = embedded::names("kernels").map(of).collect::<Result<Vec<_>, _>>()?;
     let lines = kernels.iter().filter_map(|(name, kernel)| {
