@@ -4,6 +4,7 @@
 //! machine with one task.
 
 use crate::Engine;
+use crate::anonymous::region::ENTRIES;
 use crate::lru::ListName;
 use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
 use crate::page_cache::Tag;
@@ -106,8 +107,10 @@ impl<M: Machine> Engine<M> {
         for zone in &self.zones {
             let mut result = Ok(());
             let counts = self.check_lists_of(zone, |list, frame| {
-                if result.is_ok() {
-                    result = self.place(places, frame, Place::Listed(list));
+                for n in 0..self.frames[frame].pages() as u32 {
+                    if result.is_ok() {
+                        result = self.place(places, FrameNumber(frame.0 + n), Place::Listed(list));
+                    }
                 }
             });
             result?;
@@ -223,7 +226,7 @@ impl<M: Machine> Engine<M> {
     /// Mappings of each frame.
     fn check_regions(&self) -> Result<BTreeMap<u32, u32>, Broken> {
         let mut mapped = BTreeMap::new();
-        let mut file_pages = 0;
+        let (mut file_pages, mut huge_pages) = (0, 0);
         let mut slots: BTreeMap<u32, u16> = BTreeMap::new();
         for region in self.regions() {
             if let Some(mapped) = &region.file {
@@ -232,7 +235,23 @@ impl<M: Machine> Engine<M> {
             }
             for page in region.parts_with_table(0).flatten() {
                 let entry = region.entry(page);
+                if entry.is_huge() && page % ENTRIES > 0 {
+                    let (head, frame) = (region.huge_page(page), entry.frame());
+                    let part = frame.and_then(|frame| self.frames[frame].head_of());
+                    let offset = head.zip(frame).map(|(head, frame)| frame.0 - head.0);
+                    ensure(head == part.map(|(head, _)| head) && offset == Some(page % ENTRIES), || {
+                        format!(
+                            "region {} page {page} is part of {head:?} in {frame:?}, which is of {part:?}",
+                            region.id
+                        )
+                    })?;
+                    continue;
+                }
                 if let Some(frame) = entry.frame() {
+                    huge_pages += u64::from(entry.is_huge());
+                    ensure(entry.is_huge() == self.frames[frame].is(Flags::COMPOUND), || {
+                        format!("region {} page {page}: {entry:?} of {frame}, {:?}", region.id, self.frames[frame])
+                    })?;
                     let mappings = mapped.entry(frame.0).or_insert(0);
                     *mappings += 1;
                     let descriptor = &self.frames[frame];
@@ -254,8 +273,10 @@ impl<M: Machine> Engine<M> {
             }
         }
         let counted = self.gauge(Gauge::NrAnonPages);
-        let anon_pages = mapped.len() as u64 - file_pages;
+        let anon_pages = mapped.len() as u64 - file_pages + huge_pages * (u64::from(ENTRIES) - 1);
         ensure(anon_pages == counted, || format!("{anon_pages} mapped anonymous pages, nr_anon_pages {counted}"))?;
+        let counted = self.gauge(Gauge::NrAnonTransparentHugepages);
+        ensure(huge_pages == counted, || format!("{huge_pages} huge pages, nr_anon_transparent_hugepages {counted}"))?;
         let counted = self.gauge(Gauge::NrMapped);
         ensure(file_pages == counted, || format!("{file_pages} mapped pages of files, nr_mapped {counted}"))?;
         let map = self.swap.slots.lock();
@@ -296,6 +317,23 @@ impl<M: Machine> Engine<M> {
                 ensure(descriptor.mappings() == mappings, || {
                     format!("{frame}: {mappings} mappings, counted {}: {descriptor:?}", descriptor.mappings())
                 })?;
+                if let Some((head, order)) = descriptor.head_of() {
+                    let is_within = u64::from(frame.0 - head.0) < order.pages();
+                    let of_head = self.frames[head].head_of();
+                    ensure(is_within && of_head == Some((head, order)) && self.frames[head].references() > 0, || {
+                        format!("{frame} is part of {head}, order {}: {descriptor:?}, {:?}", order.0, self.frames[head])
+                    })?;
+                    if frame != head {
+                        let has_nothing = descriptor.references() == 0
+                            && descriptor.owner() == Owner::None
+                            && flags.without(Flags::COMPOUND) == Flags::default()
+                            && place == places[head.index()];
+                        ensure(has_nothing, || {
+                            format!("{frame} is a tail of {head}, and has {descriptor:?}, {place:?}")
+                        })?;
+                        continue;
+                    }
+                }
                 match place {
                     Place::Nowhere => {
                         return Err(Broken(format!("{frame} is nowhere: {descriptor:?}")));

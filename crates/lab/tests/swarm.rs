@@ -11,7 +11,7 @@ use std::process::Command;
 const WORLDS: u64 = 200;
 
 /// What reclaim can do, and must have done in some world, or the worlds are too easy.
-const MUST_HAPPEN: [&str; 25] = [
+const MUST_HAPPEN: [&str; 26] = [
     "pgscan_kswapd_normal",
     "pgscan_kswapd_dma",
     "pgscan_direct_normal",
@@ -36,6 +36,7 @@ const MUST_HAPPEN: [&str; 25] = [
     "oom",
     "thp_fault_alloc",
     "thp_fault_fallback",
+    "thp_split",
     "nr_mapped",
 ];
 

@@ -94,15 +94,23 @@ impl<M: Machine> Access<M> {
 
     /// A reference and the latch of the page that is mapped now, unless reclaim is faster.
     ///
+    /// A page of a huge page becomes one of its own: each is latched for itself.
+    ///
     /// Reclaim may still unmap the page; but it is written to swap only when nobody else refers to it, and it
     /// was marked dirty before it could be latched for writing.
     ///
     /// # Errors
     /// When the page is to be read and has as many readers as can be.
     pub(super) fn try_pin(&self, region: &Region<M>, page: u32, write: bool) -> Result<Option<FrameNumber>, Error> {
+        if region.entry(page).is_huge() {
+            self.split_huge_page(region, page);
+        }
         let frame = region.entry(page).frame().filter(|frame| self.frames[*frame].get_unless_zero());
         let Some(frame) = frame else { return Ok(None) };
-        let is_mapped = || region.entry(page).frame() == Some(frame) && region.entry(page).allows(write);
+        let is_mapped = || {
+            let entry = region.entry(page);
+            entry.frame() == Some(frame) && entry.allows(write) && !entry.is_huge()
+        };
         if is_mapped() {
             if !write && self.frames[frame].has_all_readers() {
                 self.put(frame);
@@ -248,24 +256,29 @@ impl<M: Machine> Access<M> {
             self.stat.count(Event::ThpFaultFallback, 1);
             return false;
         };
-        self.split(head, PAGEBLOCK_ORDER);
         self.machine.spend(Step::ZeroPage, ENTRIES);
-        let frame_of = |at: u32| FrameNumber(head.0 + (at - start));
-        let range = start..start + ENTRIES;
-        range.clone().for_each(|at| self.machine.zero_frame(frame_of(at)));
-        let (used, unused): (Vec<u32>, Vec<u32>) = {
+        (0..ENTRIES).for_each(|n| self.machine.zero_frame(FrameNumber(head.0 + n)));
+        let is_mapped = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
-            let (used, unused): (Vec<u32>, Vec<u32>) = range.partition(|at| region.entry(*at) == Entry::NONE);
-            used.iter().for_each(|at| self.map_new(region, *at, frame_of(*at)));
-            (used, unused)
+            let is_mapped = region.try_map_huge(page, head);
+            if is_mapped {
+                self.frames.make_compound(head, PAGEBLOCK_ORDER);
+                self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
+                self.frames[head].set_owner(Owner::Region(region.id), start);
+                self.mapped(head);
+            }
+            is_mapped
         };
-        // Others may have touched pages of the range meanwhile: those frames go back.
-        let is_whole = unused.is_empty();
-        self.stat.count(if is_whole { Event::ThpFaultAlloc } else { Event::ThpFaultFallback }, 1);
-        used.into_iter().for_each(|at| self.add(frame_of(at), Insert::Fault, true));
-        self.put_pages(&unused.into_iter().map(frame_of).collect::<Vec<_>>());
-        true
+        if is_mapped {
+            self.stat.count(Event::ThpFaultAlloc, 1);
+            self.add(head, Insert::Fault, true);
+        } else {
+            // Others have touched pages of the range meanwhile.
+            self.stat.count(Event::ThpFaultFallback, 1);
+            self.free_block(head, PAGEBLOCK_ORDER);
+        }
+        is_mapped
     }
 
     /// A write to a page that is mapped read-only because it still has a swap slot.

@@ -2,6 +2,7 @@
 //! swap slots are free.
 
 use super::Access;
+use crate::anonymous::region::ENTRIES;
 use crate::anonymous::{Entry, Region};
 use crate::memory::Flags;
 use crate::page_cache::{File, ReadPattern};
@@ -51,7 +52,19 @@ impl<M: Machine> Access<M> {
         let mut slots: Vec<u32> = Vec::new();
         {
             let _guard = region.page_table(pages.start).lock();
-            for page in pages.clone() {
+            if let Some(head) = region.huge_page(pages.start) {
+                assert!(
+                    pages.len() == ENTRIES as usize,
+                    "a part of a huge page unmapped: {pages:?} of region {}",
+                    region.id
+                );
+                region.unmap_huge(pages.start);
+                self.unmapped(head);
+                frames.push(head);
+            }
+            // Where a huge page was, all are empty.
+            let small = if frames.is_empty() { pages.clone() } else { pages.end..pages.end };
+            for page in small {
                 // The descriptors of a region's pages lie anywhere: most of the work is to wait for them.
                 let later = page + LOOK_AHEAD;
                 if later < pages.end

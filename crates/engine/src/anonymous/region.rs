@@ -36,6 +36,8 @@ impl Entry {
     const SWAP: u64 = 1 << 5;
     /// The frame is a page of the region's file, and not the region's own.
     const FILE: u64 = 1 << 6;
+    /// One entry maps all pages of the table.
+    const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
     /// Maps a frame, touched just now.
@@ -92,6 +94,18 @@ impl Entry {
         self.0 & Self::FILE != 0
     }
 
+    /// Is the page mapped by the one entry of a huge page?
+    #[must_use]
+    #[inline]
+    pub const fn is_huge(self) -> bool {
+        self.0 & Self::HUGE != 0
+    }
+
+    /// Of the entry of a huge page: what it says of the page with this number in it.
+    const fn part(self, n: u32) -> Self {
+        Self(self.0 + ((n as u64) << Self::SHIFT))
+    }
+
     /// Was the page touched since that was last asked?
     #[must_use]
     pub const fn is_accessed(self) -> bool {
@@ -123,6 +137,8 @@ impl Entry {
 #[derive(Debug)]
 struct Table {
     entries: Box<[AtomicU64]>,
+    /// The entry one floor up: of a huge page that lies where all of `entries` are [`Entry::NONE`], or [`Entry::NONE`].
+    huge: AtomicU64,
     /// The frame that it occupies.
     frame: FrameNumber,
 }
@@ -234,7 +250,7 @@ impl<M: Machine> Region<M> {
         }
         let directory = place.get().expect("made just now");
         let entries = try_collect((0..ENTRIES).map(|_| AtomicU64::new(0))).ok_or(NoTable::NoMemory(frame))?;
-        let made = directory[(table % DIRECTORY) as usize].set(Table { entries, frame });
+        let made = directory[(table % DIRECTORY) as usize].set(Table { entries, huge: AtomicU64::new(0), frame });
         made.map_err(|table| NoTable::Exists(table.frame))
     }
 
@@ -244,12 +260,61 @@ impl<M: Machine> Region<M> {
     /// When `page` lies outside the region.
     #[inline]
     pub fn entry(&self, page: u32) -> Entry {
-        self.slot(page).map_or(Entry::NONE, |slot| Entry(slot.load(Ordering::Acquire)))
+        self.slot(page).map_or(Entry::NONE, |slot| match slot.load(Ordering::Acquire) {
+            0 => self.huge_part(page, slot),
+            entry => Entry(entry),
+        })
     }
 
-    /// Replaces the entry of a page, whose table exists; returns what was there.
+    /// What the entry of a huge page says of a page whose own entry, `slot`, was empty.
+    #[cold]
+    fn huge_part(&self, page: u32, slot: &AtomicU64) -> Entry {
+        let huge = self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.load(Ordering::Acquire)));
+        match huge {
+            // It may have been split since: then the page's own entry was filled before.
+            Entry::NONE => Entry(slot.load(Ordering::Acquire)),
+            huge => huge.part(page % ENTRIES),
+        }
+    }
+
+    /// The head of the huge page that is mapped where `page` lies.
+    pub fn huge_page(&self, page: u32) -> Option<FrameNumber> {
+        Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
+    }
+
+    /// Maps a huge page where `page` lies, touched and written just now, unless an entry there is in use. The caller holds the
+    /// entries' lock.
+    pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
+        let Some(table) = self.table(page) else { return false };
+        let is_unused = table.entries.iter().all(|entry| entry.load(Ordering::Acquire) == 0)
+            && table.huge.load(Ordering::Acquire) == 0;
+        if is_unused {
+            table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
+        }
+        is_unused
+    }
+
+    /// Takes the entry of a huge page away; returns it. The caller holds the entries' lock.
+    pub(crate) fn unmap_huge(&self, page: u32) -> Entry {
+        self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.swap(0, Ordering::AcqRel)))
+    }
+
+    /// Maps each page of a huge page by its own entry. The caller holds the entries' lock.
+    #[doc(alias = "split_huge_pmd")]
+    pub(crate) fn split_huge(&self, page: u32) {
+        let Some(table) = self.table(page) else { return };
+        let huge = table.huge.load(Ordering::Acquire);
+        for (n, entry) in (0..).zip(&table.entries) {
+            entry.store(Entry(huge & !Entry::HUGE).part(n).0, Ordering::Release);
+        }
+        // What is noted of its use in between is lost; it is writable, and so dirty, anyway.
+        table.huge.store(0, Ordering::Release);
+    }
+
+    /// Replaces the entry of a page, whose table exists and maps no huge page; returns what was there.
     #[inline]
     pub fn replace(&self, page: u32, entry: Entry) -> Entry {
+        debug_assert!(self.huge_page(page).is_none(), "page {page} of region {} is part of a huge page", self.id);
         Entry(self.slot(page).expect("the table was made before").swap(entry.0, Ordering::AcqRel))
     }
 
@@ -260,7 +325,7 @@ impl<M: Machine> Region<M> {
         let Some(slot) = self.slot(page) else { return false };
         let entry = Entry(slot.load(Ordering::Acquire));
         if !entry.allows(write) {
-            return false;
+            return entry == Entry::NONE && self.touch_huge(page, write);
         }
         let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
         if entry.0 & wanted == wanted {
@@ -271,10 +336,29 @@ impl<M: Machine> Region<M> {
             || self.touch(page, write)
     }
 
-    /// Clears the accessed bit; was it set?
+    /// The same where a page has no entry of its own.
+    #[cold]
+    fn touch_huge(&self, page: u32, write: bool) -> bool {
+        let Some(table) = self.table(page) else { return false };
+        let huge = Entry(table.huge.load(Ordering::Acquire));
+        if !huge.allows(write) {
+            return false;
+        }
+        // It is dirty since it was mapped.
+        huge.is_accessed()
+            || table
+                .huge
+                .compare_exchange(huge.0, huge.0 | Entry::ACCESSED, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            || self.touch(page, write)
+    }
+
+    /// Clears the accessed bit; was it set? Of a huge page, the one bit that it has.
     #[inline]
     pub fn test_clear_accessed(&self, page: u32) -> bool {
-        let Some(slot) = self.slot(page) else { return false };
+        let Some(table) = self.table(page) else { return false };
+        let slot = &table.entries[(page % ENTRIES) as usize];
+        let slot = if slot.load(Ordering::Relaxed) == 0 { &table.huge } else { slot };
         slot.load(Ordering::Relaxed) & Entry::ACCESSED != 0
             && slot.fetch_and(!Entry::ACCESSED, Ordering::AcqRel) & Entry::ACCESSED != 0
     }

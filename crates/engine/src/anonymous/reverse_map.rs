@@ -245,14 +245,23 @@ impl<M: Machine> Anonymous<M> {
     /// Accounts a mapping that was just made.
     pub(crate) fn mapped(&self, frame: FrameNumber) {
         if self.frames[frame].map() {
-            self.add_gauge(frame, self.mapped_gauge(frame), 1);
+            self.count_mapped(frame, 1);
         }
+    }
+
+    /// A page, or all pages of a huge page, became mapped (`sign` 1), or are not any more (-1).
+    fn count_mapped(&self, frame: FrameNumber, sign: i64) {
+        let pages = self.frames[frame].pages();
+        if pages > 1 {
+            self.add_gauge(frame, Gauge::NrAnonTransparentHugepages, sign);
+        }
+        self.add_gauge(frame, self.mapped_gauge(frame), sign * pages as i64);
     }
 
     /// Accounts a mapping that was just removed.
     pub(crate) fn unmapped(&self, frame: FrameNumber) {
         if self.frames[frame].unmap() {
-            self.add_gauge(frame, self.mapped_gauge(frame), -1);
+            self.count_mapped(frame, -1);
         }
     }
 }

@@ -266,6 +266,8 @@ impl<M: Machine> Lru<M> {
                 let flags = descriptor.flags();
                 let is_same = || places.get(n).is_none_or(|place| *place == place_of(descriptor));
                 let family = self.kind_of(flags).family() as usize;
+                // A huge page counts with all its pages on lists, and once in what scanning learns.
+                let weight = descriptor.pages() as i64;
                 match apply {
                     Apply::Add(chosen) => {
                         debug_assert!(!flags.has(Flags::LRU), "{frame} is on a list already: {descriptor:?}");
@@ -275,7 +277,7 @@ impl<M: Machine> Lru<M> {
                         let kind = self.kind_of(descriptor.flags());
                         descriptor.set(Flags::LRU);
                         lruvec.list_mut(kind).push_front(&self.frames, frame);
-                        zone.gauges.add(kind.gauge(), 1);
+                        zone.gauges.add(kind.gauge(), weight);
                         lruvec.recent_scanned[family] += 1;
                         lruvec.recent_rotated[family] += u64::from(kind.is_active());
                     }
@@ -285,8 +287,8 @@ impl<M: Machine> Lru<M> {
                         descriptor.set(Flags::ACTIVE);
                         let to = from.family().active();
                         lruvec.list_mut(to).push_front(&self.frames, frame);
-                        zone.gauges.add(from.gauge(), -1);
-                        zone.gauges.add(to.gauge(), 1);
+                        zone.gauges.add(from.gauge(), -weight);
+                        zone.gauges.add(to.gauge(), weight);
                         lruvec.recent_scanned[family] += 1;
                         lruvec.recent_rotated[family] += 1;
                         self.stat.count(Event::Pgactivate, 1);

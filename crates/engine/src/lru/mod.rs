@@ -14,6 +14,7 @@ pub mod admission;
 pub mod batch;
 pub mod choices;
 pub mod drop_pages;
+pub mod huge;
 pub mod policy;
 pub mod wait;
 pub mod workingset;
@@ -22,7 +23,7 @@ pub use choices::Choices;
 use choices::{Admission, Lists};
 pub use policy::classic::{Family, ListKind, ListName, Lruvec, Pool, Recent};
 use policy::in_engine::InEngine;
-pub use policy::{CLUSTER, Demand, Insert, Verdict, Victims as Isolated};
+pub use policy::{CLUSTER, Demand, Insert, Taken, Verdict, Victims as Isolated};
 pub use workingset::{Left, Workingset};
 
 use crate::memory::{Flags, Warmth, Zone};
@@ -198,7 +199,7 @@ impl<M: Machine> Lru<M> {
                 let kind = self.kind_of(descriptor.flags());
                 lruvec.list_mut(kind).remove(&self.frames, frame);
                 descriptor.clear(Flags::LRU);
-                zone.gauges.add(kind.gauge(), -1);
+                zone.gauges.add(kind.gauge(), -(descriptor.pages() as i64));
                 moved += 1;
             }
         }

@@ -10,7 +10,7 @@
 use super::list::Links;
 use super::zeroes::Element;
 use machine::atomic::{AtomicU32, Ordering};
-use machine::{FrameNumber, IoError, prefetch};
+use machine::{FrameNumber, IoError, Order, prefetch};
 use std::fmt;
 
 /// Frames that can be numbered, 4 TiB: a slot of an index has 30 bits for the number.
@@ -73,8 +73,11 @@ impl Flags {
     /// readers with hazard pointers again ([`crate::page_cache::hazard`]).
     pub const WRITTEN: Self = Self(1 << 20);
 
+    /// Part of a compound page: [`Frame::head_of`] says of which, and of how many pages.
+    pub const COMPOUND: Self = Self(1 << 21);
+
     /// One read in the part of the word that counts them.
-    const READ: u32 = 1 << 21;
+    const READ: u32 = 1 << 22;
     /// That part: what the flags leave.
     const READS: u32 = !(Self::READ - 1);
 
@@ -99,7 +102,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 21] = [
+        const NAMES: [&str; 22] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -121,6 +124,7 @@ impl fmt::Debug for Flags {
             "COPIED",
             "BOUNCE",
             "WRITTEN",
+            "COMPOUND",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
@@ -182,7 +186,8 @@ pub struct Frame {
     owner: AtomicU32,
     /// Page number in the owner.
     index: AtomicU32,
-    /// Buddy order, swap slot of a page in the swap cache, the page that this is a copy of, or when a page with [`Flags::HAZARD`] was closed.
+    /// Buddy order, swap slot of a page in the swap cache, the page that this is a copy of, when a page with [`Flags::HAZARD`]
+    /// was closed, or of a part of a compound page its head and order ([`Frame::head_of`]).
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -296,7 +301,7 @@ impl Frame {
     /// Counts a read of a page with [`Flags::WRITTEN`]. True when that was number `enough`: the mark is taken off then.
     ///
     /// # Panics
-    /// In debug builds, when more are asked for than can be counted, 2047.
+    /// In debug builds, when more are asked for than can be counted, 1023.
     pub fn count_read(&self, enough: u32) -> bool {
         debug_assert!(enough <= Flags::READS / Flags::READ, "{enough} reads are too many to count");
         let before = self.flags.fetch_add(Flags::READ, Ordering::AcqRel);
@@ -519,6 +524,28 @@ impl Frame {
         self.private.store(value, Ordering::Release);
     }
 
+    /// The head of the compound page that this frame is part of, and its order; nothing for a page of its own.
+    ///
+    /// The head has the references, the flags, the owner, the mapping and the place on a list; the other parts, its tails, have
+    /// none of them. The head is stable while the caller holds a reference of it and the page cannot be split
+    /// ([`crate::lru::Lru::split_huge_page`]).
+    #[doc(alias = "compound_head")]
+    pub fn head_of(&self) -> Option<(FrameNumber, Order)> {
+        self.is(Flags::COMPOUND).then(|| decode_compound(self.private()))
+    }
+
+    /// Pages of the compound page that this frame is the head of; 1 for a page of its own.
+    #[inline]
+    #[doc(alias = "hpage_nr_pages")]
+    pub fn pages(&self) -> u64 {
+        if self.is(Flags::COMPOUND) { self.compound_pages() } else { 1 }
+    }
+
+    #[cold]
+    fn compound_pages(&self) -> u64 {
+        decode_compound(self.private()).1.pages()
+    }
+
     /// Notes why the page could not be read. The page is locked, and no page table maps it yet.
     pub fn note_read_error(&self, error: IoError) {
         // A page in the swap cache has its slot in `private`, but no place in a region before it is valid.
@@ -540,6 +567,15 @@ impl Frame {
     }
 }
 
+/// Head and order in one word: a head's number is a multiple of its pages, so that its low bits are free.
+const fn encode_compound(head: FrameNumber, order: Order) -> u32 {
+    head.0 | 1 << (order.0 - 1)
+}
+
+const fn decode_compound(word: u32) -> (FrameNumber, Order) {
+    (FrameNumber(word & (word - 1)), Order(word.trailing_zeros() as u8 + 1))
+}
+
 /// The descriptors of all frames.
 #[derive(Debug)]
 pub struct FrameTable(Box<[Frame]>);
@@ -557,6 +593,40 @@ impl FrameTable {
     #[must_use]
     pub fn len(&self) -> u32 {
         self.0.len() as u32
+    }
+
+    /// Makes one compound page of a block whose pages nobody was given yet; its head has the references.
+    ///
+    /// # Panics
+    /// When the order is 0, or the block is not aligned to its own size.
+    #[doc(alias = "prep_compound_page")]
+    pub fn make_compound(&self, head: FrameNumber, order: Order) {
+        assert!(
+            order > Order::ZERO && u64::from(head.0) % order.pages() == 0,
+            "{head} is no head of an order of {}",
+            order.0
+        );
+        // The tails first: whoever sees a head sees all of the page.
+        for n in (0..order.pages() as u32).rev() {
+            let part = &self[FrameNumber(head.0 + n)];
+            part.set_private(encode_compound(head, order));
+            part.set(Flags::COMPOUND);
+        }
+    }
+
+    /// Makes pages of their own of a compound page's parts; the tails have no references. Returns its order.
+    ///
+    /// # Panics
+    /// When `head` is not the head of a compound page.
+    pub fn unmake_compound(&self, head: FrameNumber) -> Order {
+        let (found, order) = self[head].head_of().expect("a compound page");
+        assert!(found == head, "{head} is a tail of {found}");
+        for n in (0..order.pages() as u32).rev() {
+            let part = &self[FrameNumber(head.0 + n)];
+            part.clear(Flags::COMPOUND);
+            part.set_private(0);
+        }
+        order
     }
 
     /// Where the descriptors of `frames` lie, for a ground that can make their memory faster.
@@ -644,6 +714,28 @@ mod tests {
         assert!(frame.try_latch(true));
         assert_eq!((frame.get_shared(), frame.references()), (Latched::Held, 1));
         assert!(!frame.unlatch(true) && frame.freeze(1));
+    }
+
+    #[test]
+    fn every_part_of_a_compound_page_knows_its_head_and_order() {
+        let frames = FrameTable::new(2048).unwrap();
+        for (head, order) in
+            (1..=10u8).flat_map(|order| (0..2048u32).step_by(1 << order).map(move |head| (head, order)))
+        {
+            let (head, order) = (FrameNumber(head), Order(order));
+            frames[head].set_references(1);
+            frames.make_compound(head, order);
+            for n in 0..order.pages() as u32 {
+                let part = &frames[FrameNumber(head.0 + n)];
+                assert_eq!(part.head_of(), Some((head, order)));
+                assert_eq!(part.get_unless_zero(), n == 0, "only a head gives references");
+            }
+            assert_eq!(frames[head].pages(), order.pages());
+            frames.unmake_compound(head);
+            assert!((0..2048).all(|n| frames[FrameNumber(n)].head_of().is_none()));
+            frames[head].set_references(0);
+        }
+        assert_eq!(frames[FrameNumber(0)].pages(), 1);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Pages on the list.
+    /// Entries of the list: pages, a compound page as one.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -82,6 +82,16 @@ impl List {
             None => self.first = frame.0,
         }
         self.last = frame.0;
+        self.len += 1;
+    }
+
+    /// Puts a page behind one that is on this list, nearer to the tail.
+    pub fn insert_behind(&mut self, pages: &impl Links, before: FrameNumber, frame: FrameNumber) {
+        let Some(next) = some(pages.next(before)) else { return self.push_back(pages, frame) };
+        pages.set_previous(frame, before.0);
+        pages.set_next(frame, next.0);
+        pages.set_next(before, frame.0);
+        pages.set_previous(next, frame.0);
         self.len += 1;
     }
 
@@ -149,6 +159,12 @@ mod tests {
         list.remove(&frames, FrameNumber(3));
         let order: Vec<u32> = list.iter(&frames).map(|f| f.0).collect();
         assert_eq!(order, [1, 0, 7]);
+        list.insert_behind(&frames, FrameNumber(1), FrameNumber(4));
+        list.insert_behind(&frames, FrameNumber(7), FrameNumber(5));
+        let order: Vec<u32> = list.iter(&frames).map(|f| f.0).collect();
+        assert_eq!((order.as_slice(), list.last()), ([1, 4, 0, 7, 5].as_slice(), Some(FrameNumber(5))));
+        list.remove(&frames, FrameNumber(4));
+        list.remove(&frames, FrameNumber(5));
         assert_eq!((list.len(), list.first(), list.last()), (3, Some(FrameNumber(1)), Some(FrameNumber(7))));
     }
 }

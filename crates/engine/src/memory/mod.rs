@@ -179,16 +179,7 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Makes single pages of a block of 2^`order` pages, each with one reference.
-    pub fn split(&self, head: FrameNumber, order: Order) {
-        for n in 1..order.pages() as u32 {
-            let frame = &self.frames[FrameNumber(head.0 + n)];
-            frame.set_references(1);
-            frame.set_private(0);
-        }
-    }
-
-    /// Gives back a block whose last reference is gone.
+    /// Gives back a block whose last reference is gone; a compound page as the block that it is.
     ///
     /// # Panics
     /// When the first page still has a reference, an owner's state, or a list.
@@ -209,6 +200,7 @@ impl<M: Machine> Memory<M> {
                     == 0,
             "{head} freed while in use: {frame:?}"
         );
+        let order = if flags.has(Flags::COMPOUND) { self.frames.unmake_compound(head) } else { order };
         frame.reset_free();
         frame.set_owner(Owner::None, 0);
         self.stat.count(Event::Pgfree, order.pages());

@@ -8,7 +8,7 @@ use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::policy::classic::Scan;
 use crate::lru::wait::STALL;
-use crate::lru::{CLUSTER, Demand, Pool};
+use crate::lru::{CLUSTER, Demand, Pool, Taken};
 use crate::memory::{Zone, ZoneFlag};
 use crate::stat::ZoneEvent;
 use crate::task::Task;
@@ -105,7 +105,7 @@ impl<M: Machine> Reclaim<M> {
         if control.order > Order::ZERO && self.choices.lumpy_reclaim != LumpyReclaim::Never {
             return self.shrink_blocks(task, zone, pool, pages, control);
         }
-        let (taken, scanned) = self.isolate_victims(zone, pool, pages);
+        let Taken { entries: taken, pages, scanned } = self.isolate_victims(zone, pool, pages);
         let (scan_event, steal_event) = reclaim_events(control);
         self.stat.count_zone(scan_event, zone.kind as usize, scanned);
         if taken.is_empty() {
@@ -113,9 +113,10 @@ impl<M: Machine> Reclaim<M> {
         }
         let mut counts = ListCounts::default();
         let survivors = self.shrink_pages(task, zone, &taken, control, &mut counts);
+        // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
         let freed = (taken.len() - survivors.len()) as u64;
         self.stat.count_zone(steal_event, zone.kind as usize, freed);
-        self.put_back_victims(zone, pool, &survivors, taken.len() as u64);
+        self.put_back_victims(zone, pool, &survivors, pages);
         self.wake_direct_waiters(freed);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed

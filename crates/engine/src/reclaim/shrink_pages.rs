@@ -247,6 +247,13 @@ impl<M: Machine> Reclaim<M> {
             if !control.gfp.io || !control.may_swap {
                 return Fate::Keep;
             }
+            if descriptor.is(Flags::COMPOUND) && self.swap.free_slots() == 0 {
+                return Fate::Activate;
+            }
+            if descriptor.is(Flags::COMPOUND) && !self.split_for_swap(frame, owners) {
+                // Its owner went away: whoever holds the last reference frees it.
+                return Fate::Keep;
+            }
             if !self.add_to_swap(frame) {
                 return Fate::Activate;
             }
@@ -291,6 +298,15 @@ impl<M: Machine> Reclaim<M> {
         }
         self.unlock_page(frame);
         Fate::FreeUnlessHeld
+    }
+
+    /// Makes small pages of a huge page, which has one place in swap for each; they go on the lists, to be looked at next. False
+    /// when nobody maps it any more.
+    fn split_for_swap(&self, head: FrameNumber, owners: &mut Owners<M>) -> bool {
+        let start = self.frames[head].index();
+        let Some(region) = owners.region_of(self, head) else { return false };
+        self.split_huge_page(region, start);
+        !self.frames[head].is(Flags::COMPOUND)
     }
 
     fn count_on_sight(

@@ -72,6 +72,8 @@ pub enum Event {
     ThpFaultAlloc,
     /// `thp_fault_fallback`: faults that got small pages for want of a huge one.
     ThpFaultFallback,
+    /// `thp_split`: huge pages made small pages.
+    ThpSplit,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
     /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
@@ -93,7 +95,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -123,6 +125,7 @@ impl Event {
         Self::CompactSuccess,
         Self::ThpFaultAlloc,
         Self::ThpFaultFallback,
+        Self::ThpSplit,
         Self::DropPagecache,
         Self::WorkingsetRefaultFile,
         Self::WorkingsetActivateFile,
@@ -166,6 +169,7 @@ impl Event {
             Self::CompactSuccess => "compact_success",
             Self::ThpFaultAlloc => "thp_fault_alloc",
             Self::ThpFaultFallback => "thp_fault_fallback",
+            Self::ThpSplit => "thp_split",
             Self::DropPagecache => "pgcache_dropped",
             Self::WorkingsetRefaultFile => "workingset_refault_file",
             Self::WorkingsetActivateFile => "workingset_activate_file",
@@ -247,6 +251,8 @@ pub enum Gauge {
     NrIsolatedFile,
     /// `nr_anon_pages`: mapped anonymous pages.
     NrAnonPages,
+    /// `nr_anon_transparent_hugepages`: huge pages, each of 512 of the mapped anonymous pages, that one entry maps.
+    NrAnonTransparentHugepages,
     /// `nr_mapped`: pages of files that page tables map.
     NrMapped,
     /// `nr_file_pages`: pages in file indexes and the swap cache.
@@ -270,7 +276,7 @@ pub enum Gauge {
 
 impl Gauge {
     /// All, in declaration order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NrFreePages,
         Self::NrInactiveAnon,
         Self::NrActiveAnon,
@@ -280,6 +286,7 @@ impl Gauge {
         Self::NrIsolatedAnon,
         Self::NrIsolatedFile,
         Self::NrAnonPages,
+        Self::NrAnonTransparentHugepages,
         Self::NrMapped,
         Self::NrFilePages,
         Self::NrDirty,
@@ -304,6 +311,7 @@ impl Gauge {
             Self::NrIsolatedAnon => "nr_isolated_anon",
             Self::NrIsolatedFile => "nr_isolated_file",
             Self::NrAnonPages => "nr_anon_pages",
+            Self::NrAnonTransparentHugepages => "nr_anon_transparent_hugepages",
             Self::NrMapped => "nr_mapped",
             Self::NrFilePages => "nr_file_pages",
             Self::NrDirty => "nr_dirty",
@@ -317,7 +325,7 @@ impl Gauge {
     }
 }
 
-/// A snapshot: value by name. Gauges are in pages; see the variants of [`Event`], [`ZoneEvent`] and
+/// A snapshot: value by name. Gauges are in pages, but for huge pages; see the variants of [`Event`], [`ZoneEvent`] and
 /// [`Gauge`] for the rest.
 pub type Vmstat = BTreeMap<String, u64>;
 

@@ -3,7 +3,7 @@
 use crate::memory;
 use engine::anonymous::Anonymous;
 use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
-use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent};
+use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent, Taken};
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
 use engine::page_cache::PageCache;
 use engine::slab::Slab;
@@ -128,7 +128,7 @@ proptest! {
                 }
                 Step::Isolate(list, n) => {
                     let kind = ListKind::ALL[list];
-                    let (taken, scanned) = lru.isolate(zone, kind, n);
+                    let Taken { entries: taken, pages, scanned } = lru.isolate(zone, kind, n);
                     let expected: Vec<_> = naive.lists[list].iter().rev().take(n.min(32) as usize).copied().collect();
                     prop_assert_eq!(&taken[..], &expected[..]);
                     prop_assert_eq!(scanned, expected.len() as u64);
@@ -140,7 +140,8 @@ proptest! {
                         naive.push(ListKind::of(lru.frames[frame].flags()), frame);
                     }
                     lru.putback(zone, kind.family(), &taken, Recent::default());
-                    lru.end_isolation(zone, kind.family(), taken.len() as u64);
+                    prop_assert_eq!(pages, taken.len() as u64);
+                    lru.end_isolation(zone, kind.family(), pages);
                 }
                 Step::Free(n) => {
                     let Some(frame) = choose(n) else { continue };

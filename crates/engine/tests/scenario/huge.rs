@@ -4,6 +4,7 @@ use crate::ground::{PAGES, Plan};
 use engine::Task;
 use engine::memory::{Gfp, PAGEBLOCK_ORDER};
 use machine::Order;
+use machine::atomic::Ordering::Relaxed;
 
 /// Every fourth page is kernel memory, so that no block of order 9 can be free. Each attempt fails; after
 /// failures compaction is left out more and more often, and then so is reclaim for a huge page.
@@ -87,4 +88,71 @@ fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
         ground.engine.drain_all_per_cpu();
         assert_eq!(ground.free(), before);
     });
+}
+
+/// A huge page is one entry of a list and of a page table, counts 512 pages, and is freed as the one block that it was.
+#[test]
+fn a_huge_page_is_one_entry_until_its_region_goes() {
+    let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
+        let blocks =
+            || ground.engine.zones[0].nr_free[9..].iter().zip([1, 2]).map(|(n, of)| n.load(Relaxed) * of).sum::<u64>();
+        ground.engine.drain_all_per_cpu();
+        let region = ground.engine.create_region(512, true);
+        ground.touch(&region, 0..1, true).unwrap();
+        ground.engine.drain_all();
+        let with_page = blocks();
+        let active = || ground.count("nr_active_anon") + ground.count("nr_inactive_anon");
+        assert_eq!(
+            (ground.count("nr_anon_transparent_hugepages"), ground.count("nr_anon_pages"), active()),
+            (1, 512, 512)
+        );
+        let mut listed = Vec::new();
+        ground.engine.for_each_listed(&ground.engine.zones[0], |_, frame| listed.push(frame));
+        assert_eq!(listed.len(), 1, "one entry");
+        let head = ground.engine.frames[listed[0]].head_of();
+        assert_eq!(head, Some((listed[0], PAGEBLOCK_ORDER)));
+        // All of it can be touched: no fault, no split.
+        let faults = ground.count("pgfault");
+        ground.touch(&region, 0..512, true).unwrap();
+        assert_eq!((ground.count("pgfault"), ground.count("thp_split")), (faults, 0));
+        ground.engine.check().unwrap();
+        ground.engine.drop_region(&region);
+        assert_eq!((active(), blocks()), (0, with_page + 1), "the block is whole again");
+    });
+    assert_eq!((vmstat["nr_anon_transparent_hugepages"], vmstat["thp_split"]), (0, 0));
+}
+
+/// A copy latches a page for itself: the huge page becomes small ones, each on a list and mapped by its own entry.
+#[test]
+fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
+    let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
+        for drains in [false, true] {
+            let region = ground.engine.create_region(512, true);
+            ground.touch(&region, 0..1, true).unwrap();
+            if drains {
+                ground.engine.drain_all();
+            }
+            ground.engine.write_region(&mut Task::user(), &region, 511 * 4096, b"h").unwrap();
+            ground.engine.check().unwrap();
+            let mut bytes = [0];
+            ground.engine.read_region(&mut Task::user(), &region, 511 * 4096, &mut bytes).unwrap();
+            assert_eq!(&bytes, b"h");
+            assert_eq!((ground.count("nr_anon_transparent_hugepages"), ground.count("nr_anon_pages")), (0, 512));
+            ground.engine.drop_region(&region);
+        }
+    });
+    assert_eq!((vmstat["thp_fault_alloc"], vmstat["thp_split"]), (2, 2));
+}
+
+/// More huge pages than memory: reclaim splits them to put them into swap, page by page.
+#[test]
+fn reclaim_splits_what_it_swaps_out() {
+    let vmstat = Plan { cpus: 1, swap_slots: 8192, ..Plan::default() }.run(|ground| {
+        let region = ground.engine.create_region(2 * PAGES as u32, true);
+        ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();
+        ground.engine.drop_region(&region);
+    });
+    assert!(vmstat["thp_fault_alloc"] > 1 && vmstat["pswpout"] > 512, "{vmstat:?}");
+    assert!(vmstat["thp_split"] > 0 && vmstat["thp_split"] <= vmstat["thp_fault_alloc"], "{vmstat:?}");
+    assert_eq!((vmstat["nr_anon_transparent_hugepages"], vmstat["nr_anon_pages"]), (0, 0));
 }

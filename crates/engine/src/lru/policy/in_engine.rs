@@ -6,7 +6,7 @@
 
 use super::classic::{Family, ListKind};
 use super::simple;
-use super::{CLUSTER, Insert, Policy, Seen, Verdict, Victims};
+use super::{CLUSTER, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
 use crate::anonymous::Owners;
 use crate::lru::Lru;
 use crate::lru::choices::PolicyKind;
@@ -83,7 +83,7 @@ const COUNTED: ListKind = ListKind::InactiveFile;
 
 /// Calls of [`Lru`] where a policy other than classic rules; `own` is that.
 impl<M: Machine> Lru<M> {
-    fn own_of<'a>(&self, own: &'a InEngine<M>, zone: &Zone<M>) -> &'a M::Lock<OwnPolicy> {
+    pub(in crate::lru) fn own_of<'a>(&self, own: &'a InEngine<M>, zone: &Zone<M>) -> &'a M::Lock<OwnPolicy> {
         &own.by_zone[usize::from(zone.id.0)]
     }
 
@@ -94,7 +94,7 @@ impl<M: Machine> Lru<M> {
         let mut policy = self.own_of(own, zone).lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);
-        zone.gauges.add(COUNTED.gauge(), 1);
+        zone.gauges.add(COUNTED.gauge(), self.frames.weight(frame) as i64);
         policy.insert(&self.frames, frame, how);
     }
 
@@ -116,27 +116,30 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    pub(in crate::lru) fn isolate_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: u64) -> (Victims, u64) {
+    pub(in crate::lru) fn isolate_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
         let mut policy = self.own_of(own, zone).lock();
         policy.victims(&self.frames, pages.min(CLUSTER), &mut victims);
         let scanned = victims.len() as u64;
         self.machine.spend(Step::IsolatePage, scanned as u32);
+        let mut weight = 0;
         victims.retain(|frame| {
             let is_taken = self.frames[*frame].get_unless_zero();
             match is_taken {
-                true => self.frames[*frame].clear(Flags::LRU),
+                true => {
+                    self.frames[*frame].clear(Flags::LRU);
+                    weight += self.frames.weight(*frame);
+                }
                 // Its last reference is falling: whoever drops it takes it off.
                 false => policy.put_back(&self.frames, *frame, Verdict::Keep),
             }
             is_taken
         });
-        let taken = victims.len() as i64;
-        zone.gauges.add(COUNTED.gauge(), -taken);
-        zone.gauges.add(Family::File.isolated(), taken);
+        zone.gauges.add(COUNTED.gauge(), -(weight as i64));
+        zone.gauges.add(Family::File.isolated(), weight as i64);
         zone.pages_scanned.fetch_add(scanned, Relaxed);
-        (victims, scanned)
+        Taken { entries: victims, pages: weight, scanned }
     }
 
     pub(in crate::lru) fn put_back_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
@@ -152,13 +155,14 @@ impl<M: Machine> Lru<M> {
                     false => Verdict::Keep,
                 };
                 policy.put_back(&self.frames, frame, verdict);
+                let weight = self.frames.weight(frame);
                 if descriptor.put() {
                     // Everybody else let go meanwhile.
                     policy.remove(&self.frames, frame);
                     gone.push(frame);
                 } else {
                     descriptor.set(Flags::LRU);
-                    zone.gauges.add(COUNTED.gauge(), 1);
+                    zone.gauges.add(COUNTED.gauge(), weight as i64);
                 }
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);
@@ -172,7 +176,7 @@ impl<M: Machine> Lru<M> {
         for frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
             policy.remove(&self.frames, *frame);
             self.frames[*frame].clear(Flags::LRU);
-            zone.gauges.add(COUNTED.gauge(), -1);
+            zone.gauges.add(COUNTED.gauge(), -(self.frames.weight(*frame) as i64));
             moved += 1;
         }
         self.machine.spend(Step::LruMove, moved);

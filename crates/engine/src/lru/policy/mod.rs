@@ -31,6 +31,17 @@ pub const CLUSTER: u64 = 32;
 /// Pages that a policy gives up, oldest first.
 pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
+/// What was taken off a list.
+#[derive(Debug)]
+pub struct Taken {
+    /// The pages, a huge page by its head.
+    pub entries: Victims,
+    /// How many pages these are, a huge page with all of its own.
+    pub pages: u64,
+    /// Entries that were looked at.
+    pub scanned: u64,
+}
+
 /// How a page came to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {

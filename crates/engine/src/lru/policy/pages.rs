@@ -13,6 +13,10 @@ pub trait Pages: Links {
     fn clear(&self, page: FrameNumber, flag: Flags);
     /// Clears a bit; was it set before?
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
+    /// Pages that this one entry of a policy stands for: more than 1 for a huge page.
+    fn weight(&self, _: FrameNumber) -> u64 {
+        1
+    }
 }
 
 impl Pages for FrameTable {
@@ -34,5 +38,10 @@ impl Pages for FrameTable {
     #[inline]
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool {
         self[page].test_clear(flag)
+    }
+
+    #[inline]
+    fn weight(&self, page: FrameNumber) -> u64 {
+        self[page].pages()
     }
 }

@@ -37,15 +37,15 @@ impl<M: Machine> Lru<M> {
         self.drain_before_scan();
         if demand.aged_order > Order::ZERO {
             let (taken, _) = self.isolate_blocks(zone, kind, pages, demand.aged_order, false, false);
-            self.age(zone, kind, &taken, rule);
+            self.age(zone, kind, &taken.pages, taken.count(), rule);
         } else {
-            let (taken, _) = self.isolate(zone, kind, pages);
-            self.age(zone, kind, &taken, rule);
+            let taken = self.isolate(zone, kind, pages);
+            self.age(zone, kind, &taken.entries, taken.pages, rule);
         }
     }
 
-    /// Puts isolated active pages on the lists where they belong now.
-    fn age(&self, zone: &Zone<M>, kind: ListKind, taken: &[FrameNumber], rule: MappedRule) {
+    /// Puts isolated active pages, `pages` in all, on the lists where they belong now.
+    fn age(&self, zone: &Zone<M>, kind: ListKind, taken: &[FrameNumber], pages: u64, rule: MappedRule) {
         if taken.is_empty() {
             return;
         }
@@ -56,14 +56,14 @@ impl<M: Machine> Lru<M> {
             for &frame in taken {
                 if self.may_become_inactive(frame, rule, &mut owners, &mut rotated) {
                     self.frames[frame].clear(Flags::ACTIVE);
-                    deactivated += 1;
+                    deactivated += self.frames[frame].pages();
                 }
             }
         }
         self.stat.count(Event::Pgdeactivate, deactivated);
         let recent = Recent { rotated, ..Recent::default() };
         self.putback(zone, kind.family(), taken, recent);
-        self.end_isolation(zone, kind.family(), taken.len() as u64);
+        self.end_isolation(zone, kind.family(), pages);
     }
 
     /// What becomes of mapped pages at this priority.

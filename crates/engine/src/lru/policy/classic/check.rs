@@ -26,7 +26,7 @@ impl<M: Machine> Lru<M> {
     ) -> Result<(), String> {
         let mut pages = [0u64; ListKind::ALL.len()];
         self.for_each_listed(zone, |kind, frame| {
-            pages[kind as usize] += 1;
+            pages[kind as usize] += self.frames[frame].pages();
             visit(ListName(kind), frame);
         });
         for kind in ListKind::ALL {

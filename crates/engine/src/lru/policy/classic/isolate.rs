@@ -3,7 +3,7 @@
 
 use super::{Family, ListKind, Lruvec, Pool};
 use crate::lru::choices::{IsolatedLimit, Putback};
-use crate::lru::policy::{CLUSTER, Demand};
+use crate::lru::policy::{CLUSTER, Demand, Pages, Taken};
 use crate::lru::{Isolated, Lru};
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::{Event, ZoneEvent};
@@ -14,8 +14,16 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 pub struct BlockVictims {
     /// The pages.
     pub pages: Vec<FrameNumber>,
-    /// How many are of each family.
+    /// How many pages there are of each family, a huge page with all of its own.
     by_family: [u64; Family::ALL.len()],
+}
+
+impl BlockVictims {
+    /// Pages in all.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.by_family.iter().sum()
+    }
 }
 
 /// What a putback adds to how scanning went lately.
@@ -37,15 +45,15 @@ impl Recent {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Takes up to `pages` pages of a pool for reclaim; returns them, and how many were looked at.
-    pub(crate) fn isolate_victims(&self, zone: &Zone<M>, pool: Pool, pages: u64) -> (Isolated, u64) {
+    /// Takes up to `pages` pages of a pool for reclaim.
+    pub(crate) fn isolate_victims(&self, zone: &Zone<M>, pool: Pool, pages: u64) -> Taken {
         if let Some(own) = &self.own {
             return self.isolate_own(own, zone, pages);
         }
         self.isolate(zone, pool.0.inactive(), pages)
     }
 
-    /// Puts back those of a pool's isolated pages that stay, of `taken`.
+    /// Puts back those of a pool's isolated pages that stay, of `taken` pages.
     pub(crate) fn put_back_victims(&self, zone: &Zone<M>, pool: Pool, survivors: &[FrameNumber], taken: u64) {
         match &self.own {
             Some(own) => self.put_back_own(own, zone, survivors),
@@ -67,13 +75,11 @@ impl<M: Machine> Lru<M> {
     ) -> (BlockVictims, u64) {
         if let Some(own) = &self.own {
             // A policy of its own knows no blocks.
-            let (pages, scanned) = self.isolate_own(own, zone, pages);
-            let by_family = Family::ALL.map(|family| if family == pool.0 { pages.len() as u64 } else { 0 });
-            return (BlockVictims { pages: pages.to_vec(), by_family }, scanned);
+            let taken = self.isolate_own(own, zone, pages);
+            let by_family = Family::ALL.map(|family| if family == pool.0 { taken.pages } else { 0 });
+            return (BlockVictims { pages: taken.entries.to_vec(), by_family }, taken.scanned);
         }
-        let (pages, scanned) = self.isolate_blocks(zone, pool.0.inactive(), pages, order, any_list, ends_at_gap);
-        let by_family = Family::ALL.map(|family| self.of_family(&pages, family).count() as u64);
-        (BlockVictims { pages, by_family }, scanned)
+        self.isolate_blocks(zone, pool.0.inactive(), pages, order, any_list, ends_at_gap)
     }
 
     /// Isolated pages are active no longer; counts those that were.
@@ -117,13 +123,13 @@ impl<M: Machine> Lru<M> {
         zone.gauges.get(family.isolated())
     }
 
-    /// Takes up to `pages` pages off the tail of a list. Returns them, each with one more reference
-    /// and no longer on any list, and how many were looked at.
+    /// Takes up to `pages` entries off the tail of a list: pages, each with one more reference and no longer on any list. A huge
+    /// page is one entry, and counts once as looked at.
     #[doc(alias = "isolate_lru_pages")]
-    pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> (Isolated, u64) {
+    pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Isolated::new();
-        let mut scanned = 0;
+        let (mut scanned, mut weight) = (0, 0);
         let mut lruvec = self.lruvec(zone).lock();
         let frames = &self.frames;
         while scanned < pages.min(CLUSTER) {
@@ -133,6 +139,7 @@ impl<M: Machine> Lru<M> {
             lruvec.list_mut(kind).remove(frames, frame);
             if frames[frame].get_unless_zero() {
                 frames[frame].clear(Flags::LRU);
+                weight += frames.weight(frame);
                 taken.push(frame);
             } else {
                 // Its last reference is falling: whoever drops it takes it off.
@@ -140,11 +147,10 @@ impl<M: Machine> Lru<M> {
             }
         }
         self.machine.spend(Step::IsolatePage, scanned as u32);
-        let n = taken.len() as i64;
-        zone.gauges.add(kind.gauge(), -n);
-        zone.gauges.add(kind.family().isolated(), n);
-        self.note_isolated(zone, &mut lruvec, kind, taken.len() as u64, scanned);
-        (taken, scanned)
+        zone.gauges.add(kind.gauge(), -(weight as i64));
+        zone.gauges.add(kind.family().isolated(), weight as i64);
+        self.note_isolated(zone, &mut lruvec, kind, weight, scanned);
+        Taken { entries: taken, pages: weight, scanned }
     }
 
     fn note_isolated(&self, zone: &Zone<M>, lruvec: &mut Lruvec, kind: ListKind, taken: u64, scanned: u64) {
@@ -166,15 +172,16 @@ impl<M: Machine> Lru<M> {
         order: Order,
         any_list: bool,
         ends_at_gap: bool,
-    ) -> (Vec<FrameNumber>, u64) {
+    ) -> (BlockVictims, u64) {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Vec::new();
+        let mut by_family = [0; Family::ALL.len()];
         let mut scanned = 0;
         let mut lruvec = self.lruvec(zone).lock();
         while scanned < pages.min(CLUSTER) {
             let Some(frame) = lruvec.list(kind).last() else { break };
             scanned += 1;
-            if !self.isolate_one(zone, &mut lruvec, frame) {
+            if !self.isolate_one(zone, &mut lruvec, frame, &mut by_family) {
                 let list = lruvec.list_mut(kind);
                 list.remove(&self.frames, frame);
                 list.push_front(&self.frames, frame);
@@ -188,7 +195,7 @@ impl<M: Machine> Lru<M> {
                 let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || self.kind_of(flags) == kind);
                 let is_taken = zone.holds(neighbour)
                     && is_wanted(self.frames[neighbour].flags())
-                    && self.isolate_one(zone, &mut lruvec, neighbour);
+                    && self.isolate_one(zone, &mut lruvec, neighbour, &mut by_family);
                 if !is_taken {
                     if ends_at_gap {
                         break;
@@ -200,12 +207,18 @@ impl<M: Machine> Lru<M> {
             }
         }
         self.machine.spend(Step::IsolatePage, scanned as u32);
-        self.note_isolated(zone, &mut lruvec, kind, taken.len() as u64, scanned);
-        (taken, scanned)
+        self.note_isolated(zone, &mut lruvec, kind, by_family.iter().sum(), scanned);
+        (BlockVictims { pages: taken, by_family }, scanned)
     }
 
     /// Takes a listed page off its list, unless its last reference is falling.
-    fn isolate_one(&self, zone: &Zone<M>, lruvec: &mut Lruvec, frame: FrameNumber) -> bool {
+    fn isolate_one(
+        &self,
+        zone: &Zone<M>,
+        lruvec: &mut Lruvec,
+        frame: FrameNumber,
+        by_family: &mut [u64; Family::ALL.len()],
+    ) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.get_unless_zero() {
             return false;
@@ -213,8 +226,10 @@ impl<M: Machine> Lru<M> {
         let kind = self.kind_of(descriptor.flags());
         lruvec.list_mut(kind).remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
-        zone.gauges.add(kind.gauge(), -1);
-        zone.gauges.add(kind.family().isolated(), 1);
+        let weight = self.frames.weight(frame);
+        zone.gauges.add(kind.gauge(), -(weight as i64));
+        zone.gauges.add(kind.family().isolated(), weight as i64);
+        by_family[kind.family() as usize] += weight;
         true
     }
 
@@ -261,14 +276,15 @@ impl<M: Machine> Lru<M> {
             let kind = self.kind_of(descriptor.flags());
             descriptor.set(Flags::LRU);
             lruvec.list_mut(kind).push_front(&self.frames, frame);
-            zone.gauges.add(kind.gauge(), 1);
+            let weight = self.frames.weight(frame);
+            zone.gauges.add(kind.gauge(), weight as i64);
             if recent.counts_active && kind.is_active() {
-                lruvec.recent_rotated[family as usize] += 1;
+                lruvec.recent_rotated[family as usize] += weight;
             }
             if descriptor.put() {
                 // Everybody else let go meanwhile.
                 lruvec.list_mut(kind).remove(&self.frames, frame);
-                zone.gauges.add(kind.gauge(), -1);
+                zone.gauges.add(kind.gauge(), -(weight as i64));
                 descriptor.clear(Flags::LRU);
                 gone.push(frame);
             }

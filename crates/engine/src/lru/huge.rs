@@ -1,0 +1,92 @@
+//! Huge pages become small ones (`split_huge_page`).
+//!
+//! A huge page is one entry of a list, counted with all its pages, and one entry of a page table. It is split when a part of it
+//! is to be treated apart: latched for a copy, or given a place in swap. A split never fails: references that others hold of
+//! the huge page stay with its first page, and the other pages get one each, for the entry that maps them now. *Locks*:
+//! `page_table`, then `lru`.
+
+use super::Lru;
+use crate::anonymous::Region;
+use crate::lru::policy::Insert;
+use crate::memory::{Flags, Owner, Zone};
+use crate::stat::{Event, Gauge};
+use machine::{FrameNumber, Lock, Machine, Step};
+
+/// What the pages of a huge page have of it once it is split.
+const INHERITED: Flags =
+    Flags::SWAPBACKED.with(Flags::UPTODATE).with(Flags::ACTIVE).with(Flags::REFERENCED).with(Flags::USED_AGAIN);
+
+impl<M: Machine> Lru<M> {
+    /// Makes small pages of the huge page that is mapped where `page` lies, if there is one; each is mapped by its own entry
+    /// then. Those that were on no list with the first page, since that is isolated or waits in a batch, go to the tail of
+    /// theirs: reclaim, which took the first, looks at them next.
+    pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
+        let _guard = region.page_table(page).lock();
+        let Some(head) = region.huge_page(page) else { return };
+        let zone = self.zone_of(head);
+        let descriptor = &self.frames[head];
+        let pages = descriptor.pages() as u32;
+        self.machine.spend(Step::PteSet, pages);
+        match &self.own {
+            Some(own) => {
+                let mut policy = self.own_of(own, zone).lock();
+                let is_listed = descriptor.is(Flags::LRU);
+                // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
+                let inherited = INHERITED.without(Flags::ACTIVE);
+                self.split_frames(zone, region, head, inherited, |tail| {
+                    self.frames[tail].set(Flags::LRU);
+                    policy.insert(&self.frames, tail, Insert::Fault);
+                    is_listed
+                });
+            }
+            None => {
+                let mut lruvec = self.lruvec(zone).lock();
+                let is_listed = descriptor.is(Flags::LRU);
+                self.split_frames(zone, region, head, INHERITED, |tail| {
+                    self.frames[tail].set(Flags::LRU);
+                    let list = lruvec.list_mut(self.kind_of(self.frames[tail].flags()));
+                    match is_listed {
+                        true => list.insert_behind(&self.frames, head, tail),
+                        false => list.push_back(&self.frames, tail),
+                    }
+                    is_listed
+                });
+            }
+        }
+        self.machine.spend(Step::LruMove, pages);
+        self.stat.count(Event::ThpSplit, 1);
+        region.split_huge(page);
+    }
+
+    /// The same for descriptors, under the lock of the lists. `list` puts a tail on its list, and says whether it was counted
+    /// there with its head.
+    fn split_frames(
+        &self,
+        zone: &Zone<M>,
+        region: &Region<M>,
+        head: FrameNumber,
+        inherited: Flags,
+        mut list: impl FnMut(FrameNumber) -> bool,
+    ) {
+        let descriptor = &self.frames[head];
+        let (pages, start) = (descriptor.pages() as u32, descriptor.index());
+        let inherited = Flags(descriptor.flags().0 & inherited.0);
+        self.frames.unmake_compound(head);
+        zone.gauges.add(Gauge::NrAnonTransparentHugepages, -1);
+        let mut added = 0;
+        // From the end: each goes right behind the head.
+        for n in (1..pages).rev() {
+            let tail = FrameNumber(head.0 + n);
+            let part = &self.frames[tail];
+            part.set_free(inherited);
+            part.set_owner(Owner::Region(region.id), start + n);
+            part.map();
+            part.set_references(1);
+            added += i64::from(!list(tail));
+        }
+        if added > 0 {
+            let counted = self.kind_of(inherited).gauge();
+            zone.gauges.add(counted, added);
+        }
+    }
+}
