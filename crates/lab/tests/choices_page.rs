@@ -1,0 +1,53 @@
+//! `docs/choices.md`: every choice of a kernel, as it is declared.
+//!
+//! `HIGHWATER_BLESS=1 cargo test --package highwater-lab --test choices_page` writes it anew.
+
+use engine::kernel::{SECTIONS, choice::Choice};
+use placed::Value;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const HEAD: &str = "# Choices\n
+What a kernel file can say: each section, its keys, their values and the kernels that have them first. The page is written from the
+declarations in `crates/engine/src/<section>/choices.rs`; `highwater explain KEY` says the same of one key, and which kernel has which
+value. A default in *italics* is what holds where no file says anything. [add-a-kernel.md](add-a-kernel.md) shows how a kernel is
+written, and how a choice is declared.\n";
+
+#[test]
+fn the_page_of_choices_is_what_is_declared() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/choices.md");
+    let mut text = HEAD.to_owned();
+    for section in &SECTIONS {
+        write!(text, "\n## [{}]\n\n{}\n", section.name, section.about()).unwrap();
+        section.choices.iter().for_each(|choice| text.push_str(&described(choice)));
+    }
+    if std::env::var_os("HIGHWATER_BLESS").is_some() {
+        fs::write(&page, &text).unwrap();
+    }
+    let found = fs::read_to_string(&page).expect("HIGHWATER_BLESS=1 writes it");
+    let stale = "docs/choices.md is stale: HIGHWATER_BLESS=1 cargo test --package highwater-lab --test choices_page";
+    assert!(found == text, "{stale}");
+}
+
+/// One key: what it decides, and a line for each value.
+fn described(choice: &Choice) -> String {
+    let mut text = format!("\n### `{}`\n\n{}\n\n", choice.path(), choice.about());
+    let default = choice.default();
+    if let Some(range) = choice.range() {
+        writeln!(text, "Values: {range}. Default: *{default}*.").unwrap();
+        return text;
+    }
+    text.push_str("| value | what it does | first in |\n| --- | --- | --- |\n");
+    for named in choice.values {
+        let value = Value::Text(named.name.to_owned());
+        let mark = if value == default { "*" } else { "" };
+        let since = choice.since(&value).map(|since| match since.source.is_empty() {
+            true => format!("`{}`", since.kernel),
+            false => format!("`{}`: {}", since.kernel, since.source),
+        });
+        let cells = [format!("{mark}`{}`{mark}", named.name), named.about(), since.unwrap_or_default()];
+        writeln!(text, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")).unwrap();
+    }
+    text
+}
