@@ -1,6 +1,6 @@
 //! How a choice is declared, once, and what is known of it at run time.
 //!
-//! A floor's `choices.rs` is one [`choices!`], which makes its section's struct `Choices`, an enum for each choice among names, and
+//! A floor's `choices.rs` is one `choices!`, which makes its section's struct `Choices`, an enum for each choice among names, and
 //! a [`Section`] that tells all of it: what a key decides, its values and what they mean, its default, its limits, and what a swarm
 //! draws. `explain`, the swarm, messages, `docs/choices.md` and [`super::Choices::check`] read that.
 //!
