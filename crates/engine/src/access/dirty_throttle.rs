@@ -65,8 +65,10 @@ impl<M: Machine> Access<M> {
 
     /// Notes whether a write made a page dirty that was clean: only then has the device more to write.
     pub(super) fn note_dirtied(&self, task: &mut Task, was_clean: bool) {
-        if self.choices.dirty_throttle == DirtyThrottle::ForWriteback {
-            task.pages_dirtied += u64::from(was_clean);
+        match self.choices.dirty_throttle {
+            DirtyThrottle::ForWriteback => task.pages_dirtied += u64::from(was_clean),
+            // They count writes, dirty pages or not.
+            DirtyThrottle::Sleeps | DirtyThrottle::Writes => {}
         }
     }
 

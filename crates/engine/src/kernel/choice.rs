@@ -28,6 +28,7 @@
 //! Since which kernel a value holds is told by kernel files: [`Choice::since`].
 
 use placed::Value;
+use std::sync::LazyLock;
 
 use super::{Kernel, Origin, defaults, files};
 
@@ -140,14 +141,7 @@ impl Choice {
     /// Never: the kernels of the engine are sound, as tests prove.
     #[must_use]
     pub fn since(&self, value: &Value) -> Option<Since> {
-        let resolve = |name: &str| files::source(name).ok_or_else(String::new);
-        let parse = |name| {
-            let text = files::text(name).expect("names are of files");
-            Kernel::parse(name, name, text, &resolve).expect("the kernels of the engine are sound")
-        };
-        let mut kernels: Vec<Kernel> = files::names().map(parse).collect();
-        kernels.sort_by_key(|kernel| kernel.bases.len());
-        kernels.into_iter().find_map(|kernel| {
+        KERNELS.iter().find_map(|kernel| {
             let setting = kernel.settings.iter().find(|it| it.section == self.section && it.key == self.key)?;
             match &setting.origin {
                 Origin::File { kernel, source, .. } if setting.value == *value => {
@@ -166,6 +160,18 @@ impl Named {
         prose(self.comment)
     }
 }
+
+/// The kernels that come with the engine, bases before what is built on them.
+static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
+    let resolve = |name: &str| files::source(name).ok_or_else(String::new);
+    let parse = |name| {
+        let text = files::text(name).expect("names are of files");
+        Kernel::parse(name, name, text, &resolve).expect("the kernels of the engine are sound")
+    };
+    let mut kernels: Vec<Kernel> = files::names().map(parse).collect();
+    kernels.sort_by_key(|kernel| kernel.bases.len());
+    kernels
+});
 
 /// Every choice of a kernel, in the order of [`super::Choices`].
 pub fn all() -> impl Iterator<Item = &'static Choice> {
@@ -217,35 +223,6 @@ pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> R
     let range = if high == i64::MAX { format!("at least {low}") } else { format!("{low} to {high}") };
     let message = format!("`{}`: expected {range}, found {found}", choice.key);
     Err(Refused { section: choice.section, message })
-}
-
-/// A variant's name as serde's `kebab-case` has it, made while this compiles: `OneByOne` is `one-by-one`.
-pub(crate) struct Kebab {
-    bytes: [u8; 64],
-    length: usize,
-}
-
-impl Kebab {
-    pub(crate) const fn of(variant: &str) -> Self {
-        let (name, mut bytes, mut length, mut at) = (variant.as_bytes(), [0; 64], 0, 0);
-        while at < name.len() {
-            if name[at].is_ascii_uppercase() && at > 0 {
-                bytes[length] = b'-';
-                length += 1;
-            }
-            bytes[length] = name[at].to_ascii_lowercase();
-            length += 1;
-            at += 1;
-        }
-        Self { bytes, length }
-    }
-
-    pub(crate) const fn as_str(&self) -> &str {
-        match std::str::from_utf8(self.bytes.split_at(self.length).0) {
-            Ok(text) => text,
-            Err(_) => panic!("a variant's name is not ASCII"),
-        }
-    }
 }
 
 /// Declares the choices of a section: see the head of this file.
@@ -303,7 +280,7 @@ macro_rules! choices {
                 section: stringify!($section),
                 key: stringify!($key),
                 comment: concat!($($about, "\n"),*),
-                values: $crate::kernel::choice::choices!(@values [$($($values)*)?]),
+                values: $crate::kernel::choice::choices!(@values $type [$($($values)*)?]),
                 limits: $crate::kernel::choice::choices!(@limits $($limits)?),
                 draw_order: $order,
                 drawn_numbers: {
@@ -321,8 +298,9 @@ macro_rules! choices {
         [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)+]
     ) => {
         $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, strum::VariantNames)]
         #[serde(rename_all = "kebab-case")]
+        #[strum(serialize_all = "kebab-case")]
         pub enum $type {
             $($(#[doc = $comment])* $variant,)+
         }
@@ -343,12 +321,10 @@ macro_rules! choices {
         Some((*limits.start(), *limits.end()))
     }};
 
-    (@values [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)*]) => {
+    (@values $type:tt []) => { &[] };
+    (@values $type:ident [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)+]) => {
         &[$($crate::kernel::choice::Named {
-            name: {
-                const NAME: &$crate::kernel::choice::Kebab = &$crate::kernel::choice::Kebab::of(stringify!($variant));
-                NAME.as_str()
-            },
+            name: <$type as strum::VariantNames>::VARIANTS[$type::$variant as usize],
             comment: concat!($($comment, "\n"),*),
             weight: $crate::kernel::choice::choices!(@weight $($weight)?),
         }),*]
@@ -414,10 +390,5 @@ mod tests {
         assert_eq!(kernel, "mm1-mmotm-20130606");
         assert!(source.contains("flatten kswapd priority loop"), "{source}");
         assert_eq!(since("lru.policy", "clock"), None);
-    }
-
-    #[test]
-    fn names_are_those_of_serde() {
-        assert_eq!(Kebab::of("OneUntilStuck").as_str(), "one-until-stuck");
     }
 }

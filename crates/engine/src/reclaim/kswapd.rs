@@ -24,8 +24,8 @@ const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// Passes in a row that freed nothing, before nobody waits for kswapd any more: the tasks look for themselves then, and are told that
-/// memory is exhausted. Kernels before 4.12 let them wait for ever; that one gives up after 16 calls in vain (`MAX_RECLAIM_RETRIES`),
-/// each of 12 passes.
+/// memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on unreclaimable nodes" (Linux 4.12), each of
+/// 12 passes. Earlier kernels let them wait for ever.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
 /// The class zone that every request can use: kswapd's when nobody said otherwise.

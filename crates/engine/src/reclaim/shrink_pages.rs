@@ -247,12 +247,14 @@ impl<M: Machine> Reclaim<M> {
             if !control.gfp.io || !control.may_swap {
                 return Fate::Keep;
             }
-            if descriptor.is(Flags::COMPOUND) && self.swap.free_slots() == 0 {
-                return Fate::Activate;
-            }
-            if descriptor.is(Flags::COMPOUND) && !self.split_for_swap(frame, owners) {
-                // Its owner went away: whoever holds the last reference frees it.
-                return Fate::Keep;
+            if descriptor.is(Flags::COMPOUND) {
+                if self.swap.free_slots() == 0 {
+                    return Fate::Activate;
+                }
+                if !self.split_for_swap(frame, owners) {
+                    // Its owner went away: whoever holds the last reference frees it.
+                    return Fate::Keep;
+                }
             }
             if !self.add_to_swap(frame) {
                 return Fate::Activate;
