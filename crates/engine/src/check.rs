@@ -84,7 +84,7 @@ impl<M: Machine> Engine<M> {
                 }
                 let counted = zone.nr_free[order].load(machine::atomic::Ordering::Relaxed);
                 ensure(blocks == counted, || {
-                    format!("zone {}: {blocks} free blocks of order {order}, counted {counted}", zone.kind.name())
+                    format!("{zone}: {blocks} free blocks of order {order}, counted {counted}")
                 })?;
                 free += blocks << order;
             }
@@ -136,7 +136,7 @@ impl<M: Machine> Engine<M> {
             }
             ensure(zone.managed() + offline == zone.present(), || {
                 let (managed, present) = (zone.managed(), zone.present());
-                format!("zone {}: {managed} pages managed and {offline} offline, of {present}", zone.kind.name())
+                format!("{zone}: {managed} pages managed and {offline} offline, of {present}")
             })?;
         }
         let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages, Gauge::NrBounce];

@@ -51,7 +51,7 @@ use memory::{Memory, NodeId};
 use page_cache::PageCache;
 use reclaim::Reclaim;
 use slab::Slab;
-use stat::{Gauge, Vmstat};
+use stat::Vmstat;
 use std::ops::Deref;
 use swap::{Swap, SwapLayout};
 use writeback::{DeviceLayout, Writeback};
@@ -105,6 +105,15 @@ impl KernelTask {
         match self {
             Self::Kswapd(node) => format!("kswapd{}", node.0),
             Self::Flusher(device) => format!("flush-{}", device.0),
+        }
+    }
+
+    /// The memory node to whose CPUs it keeps, if it does.
+    #[must_use]
+    pub fn node(self) -> Option<usize> {
+        match self {
+            Self::Kswapd(node) => Some(node.0.into()),
+            Self::Flusher(_) => None,
         }
     }
 }
@@ -170,9 +179,7 @@ impl<M: Machine> Engine<M> {
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = self.stat.snapshot();
-        for gauge in Gauge::ALL {
-            vmstat.insert(gauge.name().to_owned(), self.gauge(gauge));
-        }
+        vmstat.extend(self.vmstat_of(|_| true));
         let limits = self.dirty_limits();
         vmstat.insert("nr_dirty_threshold".to_owned(), limits.dirty);
         vmstat.insert("nr_dirty_background_threshold".to_owned(), limits.background);

@@ -102,6 +102,11 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
         let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", network.interrupt_cpu.value);
         ensure(network.interrupt_cpu.value <= highest, &["network", "interrupt_cpu"], words)?;
     }
+    let nodes = machine.memory.nodes.len();
+    let of_cpu = machine.cpu.node_of_each(nodes);
+    let words = format!("`nodes` has a number from 0 to {} for each of {} CPUs", nodes.saturating_sub(1), count.value);
+    let is_each = of_cpu.len() == count.value && of_cpu.iter().all(|node| usize::from(*node) < nodes.max(1));
+    ensure(is_each, &["cpu", "nodes"], words)?;
     engine::memory::check_layout(&machine.memory)
         .map_err(|error| Error::at(&at(&["memory", "nodes"]), format!("in [memory]: {error}")))?;
     for (n, disk) in machine.disks.iter().enumerate() {
@@ -156,9 +161,31 @@ pub struct Cpu {
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,
+    /// The memory node of each CPU; without it, as many CPUs on each node, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Sourced<Vec<u8>>>,
     /// Who gets a lock that several CPUs spin for; `fifo` if it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
+}
+
+impl Cpu {
+    /// The memory node of each CPU.
+    #[must_use]
+    pub fn node_of_each(&self, nodes: usize) -> Vec<u8> {
+        let spread = || (0..self.count.value).map(|cpu| (cpu * nodes / self.count.value) as u8).collect();
+        self.nodes.as_ref().map_or_else(spread, |given| given.value.clone())
+    }
+
+    /// The nodes of a simulated machine with this memory; none where there is one.
+    #[must_use]
+    pub fn sim_nodes(&self, layout: &Layout) -> Option<sim::Nodes> {
+        (layout.nodes.len() > 1).then(|| sim::Nodes {
+            of_cpu: self.node_of_each(layout.nodes.len()),
+            first_frames: layout.first_frames(),
+            distances: layout.all_distances(),
+        })
+    }
 }
 
 /// The section `[network]` of a machine file: a network card.

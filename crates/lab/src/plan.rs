@@ -16,7 +16,7 @@ use crate::{
     hardware::Machine,
     job::{Failure, Job, Order, Runnable},
     library,
-    report::{Column, Table, locks},
+    report::{Column, Table, locks, nodes},
     scale::Scale,
     series::{Every, RunSeries},
     system::page_bytes,
@@ -255,6 +255,9 @@ impl Plan {
         let mut names = self.workload.row_names(first)?;
         if first.locks {
             names.extend(locks::names());
+        }
+        if first.ground == Ground::Sim {
+            names.extend(nodes::names(first.machine.memory.nodes.len()));
         }
         Some(names)
     }

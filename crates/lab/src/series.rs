@@ -1,7 +1,8 @@
 //! Counters over time: what `--series` records of a run.
 //!
 //! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
-//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them.
+//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them. With several memory nodes there are
+//! `node0_pgalloc_normal` and so on: the same counters of each node.
 
 use std::io;
 
@@ -133,6 +134,16 @@ pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
     }
 }
 
+/// Adds what each node counts, where there are several: `node0_pgalloc_normal`.
+pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
+    let nodes = engine.nodes();
+    if nodes.len() > 1 {
+        for (node, counts) in nodes.into_iter().enumerate() {
+            values.extend(counts.into_iter().map(|(name, value)| (format!("node{node}_{name}"), value)));
+        }
+    }
+}
+
 /// Adds what the disk counts, in the units of `/proc/diskstats`.
 pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     let fields = [
@@ -152,6 +163,8 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
 /// Is it a level that rises and falls, and not a count of events?
 pub(crate) fn is_gauge(name: &str) -> bool {
     const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
+    let of_node = name.strip_prefix("node").and_then(|rest| rest.split_once('_'));
+    let name = of_node.map_or(name, |(_, name)| name);
     name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
 }
 

@@ -10,11 +10,11 @@ use crate::ground::Place;
 use crate::hardware::{Before, Cpu, Disk, Network};
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
 use crate::progress::Progress;
-use crate::report::locks;
+use crate::report::{locks, nodes};
 use crate::scale::Scale;
 use crate::series::{self, Every, Recorder};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
-use crate::system::{DiskSample, Given, System, SystemError};
+use crate::system::{DiskSample, EngineView, Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
 use engine::memory::Layout;
 use engine::stat::Vmstat;
@@ -96,6 +96,7 @@ impl Simulation {
             disks: vec![self.disk.device.clone()],
             interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
             lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
+            nodes: self.cpu.sim_nodes(&self.layout),
             network: self.network.as_ref().map(network_config),
             time_limit: Some(TIME_LIMIT),
             ..sim::Config::uniform(self.cpu.count.value, 0)
@@ -196,6 +197,7 @@ impl Backend for Simulated {
             let others: Vec<_> = others.collect();
             rows.extend(others);
         }
+        rows.extend(nodes::rows(&EngineView::nodes(&*engine)));
         let virtual_time_ns = ended.lock().expect("the main task has ended").0;
         let profile = job.profile.then_some(found.profile);
         let page_events = counted.load(Ordering::Relaxed);
@@ -251,6 +253,7 @@ fn record(sim: &Sim, system: &SimSystem, every: Every, progress: &Progress) -> R
         let mut values = engine.vmstat();
         series::add_operations(&mut values, progress.operations());
         series::add_zones(&mut values, &*engine);
+        series::add_nodes(&mut values, &*engine);
         series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
         cell.borrow_mut().push(now, &values);
     });

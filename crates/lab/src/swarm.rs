@@ -125,7 +125,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
         .into_iter()
         .map(|task| {
             let engine = engine.clone();
-            sim.spawn(&task.name(), move || engine.run(task))
+            sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
         })
         .collect();
     let shared = Rc::new(Shared {

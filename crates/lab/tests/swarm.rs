@@ -11,7 +11,7 @@ use std::process::Command;
 const WORLDS: u64 = 200;
 
 /// What reclaim can do, and must have done in some world, or the worlds are too easy.
-const MUST_HAPPEN: [&str; 26] = [
+const MUST_HAPPEN: [&str; 28] = [
     "pgscan_kswapd_normal",
     "pgscan_kswapd_dma",
     "pgscan_direct_normal",
@@ -38,6 +38,8 @@ const MUST_HAPPEN: [&str; 26] = [
     "thp_fault_fallback",
     "thp_split",
     "nr_mapped",
+    "numa_miss",
+    "zone_reclaim_failed",
 ];
 
 #[test]

@@ -51,6 +51,8 @@ pub enum Func {
     DirectCompact,
     /// `try_to_free_pages`: reclaim by an allocating task.
     DirectReclaim,
+    /// `zone_reclaim`: reclaim by an allocating task on its own node.
+    ZoneReclaim,
     /// `throttle_direct_reclaim`: wait while the reserves are used up.
     ThrottleDirectReclaim,
     /// `out_of_memory`: nothing can be reclaimed.
@@ -133,7 +135,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 62] = [
+    pub const ALL: [Self; 63] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -157,6 +159,7 @@ impl Func {
         Self::AllocSlowpath,
         Self::DirectCompact,
         Self::DirectReclaim,
+        Self::ZoneReclaim,
         Self::ThrottleDirectReclaim,
         Self::OutOfMemory,
         Self::Kswapd,
@@ -225,6 +228,7 @@ impl Func {
             Self::AllocSlowpath => "__alloc_pages_slowpath",
             Self::DirectCompact => "__alloc_pages_direct_compact",
             Self::DirectReclaim => "try_to_free_pages",
+            Self::ZoneReclaim => "zone_reclaim",
             Self::ThrottleDirectReclaim => "throttle_direct_reclaim",
             Self::OutOfMemory => "out_of_memory",
             Self::Kswapd => "kswapd",

@@ -68,6 +68,12 @@ pub trait Machine: Sized + 'static {
     /// CPUs (slots of every [`Machine::PerCpu`]); at least 1, constant.
     fn cpus(&self) -> usize;
 
+    /// The memory node of the CPU that the calling task is on, from 0: where it looks for memory first.
+    #[inline]
+    fn node(&self) -> usize {
+        0
+    }
+
     /// Rows that counters are kept in, so that threads that run side by side count in different ones. 1 where only one thread
     /// ever runs.
     fn counter_rows(&self) -> usize {
@@ -111,6 +117,13 @@ pub trait Machine: Sized + 'static {
 
     /// The calling task does `n` times the work `step` now. Free on real machines.
     fn spend(&self, step: Step, n: u32);
+
+    /// The same, for work on the bytes or descriptors of `frame` and others of its node: dearer where that is not the node of
+    /// the caller's CPU.
+    #[inline]
+    fn spend_on(&self, step: Step, _frame: FrameNumber, n: u32) {
+        self.spend(step, n);
+    }
 
     /// The calling task computes for `time` outside the engine: a program's own work.
     fn compute(&self, time: Nanos);

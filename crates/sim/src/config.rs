@@ -16,6 +16,8 @@ pub struct Config {
     pub scheduler: Scheduler,
     /// Who gets a contended lock.
     pub lock_fairness: LockFairness,
+    /// Its memory nodes, if there are several.
+    pub nodes: Option<Nodes>,
     /// Everything that is left to chance follows from it.
     pub seed: u64,
     /// Frames of memory; needed for stamps only.
@@ -47,6 +49,7 @@ impl Config {
             cost: CostModel::uniform(step_ns),
             scheduler: Scheduler::default(),
             lock_fairness: LockFairness::default(),
+            nodes: None,
             seed: 1,
             frames: 0,
             stamps: false,
@@ -58,6 +61,26 @@ impl Config {
             shutdown_limit: Nanos::from_secs(60),
             stack_bytes: 512 << 10,
         }
+    }
+}
+
+/// Memory nodes: which CPUs and which frames are on each, and how far they are from each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// The node of each CPU.
+    pub of_cpu: Vec<u8>,
+    /// The first frame of each node, ascending from 0.
+    pub first_frames: Vec<u32>,
+    /// `distances[a][b]`: from CPUs of node `a` to memory of node `b`; 10 where work on it costs what its step costs, 20 where it
+    /// costs twice that, as tables of distances mean it (ACPI, "System Locality Information Table").
+    pub distances: Vec<Vec<u8>>,
+}
+
+impl Nodes {
+    /// What work that takes `cost` on memory of the CPU's own node takes on a frame.
+    pub(crate) fn cost(&self, cost: u64, cpu_node: usize, frame: machine::FrameNumber) -> u64 {
+        let node = self.first_frames.partition_point(|first| *first <= frame.0) - 1;
+        cost * u64::from(self.distances[cpu_node][node]) / 10
     }
 }
 

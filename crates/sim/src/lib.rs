@@ -37,7 +37,7 @@ mod wait;
 mod world;
 
 pub use clock::CPUS_MAX;
-pub use config::{Config, LockFairness, Perturb, Scheduler};
+pub use config::{Config, LockFairness, Nodes, Perturb, Scheduler};
 pub use cost::CostModel;
 pub use failure::Failure;
 pub use interrupt::MaskStatistics;

@@ -1,7 +1,7 @@
 //! Which task runs on which CPU, by virtual runtime.
 //!
 //! A woken task goes to its previous CPU if that is idle, else to an idle one, else to the one with the fewest tasks;
-//! an idle CPU takes a task from the one with the most. A task gives way at the end of its slice, or earlier to a woken
+//! an idle CPU takes a task from the one with the most. Where there are several memory nodes, CPUs of the same node come first. A task gives way at the end of its slice, or earlier to a woken
 //! task that has had much less of the CPU, but never while it holds a lock or a per-CPU slot.
 
 use crate::clock::picos;
@@ -15,7 +15,7 @@ use machine::{Func, Step};
 impl World {
     /// Finds a CPU for a task that can run from now on.
     pub(crate) fn place_woken(&self, task: &Task) {
-        let cpu = self.choose_cpu(task.cpu.get());
+        let cpu = self.choose_cpu(task);
         // A sleeper has some credit, but not all the time that it slept.
         let floor = self.cpus[cpu].runtime_floor.get();
         self.move_runtime(task, cpu);
@@ -30,7 +30,11 @@ impl World {
         }
     }
 
-    fn choose_cpu(&self, previous: usize) -> usize {
+    fn choose_cpu(&self, task: &Task) -> usize {
+        let previous = task.cpu.get();
+        if self.config.nodes.is_some() {
+            return self.choose_cpu_by_node(task);
+        }
         if self.is_marked_idle(previous) {
             return previous;
         }
@@ -40,6 +44,22 @@ impl World {
         let load = |cpu: usize| self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some());
         let least = (0..self.cpus.len()).min_by_key(|&cpu| (load(cpu), cpu != previous, cpu));
         least.expect("a machine has a CPU")
+    }
+
+    fn choose_cpu_by_node(&self, task: &Task) -> usize {
+        let previous = task.cpu.get();
+        let home = task.bound_to.unwrap_or_else(|| self.node_of_cpu(previous));
+        let load = |cpu: usize| self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some());
+        let rank = |cpu: usize| {
+            let (is_busy, is_far) = (!self.is_marked_idle(cpu), self.node_of_cpu(cpu) != home);
+            (is_busy, if is_busy { load(cpu) } else { 0 }, is_far, cpu != previous, cpu)
+        };
+        let allowed = (0..self.cpus.len()).filter(|cpu| self.may_run_on(task, *cpu));
+        allowed.min_by_key(|cpu| rank(*cpu)).expect("a task is bound to a node with a CPU")
+    }
+
+    fn may_run_on(&self, task: &Task, cpu: usize) -> bool {
+        task.bound_to.is_none_or(|node| self.node_of_cpu(cpu) == node)
     }
 
     /// Keeps the task's lead or lag when it changes CPUs, whose virtual runtimes are not comparable.
@@ -179,12 +199,28 @@ impl World {
         if self.tasks_queued.get() == 0 {
             return None;
         }
+        if self.config.nodes.is_some() {
+            return self.next_task_by_node(cpu);
+        }
         let own = self.cpus[cpu].queue.borrow().len();
         let from = match own {
             0 => (0..self.cpus.len()).rev().max_by_key(|&other| self.cpus[other].queue.borrow().len())?,
             _ => cpu,
         };
         let next = self.cpus[from].queue.borrow_mut().pop().expect("some queue has a task");
+        self.tasks_queued.set(self.tasks_queued.get() - 1);
+        Some(next.task)
+    }
+
+    fn next_task_by_node(&self, cpu: usize) -> Option<TaskId> {
+        let home = self.node_of_cpu(cpu);
+        let candidate = |other: usize| {
+            let queue = self.cpus[other].queue.borrow();
+            let place = queue.iter().rposition(|queued| self.may_run_on(&self.task(queued.task), cpu))?;
+            Some(((other == cpu, self.node_of_cpu(other) == home, queue.len()), other, place))
+        };
+        let (_, from, place) = (0..self.cpus.len()).rev().filter_map(candidate).max_by_key(|(rank, ..)| *rank)?;
+        let next = self.cpus[from].queue.borrow_mut().remove(place);
         self.tasks_queued.set(self.tasks_queued.get() - 1);
         Some(next.task)
     }

@@ -77,7 +77,12 @@ impl Sim {
 
     /// Starts a task. Tasks of one name share their root in the profile.
     pub fn spawn(&self, name: &str, main: impl FnOnce() + 'static) -> TaskId {
-        self.0.spawn(name, Box::new(main))
+        self.0.spawn(name, None, Box::new(main))
+    }
+
+    /// The same, for a task that runs on CPUs of one memory node alone, where a node is given that has any.
+    pub fn spawn_on(&self, node: impl Into<Option<usize>>, name: &str, main: impl FnOnce() + 'static) -> TaskId {
+        self.0.spawn(name, node.into(), Box::new(main))
     }
 
     /// *May sleep.* Waits until a task has returned. Has it? Not when the caller was killed first.
@@ -350,6 +355,10 @@ impl Machine for Sim {
         self.0.cpus.len()
     }
 
+    fn node(&self) -> usize {
+        self.0.node_here()
+    }
+
     fn lock<T: 'static>(&self, class: LockClass, value: T) -> SpinLock<T> {
         SpinLock::new(Rc::clone(&self.0), class, value)
     }
@@ -389,6 +398,10 @@ impl Machine for Sim {
     #[inline]
     fn spend(&self, step: Step, n: u32) {
         self.0.spend(step, n);
+    }
+
+    fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
+        self.0.spend_on(step, frame, n);
     }
 
     fn compute(&self, time: Nanos) {

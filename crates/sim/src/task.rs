@@ -44,6 +44,8 @@ pub(crate) struct Task {
     /// Where in the profile it is, while it is off its CPU.
     pub(crate) node: Cell<NodeId>,
     pub(crate) root: NodeId,
+    /// The memory node to whose CPUs it keeps, if it does.
+    pub(crate) bound_to: Option<usize>,
     /// The CPU that it was last on.
     pub(crate) cpu: Cell<usize>,
     pub(crate) runtime: Cell<u64>,

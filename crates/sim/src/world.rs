@@ -23,7 +23,7 @@ use crate::stamps::Stamps;
 use crate::task::{State, Task, TaskId};
 use crate::trace::Recorder;
 use crate::wait::{Sleeper, WaitQueue};
-use machine::{Completions, Func, Step};
+use machine::{Completions, FrameNumber, Func, Step};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -190,6 +190,27 @@ impl World {
     #[inline]
     pub(crate) fn spend(&self, step: Step, n: u32) {
         self.spend_picos(self.costs[step as usize] * u64::from(n));
+    }
+
+    /// The same for work on a frame, whose node may be another than the CPU's.
+    pub(crate) fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
+        let cost = self.costs[step as usize] * u64::from(n);
+        let nodes = self.config.nodes.as_ref();
+        self.spend_picos(nodes.map_or(cost, |nodes| nodes.cost(cost, self.node_here(), frame)));
+    }
+
+    /// The memory node of a CPU.
+    pub(crate) fn node_of_cpu(&self, cpu: usize) -> usize {
+        self.config.nodes.as_ref().map_or(0, |nodes| usize::from(nodes.of_cpu[cpu]))
+    }
+
+    /// The memory node of the running CPU; the first outside of tasks.
+    pub(crate) fn node_here(&self) -> usize {
+        match self.lane.get() {
+            _ if self.config.nodes.is_none() => 0,
+            NO_LANE => 0,
+            lane => self.node_of_cpu(cpu_of(lane)),
+        }
     }
 
     #[inline]
@@ -563,10 +584,11 @@ impl World {
 
     // ---- tasks and fibers ----
 
-    pub(crate) fn spawn(&self, name: &str, job: Job) -> TaskId {
+    pub(crate) fn spawn(&self, name: &str, node: Option<usize>, job: Job) -> TaskId {
         assert!(self.phase.get() != Phase::Ended, "spawned `{name}` in a world that has ended");
         let id = TaskId(u32::try_from(self.tasks.borrow().len()).expect("fewer than 4 Gi tasks"));
         let root = self.profile.root(name);
+        let bound_to = node.filter(|node| (0..self.cpus.len()).any(|cpu| self.node_of_cpu(cpu) == *node));
         let task = Rc::new(Task {
             id,
             name: name.into(),
@@ -575,6 +597,7 @@ impl World {
             fiber: Cell::new(std::ptr::null()),
             node: Cell::new(root),
             root,
+            bound_to,
             cpu: Cell::new(id.0 as usize % self.cpus.len()),
             runtime: Cell::new(0),
             owed: Cell::new(0),
@@ -614,7 +637,7 @@ impl World {
     /// Runs everything; see [`crate::Sim::run`].
     pub(crate) fn run(&self, name: &str, job: Job) -> Result<(), Failure> {
         assert!(self.lane.get() == NO_LANE, "run inside of a task");
-        let main = self.spawn(name, job);
+        let main = self.spawn(name, None, job);
         self.main.set(Some(main));
         if let Some(limit) = self.config.time_limit {
             self.push_event(picos(limit), EventKind::TimeLimit);

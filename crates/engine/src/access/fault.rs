@@ -219,7 +219,7 @@ impl<M: Machine> Access<M> {
         let _span = self.machine.span(Func::AnonymousPage);
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
         self.machine.zero_frame(frame);
-        self.machine.spend(Step::ZeroPage, 1);
+        self.machine.spend_on(Step::ZeroPage, frame, 1);
         let is_mapped = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
@@ -256,7 +256,7 @@ impl<M: Machine> Access<M> {
             self.stat.count(Event::ThpFaultFallback, 1);
             return false;
         };
-        self.machine.spend(Step::ZeroPage, ENTRIES);
+        self.machine.spend_on(Step::ZeroPage, head, ENTRIES);
         (0..ENTRIES).for_each(|n| self.machine.zero_frame(FrameNumber(head.0 + n)));
         let is_mapped = {
             let _guard = region.page_table(page).lock();

@@ -148,7 +148,7 @@ impl<M: Machine> Access<M> {
 
     fn copy_page(&self, from: FrameNumber, to: FrameNumber) {
         self.machine.copy_frame(from, to);
-        self.machine.spend(Step::CopyPage, 1);
+        self.machine.spend_on(Step::CopyPage, to, 1);
     }
 
     /// Maps a private copy in place of what was seen, or frees it when that has changed.

@@ -38,7 +38,7 @@ impl<M: Machine> Access<M> {
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let from = (at - offset) as usize;
             self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
-            self.machine.spend(Step::CopyPage, 1);
+            self.machine.spend_on(Step::CopyPage, frame, 1);
             // Reading one page in pieces is one use.
             if state.previous != Some((page, in_page)) {
                 self.mark_accessed(frame);

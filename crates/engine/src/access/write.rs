@@ -71,7 +71,7 @@ impl<M: Machine> Access<M> {
             let from = (at - offset) as usize;
             self.machine.write_frame(frame, in_page, &bytes[from..from + n]);
             self.machine.spend(Step::WriteBegin, 1);
-            self.machine.spend(Step::CopyPage, 1);
+            self.machine.spend_on(Step::CopyPage, frame, 1);
             self.frames[frame].set(Flags::UPTODATE);
             self.mark_accessed(frame);
             let was_clean = self.set_page_dirty(file, frame);

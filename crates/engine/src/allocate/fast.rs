@@ -3,6 +3,8 @@
 use super::Allocate;
 use super::choices::ZoneDirtyShare;
 use crate::memory::{Gfp, MarkRights, Warmth, Zone};
+use crate::reclaim::zone_reclaim::Room;
+use crate::task::Task;
 use machine::{FrameNumber, Machine, Order, Step};
 
 /// Down to which mark a request may go.
@@ -19,8 +21,9 @@ pub(super) enum Until {
 }
 
 impl<M: Machine> Allocate<M> {
-    pub(super) fn allocate_fast(&self, gfp: Gfp, order: Order) -> Option<FrameNumber> {
-        self.take_from_zonelist(gfp, order, Until::Low, MarkRights::default())
+    pub(super) fn allocate_fast(&self, task: &mut Task, gfp: Gfp, order: Order) -> Option<FrameNumber> {
+        let make_room = |zone: &Zone<M>| self.zone_reclaim(task, zone, gfp, order);
+        self.take_making_room(gfp, order, Until::Low, MarkRights::default(), make_room)
     }
 
     /// Takes a block from the first zone that stays above its mark.
@@ -31,13 +34,26 @@ impl<M: Machine> Allocate<M> {
         until: Until,
         rights: MarkRights,
     ) -> Option<FrameNumber> {
+        self.take_making_room(gfp, order, until, rights, |_| Room::NotWanted)
+    }
+
+    /// The same; where a zone is at its mark, `make_room` may free pages of it.
+    fn take_making_room(
+        &self,
+        gfp: Gfp,
+        order: Order,
+        until: Until,
+        rights: MarkRights,
+        mut make_room: impl FnMut(&Zone<M>) -> Room,
+    ) -> Option<FrameNumber> {
         let classzone = self.classzone(gfp);
-        self.zonelist(gfp).iter().map(|id| self.zone(*id)).find_map(|zone| {
+        let preferred = self.preferred_zone(gfp);
+        let is_dirty_ok = |zone: &Zone<M>| {
             // Dirty pages are spread over zones here, and only here: the slow path takes what there is.
             let keeps_share = gfp.write && self.choices.zone_dirty_share == ZoneDirtyShare::Kept;
-            if until == Until::Low && keeps_share && !self.is_zone_dirty_ok(zone) {
-                return None;
-            }
+            until != Until::Low || !keeps_share || self.is_zone_dirty_ok(zone)
+        };
+        let take = |zone: &Zone<M>| {
             self.machine.spend(Step::WatermarkCheck, 1);
             let is_above = |mark| zone.is_above(mark, order, classzone, rights);
             let may_take = match until {
@@ -46,13 +62,39 @@ impl<M: Machine> Allocate<M> {
                 Until::High => is_above(zone.high()),
                 Until::Nothing => true,
             };
-            if may_take { self.take(zone, order, gfp.migrate, Warmth::Hot) } else { None }
-        })
+            let frame = if may_take { self.take(zone, order, gfp.migrate, Warmth::Hot) } else { None };
+            frame.inspect(|_| self.count_node(preferred, zone))
+        };
+        let zones = || self.zonelist(gfp).iter().map(|id| self.zone(*id)).filter(|zone| is_dirty_ok(zone));
+        let Some(cache) = self.zonelist_caches.get(usize::from(preferred.node.0)) else {
+            return zones()
+                .find_map(|zone| take(zone).or_else(|| if make_room(zone) == Room::Made { take(zone) } else { None }));
+        };
+        // The first zone is looked at in any case; what is known of the others is asked for when it is full.
+        cache.refresh(self.machine.now());
+        let mut left_out = false;
+        let found = zones().enumerate().find_map(|(n, zone)| {
+            let was_full = cache.is_full(zone.id);
+            if n > 0 && was_full {
+                left_out = true;
+                return None;
+            }
+            take(zone).or_else(|| match if was_full { Room::NotWanted } else { make_room(zone) } {
+                Room::Made => take(zone),
+                Room::NotTried => None,
+                Room::NotWanted | Room::NotMade => {
+                    cache.note_full(zone.id);
+                    None
+                }
+            })
+        });
+        found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
     /// The zones that a request may use, in order.
     pub(super) fn zonelist(&self, gfp: Gfp) -> &[crate::memory::ZoneId] {
-        &self.nodes[0].zonelists[gfp.highest_zone as usize]
+        let node = gfp.node.unwrap_or_else(|| self.local_node());
+        &self.node(node).zonelists[gfp.highest_zone as usize]
     }
 
     /// The class zone of a request: the kind of the first zone that it would use.

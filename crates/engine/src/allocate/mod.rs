@@ -10,6 +10,7 @@ pub mod balloon;
 pub mod choices;
 pub mod fast;
 pub mod slow;
+mod zonelist_cache;
 
 pub use choices::Choices;
 
@@ -18,8 +19,10 @@ use crate::reclaim::Reclaim;
 use crate::slab::SlabCache;
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
+use choices::ZonelistCacheUse;
 use machine::{FrameNumber, Func, Machine, Order};
 use std::ops::Deref;
+use zonelist_cache::ZonelistCache;
 
 /// A request that could not be met: nothing is free, and nothing can be made free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ impl std::error::Error for OutOfMemory {}
 /// The floor of allocation.
 pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
+    /// Of each node; none where there is one node, or the kernel keeps none.
+    zonelist_caches: Vec<ZonelistCache>,
     /// The section `[allocate]` of the kernel file.
     pub choices: Choices,
 }
@@ -57,7 +62,10 @@ impl<M: Machine> Deref for Allocate<M> {
 impl<M: Machine> Allocate<M> {
     /// Nothing is allocated yet.
     pub fn new(reclaim: Reclaim<M>, choices: Choices) -> Self {
-        Self { reclaim, choices }
+        let keeps = choices.zonelist_cache == ZonelistCacheUse::Kept && reclaim.nodes.len() > 1;
+        let cached_nodes = if keeps { reclaim.nodes.len() } else { 0 };
+        let zonelist_caches = (0..cached_nodes).map(|_| ZonelistCache::new(reclaim.zones.len())).collect();
+        Self { reclaim, zonelist_caches, choices }
     }
 
     /// Allocates 2^`order` contiguous pages, with one reference on the first. *May sleep*, if `gfp` says so.
@@ -67,10 +75,12 @@ impl<M: Machine> Allocate<M> {
     #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);
+        // A task that sleeps meanwhile may wake on another node's CPU; the order of zones stays.
+        let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.local_node())), ..gfp };
         if order > Order::ZERO {
             self.stat.count(Event::AllocHighOrder, 1);
         }
-        match self.allocate_fast(gfp, order) {
+        match self.allocate_fast(task, gfp, order) {
             Some(frame) => Ok(frame),
             None => {
                 if order > Order::ZERO {

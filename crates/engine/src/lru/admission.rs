@@ -24,7 +24,7 @@ use super::{Insert, Lru};
 use crate::anonymous::Owners;
 use crate::memory::{Flags, MarkRights, Owner, Warmth};
 use crate::page_cache::Shadow;
-use crate::stat::{Event, ZONE_KINDS, ZoneEvent};
+use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
@@ -56,13 +56,6 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 /// The pages that wait on one CPU, and as which each leaves that is dropped.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
-/// How many pages were dropped.
-#[derive(Debug, Default)]
-struct Dropped {
-    by_kind: [u32; Left::ALL.len()],
-    by_zone: [u64; ZONE_KINDS],
-}
-
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
@@ -70,7 +63,7 @@ impl<M: Machine> Lru<M> {
         if self.own.is_some() {
             return self.add(frame, how, false);
         }
-        let kind = self.note_refault(shadow);
+        let kind = self.note_refault(frame, shadow);
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
         if kind == Left::Returned && self.lists_next_returned() {
             return self.add(frame, how, false);
@@ -91,11 +84,12 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A page that a task reads had left `shadow`, if it ever left. As which will it leave now, if it is used once?
-    fn note_refault(&self, shadow: Option<Shadow>) -> Left {
+    fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
-        self.stat.count(Event::WorkingsetRefaultFile, 1);
-        self.stat.count(Event::WorkingsetActivateFile, is_missed.into());
+        let zone = self.zone_of(frame);
+        zone.stat.count(ZoneEvent::WorkingsetRefaultFile, 1);
+        zone.stat.count(ZoneEvent::WorkingsetActivateFile, is_missed.into());
         if is_missed { Left::Returned } else { Left::UsedOnce }
     }
 
@@ -165,7 +159,7 @@ impl<M: Machine> Lru<M> {
             let lists_others = self.workingset.is_missed_more(Left::UsedOnce);
             let others = pages.iter().filter(|(_, kind)| *kind == Left::UsedOnce).count() as u32;
             let mut number = lists_others.then(|| self.workingset.count_judged(Left::UsedOnce, others));
-            let mut dropped = Dropped::default();
+            let mut dropped = [0; Left::ALL.len()];
             pages.retain(|(frame, kind)| {
                 let stays = *kind == Left::UsedOnce
                     && number.as_mut().is_some_and(|number| {
@@ -174,15 +168,12 @@ impl<M: Machine> Lru<M> {
                     });
                 let is_dropped = !stays && self.drop_used_once(*frame, *kind, &mut owners);
                 if is_dropped {
-                    dropped.by_kind[*kind as usize] += 1;
-                    dropped.by_zone[self.zone_of(*frame).kind as usize] += 1;
+                    dropped[*kind as usize] += 1;
+                    self.zone_of(*frame).stat.count(ZoneEvent::LruUsedOnce, 1);
                 }
                 !is_dropped
             });
-            self.note_left(dropped.by_kind);
-            for (zone, pages) in dropped.by_zone.iter().enumerate().filter(|(_, pages)| **pages > 0) {
-                self.stat.count_zone(ZoneEvent::LruUsedOnce, zone, *pages);
-            }
+            self.note_left(dropped);
         }
         self.list(pages);
     }

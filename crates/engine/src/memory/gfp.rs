@@ -1,12 +1,14 @@
 //! What a request for memory allows (`gfp_t`).
 
-use super::{MigrateType, ZoneKind};
+use super::{MigrateType, NodeId, ZoneKind};
 
 /// A request's rights and wishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gfp {
     /// Highest zone that will do.
     pub highest_zone: ZoneKind,
+    /// The node to look at first (`__alloc_pages_node`); `None`: that of the caller's CPU when it asks.
+    pub node: Option<NodeId>,
     /// Can the pages move?
     pub migrate: MigrateType,
     /// May the caller sleep, and so reclaim (`__GFP_WAIT`)?
@@ -36,6 +38,7 @@ impl Gfp {
     /// A page of a program or of the page cache (`GFP_HIGHUSER_MOVABLE`).
     pub const USER_MOVABLE: Self = Self {
         highest_zone: ZoneKind::Normal,
+        node: None,
         migrate: MigrateType::Movable,
         wait: true,
         io: true,

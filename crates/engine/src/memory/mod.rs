@@ -26,8 +26,9 @@ pub use gfp::Gfp;
 pub use list::{Links, List, NO_FRAME};
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
-pub use zone::{Layout, Node, NodeId, Zone, ZoneFlag, ZoneId, ZoneKind};
+pub use zone::{LOCAL_DISTANCE, Layout, Node, NodeId, NodeLayout, Zone, ZoneFlag, ZoneId, ZoneKind, ZoneLayout};
 
+use crate::stat::vmstat::{Vmstat, ZONE_KINDS};
 use crate::stat::{Event, Gauge, Pressure, Stat, ZoneEvent};
 use buddy::FreeLists;
 use machine::atomic::AtomicU64;
@@ -79,6 +80,8 @@ pub enum LayoutError {
     },
     /// The zones of a node are not in ascending order, each at most once.
     ZoneOrder,
+    /// More nodes than can be, or distances that are none.
+    Distances,
 }
 
 impl std::fmt::Display for LayoutError {
@@ -99,12 +102,20 @@ impl std::fmt::Display for LayoutError {
                 "there is no memory for the descriptors of {frames} frames: {} MiB",
                 (frames * size_of::<Frame>() as u64) >> 20
             ),
+            Self::Distances => write!(
+                f,
+                "at most {NODES_MAX} nodes can be; `distances` has a row for each with a number for each, 10 for itself and more \
+                 for others"
+            ),
             Self::ZoneOrder => write!(f, "zones must stand in the order dma, dma32, normal, each at most once"),
         }
     }
 }
 
 impl std::error::Error for LayoutError {}
+
+/// As many nodes can be.
+pub const NODES_MAX: usize = 64;
 
 /// The smallest memory: one largest block, so that every order exists.
 pub const LEAST_PAGES: u64 = 1024;
@@ -132,7 +143,7 @@ impl<M: Machine> Memory<M> {
             }
             nodes.push(Node { id: node_id, zones: ids, zonelists: std::array::from_fn(|_| Vec::new()) });
         }
-        set_zonelists(&mut nodes, &zones);
+        set_zonelists(&mut nodes, &zones, layout);
         let zone_count = zones.len();
         let per_cpu = machine.per_cpu(|_| (0..zone_count).map(|_| PerCpuPages::default()).collect());
         let stat = Stat::new(machine.counter_rows());
@@ -175,7 +186,7 @@ impl<M: Machine> Memory<M> {
         debug_assert!(frame.flags().0 == 0 && frame.references() == 0, "{head} was not free: {frame:?}");
         frame.set_references(1);
         frame.set_private(0);
-        self.stat.count_zone(ZoneEvent::Pgalloc, zone.kind as usize, order.pages());
+        zone.stat.count(ZoneEvent::Pgalloc, order.pages());
         Some(head)
     }
 
@@ -260,10 +271,69 @@ impl<M: Machine> Memory<M> {
         &self.zones[usize::from(id.0)]
     }
 
+    /// The node with a number.
+    #[inline]
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[usize::from(id.0)]
+    }
+
+    /// The node of the calling task's CPU.
+    #[inline]
+    pub fn local_node(&self) -> NodeId {
+        NodeId(self.machine.node() as u8)
+    }
+
+    /// Counts a block taken from `zone` that was wanted from `preferred` (`zone_statistics`).
+    #[inline]
+    pub(crate) fn count_node(&self, preferred: &Zone<M>, zone: &Zone<M>) {
+        if self.nodes.len() == 1 {
+            return;
+        }
+        if zone.node == preferred.node {
+            zone.stat.count(ZoneEvent::NumaHit, 1);
+        } else {
+            zone.stat.count(ZoneEvent::NumaMiss, 1);
+            preferred.stat.count(ZoneEvent::NumaForeign, 1);
+        }
+        let is_local = zone.node == self.local_node();
+        zone.stat.count(if is_local { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther }, 1);
+    }
+
     /// A gauge over all zones, pages.
     #[inline]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
         self.zones.iter().map(|zone| zone.gauges.get(gauge)).sum()
+    }
+
+    /// How often an event was counted, over all zones.
+    #[must_use]
+    pub fn zone_events(&self, event: ZoneEvent) -> u64 {
+        self.zones.iter().map(|zone| zone.stat.get(event)).sum()
+    }
+
+    /// Counters and gauges that are kept by zone, under their kernel names, over the zones that `counts` says.
+    #[must_use]
+    pub fn vmstat_of(&self, counts: impl Fn(&Zone<M>) -> bool) -> Vmstat {
+        let mut vmstat = Vmstat::new();
+        let named = || ZoneEvent::ALL.into_iter().filter(|event| self.nodes.len() > 1 || !event.is_of_nodes());
+        for event in named() {
+            vmstat.extend((0..ZONE_KINDS).map(|kind| (event.name_in(kind), 0)));
+        }
+        vmstat.extend(Gauge::ALL.map(|gauge| (gauge.name().to_owned(), 0)));
+        for zone in self.zones.iter().filter(|zone| counts(zone)) {
+            let events = named().map(|event| (event.name_in(zone.kind as usize), zone.stat.get(event)));
+            let gauges = Gauge::ALL.into_iter().map(|gauge| (gauge.name().to_owned(), zone.gauges.get(gauge)));
+            for (name, value) in events.chain(gauges) {
+                *vmstat.entry(name).or_default() += value;
+            }
+        }
+        vmstat
+    }
+
+    /// The same of one node, as `/sys/devices/system/node/node0/vmstat` shows it.
+    #[must_use]
+    pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
+        self.vmstat_of(|zone| zone.node == node)
     }
 
     /// Changes a gauge of the zone that holds `frame`.
@@ -290,6 +360,14 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     if layout.nodes.iter().any(|node| !node.zones.is_sorted_by(|a, b| a.kind < b.kind)) {
         return Err(LayoutError::ZoneOrder);
     }
+    let is_square = layout.distances.len() == layout.nodes.len()
+        && layout.distances.iter().all(|row| row.len() == layout.nodes.len())
+        && (0..layout.nodes.len())
+            .all(|a| (0..layout.nodes.len()).all(|b| (layout.distance(a, b) == LOCAL_DISTANCE) == (a == b)))
+        && layout.distances.iter().flatten().all(|distance| *distance >= LOCAL_DISTANCE);
+    if layout.nodes.len() > NODES_MAX || !layout.distances.is_empty() && !is_square {
+        return Err(LayoutError::Distances);
+    }
     let pages = layout.pages();
     if pages < LEAST_PAGES {
         return Err(LayoutError::TooSmall { pages, least_pages: LEAST_PAGES });
@@ -300,13 +378,16 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Node order: the local node's zones from high to low, then the next node's.
-fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>]) {
+/// Node order: the local node's zones from high to low, then the nearest other node's; of equally near ones, the next by number
+/// first, so that not all nodes fall back to the same.
+fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>], layout: &Layout) {
     let by_node: Vec<Vec<ZoneId>> = nodes.iter().map(|node| node.zones.clone()).collect();
     for (n, node) in nodes.iter_mut().enumerate() {
+        let mut order: Vec<usize> = (0..by_node.len()).map(|other| (n + other) % by_node.len()).collect();
+        order.sort_by_key(|other| layout.distance(n, *other));
         for (class, zonelist) in node.zonelists.iter_mut().enumerate() {
-            for other in 0..by_node.len() {
-                let ids = &by_node[(n + other) % by_node.len()];
+            for other in &order {
+                let ids = &by_node[*other];
                 zonelist.extend(ids.iter().rev().filter(|id| zones[usize::from(id.0)].kind as usize <= class));
             }
         }

@@ -5,7 +5,7 @@
 
 use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
 use super::watermark::{MarkRights, Marks};
-use crate::stat::{Gauge, vmstat::Gauges};
+use crate::stat::{Gauge, ZoneStat, vmstat::Gauges};
 use machine::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, LockClass, Machine, Order};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,10 @@ pub struct NodeId(pub u8);
 pub struct Layout {
     /// The nodes, at least one.
     pub nodes: Vec<NodeLayout>,
+    /// How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself, 20 where an
+    /// access takes twice as long (ACPI, "System Locality Information Table"). Empty: 20 to all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distances: Vec<Vec<u8>>,
 }
 
 /// The zones of one node.
@@ -80,6 +84,12 @@ pub struct ZoneLayout {
     pub listed_first: Option<u64>,
 }
 
+/// The distance of a node from itself (`LOCAL_DISTANCE`).
+pub const LOCAL_DISTANCE: u8 = 10;
+
+/// The distance of other nodes where nobody says otherwise (`REMOTE_DISTANCE`).
+const REMOTE_DISTANCE: u8 = 20;
+
 /// Pages of a growing layout that are put on the free lists at once: their descriptors are 8 MiB.
 const LISTED_FIRST: u64 = 1 << 18;
 
@@ -105,7 +115,7 @@ impl Layout {
     /// One node with one Normal zone: what an application's ground has.
     #[must_use]
     pub fn flat(pages: u64) -> Self {
-        Self { nodes: vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }] }
+        Self::of_nodes(vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }])
     }
 
     /// The same, with room to grow to `pages_max`, and all but the first GiB put on the free lists as it is needed.
@@ -113,7 +123,7 @@ impl Layout {
     pub fn growing(pages: u64, pages_max: u64) -> Self {
         let listed_first = Some(LISTED_FIRST);
         let zone = ZoneLayout { spanned_pages: pages_max, listed_first, ..ZoneLayout::new(ZoneKind::Normal, pages) };
-        Self { nodes: vec![NodeLayout { zones: vec![zone] }] }
+        Self::of_nodes(vec![NodeLayout { zones: vec![zone] }])
     }
 
     /// One node with the zones DMA, DMA32 and Normal; empty ones are left out.
@@ -125,7 +135,35 @@ impl Layout {
             .filter(|(_, pages)| *pages > 0)
             .map(|(kind, managed_pages)| ZoneLayout::new(kind, managed_pages))
             .collect();
-        Self { nodes: vec![NodeLayout { zones }] }
+        Self::of_nodes(vec![NodeLayout { zones }])
+    }
+
+    /// These nodes, each as far from the others.
+    #[must_use]
+    pub const fn of_nodes(nodes: Vec<NodeLayout>) -> Self {
+        Self { nodes, distances: Vec::new() }
+    }
+
+    /// How far the CPUs of one node are from the memory of another.
+    #[must_use]
+    pub fn distance(&self, cpu_node: usize, memory_node: usize) -> u8 {
+        let default = if cpu_node == memory_node { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
+        self.distances.get(cpu_node).and_then(|row| row.get(memory_node)).copied().unwrap_or(default)
+    }
+
+    /// The distances of all nodes from each other, defaults filled in.
+    #[must_use]
+    pub fn all_distances(&self) -> Vec<Vec<u8>> {
+        let nodes = || 0..self.nodes.len();
+        nodes().map(|from| nodes().map(|to| self.distance(from, to)).collect()).collect()
+    }
+
+    /// The first frame of each node.
+    #[must_use]
+    pub fn first_frames(&self) -> Vec<u32> {
+        let frames = |node: &NodeLayout| Self::of_nodes(vec![node.clone()]).frames() as u32;
+        let starts = self.nodes.iter().scan(0, |start, node| Some(std::mem::replace(start, *start + frames(node))));
+        starts.collect()
     }
 
     /// Managed pages of all zones.
@@ -158,6 +196,9 @@ impl ZoneFlag {
     pub const WRITEBACK: Self = Self(1 << 2);
     /// Scanned six times over without success: poll lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
+    /// A task of the zone's node reclaims here before it takes memory of another node.
+    #[doc(alias = "ZONE_RECLAIM_LOCKED")]
+    pub const ZONE_RECLAIM: Self = Self(1 << 4);
 }
 
 /// A zone.
@@ -193,6 +234,8 @@ pub struct Zone<M: Machine> {
     pub(super) per_cpu_batch: AtomicU32,
     /// Page counts.
     pub gauges: Gauges,
+    /// What happened here.
+    pub stat: ZoneStat,
     /// Free blocks of each order; written under `free` only, read racily by watermark checks. The gauge of free pages follows
     /// when the lock is given back.
     pub nr_free: [AtomicU64; MAX_ORDERS],
@@ -224,6 +267,7 @@ impl<M: Machine> Zone<M> {
             dirty_balance_reserve: AtomicU64::new(0),
             per_cpu_batch: AtomicU32::new(0),
             gauges: Gauges::new(machine.counter_rows()),
+            stat: ZoneStat::new(machine.counter_rows()),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
             free: machine.lock(LockClass::Zone, FreeArea::default()),
             block_types: (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect(),
@@ -353,6 +397,12 @@ impl<M: Machine> Zone<M> {
         self.flags.fetch_or(flag.0, Relaxed);
     }
 
+    /// Sets a mark; true for the one caller who found it not set.
+    #[must_use]
+    pub fn try_set(&self, flag: ZoneFlag) -> bool {
+        self.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
+    }
+
     /// Clears a mark.
     pub fn clear(&self, flag: ZoneFlag) {
         if self.is(flag) {
@@ -364,6 +414,13 @@ impl<M: Machine> Zone<M> {
     pub(super) fn note_freed(&self) {
         self.pages_scanned.store(0, Relaxed);
         self.clear(ZoneFlag::ALL_UNRECLAIMABLE);
+    }
+}
+
+impl<M: Machine> std::fmt::Display for Zone<M> {
+    /// As `/proc/zoneinfo` calls it: `Node 0, zone Normal`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Node {}, zone {}", self.node.0, self.kind.name())
     }
 }
 

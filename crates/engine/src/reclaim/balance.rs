@@ -129,7 +129,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn zones_up_to(&self, node: NodeId, classzone: usize) -> impl DoubleEndedIterator<Item = (usize, &Zone<M>)> {
-        self.nodes[usize::from(node.0)]
+        self.node(node)
             .zones
             .iter()
             .map(|id| self.zone(*id))

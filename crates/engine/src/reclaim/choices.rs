@@ -276,4 +276,9 @@ choices! {
         /// Above the limit, until a page that reclaim waits for is written, at most 10 ms at a time.
         ForWriteback,
     }
+
+    /// What a task reclaims on its own node before it takes memory of another one, where there are several
+    /// (`vm.zone_reclaim_mode`): 0 for nothing, or the sum of 1 (clean pages of files that are not mapped), 2 (dirty ones, which
+    /// it writes) and 4 (mapped pages and anonymous ones, which go to swap).
+    zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90: [0, 1, 7];
 }

@@ -19,6 +19,10 @@ pub struct ScanControl {
     pub priority: u32,
     /// May anonymous pages go to swap?
     pub may_swap: bool,
+    /// May pages be taken that page tables map?
+    pub may_unmap: bool,
+    /// May dirty pages be written?
+    pub may_write: bool,
     /// Pages wanted.
     pub to_reclaim_pages: u64,
     /// Pages looked at; mapped and swap-cache pages count twice.
@@ -46,6 +50,8 @@ impl ScanControl {
             order,
             priority: DEF_PRIORITY,
             may_swap: true,
+            may_unmap: true,
+            may_write: true,
             to_reclaim_pages: u64::MAX,
             scanned: 0,
             reclaimed: 0,

@@ -3,8 +3,8 @@
 use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord};
 use crate::memory::choices::MarkDistance;
-use crate::memory::{MarkRights, NodeId, Zone};
-use crate::stat::{Event, ZONE_KINDS, ZoneEvent};
+use crate::memory::{MarkRights, Node, NodeId, Zone};
+use crate::stat::{Event, ZoneEvent};
 use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
@@ -100,8 +100,8 @@ pub(super) struct NodeState<M: Machine> {
     pub waiters: AtomicU32,
     /// Passes of kswapd in a row that freed nothing.
     fruitless_passes: AtomicU32,
-    /// When the marks were last moved, and for each kind of zone how many pages had been taken then, and dropped at once.
-    marks_moved: M::Lock<(Nanos, [[u64; 2]; ZONE_KINDS])>,
+    /// When the marks were last moved, and for each zone of the node how many pages had been taken then, and dropped at once.
+    marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// How long kswapd's calls took.
     pub calls: CallTimes,
 }
@@ -115,6 +115,18 @@ pub struct KswapdCalls {
     pub longest: Nanos,
     /// All together.
     pub total: Nanos,
+}
+
+impl KswapdCalls {
+    /// These and those of another kswapd.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            longest: self.longest.max(other.longest),
+            total: self.total + other.total,
+        }
+    }
 }
 
 /// The same while it is counted. Kswapd alone writes; whoever asks resets.
@@ -160,14 +172,14 @@ impl CallTimes {
 }
 
 impl<M: Machine> NodeState<M> {
-    pub fn new(machine: &M) -> Self {
+    pub fn new(machine: &M, node: &Node) -> Self {
         Self {
             kswapd_wait: machine.wait_queue(),
             requests: Requests::default(),
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
             fruitless_passes: AtomicU32::new(0),
-            marks_moved: machine.lock(LockClass::Other, (Nanos(0), Default::default())),
+            marks_moved: machine.lock(LockClass::Other, (Nanos(0), vec![[0; 2]; node.zones.len()])),
             calls: CallTimes::default(),
         }
     }
@@ -251,11 +263,10 @@ impl<M: Machine> Reclaim<M> {
         if time < MARKS_REST {
             return;
         }
-        for id in &self.nodes[usize::from(node.0)].zones {
+        for (n, id) in self.node(node).zones.iter().enumerate() {
             let zone = self.zone(*id);
-            let counts =
-                [ZoneEvent::Pgalloc, ZoneEvent::LruUsedOnce].map(|event| self.stat.get_zone(event, zone.kind as usize));
-            let before = std::mem::replace(&mut moved.1[zone.kind as usize], counts);
+            let counts = [ZoneEvent::Pgalloc, ZoneEvent::LruUsedOnce].map(|event| zone.stat.get(event));
+            let before = std::mem::replace(&mut moved.1[n], counts);
             let [taken, given_back] = [0, 1].map(|n| {
                 let lately = counts[n] - before[n];
                 (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64

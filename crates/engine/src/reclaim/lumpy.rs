@@ -33,7 +33,7 @@ impl<M: Machine> Reclaim<M> {
         let (victims, scanned) = self.isolate_block_victims(zone, pool, pages, control.order, any_list, !by_order);
         let taken = &victims.pages;
         let (scan_event, steal_event) = reclaim_events(control);
-        self.stat.count_zone(scan_event, zone.kind as usize, scanned);
+        zone.stat.count(scan_event, scanned);
         if taken.is_empty() {
             return 0;
         }
@@ -54,7 +54,7 @@ impl<M: Machine> Reclaim<M> {
         }
         control.takes_blocks = false;
         let freed = (taken.len() - survivors.len()) as u64;
-        self.stat.count_zone(steal_event, zone.kind as usize, freed);
+        zone.stat.count(steal_event, freed);
         self.put_back_block_victims(zone, &victims, &survivors);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed

@@ -19,6 +19,7 @@ pub mod shrink_lruvec;
 pub mod shrink_pages;
 pub mod shrink_slab;
 pub mod throttle;
+pub mod zone_reclaim;
 
 pub use choices::Choices;
 pub use control::ScanControl;
@@ -86,7 +87,7 @@ impl<M: Machine> Deref for Reclaim<M> {
 impl<M: Machine> Reclaim<M> {
     /// Nobody reclaims yet.
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
-        let node_states = compact.nodes.iter().map(|_| NodeState::new(&compact.machine)).collect();
+        let node_states = compact.nodes.iter().map(|node| NodeState::new(&compact.machine, node)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
         let (written, direct_wait) = (compact.machine.wait_queue(), compact.machine.wait_queue());
         Self {

@@ -107,7 +107,7 @@ impl<M: Machine> Reclaim<M> {
         }
         let Taken { entries: taken, pages, scanned } = self.isolate_victims(zone, pool, pages);
         let (scan_event, steal_event) = reclaim_events(control);
-        self.stat.count_zone(scan_event, zone.kind as usize, scanned);
+        zone.stat.count(scan_event, scanned);
         if taken.is_empty() {
             return 0;
         }
@@ -115,7 +115,7 @@ impl<M: Machine> Reclaim<M> {
         let survivors = self.shrink_pages(task, zone, &taken, control, &mut counts);
         // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
         let freed = (taken.len() - survivors.len()) as u64;
-        self.stat.count_zone(steal_event, zone.kind as usize, freed);
+        zone.stat.count(steal_event, freed);
         self.put_back_victims(zone, pool, &survivors, pages);
         self.wake_direct_waiters(freed);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);

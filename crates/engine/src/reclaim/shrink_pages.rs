@@ -136,7 +136,7 @@ impl<M: Machine> Reclaim<M> {
             }
             look_ahead(n);
             let descriptor = &self.frames[frame];
-            self.machine.spend(Step::ScanPage, 1);
+            self.machine.spend_on(Step::ScanPage, frame, 1);
             if !descriptor.try_lock() {
                 survivors.push(frame);
                 self.note_kept(control, false);
@@ -179,7 +179,7 @@ impl<M: Machine> Reclaim<M> {
             }
         });
         let _span = self.machine.span(Func::FreePageList);
-        self.machine.spend(Step::FreePage, free.len() as u32);
+        self.machine.spend_on(Step::FreePage, zone.start, free.len() as u32);
         self.note_evicted(&free);
         for (n, frame) in free.into_iter().enumerate() {
             look_ahead(n);
@@ -209,6 +209,9 @@ impl<M: Machine> Reclaim<M> {
         if flags.has(Flags::WRITE_FAILED) && !flags.has(Flags::WRITEBACK) {
             // Nobody knows when it can be written: out of the way, and of the counts by which reclaimers wait for writes.
             return Fate::Activate;
+        }
+        if descriptor.mappings() > 0 && !control.may_unmap {
+            return Fate::Keep;
         }
         if descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE) {
             control.scanned += 1;
@@ -279,6 +282,7 @@ impl<M: Machine> Reclaim<M> {
                     descriptor.set(Flags::RECLAIM);
                     return Fate::Keep;
                 }
+                Dirty::Pageout if !control.may_write => return Fate::Keep,
                 Dirty::Keep => return Fate::Keep,
                 Dirty::Pageout => {
                     if let Some(fate) = self.pageout(task, frame, control, counts, owners) {

@@ -123,7 +123,7 @@ impl<M: Machine> Reclaim<M> {
     /// out: kswapd would never fill their reserve, and who waits for it would never learn that memory is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);
-        for id in &self.nodes[usize::from(node.0)].zones {
+        for id in &self.node(node).zones {
             let zone = self.zone(*id);
             if self.looks_hopeless(zone) {
                 continue;

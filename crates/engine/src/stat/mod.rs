@@ -5,4 +5,4 @@ pub mod sharded;
 pub mod vmstat;
 
 pub use pressure::Pressure;
-pub use vmstat::{Event, Gauge, Stat, Vmstat, ZONE_KINDS, ZoneEvent};
+pub use vmstat::{Event, Gauge, Stat, Vmstat, ZoneEvent, ZoneStat};

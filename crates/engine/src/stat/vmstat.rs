@@ -4,7 +4,7 @@ use super::sharded::Sharded;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
-/// Zones a counter can be kept for; see [`crate::memory::ZoneKind`].
+/// Kinds of zones; see [`crate::memory::ZoneKind`].
 pub const ZONE_KINDS: usize = 3;
 
 /// The suffixes of zone counters, by zone kind.
@@ -76,11 +76,6 @@ pub enum Event {
     ThpSplit,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
-    /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
-    /// `lru.admission = "by-refault"`.
-    WorkingsetRefaultFile,
-    /// `workingset_activate_file`: those of them that had left not long ago.
-    WorkingsetActivateFile,
     /// `pgrotate_locked`: times that the LRU lock was taken to rotate pages whose write ended.
     PgrotateLocked,
     /// `alloc_high_order`: requests of order > 0.
@@ -95,7 +90,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 36] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -127,8 +122,6 @@ impl Event {
         Self::ThpFaultFallback,
         Self::ThpSplit,
         Self::DropPagecache,
-        Self::WorkingsetRefaultFile,
-        Self::WorkingsetActivateFile,
         Self::PgrotateLocked,
         Self::AllocHighOrder,
         Self::AllocHighOrderSlow,
@@ -171,8 +164,6 @@ impl Event {
             Self::ThpFaultFallback => "thp_fault_fallback",
             Self::ThpSplit => "thp_split",
             Self::DropPagecache => "pgcache_dropped",
-            Self::WorkingsetRefaultFile => "workingset_refault_file",
-            Self::WorkingsetActivateFile => "workingset_activate_file",
             Self::PgrotateLocked => "pgrotate_locked",
             Self::AllocHighOrder => "alloc_high_order",
             Self::AllocHighOrderSlow => "alloc_high_order_slow",
@@ -200,11 +191,28 @@ pub enum ZoneEvent {
     PgstealDirect,
     /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
     LruUsedOnce,
+    /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
+    /// `lru.admission = "by-refault"`.
+    WorkingsetRefaultFile,
+    /// `workingset_activate_file`: those of them that had left not long ago.
+    WorkingsetActivateFile,
+    /// `numa_hit`: blocks allocated on the node that was wanted. This and the next four are named where there are several nodes.
+    NumaHit,
+    /// `numa_miss`: blocks allocated here that were wanted on another node.
+    NumaMiss,
+    /// `numa_foreign`: blocks wanted here that were allocated on another node.
+    NumaForeign,
+    /// `numa_local`: blocks allocated here by tasks on a CPU of this node.
+    NumaLocal,
+    /// `numa_other`: blocks allocated here by tasks on a CPU of another node.
+    NumaOther,
+    /// `zone_reclaim_failed`: times that a task freed less than it needed on its own node (`reclaim.zone_reclaim_mode`).
+    ZoneReclaimFailed,
 }
 
 impl ZoneEvent {
     /// All, in declaration order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 15] = [
         Self::Pgalloc,
         Self::Pgrefill,
         Self::PgscanKswapd,
@@ -212,6 +220,14 @@ impl ZoneEvent {
         Self::PgstealKswapd,
         Self::PgstealDirect,
         Self::LruUsedOnce,
+        Self::WorkingsetRefaultFile,
+        Self::WorkingsetActivateFile,
+        Self::NumaHit,
+        Self::NumaMiss,
+        Self::NumaForeign,
+        Self::NumaLocal,
+        Self::NumaOther,
+        Self::ZoneReclaimFailed,
     ];
 
     /// The name in `/proc/vmstat`.
@@ -225,6 +241,44 @@ impl ZoneEvent {
             Self::PgstealKswapd => "pgsteal_kswapd",
             Self::PgstealDirect => "pgsteal_direct",
             Self::LruUsedOnce => "lru_used_once",
+            Self::WorkingsetRefaultFile => "workingset_refault_file",
+            Self::WorkingsetActivateFile => "workingset_activate_file",
+            Self::NumaHit => "numa_hit",
+            Self::NumaMiss => "numa_miss",
+            Self::NumaForeign => "numa_foreign",
+            Self::NumaLocal => "numa_local",
+            Self::NumaOther => "numa_other",
+            Self::ZoneReclaimFailed => "zone_reclaim_failed",
+        }
+    }
+
+    /// Has each kind of zone a name of its own, or have all one together?
+    #[must_use]
+    pub const fn is_named_by_kind(self) -> bool {
+        !matches!(self, Self::WorkingsetRefaultFile | Self::WorkingsetActivateFile) && !self.is_of_nodes()
+    }
+
+    /// Does it tell nodes apart, so that it says nothing where there is one?
+    #[must_use]
+    pub const fn is_of_nodes(self) -> bool {
+        matches!(
+            self,
+            Self::NumaHit
+                | Self::NumaMiss
+                | Self::NumaForeign
+                | Self::NumaLocal
+                | Self::NumaOther
+                | Self::ZoneReclaimFailed
+        )
+    }
+
+    /// The name of its count in zones of a kind (`kind as usize`).
+    #[must_use]
+    pub fn name_in(self, kind: usize) -> String {
+        if self.is_named_by_kind() {
+            format!("{}_{}", self.name(), ZONE_SUFFIXES[kind])
+        } else {
+            self.name().to_owned()
         }
     }
 }
@@ -329,23 +383,19 @@ impl Gauge {
 /// [`Gauge`] for the rest.
 pub type Vmstat = BTreeMap<String, u64>;
 
-/// The counters of one engine.
+/// All names of an engine with one node that has counted nothing: events, events of each kind of zone, gauges.
+#[must_use]
+pub fn zeroes() -> Vmstat {
+    let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
+    let of_zones = ZoneEvent::ALL.into_iter().filter(|event| !event.is_of_nodes());
+    names.extend(of_zones.flat_map(|event| (0..ZONE_KINDS).map(move |kind| event.name_in(kind))));
+    names.extend(Gauge::ALL.iter().map(|gauge| gauge.name().to_owned()));
+    names.into_iter().map(|name| (name, 0)).collect()
+}
+
+/// The counters of one engine that are not kept by zone.
 #[derive(Debug)]
-pub struct Stat(Sharded<STAT_COUNTERS>);
-
-const STAT_COUNTERS: usize = Event::ALL.len() + ZoneEvent::ALL.len() * ZONE_KINDS;
-
-/// Place of a zone event's counter.
-const fn zone_counter(event: ZoneEvent, kind: usize) -> usize {
-    Event::ALL.len() + event as usize * ZONE_KINDS + kind
-}
-
-impl Default for Stat {
-    /// Counters that one thread counts.
-    fn default() -> Self {
-        Self::new(1)
-    }
-}
+pub struct Stat(Sharded<{ Event::ALL.len() }>);
 
 impl Stat {
     /// Zeroes, in so many rows ([`Sharded`]).
@@ -360,43 +410,40 @@ impl Stat {
         self.0.add(event as usize, n);
     }
 
-    /// Counts `n` of an event in a zone of the kind numbered `kind`.
-    #[inline]
-    pub fn count_zone(&self, event: ZoneEvent, kind: usize, n: u64) {
-        self.0.add(zone_counter(event, kind), n);
-    }
-
     /// How often an event was counted.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
         self.0.get(event as usize)
     }
 
-    /// The count in zones of a kind (`kind as usize`).
-    #[must_use]
-    pub fn get_zone(&self, event: ZoneEvent, kind: usize) -> u64 {
-        self.0.get(zone_counter(event, kind))
-    }
-
-    /// How often a zone event was counted, over all zones.
-    #[must_use]
-    pub fn get_zones(&self, event: ZoneEvent) -> u64 {
-        (0..ZONE_KINDS).map(|kind| self.get_zone(event, kind)).sum()
-    }
-
-    /// All counters by name; zone counters carry their zone as suffix.
+    /// All counters by name.
     #[must_use]
     pub fn snapshot(&self) -> Vmstat {
-        let mut vmstat = Vmstat::new();
-        for event in Event::ALL {
-            vmstat.insert(event.name().to_owned(), self.get(event));
-        }
-        for event in ZoneEvent::ALL {
-            for (kind, suffix) in ZONE_SUFFIXES.iter().enumerate() {
-                vmstat.insert(format!("{}_{suffix}", event.name()), self.get_zone(event, kind));
-            }
-        }
-        vmstat
+        Event::ALL.into_iter().map(|event| (event.name().to_owned(), self.get(event))).collect()
+    }
+}
+
+/// The counters of one zone.
+#[derive(Debug)]
+pub struct ZoneStat(Sharded<{ ZoneEvent::ALL.len() }>);
+
+impl ZoneStat {
+    /// Zeroes, in so many rows ([`Sharded`]).
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        Self(Sharded::new(rows))
+    }
+
+    /// Counts `n` of an event.
+    #[inline]
+    pub fn count(&self, event: ZoneEvent, n: u64) {
+        self.0.add(event as usize, n);
+    }
+
+    /// How often an event was counted.
+    #[must_use]
+    pub fn get(&self, event: ZoneEvent) -> u64 {
+        self.0.get(event as usize)
     }
 }
 
@@ -446,13 +493,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshot_names_every_counter_once() {
-        let stat = Stat::default();
+    fn counters_have_their_names() {
+        let stat = Stat::new(1);
         stat.count(Event::Allocstall, 2);
-        stat.count_zone(ZoneEvent::PgscanKswapd, 1, 3);
         let vmstat = stat.snapshot();
-        assert_eq!(vmstat.len(), Event::ALL.len() + ZONE_KINDS * ZoneEvent::ALL.len());
-        assert_eq!(vmstat["allocstall"], 2);
-        assert_eq!(vmstat["pgscan_kswapd_dma32"], 3);
+        assert_eq!((vmstat.len(), vmstat["allocstall"]), (Event::ALL.len(), 2));
+        assert_eq!(ZoneEvent::PgscanKswapd.name_in(1), "pgscan_kswapd_dma32");
+        assert_eq!(ZoneEvent::WorkingsetRefaultFile.name_in(1), "workingset_refault_file");
     }
 }

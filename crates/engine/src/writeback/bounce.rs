@@ -28,7 +28,7 @@ impl<M: Machine> Writeback<M> {
         }
         let copy = self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot)?;
         self.machine.copy_frame(frame, copy);
-        self.machine.spend(Step::CopyPage, 1);
+        self.machine.spend_on(Step::CopyPage, copy, 1);
         let descriptor = &self.frames[copy];
         descriptor.set(Flags::KERNEL.with(Flags::BOUNCE));
         descriptor.set_private(frame.0);

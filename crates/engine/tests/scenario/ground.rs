@@ -106,6 +106,11 @@ impl Plan {
         let sim = Sim::new(sim::Config {
             frames: self.layout.frames() as usize,
             stamps: true,
+            nodes: (self.layout.nodes.len() > 1).then(|| sim::Nodes {
+                of_cpu: (0..self.cpus).map(|cpu| (cpu * self.layout.nodes.len() / self.cpus) as u8).collect(),
+                first_frames: self.layout.first_frames(),
+                distances: self.layout.all_distances(),
+            }),
             disks: write_ns.iter().map(|write_ns| disk(*write_ns, self.nr_requests)).collect(),
             time_limit: Some(Nanos::from_secs(100_000)),
             // As in the machine files: part of ending a page.
@@ -125,7 +130,7 @@ impl Plan {
         };
         let start = |task: KernelTask| {
             let engine = engine.clone();
-            sim.spawn(&task.name(), move || engine.run(task))
+            sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
         };
         let kernel_tasks = Rc::new(engine.kernel_tasks().into_iter().filter(is_wanted).map(start).collect());
         let ground = Ground { sim: sim.clone(), engine, kernel_tasks, task: Rc::new(RefCell::new(Task::user())) };
@@ -192,6 +197,12 @@ impl Ground {
     }
 
     // ---- files ----
+
+    /// The same on CPUs of one memory node.
+    pub fn spawn_on(&self, node: usize, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
+        let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
+        self.sim.spawn_on(node, name, move || body(&ground))
+    }
 
     pub fn create(&self) -> Arc<File<Sim>> {
         self.create_on(DISK)

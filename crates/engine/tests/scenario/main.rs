@@ -16,6 +16,7 @@ mod huge;
 mod kernels_of_2_6_23;
 mod kswapd;
 mod map;
+mod nodes;
 mod policy;
 mod rotation;
 mod send;

@@ -10,6 +10,7 @@ pub mod json;
 pub mod locks;
 pub mod markdown;
 pub mod mmtests;
+pub mod nodes;
 pub mod percent;
 pub mod text;
 pub mod vmscan;

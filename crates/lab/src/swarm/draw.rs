@@ -5,7 +5,7 @@ use super::drawn::Drawn;
 use crate::{embedded, library};
 use engine::Kernel;
 use engine::kernel::choice::{self, Choice};
-use engine::memory::Layout;
+use engine::memory::{LOCAL_DISTANCE, Layout, NodeLayout, ZoneKind, ZoneLayout};
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use machine::{DeviceId, Nanos, Operation};
@@ -67,7 +67,10 @@ pub(super) struct TaskPlan {
 pub(super) struct World {
     pub seed: u64,
     pub cpus: usize,
+    /// Of the first node.
     pub zones: [u64; 3],
+    /// The others.
+    pub more_nodes: MoreNodes,
     pub step_ns: u64,
     pub fairness: LockFairness,
     pub perturb: Option<Perturb>,
@@ -95,7 +98,8 @@ impl World {
         let rng = &mut rng;
         let cpus = log_between(rng, 1, 16) as usize;
         let pages = log_between(rng, 1024, 16384);
-        let zones = draw_zones(rng, pages);
+        let more_nodes = MoreNodes::draw(seed, cpus, pages);
+        let zones = draw_zones(rng, pages - more_nodes.pages.iter().sum::<u64>());
         let disks: Vec<DiskConfig> = (0..1 + rng.below(2)).map(|_| draw_disk(rng)).collect();
         let device = |rng: &mut Rng| DeviceId(rng.below(disks.len() as u64) as u32);
         let (file_device, swap_device) = (device(rng), device(rng));
@@ -117,6 +121,7 @@ impl World {
             seed,
             cpus,
             zones,
+            more_nodes,
             step_ns: log_between(rng, 50, 2000),
             fairness: if rng.below(2) == 0 { LockFairness::Fifo } else { LockFairness::Random },
             perturb,
@@ -143,7 +148,20 @@ impl World {
 
     pub fn layout(&self) -> Layout {
         let [dma, dma32, normal] = self.zones;
-        Layout::single_node(dma, dma32, normal)
+        let mut layout = Layout::single_node(dma, dma32, normal);
+        let node = |pages: &u64| NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, *pages)] };
+        layout.nodes.extend(self.more_nodes.pages.iter().map(node));
+        layout.distances = self.more_nodes.distances.clone();
+        layout
+    }
+
+    fn sim_nodes(&self) -> Option<sim::Nodes> {
+        let layout = self.layout();
+        (layout.nodes.len() > 1).then(|| sim::Nodes {
+            of_cpu: self.more_nodes.of_cpu.clone(),
+            first_frames: layout.first_frames(),
+            distances: layout.all_distances(),
+        })
     }
 
     pub fn devices(&self) -> Vec<DeviceLayout> {
@@ -159,6 +177,7 @@ impl World {
             cost: CostModel::uniform(self.step_ns),
             scheduler: Scheduler { slice: self.slice, ..Scheduler::default() },
             lock_fairness: self.fairness,
+            nodes: self.sim_nodes(),
             seed: self.seed,
             frames: self.layout().frames() as usize,
             stamps: true,
@@ -169,6 +188,40 @@ impl World {
             stack_bytes: 256 << 10,
             ..sim::Config::uniform(self.cpus, self.step_ns)
         }
+    }
+}
+
+/// Memory nodes beside the first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MoreNodes {
+    /// Pages of each.
+    pub pages: Vec<u64>,
+    /// The node of each CPU; a node may have none.
+    pub of_cpu: Vec<u8>,
+    /// As machine files have them.
+    pub distances: Vec<Vec<u8>>,
+}
+
+/// Pages of a node at least.
+const NODE_PAGES_MIN: u64 = 512;
+
+impl MoreNodes {
+    /// One world in four has several nodes; drawn by itself, so that the others are what they were.
+    fn draw(seed: u64, cpus: usize, pages: u64) -> Self {
+        let rng = &mut Rng::new(seed, u64::MAX - 10);
+        if rng.below(4) > 0 {
+            return Self::default();
+        }
+        let nodes = (2 + rng.below(3)).min(pages / NODE_PAGES_MIN);
+        let share = pages / nodes;
+        let node_pages = (1..nodes).map(|_| NODE_PAGES_MIN + rng.below(share - NODE_PAGES_MIN + 1)).collect();
+        let of_cpu = (0..cpus).map(|_| rng.below(nodes) as u8).collect();
+        let mut distances = vec![vec![LOCAL_DISTANCE; nodes as usize]; nodes as usize];
+        for (a, b) in (0..nodes as usize).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let distance = LOCAL_DISTANCE + 1 + rng.below(50) as u8;
+            (distances[a][b], distances[b][a]) = (distance, distance);
+        }
+        Self { pages: node_pages, of_cpu, distances }
     }
 }
 
@@ -294,6 +347,10 @@ impl fmt::Display for World {
         let Self { seed, cpus, zones, step_ns, fairness, slice, interrupt_cpu, swap_slots, .. } = self;
         let [dma, dma32, normal] = zones;
         write!(f, "seed {seed:#x}: {cpus} CPUs, pages DMA {dma} DMA32 {dma32} Normal {normal}, ")?;
+        let MoreNodes { pages, of_cpu, distances } = &self.more_nodes;
+        if !pages.is_empty() {
+            write!(f, "nodes of Normal {pages:?} at {distances:?}, CPUs on {of_cpu:?}, ")?;
+        }
         write!(f, "{step_ns} ns a step, slices of {slice}, locks {fairness:?}, interrupts on CPU {interrupt_cpu}, ")?;
         match self.perturb {
             Some(Perturb { delay_chance, delay_max, yield_chance }) => {

@@ -35,7 +35,7 @@ use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
 pub use engine::anonymous::{MapMode, Sharing};
-use engine::memory::{NodeId, Zone};
+use engine::memory::{Memory, NodeId, Zone};
 use engine::reclaim::{KswapdCalls, PriorityZero, Reclaim};
 use engine::stat::Vmstat;
 use engine::{Engine, Unacknowledged};
@@ -125,21 +125,35 @@ pub struct Given {
 pub trait EngineView {
     /// The first scan at priority 0 since this was last asked.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
-    /// How long the calls of the first node's kswapd took since this was last asked.
+    /// How long the calls of kswapd, of all nodes, took since this was last asked.
     fn take_kswapd_calls(&self) -> KswapdCalls;
     /// The zones of all nodes, lowest first: name, pages, free pages.
     fn zones(&self) -> Vec<ZoneView>;
+    /// What is counted on each node, under the names of `/proc/vmstat`.
+    fn nodes(&self) -> Vec<Vmstat>;
 }
 
 /// A zone as [`EngineView`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneView {
+    /// Its node.
+    pub node: NodeId,
     /// As the kernel prints it.
     pub name: &'static str,
     /// Pages that the allocator manages.
     pub pages: u64,
     /// Free pages.
     pub free: u64,
+}
+
+impl fmt::Display for ZoneView {
+    /// `Normal`, and on all nodes but the first `Normal of node 1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            NodeId(0) => f.write_str(self.name),
+            NodeId(node) => write!(f, "{} of node {node}", self.name),
+        }
+    }
 }
 
 impl<M: Machine> EngineView for Engine<M> {
@@ -150,12 +164,21 @@ impl<M: Machine> EngineView for Engine<M> {
 
     fn take_kswapd_calls(&self) -> KswapdCalls {
         let reclaim: &Reclaim<M> = self;
-        reclaim.take_kswapd_calls(NodeId(0))
+        let calls = self.nodes.iter().map(|node| reclaim.take_kswapd_calls(node.id));
+        calls.fold(KswapdCalls::default(), KswapdCalls::and)
     }
 
     fn zones(&self) -> Vec<ZoneView> {
-        let view = |zone: &Zone<M>| ZoneView { name: zone.kind.name(), pages: zone.managed(), free: zone.free_pages() };
+        let view = |zone: &Zone<M>| {
+            let (name, pages, free) = (zone.kind.name(), zone.managed(), zone.free_pages());
+            ZoneView { node: zone.node, name, pages, free }
+        };
         self.zones.iter().map(view).collect()
+    }
+
+    fn nodes(&self) -> Vec<Vmstat> {
+        let memory: &Memory<M> = self;
+        memory.nodes.iter().map(|node| memory.node_vmstat(node.id)).collect()
     }
 }
 

@@ -88,7 +88,7 @@ impl SimSystem {
         sim.attach(engine.clone());
         let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
             let engine = engine.clone();
-            sim.spawn(&task.name(), move || engine.run(task))
+            sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
         });
         let kernel_tasks = kernel_tasks.collect();
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };

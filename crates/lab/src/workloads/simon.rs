@@ -18,8 +18,9 @@ use crate::system::{EngineView, Started, System, SystemError, ZoneView, differen
 use crate::workload::{Found, Resources, Workload};
 use ::sim::Rng;
 use engine::Unacknowledged;
+use engine::memory::NodeId;
 use engine::reclaim::KswapdCalls;
-use engine::stat::Stat;
+use engine::stat::vmstat;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -191,12 +192,12 @@ impl Workload for Simon {
     }
 
     fn row_names(params: &Params, _: &Resources) -> Option<Vec<String>> {
-        let zones = ["DMA32", "Normal"].map(|name| ZoneView { name, pages: 0, free: 0 });
+        let zones = ["DMA32", "Normal"].map(|name| ZoneView { node: NodeId(0), name, pages: 0, free: 0 });
         let look = |at_s| Look { at_s, free: 0, zones: zones.into() };
         let seen = Seen {
             looks: (0..=params.judged_from_s + params.judged_s).map(look).collect(),
             calls: Some(KswapdCalls::default()),
-            counters: Stat::default().snapshot(),
+            counters: vmstat::zeroes(),
             reads: 0,
             refaults: Some(0),
             elapsed_s: 1.0,
@@ -566,7 +567,7 @@ impl Seen {
         let of_look = |look: &Look| {
             let at_s = look.at_s;
             let zones = look.zones.iter().filter(|zone| zone.name != "DMA");
-            let zones: Vec<Row> = zones.map(|zone| row(zone.name, at_s, zone.free)).collect();
+            let zones: Vec<Row> = zones.map(|zone| row(&zone.to_string(), at_s, zone.free)).collect();
             if zones.is_empty() { vec![row("memory", at_s, look.free)] } else { zones }
         };
         printed.flat_map(of_look).collect()

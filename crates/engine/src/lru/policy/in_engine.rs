@@ -12,7 +12,7 @@ use crate::lru::Lru;
 use crate::lru::choices::PolicyKind;
 use crate::memory::{Flags, FrameTable, Warmth, Zone};
 use crate::page_cache::Shadow;
-use crate::stat::Event;
+use crate::stat::ZoneEvent;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::sync::OnceLock;
@@ -90,7 +90,7 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn insert_own(&self, own: &InEngine<M>, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
-        self.stat.count(Event::WorkingsetRefaultFile, how.shadow().is_some().into());
+        zone.stat.count(ZoneEvent::WorkingsetRefaultFile, how.shadow().is_some().into());
         let mut policy = self.own_of(own, zone).lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);
@@ -122,7 +122,7 @@ impl<M: Machine> Lru<M> {
         let mut policy = self.own_of(own, zone).lock();
         policy.victims(&self.frames, pages.min(CLUSTER), &mut victims);
         let scanned = victims.len() as u64;
-        self.machine.spend(Step::IsolatePage, scanned as u32);
+        self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
         let mut weight = 0;
         victims.retain(|frame| {
             let is_taken = self.frames[*frame].get_unless_zero();

@@ -146,7 +146,7 @@ impl<M: Machine> Lru<M> {
                 lruvec.list_mut(kind).push_front(frames, frame);
             }
         }
-        self.machine.spend(Step::IsolatePage, scanned as u32);
+        self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
         zone.gauges.add(kind.gauge(), -(weight as i64));
         zone.gauges.add(kind.family().isolated(), weight as i64);
         self.note_isolated(zone, &mut lruvec, kind, weight, scanned);
@@ -157,7 +157,7 @@ impl<M: Machine> Lru<M> {
         zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
         if kind.is_active() {
             lruvec.recent_scanned[kind.family() as usize] += taken;
-            self.stat.count_zone(ZoneEvent::Pgrefill, zone.kind as usize, scanned);
+            zone.stat.count(ZoneEvent::Pgrefill, scanned);
         }
     }
 
@@ -206,7 +206,7 @@ impl<M: Machine> Lru<M> {
                 scanned += 1;
             }
         }
-        self.machine.spend(Step::IsolatePage, scanned as u32);
+        self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
         self.note_isolated(zone, &mut lruvec, kind, by_family.iter().sum(), scanned);
         (BlockVictims { pages: taken, by_family }, scanned)
     }

@@ -1,0 +1,58 @@
+//! Which zones of a zonelist were found full lately, where there are several nodes (`zonelist_cache`; mechanisms/reclaim, 2).
+
+use crate::memory::ZoneId;
+use machine::Nanos;
+use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// After so long all zones are worth a look again.
+const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(1);
+
+/// The zones that tasks of one node found full.
+#[derive(Debug)]
+pub(super) struct ZonelistCache {
+    full: Vec<AtomicBool>,
+    /// When it was last emptied, ns.
+    emptied_at: AtomicU64,
+}
+
+impl ZonelistCache {
+    /// Of a machine with so many zones, none of which is full.
+    pub fn new(zones: usize) -> Self {
+        Self { full: (0..zones).map(|_| AtomicBool::new(false)).collect(), emptied_at: AtomicU64::new(0) }
+    }
+
+    /// Forgets what was found more than a second ago.
+    pub fn refresh(&self, now: Nanos) {
+        if now.since(Nanos(self.emptied_at.load(Relaxed))) >= FORGOTTEN_AFTER {
+            self.emptied_at.store(now.0, Relaxed);
+            self.full.iter().for_each(|full| full.store(false, Relaxed));
+        }
+    }
+
+    /// Was the zone found full of late?
+    pub fn is_full(&self, zone: ZoneId) -> bool {
+        self.full[usize::from(zone.0)].load(Relaxed)
+    }
+
+    /// It is full.
+    pub fn note_full(&self, zone: ZoneId) {
+        self.full[usize::from(zone.0)].store(true, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_zone_is_forgotten_after_a_second() {
+        let cache = ZonelistCache::new(3);
+        let at = |ms| Nanos::from_millis(ms);
+        cache.refresh(at(5000));
+        cache.note_full(ZoneId(1));
+        cache.refresh(at(5999));
+        assert!(cache.is_full(ZoneId(1)) && !cache.is_full(ZoneId(0)));
+        cache.refresh(at(6000));
+        assert!(!cache.is_full(ZoneId(1)));
+    }
+}

@@ -1,0 +1,98 @@
+//! Reclaim on a task's own node before it takes memory of another (`zone_reclaim`; mechanisms/reclaim, 2).
+
+use super::{Reclaim, ScanControl};
+use crate::memory::{Gfp, Zone, ZoneFlag};
+use crate::stat::{Gauge, ZoneEvent};
+use crate::task::Task;
+use machine::{Func, Machine, Order};
+
+/// `vm.zone_reclaim_mode`: reclaims at all.
+pub const RECLAIM_ZONE: u8 = 1;
+/// Writes dirty pages.
+pub const RECLAIM_WRITE: u8 = 2;
+/// Takes mapped pages, and swaps.
+pub const RECLAIM_SWAP: u8 = 4;
+
+/// Where it begins: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
+const FIRST_PRIORITY: u32 = 4;
+
+/// It is tried where more than this part of a zone, in per cent, is pages of files that the mode allows to be taken
+/// (`vm.min_unmapped_ratio`), or that of slab that shrinkers may free (`vm.min_slab_ratio`).
+const MIN_UNMAPPED_PERCENT: u64 = 1;
+const MIN_SLAB_PERCENT: u64 = 5;
+
+/// What became of a wish for room in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// This request does not reclaim here.
+    NotWanted,
+    /// There is nothing to take, or somebody else is at it.
+    NotTried,
+    /// As many pages as were asked for were freed.
+    Made,
+    /// Fewer were.
+    NotMade,
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Makes room in a zone of the task's own node that is at its mark, as far as [`super::Choices::zone_reclaim_mode`] goes.
+    /// *May sleep.*
+    ///
+    /// Only one task at a time does so in a zone; the others take memory of another node.
+    pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {
+        let mode = self.choices.zone_reclaim_mode;
+        if mode == 0 || self.nodes.len() == 1 || zone.node != self.local_node() || !gfp.wait || task.may_use_reserve {
+            return Room::NotWanted;
+        }
+        let takes_pages = self.is_worth_zone_reclaim(zone, mode);
+        let takes_slab = zone.gauges.get(Gauge::NrSlabReclaimable) > zone.managed() * MIN_SLAB_PERCENT / 100;
+        if Self::is_marked_hopeless(zone) || !(takes_pages || takes_slab) || !zone.try_set(ZoneFlag::ZONE_RECLAIM) {
+            return Room::NotTried;
+        }
+        let _span = self.machine.span(Func::ZoneReclaim);
+        task.may_use_reserve = true;
+        let may_unmap = mode & RECLAIM_SWAP != 0;
+        let mut control = ScanControl {
+            may_unmap,
+            may_swap: may_unmap,
+            may_write: mode & RECLAIM_WRITE != 0,
+            ..ScanControl::direct(gfp, order)
+        };
+        control.to_reclaim_pages = control.to_reclaim_pages.max(order.pages());
+        let is_done = |control: &ScanControl| control.reclaimed >= control.to_reclaim_pages;
+        if takes_pages {
+            for priority in (0..=FIRST_PRIORITY).rev() {
+                control.priority = priority;
+                self.shrink_zone(task, zone, &mut control);
+                if is_done(&control) || self.machine.is_killed() {
+                    break;
+                }
+            }
+            self.end_at_priority(zone, control.priority);
+        }
+        if takes_slab && !is_done(&control) {
+            control.reclaimed += self.shrink_slab(task, control.scanned, self.reclaimable_pages(zone)).pages;
+        }
+        task.may_use_reserve = false;
+        zone.clear(ZoneFlag::ZONE_RECLAIM);
+        self.release_orphans();
+        if is_done(&control) {
+            return Room::Made;
+        }
+        zone.stat.count(ZoneEvent::ZoneReclaimFailed, 1);
+        Room::NotMade
+    }
+
+    /// Has the zone more pages of files that may be taken than programs on a node need there at least?
+    fn is_worth_zone_reclaim(&self, zone: &Zone<M>, mode: u8) -> bool {
+        let gauge = |gauge| zone.gauges.get(gauge);
+        let pages = if mode & RECLAIM_SWAP != 0 {
+            gauge(Gauge::NrFilePages)
+        } else {
+            let on_lists = gauge(Gauge::NrInactiveFile) + gauge(Gauge::NrActiveFile);
+            on_lists.saturating_sub(gauge(Gauge::NrMapped))
+        };
+        let kept = if mode & RECLAIM_WRITE != 0 { 0 } else { gauge(Gauge::NrDirty) };
+        pages.saturating_sub(kept) > zone.managed() * MIN_UNMAPPED_PERCENT / 100
+    }
+}

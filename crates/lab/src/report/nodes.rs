@@ -1,0 +1,59 @@
+//! Rows of memory nodes, of a machine that has several: what each counted.
+//!
+//! They are of the whole run, what comes before the workload included.
+
+use super::mmtests::sum;
+use crate::figure::{Better, Format, Row};
+use engine::stat::Vmstat;
+
+/// What is told of each node, and its unit. Counters that are kept by zone are summed.
+const COUNTERS: [(&str, &str); 11] = [
+    ("pgalloc", "pages"),
+    ("numa_hit", "blocks"),
+    ("numa_miss", "blocks"),
+    ("numa_other", "blocks"),
+    ("pgscan_kswapd", "pages"),
+    ("pgsteal_kswapd", "pages"),
+    ("pgscan_direct", "pages"),
+    ("pgsteal_direct", "pages"),
+    ("zone_reclaim_failed", "times"),
+    ("workingset_refault_file", "pages"),
+    ("nr_free_pages", "pages"),
+];
+
+/// The rows of nodes that counted so much; none where there is one.
+#[must_use]
+pub fn rows(nodes: &[Vmstat]) -> Vec<Row> {
+    if nodes.len() < 2 {
+        return Vec::new();
+    }
+    let rows_of = |(node, counts): (usize, &Vmstat)| {
+        let row = move |(counter, unit): (&str, &str)| {
+            let (name, value) = (format!("Node {node} {counter}"), sum(counts, counter));
+            Row::new("nodes", name, unit, Better::Neutral, Format::Decimals(0), value)
+        };
+        COUNTERS.map(row)
+    };
+    nodes.iter().enumerate().flat_map(rows_of).collect()
+}
+
+/// Names of the rows of a machine with so many nodes.
+#[must_use]
+pub fn names(nodes: usize) -> Vec<String> {
+    rows(&vec![Vmstat::new(); nodes]).into_iter().map(|row| row.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_several_nodes_has_its_rows() {
+        let counts = |pages: u64| Vmstat::from([("pgalloc_dma32".into(), pages), ("pgalloc_normal".into(), 1)]);
+        assert!(rows(&[counts(7)]).is_empty());
+        let rows = rows(&[counts(7), counts(8)]);
+        let value = |name: &str| rows.iter().find(|row| row.name == name).unwrap().value;
+        assert_eq!((value("Node 0 pgalloc"), value("Node 1 pgalloc")), (8.0, 9.0));
+        assert_eq!(rows.into_iter().map(|row| row.name).collect::<Vec<_>>(), names(2));
+    }
+}
