@@ -1,10 +1,10 @@
 //! LRU: the order in which pages are reclaimed.
 //!
-//! *Holds* the lists of each zone and the per-CPU batches in front of their lock, and drops the last reference of a
+//! *Holds* the lists of each lruvec, a zone's or a node's, and the per-CPU batches in front of their lock, and drops the last reference of a
 //! page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through [`Lru::add_read`] where not
 //! all pages that are read reach a list. They move by [`Lru::mark_accessed`] and [`Lru::rotate`], and leave by
 //! [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`. *Locks*: the slot of a batch
-//! (interrupts off); `lru`, one zone at a time; `zone` when a page is freed, never inside `lru`. Judging pages that
+//! (interrupts off); `lru`, one lruvec at a time; `zone` when a page is freed, never inside `lru`. Judging pages that
 //! waited ([`admission`]) also takes the locks that remove a page from its file, so a caller that adds pages it has
 //! read, or drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
 //!
@@ -49,9 +49,9 @@ pub struct Lru<M: Machine> {
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// Pages of files that left memory (`lru.admission`).
     workingset: Workingset,
-    /// By zone and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
+    /// By lruvec and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
     saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
-    /// By zone: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
+    /// By lruvec: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
     priorities: Vec<AtomicU32>,
     /// Where one waits for others to put back what they isolated (`IsolatedWait::ForPutback`).
     put_back: M::WaitQueue,
@@ -68,25 +68,36 @@ impl<M: Machine> Deref for Lru<M> {
 impl<M: Machine> Lru<M> {
     /// Empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices) -> Self {
-        let (machine, zones) = (&writeback.machine, writeback.zones.len());
-        let own = InEngine::new(machine, choices.policy, zones);
+        let (machine, lruvecs) = (&writeback.machine, writeback.lruvecs());
+        let own = InEngine::new(machine, choices.policy, lruvecs);
         if own.is_some() {
             choices.lists = Lists::Two;
         }
-        let lruvecs = (0..zones).map(|_| machine.lock(LockClass::Lru, Lruvec::default())).collect();
+        let lists = (0..lruvecs).map(|_| machine.lock(LockClass::Lru, Lruvec::default())).collect();
         let batches = machine.per_cpu(|_| Batches::default());
         let has_waiting = choices.admission == Admission::ByRefault && own.is_none();
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
-        let saved_targets = (0..zones).map(|_| Default::default()).collect();
-        let priorities = (0..zones).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
+        let saved_targets = (0..lruvecs).map(|_| Default::default()).collect();
+        let priorities = (0..lruvecs).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let workingset = Workingset::default();
         let put_back = machine.wait_queue();
-        Self { writeback, choices, lruvecs, own, batches, waiting, workingset, saved_targets, priorities, put_back }
+        Self {
+            writeback,
+            choices,
+            lruvecs: lists,
+            own,
+            batches,
+            waiting,
+            workingset,
+            saved_targets,
+            priorities,
+            put_back,
+        }
     }
 
-    /// The lists of a zone.
+    /// The lists that a zone's pages are on.
     pub fn lruvec(&self, zone: &Zone<M>) -> &M::Lock<Lruvec> {
-        &self.lruvecs[usize::from(zone.id.0)]
+        &self.lruvecs[usize::from(zone.lruvec.0)]
     }
 
     /// The list that a page's flags name.
@@ -98,26 +109,26 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages on one list of a zone.
+    /// Pages on one list that can serve what a zone can ([`crate::memory::Memory::zones_served`]).
     #[inline]
     pub fn list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
-        zone.gauges.get(kind.gauge())
+        self.zones_served(zone).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
     /// The priority at which the last reclaim ended with a zone; a lower one, if a scan under way has come to that
     /// (`prev_priority` of `/proc/zoneinfo`).
     pub fn previous_priority(&self, zone: &Zone<M>) -> u32 {
-        self.priorities[usize::from(zone.id.0)].load(Relaxed)
+        self.priorities[usize::from(zone.lruvec.0)].load(Relaxed)
     }
 
     /// A scan of a zone begins.
     pub(crate) fn note_priority(&self, zone: &Zone<M>, priority: u32) {
-        self.priorities[usize::from(zone.id.0)].fetch_min(priority, Relaxed);
+        self.priorities[usize::from(zone.lruvec.0)].fetch_min(priority, Relaxed);
     }
 
     /// A reclaim has ended with a zone: the next begins with how hard this one was.
     pub(crate) fn end_at_priority(&self, zone: &Zone<M>, priority: u32) {
-        self.priorities[usize::from(zone.id.0)].store(priority, Relaxed);
+        self.priorities[usize::from(zone.lruvec.0)].store(priority, Relaxed);
     }
 
     /// An isolated page goes back as one in use.

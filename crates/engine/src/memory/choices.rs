@@ -40,4 +40,13 @@ choices! {
         /// The list of the request's type: the next request of this type steals nothing.
         RequestList,
     }
+
+    /// Whose the lists of pages are, with their lock, and what reclaim knows of them: congestion, pages scanned, hopelessness.
+    lruvec_of: LruvecOf = Zone, drawn 92 {
+        /// Each zone has an lruvec.
+        Zone,
+        /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips the pages of
+        /// higher ones, and counts them (`pgskip`).
+        Node,
+    }
 }

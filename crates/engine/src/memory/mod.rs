@@ -26,14 +26,19 @@ pub use gfp::Gfp;
 pub use list::{Links, List, NO_FRAME};
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
-pub use zone::{LOCAL_DISTANCE, Layout, Node, NodeId, NodeLayout, Zone, ZoneFlag, ZoneId, ZoneKind, ZoneLayout};
+pub use zone::{
+    LOCAL_DISTANCE, Layout, LruvecId, Node, NodeId, NodeLayout, Zone, ZoneFlag, ZoneId, ZoneKind, ZoneLayout,
+};
 
 use crate::stat::vmstat::{Vmstat, ZONE_KINDS};
 use crate::stat::{Event, Gauge, Pressure, Stat, ZoneEvent};
 use buddy::FreeLists;
+use choices::LruvecOf;
 use machine::atomic::AtomicU64;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 use per_cpu::PerCpuPages;
+use std::sync::Arc;
+use zone::ReclaimState;
 
 /// The lowest floor: every frame, and the machine under it.
 pub struct Memory<M: Machine> {
@@ -135,9 +140,14 @@ impl<M: Machine> Memory<M> {
         for (n, node) in layout.nodes.iter().enumerate() {
             let node_id = NodeId(n as u8);
             let mut ids = Vec::new();
+            let of_node = Arc::new(ReclaimState::default());
             for zone in &node.zones {
                 let id = ZoneId(zones.len() as u8);
-                zones.push(Zone::new(&machine, id, node_id, zone, FrameNumber(start)));
+                let lruvec = match choices.lruvec_of {
+                    LruvecOf::Zone => (LruvecId(id.0), Arc::default()),
+                    LruvecOf::Node => (LruvecId(node_id.0), of_node.clone()),
+                };
+                zones.push(Zone::new(&machine, id, node_id, zone, FrameNumber(start), lruvec));
                 start += zone.span().next_multiple_of(zone::LARGEST_BLOCK_PAGES) as u32;
                 ids.push(id);
             }
@@ -299,6 +309,28 @@ impl<M: Machine> Memory<M> {
         zone.stat.count(if is_local { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther }, 1);
     }
 
+    /// How many lruvecs there are.
+    pub fn lruvecs(&self) -> usize {
+        self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
+    }
+
+    /// The zones whose pages reclaim takes from a zone's lruvec for a request that the zone can serve: that zone and, where the
+    /// lruvec is the node's, the lower ones of the node.
+    #[inline]
+    pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
+        let first = match self.choices.lruvec_of {
+            LruvecOf::Zone => zone.id,
+            LruvecOf::Node => self.node(zone.node).zones[0],
+        };
+        &self.zones[usize::from(first.0)..=usize::from(zone.id.0)]
+    }
+
+    /// The zones whose pages are on a zone's lruvec.
+    pub fn zones_of_lruvec(&self, zone: &Zone<M>) -> impl Iterator<Item = &Zone<M>> {
+        let lruvec = zone.lruvec;
+        self.zones.iter().filter(move |zone| zone.lruvec == lruvec)
+    }
+
     /// A gauge over all zones, pages.
     #[inline]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
@@ -315,7 +347,12 @@ impl<M: Machine> Memory<M> {
     #[must_use]
     pub fn vmstat_of(&self, counts: impl Fn(&Zone<M>) -> bool) -> Vmstat {
         let mut vmstat = Vmstat::new();
-        let named = || ZoneEvent::ALL.into_iter().filter(|event| self.nodes.len() > 1 || !event.is_of_nodes());
+        let named = || {
+            ZoneEvent::ALL.into_iter().filter(|event| match event {
+                ZoneEvent::Pgskip => self.choices.lruvec_of == LruvecOf::Node,
+                event => self.nodes.len() > 1 || !event.is_of_nodes(),
+            })
+        };
         for event in named() {
             vmstat.extend((0..ZONE_KINDS).map(|kind| (event.name_in(kind), 0)));
         }

@@ -9,6 +9,7 @@ use crate::stat::{Gauge, ZoneStat, vmstat::Gauges};
 use machine::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, LockClass, Machine, Order};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What a zone is for; low zones can serve requests that high ones cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
@@ -44,6 +45,10 @@ pub struct ZoneId(pub u8);
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
+
+/// An lruvec: lists of pages with their lock. It is a zone's or a node's ([`super::choices::LruvecOf`]), and numbered as those are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LruvecId(pub u8);
 
 /// How memory is divided; the section `[memory]` of a machine file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -209,6 +214,8 @@ pub struct Zone<M: Machine> {
     pub node: NodeId,
     /// What it is for; `kind as usize` is its class-zone index.
     pub kind: ZoneKind,
+    /// The lruvec that its pages are on.
+    pub lruvec: LruvecId,
     /// First frame.
     pub start: FrameNumber,
     /// Pages that it may ever have, all from `start` on.
@@ -243,18 +250,32 @@ pub struct Zone<M: Machine> {
     pub free: M::Lock<FreeArea>,
     /// Migrate type of each pageblock; written under `free`.
     block_types: Box<[AtomicU8]>,
+    /// What reclaim knows of its lruvec.
+    reclaim: Arc<ReclaimState>,
+}
+
+/// What reclaim knows of an lruvec; all zones that share that share this.
+#[derive(Debug, Default)]
+pub(super) struct ReclaimState {
     flags: AtomicU32,
-    /// Pages looked at since a page of this zone was last given back to the free lists.
-    pub pages_scanned: AtomicU64,
+    pages_scanned: AtomicU64,
 }
 
 impl<M: Machine> Zone<M> {
-    pub(super) fn new(machine: &M, id: ZoneId, node: NodeId, layout: &ZoneLayout, start: FrameNumber) -> Self {
+    pub(super) fn new(
+        machine: &M,
+        id: ZoneId,
+        node: NodeId,
+        layout: &ZoneLayout,
+        start: FrameNumber,
+        (lruvec, reclaim): (LruvecId, Arc<ReclaimState>),
+    ) -> Self {
         let blocks = layout.span().div_ceil(BLOCK_PAGES);
         Self {
             id,
             node,
             kind: layout.kind,
+            lruvec,
             start,
             spanned: layout.span(),
             online: AtomicU64::new(0),
@@ -271,8 +292,7 @@ impl<M: Machine> Zone<M> {
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
             free: machine.lock(LockClass::Zone, FreeArea::default()),
             block_types: (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect(),
-            flags: AtomicU32::new(0),
-            pages_scanned: AtomicU64::new(0),
+            reclaim,
         }
     }
 
@@ -389,30 +409,40 @@ impl<M: Machine> Zone<M> {
     /// Is the mark set?
     #[inline]
     pub fn is(&self, flag: ZoneFlag) -> bool {
-        self.flags.load(Relaxed) & flag.0 != 0
+        self.reclaim.flags.load(Relaxed) & flag.0 != 0
     }
 
     /// Sets a mark.
     pub fn set(&self, flag: ZoneFlag) {
-        self.flags.fetch_or(flag.0, Relaxed);
+        self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
 
     /// Sets a mark; true for the one caller who found it not set.
     #[must_use]
     pub fn try_set(&self, flag: ZoneFlag) -> bool {
-        self.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
+        self.reclaim.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
     }
 
     /// Clears a mark.
     pub fn clear(&self, flag: ZoneFlag) {
         if self.is(flag) {
-            self.flags.fetch_and(!flag.0, Relaxed);
+            self.reclaim.flags.fetch_and(!flag.0, Relaxed);
         }
+    }
+
+    /// Pages looked at on its lruvec since a page of that was last given back to the free lists.
+    pub fn pages_scanned(&self) -> u64 {
+        self.reclaim.pages_scanned.load(Relaxed)
+    }
+
+    /// So many more pages of its lruvec were looked at.
+    pub(crate) fn note_scanned(&self, pages: u64) {
+        self.reclaim.pages_scanned.fetch_add(pages, Relaxed);
     }
 
     /// A page of the zone went back to the free lists: there is hope again.
     pub(super) fn note_freed(&self) {
-        self.pages_scanned.store(0, Relaxed);
+        self.reclaim.pages_scanned.store(0, Relaxed);
         self.clear(ZoneFlag::ALL_UNRECLAIMABLE);
     }
 }

@@ -122,8 +122,13 @@ impl<M: Machine> Reclaim<M> {
     /// One pass over the zones.
     fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
         let mut pass = ZonesPass::default();
+        let mut last = None;
         for id in zonelist {
             let zone = self.zone(*id);
+            // The lower zones of a node have been served with the first, if they share its lruvec.
+            if last.replace(zone.lruvec) == Some(zone.lruvec) {
+                continue;
+            }
             if Self::is_marked_hopeless(zone) && !control.doubts_marks && control.priority != DEF_PRIORITY {
                 continue;
             }

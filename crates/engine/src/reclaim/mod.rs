@@ -31,7 +31,7 @@ use crate::stat::Gauge;
 use choices::HighOrder;
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use machine::atomic::{AtomicBool, AtomicU64};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
@@ -144,9 +144,10 @@ impl<M: Machine> Reclaim<M> {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
-    /// Has the zone been scanned six times over without a page going back to its free lists?
+    /// Has the zone's lruvec been scanned six times over without a page going back to its free lists?
     fn is_hopeless(&self, zone: &Zone<M>) -> bool {
-        zone.pages_scanned.load(Relaxed) >= 6 * self.reclaimable_pages(zone)
+        let reclaimable: u64 = self.zones_of_lruvec(zone).map(|zone| self.reclaimable_pages(zone)).sum();
+        zone.pages_scanned() >= 6 * reclaimable
     }
 
     /// Is the zone marked hopeless, or would kswapd mark it if it looked? mechanisms/reclaim, 4 has direct reclaim of

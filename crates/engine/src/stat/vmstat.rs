@@ -208,11 +208,14 @@ pub enum ZoneEvent {
     NumaOther,
     /// `zone_reclaim_failed`: times that a task freed less than it needed on its own node (`reclaim.zone_reclaim_mode`).
     ZoneReclaimFailed,
+    /// `pgskip`: pages of an lruvec that were left, since their zone could not serve the request; only with
+    /// `memory.lruvec_of = "node"`.
+    Pgskip,
 }
 
 impl ZoneEvent {
     /// All, in declaration order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Pgalloc,
         Self::Pgrefill,
         Self::PgscanKswapd,
@@ -228,6 +231,7 @@ impl ZoneEvent {
         Self::NumaLocal,
         Self::NumaOther,
         Self::ZoneReclaimFailed,
+        Self::Pgskip,
     ];
 
     /// The name in `/proc/vmstat`.
@@ -249,6 +253,7 @@ impl ZoneEvent {
             Self::NumaLocal => "numa_local",
             Self::NumaOther => "numa_other",
             Self::ZoneReclaimFailed => "zone_reclaim_failed",
+            Self::Pgskip => "pgskip",
         }
     }
 
@@ -387,7 +392,7 @@ pub type Vmstat = BTreeMap<String, u64>;
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
-    let of_zones = ZoneEvent::ALL.into_iter().filter(|event| !event.is_of_nodes());
+    let of_zones = ZoneEvent::ALL.into_iter().filter(|event| !event.is_of_nodes() && *event != ZoneEvent::Pgskip);
     names.extend(of_zones.flat_map(|event| (0..ZONE_KINDS).map(move |kind| event.name_in(kind))));
     names.extend(Gauge::ALL.iter().map(|gauge| gauge.name().to_owned()));
     names.into_iter().map(|name| (name, 0)).collect()

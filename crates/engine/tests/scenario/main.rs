@@ -15,6 +15,7 @@ mod high_order;
 mod huge;
 mod kernels_of_2_6_23;
 mod kswapd;
+mod lruvec;
 mod map;
 mod nodes;
 mod policy;

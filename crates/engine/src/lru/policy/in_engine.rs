@@ -1,4 +1,4 @@
-//! Policies other than classic, in the engine: one lock and one value of the policy for each zone.
+//! Policies other than classic, in the engine: one lock and one value of the policy for each lruvec.
 //!
 //! Pages of both families are in one order, and are counted as inactive file pages (`lru.lists = "two"`). There are no batches:
 //! an insertion takes the lock, and so does a use where the policy wants to know each. Otherwise a use is a store to the page's
@@ -10,10 +10,9 @@ use super::{CLUSTER, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
 use crate::anonymous::Owners;
 use crate::lru::Lru;
 use crate::lru::choices::PolicyKind;
-use crate::memory::{Flags, FrameTable, Warmth, Zone};
+use crate::memory::{Flags, FrameTable, Warmth, Zone, ZoneKind};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
-use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::sync::OnceLock;
 
@@ -23,7 +22,7 @@ pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 /// Makes the policy that a program brought.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
-/// Brings a policy of the program's own: kernels with `lru.policy = "own"` run it from now on, with one value for each zone.
+/// Brings a policy of the program's own: kernels with `lru.policy = "own"` run it from now on, with one value for each lruvec.
 ///
 /// # Errors
 /// When the program has brought one before.
@@ -61,20 +60,21 @@ fn make(kind: PolicyKind) -> Option<OwnPolicy> {
     }
 }
 
-/// The policies of all zones, by zone.
+/// The policies of all lruvecs, by lruvec.
 pub(in crate::lru) struct InEngine<M: Machine> {
-    by_zone: Vec<M::Lock<OwnPolicy>>,
+    by_lruvec: Vec<M::Lock<OwnPolicy>>,
     moves_on_use: bool,
 }
 
 impl<M: Machine> InEngine<M> {
-    /// One for each zone, unless the kind is classic.
-    pub(in crate::lru) fn new(machine: &M, kind: PolicyKind, zones: usize) -> Option<Self> {
+    /// One for each lruvec, unless the kind is classic.
+    pub(in crate::lru) fn new(machine: &M, kind: PolicyKind, lruvecs: usize) -> Option<Self> {
         let first = make(kind)?;
         let moves_on_use = first.moves_on_use();
-        let others = (1..zones).filter_map(|_| make(kind));
-        let by_zone = std::iter::once(first).chain(others).map(|policy| machine.lock(LockClass::Lru, policy)).collect();
-        Some(Self { by_zone, moves_on_use })
+        let others = (1..lruvecs).filter_map(|_| make(kind));
+        let by_lruvec =
+            std::iter::once(first).chain(others).map(|policy| machine.lock(LockClass::Lru, policy)).collect();
+        Some(Self { by_lruvec, moves_on_use })
     }
 }
 
@@ -84,7 +84,7 @@ const COUNTED: ListKind = ListKind::InactiveFile;
 /// Calls of [`Lru`] where a policy other than classic rules; `own` is that.
 impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn own_of<'a>(&self, own: &'a InEngine<M>, zone: &Zone<M>) -> &'a M::Lock<OwnPolicy> {
-        &own.by_zone[usize::from(zone.id.0)]
+        &own.by_lruvec[usize::from(zone.lruvec.0)]
     }
 
     pub(in crate::lru) fn insert_own(&self, own: &InEngine<M>, frame: FrameNumber, how: Insert) {
@@ -123,22 +123,22 @@ impl<M: Machine> Lru<M> {
         policy.victims(&self.frames, pages.min(CLUSTER), &mut victims);
         let scanned = victims.len() as u64;
         self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
-        let mut weight = 0;
+        let mut by_zone = [0; ZoneKind::ALL.len()];
         victims.retain(|frame| {
             let is_taken = self.frames[*frame].get_unless_zero();
             match is_taken {
                 true => {
                     self.frames[*frame].clear(Flags::LRU);
-                    weight += self.frames.weight(*frame);
+                    by_zone[self.list_zone(zone, *frame).kind as usize] += self.frames.weight(*frame);
                 }
                 // Its last reference is falling: whoever drops it takes it off.
                 false => policy.put_back(&self.frames, *frame, Verdict::Keep),
             }
             is_taken
         });
-        zone.gauges.add(COUNTED.gauge(), -(weight as i64));
+        let weight = self.uncount(zone, COUNTED, by_zone);
         zone.gauges.add(Family::File.isolated(), weight as i64);
-        zone.pages_scanned.fetch_add(scanned, Relaxed);
+        zone.note_scanned(scanned);
         Taken { entries: victims, pages: weight, scanned }
     }
 
@@ -162,7 +162,7 @@ impl<M: Machine> Lru<M> {
                     gone.push(frame);
                 } else {
                     descriptor.set(Flags::LRU);
-                    zone.gauges.add(COUNTED.gauge(), weight as i64);
+                    self.list_zone(zone, frame).gauges.add(COUNTED.gauge(), weight as i64);
                 }
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);

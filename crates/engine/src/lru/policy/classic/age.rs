@@ -71,7 +71,7 @@ impl<M: Machine> Lru<M> {
         if self.choices.mapped_pages == MappedPages::LikeOthers {
             return MappedRule::LikeOthers;
         }
-        let is_near_end = zone.pages_scanned.load(machine::atomic::Ordering::Relaxed) >= 3 * self.listed_pages(zone);
+        let is_near_end = zone.pages_scanned() >= 3 * self.listed_pages(zone);
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
         let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed()).sum::<u64>().max(1);
         let distress = 100 >> self.previous_priority(zone).min(demand.priority);
@@ -137,14 +137,14 @@ impl<M: Machine> Lru<M> {
     /// Is the inactive list of a family too short for pages to prove themselves there?
     ///
     /// File: when more pages are active than inactive. Anonymous: when the inactive list is less than
-    /// 1 / (1 + isqrt(10 × GiB)) of the family, in whole GiB of the zone; never without swap.
+    /// 1 / (1 + isqrt(10 × GiB)) of the family, in whole GiB of the zones; never without swap.
     pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family) -> bool {
         let inactive = self.list_pages(zone, family.inactive());
         let active = self.list_pages(zone, family.active());
         match family {
             Family::File => is_file_inactive_low(inactive, active),
             Family::Anon => {
-                let gib = zone.managed() >> 18;
+                let gib = self.zones_served(zone).iter().map(|zone| zone.managed()).sum::<u64>() >> 18;
                 let ratio = (10 * gib).isqrt().max(1);
                 self.swap.total_slots() > 0 && inactive * ratio < active
             }

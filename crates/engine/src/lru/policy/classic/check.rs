@@ -30,31 +30,37 @@ impl<M: Machine> Lru<M> {
             visit(ListName(kind), frame);
         });
         for kind in ListKind::ALL {
-            let (found, counted) = (pages[kind as usize], self.list_pages(zone, kind));
+            let (found, counted) = (pages[kind as usize], zone.gauges.get(kind.gauge()));
             if found != counted {
-                let (zone, gauge) = (zone.kind.name(), kind.gauge().name());
-                return Err(format!("zone {zone}: {found} pages on {kind:?}, {gauge} {counted}"));
+                let gauge = kind.gauge().name();
+                return Err(format!("{zone}: {found} pages on {kind:?}, {gauge} {counted}"));
             }
         }
         for family in Family::ALL {
-            let isolated = self.isolated_pages(zone, family);
+            let isolated = zone.gauges.get(family.isolated());
             if isolated > 0 {
-                return Err(format!("zone {}: {isolated} {family:?} pages isolated", zone.kind.name()));
+                return Err(format!("{zone}: {isolated} {family:?} pages isolated"));
             }
         }
         Ok(())
     }
 
-    /// All pages on all lists of a zone.
+    /// All pages of a zone that are on lists.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         if let Some(own) = &self.own {
-            return self.for_each_own(own, zone, visit);
+            return self.for_each_own(own, zone, |kind, frame| {
+                if zone.holds(frame) {
+                    visit(kind, frame);
+                }
+            });
         }
         let lruvec = self.lruvec(zone).lock();
         for kind in ListKind::ALL {
-            for frame in lruvec.list(kind).iter(&self.frames) {
-                visit(kind, frame);
-            }
+            lruvec
+                .list(kind)
+                .iter(&self.frames)
+                .filter(|frame| zone.holds(*frame))
+                .for_each(|frame| visit(kind, frame));
         }
     }
 }

@@ -5,7 +5,8 @@ use super::{Family, ListKind, Lruvec, Pool};
 use crate::lru::choices::{IsolatedLimit, Putback};
 use crate::lru::policy::{CLUSTER, Demand, Pages, Taken};
 use crate::lru::{Isolated, Lru};
-use crate::memory::{Flags, Warmth, Zone};
+use crate::memory::choices::LruvecOf;
+use crate::memory::{Flags, Warmth, Zone, ZoneKind};
 use crate::stat::{Event, ZoneEvent};
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
@@ -120,7 +121,7 @@ impl<M: Machine> Lru<M> {
     /// Pages of a family that are off their lists in the hands of reclaimers.
     #[must_use]
     pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
-        zone.gauges.get(family.isolated())
+        self.zones_of_lruvec(zone).map(|zone| zone.gauges.get(family.isolated())).sum()
     }
 
     /// Takes up to `pages` entries off the tail of a list: pages, each with one more reference and no longer on any list. A huge
@@ -129,17 +130,21 @@ impl<M: Machine> Lru<M> {
     pub fn isolate(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Isolated::new();
-        let (mut scanned, mut weight) = (0, 0);
+        let (mut scanned, mut by_zone) = (0, [0; ZoneKind::ALL.len()]);
         let mut lruvec = self.lruvec(zone).lock();
+        let mut skips = self.skips(&lruvec, kind);
         let frames = &self.frames;
         while scanned < pages.min(CLUSTER) {
             let Some(frame) = lruvec.list(kind).last() else { break };
+            if self.is_of_higher_zone(zone, frame) {
+                if self.skip(&mut lruvec, kind, frame, &mut skips) { continue } else { break }
+            }
             scanned += 1;
             debug_assert!(frames[frame].is(Flags::LRU), "{frame} on a list without the flag: {:?}", frames[frame]);
             lruvec.list_mut(kind).remove(frames, frame);
             if frames[frame].get_unless_zero() {
                 frames[frame].clear(Flags::LRU);
-                weight += frames.weight(frame);
+                by_zone[self.list_zone(zone, frame).kind as usize] += frames.weight(frame);
                 taken.push(frame);
             } else {
                 // Its last reference is falling: whoever drops it takes it off.
@@ -147,14 +152,60 @@ impl<M: Machine> Lru<M> {
             }
         }
         self.machine.spend_on(Step::IsolatePage, zone.start, scanned as u32);
-        zone.gauges.add(kind.gauge(), -(weight as i64));
+        let weight = self.uncount(zone, kind, by_zone);
         zone.gauges.add(kind.family().isolated(), weight as i64);
         self.note_isolated(zone, &mut lruvec, kind, weight, scanned);
         Taken { entries: taken, pages: weight, scanned }
     }
 
+    /// So many pages of each kind of zone have left a list; returns all.
+    pub(in crate::lru) fn uncount(&self, zone: &Zone<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
+        for zone in self.zones_of_lruvec(zone) {
+            zone.gauges.add(kind.gauge(), -(pages[zone.kind as usize] as i64));
+        }
+        pages.iter().sum()
+    }
+
+    /// The zone of a page that is on the lists of `zone`'s lruvec.
+    #[inline]
+    pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
+        match self.memory_choices().lruvec_of {
+            LruvecOf::Zone => zone,
+            LruvecOf::Node => self.zone_of(frame),
+        }
+    }
+
+    /// Is a page of `zone`'s lruvec of a zone that cannot serve what `zone` can?
+    #[inline]
+    fn is_of_higher_zone(&self, zone: &Zone<M>, frame: FrameNumber) -> bool {
+        match self.memory_choices().lruvec_of {
+            LruvecOf::Zone => false,
+            LruvecOf::Node => self.zone_of(frame).kind > zone.kind,
+        }
+    }
+
+    /// How many pages a scan of a list may skip: each once.
+    fn skips(&self, lruvec: &Lruvec, kind: ListKind) -> u64 {
+        match self.memory_choices().lruvec_of {
+            LruvecOf::Zone => 0,
+            LruvecOf::Node => lruvec.list(kind).len(),
+        }
+    }
+
+    /// Puts a page that a scan cannot use to the head of its list; false when all were skipped.
+    fn skip(&self, lruvec: &mut Lruvec, kind: ListKind, frame: FrameNumber, skips: &mut u64) -> bool {
+        let Some(left) = skips.checked_sub(1) else { return false };
+        *skips = left;
+        self.machine.spend_on(Step::IsolatePage, frame, 1);
+        self.zone_of(frame).stat.count(ZoneEvent::Pgskip, 1);
+        let list = lruvec.list_mut(kind);
+        list.remove(&self.frames, frame);
+        list.push_front(&self.frames, frame);
+        true
+    }
+
     fn note_isolated(&self, zone: &Zone<M>, lruvec: &mut Lruvec, kind: ListKind, taken: u64, scanned: u64) {
-        zone.pages_scanned.fetch_add(scanned, machine::atomic::Ordering::Relaxed);
+        zone.note_scanned(scanned);
         if kind.is_active() {
             lruvec.recent_scanned[kind.family() as usize] += taken;
             zone.stat.count(ZoneEvent::Pgrefill, scanned);
@@ -178,8 +229,12 @@ impl<M: Machine> Lru<M> {
         let mut by_family = [0; Family::ALL.len()];
         let mut scanned = 0;
         let mut lruvec = self.lruvec(zone).lock();
+        let mut skips = self.skips(&lruvec, kind);
         while scanned < pages.min(CLUSTER) {
             let Some(frame) = lruvec.list(kind).last() else { break };
+            if self.is_of_higher_zone(zone, frame) {
+                if self.skip(&mut lruvec, kind, frame, &mut skips) { continue } else { break }
+            }
             scanned += 1;
             if !self.isolate_one(zone, &mut lruvec, frame, &mut by_family) {
                 let list = lruvec.list_mut(kind);
@@ -188,12 +243,13 @@ impl<M: Machine> Lru<M> {
                 continue;
             }
             taken.push(frame);
-            let offset = frame.0 - zone.start.0;
+            let its_zone = self.list_zone(zone, frame);
+            let offset = frame.0 - its_zone.start.0;
             let block = offset & !(order.pages() as u32 - 1);
             let neighbours = (block..block + order.pages() as u32).filter(|at| *at != offset);
-            for neighbour in neighbours.map(|at| FrameNumber(zone.start.0 + at)) {
+            for neighbour in neighbours.map(|at| FrameNumber(its_zone.start.0 + at)) {
                 let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || self.kind_of(flags) == kind);
-                let is_taken = zone.holds(neighbour)
+                let is_taken = its_zone.holds(neighbour)
                     && is_wanted(self.frames[neighbour].flags())
                     && self.isolate_one(zone, &mut lruvec, neighbour, &mut by_family);
                 if !is_taken {
@@ -227,7 +283,7 @@ impl<M: Machine> Lru<M> {
         lruvec.list_mut(kind).remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
         let weight = self.frames.weight(frame);
-        zone.gauges.add(kind.gauge(), -(weight as i64));
+        self.list_zone(zone, frame).gauges.add(kind.gauge(), -(weight as i64));
         zone.gauges.add(kind.family().isolated(), weight as i64);
         by_family[kind.family() as usize] += weight;
         true
@@ -277,14 +333,15 @@ impl<M: Machine> Lru<M> {
             descriptor.set(Flags::LRU);
             lruvec.list_mut(kind).push_front(&self.frames, frame);
             let weight = self.frames.weight(frame);
-            zone.gauges.add(kind.gauge(), weight as i64);
+            let gauges = &self.list_zone(zone, frame).gauges;
+            gauges.add(kind.gauge(), weight as i64);
             if recent.counts_active && kind.is_active() {
                 lruvec.recent_rotated[family as usize] += weight;
             }
             if descriptor.put() {
                 // Everybody else let go meanwhile.
                 lruvec.list_mut(kind).remove(&self.frames, frame);
-                zone.gauges.add(kind.gauge(), -(weight as i64));
+                gauges.add(kind.gauge(), -(weight as i64));
                 descriptor.clear(Flags::LRU);
                 gone.push(frame);
             }

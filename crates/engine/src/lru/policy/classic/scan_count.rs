@@ -60,7 +60,7 @@ impl<M: Machine> Lru<M> {
     /// Adds a target to what is saved for a list; returns all of that once it makes a cluster.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, zone: &Zone<M>, kind: ListKind, pages: u64) -> u64 {
-        let saved = &self.saved_targets[usize::from(zone.id.0)][kind as usize];
+        let saved = &self.saved_targets[usize::from(zone.lruvec.0)][kind as usize];
         let sum = saved.fetch_add(pages, Relaxed) + pages;
         if sum < CLUSTER {
             return 0;
@@ -86,7 +86,9 @@ impl<M: Machine> Lru<M> {
             |family: Family| self.list_pages(zone, family.inactive()) + self.list_pages(zone, family.active());
         let file = family_pages(Family::File);
         // Without file pages the zone thrashes on the few that are left.
-        if file + zone.free_pages() <= zone.high() {
+        let zones = self.zones_served(zone);
+        let (free, high) = zones.iter().fold((0, 0), |(free, high), it| (free + it.free_pages(), high + it.high()));
+        if file + free <= high {
             return Balance::Only(Family::Anon);
         }
         // Enough inactive file pages: leave anonymous ones alone.

@@ -1,0 +1,82 @@
+//! Whose the lists are: a zone's, or a node's (`memory.lruvec_of`).
+
+use crate::ground::{Ground, PAGES, Plan};
+use engine::lru::policy::classic::ListKind;
+use engine::memory::choices::LruvecOf;
+use engine::memory::{Gfp, Layout, ZoneKind};
+use machine::Order;
+
+/// A quarter of memory is DMA32.
+fn plan(lruvec_of: LruvecOf) -> Plan {
+    let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..Plan::default() };
+    plan.choices.memory.lruvec_of = lruvec_of;
+    plan
+}
+
+/// Pages of each zone in the order in which reclaim comes to them.
+fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
+    let normal = &ground.engine.zones[1];
+    let lruvec = machine::Lock::lock(ground.engine.lruvec(normal));
+    let frames = lruvec.list(ListKind::InactiveFile).iter(&ground.engine.frames);
+    let mut kinds: Vec<ZoneKind> = frames.map(|frame| ground.engine.zone_of(frame).kind).collect();
+    kinds.reverse();
+    kinds
+}
+
+/// A node's lists have the pages of all its zones, in one order.
+#[test]
+fn a_node_has_one_order_for_all_its_zones() {
+    for (lruvec_of, lruvecs) in [(LruvecOf::Zone, 2), (LruvecOf::Node, 1)] {
+        plan(lruvec_of).run(move |ground| {
+            let file = ground.import(PAGES as u32);
+            ground.read(&file, 0..PAGES as u32 * 7 / 8).unwrap();
+            ground.engine.drain_all();
+            assert_eq!(ground.engine.lruvecs(), lruvecs);
+            let kinds = oldest_first(ground);
+            let has_both = kinds.contains(&ZoneKind::Normal) && kinds.contains(&ZoneKind::Dma32);
+            assert_eq!(has_both, lruvec_of == LruvecOf::Node);
+            ground.engine.check().unwrap();
+        });
+    }
+}
+
+/// A request for DMA32 looks past the pages of Normal, which stay, and takes those of DMA32.
+#[test]
+fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
+    let mut plan = plan(LruvecOf::Node);
+    plan.with_kswapd = false;
+    let vmstat = plan.run(|ground| {
+        let file = ground.import(2 * PAGES as u32);
+        let fill = |pages| ground.read(&file, pages).unwrap();
+        // Full: pages of Normal are the older ones.
+        fill(0..PAGES as u32 * 9 / 10);
+        let [dma32, normal] = [0, 1].map(|n| &ground.engine.zones[n]);
+        let listed = || normal.gauges.get(ListKind::InactiveFile.gauge());
+        let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::USER_MOVABLE };
+        let mut taken = Vec::new();
+        while dma32.free_pages() > dma32.min() {
+            taken.push(ground.engine.allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO).unwrap());
+        }
+        let (before, skipped) = (listed(), ground.count("pgskip_normal"));
+        for _ in 0..100 {
+            taken.push(ground.engine.allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO).unwrap());
+        }
+        assert!(ground.count("pgskip_normal") > skipped, "none was skipped");
+        assert_eq!(listed(), before, "no page of Normal helps");
+        assert!(taken.iter().all(|frame| ground.engine.zone_of(*frame).kind == ZoneKind::Dma32));
+        ground.give_back(taken);
+        ground.engine.check().unwrap();
+    });
+    assert_eq!(vmstat["pgskip_dma32"], 0);
+}
+
+/// With a lruvec for each zone nothing is ever skipped, and the counter is not there.
+#[test]
+fn a_zone_of_its_own_skips_nothing() {
+    let vmstat = plan(LruvecOf::Zone).run(|ground| {
+        let file = ground.import(2 * PAGES as u32);
+        ground.read(&file, 0..2 * PAGES as u32).unwrap();
+    });
+    assert!(vmstat["pgsteal_kswapd_dma32"] > 0);
+    assert!(!vmstat.contains_key("pgskip_normal"));
+}
