@@ -9,12 +9,14 @@
 //! * [`step`]: [`Step`], one word for each kind of work that costs CPU time;
 //! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
 //! * [`disk`]: [`Request`], sent to a block device and returned by it;
+//! * [`hazard`]: [`Hazards`], the hazard pointers of the machines that have some;
 //! * [`conformance`]: the suite that every `Machine` passes.
 
 pub mod atomic;
 pub mod conformance;
 pub mod disk;
 pub mod func;
+pub mod hazard;
 pub mod lock;
 mod prefetch;
 pub mod step;
@@ -22,13 +24,11 @@ pub mod units;
 
 pub use disk::{Completions, IoError, Operation, Request};
 pub use func::Func;
+pub use hazard::{HazardPointer, Hazards, NoHazards, READS_PER_COUNT};
 pub use lock::{Lock, LockClass, PerCpu};
 pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
-
-/// Of so many reads of a task that counts its reads, one is counted by chance ([`Machine::counts_read`]).
-pub const READS_PER_COUNT: u32 = 16;
 
 /// A moment of a wait queue, taken before its condition is looked at.
 ///
@@ -53,14 +53,8 @@ pub trait Machine: Sized + 'static {
     type Span<'a>
     where
         Self: 'a;
-    /// A hazard pointer: a place where a task says which frame it is about to use, for as long as it does.
-    ///
-    /// Whoever reads a page that way changes nothing that others look at, so that it waits for no memory but the page's
-    /// own; whoever wants the page for itself has to ask all ([`Machine::barrier`]). Maged Michael, "Hazard Pointers:
-    /// Safe Memory Reclamation for Lock-Free Objects", 2004.
-    type Hazard<'a>: Copy
-    where
-        Self: 'a;
+    /// The hazard pointers of its tasks; [`NoHazards`] where they have none.
+    type Hazards: Hazards;
 
     /// Time since the machine started.
     fn now(&self) -> Nanos;
@@ -125,9 +119,6 @@ pub trait Machine: Sized + 'static {
         self.spend(step, n);
     }
 
-    /// The calling task computes for `time` outside the engine: a program's own work.
-    fn compute(&self, time: Nanos);
-
     /// *May sleep.* Somebody else has to run before the caller can go on: it looks again soon.
     fn relax(&self);
 
@@ -156,51 +147,8 @@ pub trait Machine: Sized + 'static {
     #[inline]
     fn prefetch_frame(&self, _frame: FrameNumber, _offset: usize, _bytes: usize) {}
 
-    /// Have tasks hazard pointers? None by default; then nothing is ever published.
-    #[inline]
-    fn has_hazards(&self) -> bool {
-        false
-    }
-
-    /// Is this read of the calling task one of those that are counted for all? One in [`READS_PER_COUNT`], by chance, so that
-    /// counting costs little; each where nobody minds.
-    #[inline]
-    fn counts_read(&self) -> bool {
-        true
-    }
-
-    /// Says that the calling task is about to use a frame; until [`Machine::withdraw`]. `None` when the task's hazard
-    /// pointers are all in use.
-    ///
-    /// At the time of each [`Machine::barrier`], either the frame is published for [`Machine::published`] to find, or the
-    /// calling task sees, after this, all that the caller of `barrier` did before it.
-    #[inline]
-    fn publish(&self, _frame: FrameNumber) -> Option<Self::Hazard<'_>> {
-        None
-    }
-
-    /// As [`Machine::publish`], if that takes next to nothing. `None` says nothing: `publish` may have one.
-    #[inline(always)]
-    fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Hazard<'_>> {
-        self.publish(frame)
-    }
-
-    /// Takes that back. Any task may do so for the one that published it. Who finds that it is gone sees all that the caller
-    /// did before; and at the time of each [`Machine::barrier`], either it is gone for [`Machine::published`], or the
-    /// calling task sees, after this, all that the caller of `barrier` did before it.
-    #[inline]
-    fn withdraw(&self, _hazard: Self::Hazard<'_>) {
-        unreachable!("this machine publishes nothing");
-    }
-
-    /// Makes what tasks have published, and taken back, known. Expensive: every CPU takes notice.
-    fn barrier(&self) {}
-
-    /// The frames that are published, in ascending order: all that were before the last [`Machine::barrier`] and are still,
-    /// and some that were since.
-    fn published(&self) -> Vec<FrameNumber> {
-        Vec::new()
-    }
+    /// The hazard pointers of its tasks.
+    fn hazards(&self) -> &Self::Hazards;
 
     /// Fills a frame with zeroes.
     fn zero_frame(&self, frame: FrameNumber);

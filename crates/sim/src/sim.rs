@@ -16,7 +16,9 @@ use crate::task::{State, Task, TaskId};
 use crate::trace::{Trace, TraceConfig, is_recorded};
 use crate::wait::WaitQueue;
 use crate::world::World;
-use machine::{Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, Request, Step, Ticket};
+use machine::{
+    Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Operation, Request, Step, Ticket,
+};
 use std::rc::Rc;
 
 /// A machine in virtual time. Clones are the same machine.
@@ -183,6 +185,11 @@ impl Sim {
         self.0.fingerprint.mix(Mark::Lab, self.0.clock.get(), value);
     }
 
+    /// The calling task computes for `time` outside the engine: a program's own work.
+    pub fn compute(&self, time: Nanos) {
+        self.0.within(Func::User, || self.0.spend_picos(picos(time)));
+    }
+
     /// Has `look` called with the time of the first event from each multiple of `every` on, before that event happens. It
     /// sees the machine as it is then, and what it does takes no time: a run is the same with it and without. It must not
     /// use the machine as a task does: no spending, locking or sleeping.
@@ -344,8 +351,8 @@ impl Machine for Sim {
     type Lock<T: 'static> = SpinLock<T>;
     type PerCpu<T: 'static> = CpuSlots<T>;
     type WaitQueue = WaitQueue;
-    type Hazard<'a> = ();
     type Span<'a> = Span<'a>;
+    type Hazards = NoHazards;
 
     fn now(&self) -> Nanos {
         nanos(self.0.clock.get())
@@ -404,10 +411,6 @@ impl Machine for Sim {
         self.0.spend_on(step, frame, n);
     }
 
-    fn compute(&self, time: Nanos) {
-        self.0.within(Func::User, || self.0.spend_picos(crate::clock::picos(time)));
-    }
-
     fn relax(&self) {
         self.0.relax();
     }
@@ -435,6 +438,10 @@ impl Machine for Sim {
 
     fn uncongested(&self) -> &WaitQueue {
         &self.0.uncongested
+    }
+
+    fn hazards(&self) -> &NoHazards {
+        &NoHazards
     }
 
     fn zero_frame(&self, frame: FrameNumber) {

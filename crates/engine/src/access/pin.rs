@@ -11,33 +11,33 @@ use crate::memory::{Flags, Frame, Owner};
 use crate::page_cache::File;
 use crate::page_cache::file_index::Slot;
 use crate::task::Task;
-use machine::{FrameNumber, Machine, PAGE_BYTES, Step};
+use machine::{FrameNumber, HazardPointer, Hazards, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
     /// Pins the page in a slot for reading if it is in memory and open ([`crate::page_cache::hazard`]), and a hazard pointer of
-    /// the task is at hand ([`Machine::publish_at_once`]).
+    /// the task is at hand ([`Hazards::publish_at_once`]).
     // Nothing more in here: how many pages a processor waits for at the same time is decided by how few instructions
     // lie between them, and by how many of those write a register.
     #[inline(always)]
-    pub fn pin_open(&self, slot: Slot<'_>) -> Option<(FrameNumber, M::Hazard<'_>)> {
-        self.pin_open_by(slot, M::publish_at_once)
+    pub fn pin_open(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
+        self.pin_open_by(slot, M::Hazards::publish_at_once)
     }
 
     /// The same by any hazard pointer that the task has left.
-    pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, M::Hazard<'_>)> {
-        self.pin_open_by(slot, M::publish)
+    pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
+        self.pin_open_by(slot, M::Hazards::publish)
     }
 
     #[inline(always)]
     fn pin_open_by<'a>(
         &'a self,
         slot: Slot<'_>,
-        publish: impl FnOnce(&'a M, FrameNumber) -> Option<M::Hazard<'a>>,
-    ) -> Option<(FrameNumber, M::Hazard<'a>)> {
+        publish: impl FnOnce(&'a M::Hazards, FrameNumber) -> Option<HazardPointer<'a, M>>,
+    ) -> Option<(FrameNumber, HazardPointer<'a, M>)> {
         let found = slot.find_open()?;
         self.machine.spend(Step::IndexLookup, 1);
-        let hazard = publish(&self.machine, found.frame)?;
+        let hazard = publish(self.machine.hazards(), found.frame)?;
         if found.is_unchanged() {
             return Some((found.frame, hazard));
         }
@@ -48,7 +48,7 @@ impl<M: Machine> Access<M> {
     /// Lets go of a page that was closed, or left, while it was pinned: somebody may have seen that, and wait.
     #[cold]
     #[inline(never)]
-    fn unpin_changed(&self, frame: FrameNumber, hazard: M::Hazard<'_>) {
+    fn unpin_changed(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
         self.unpin_open(frame, hazard);
     }
 
@@ -63,8 +63,8 @@ impl<M: Machine> Access<M> {
 
     /// Lets go of a page that was pinned so.
     #[inline(always)]
-    pub fn unpin_open(&self, frame: FrameNumber, hazard: M::Hazard<'_>) {
-        self.machine.withdraw(hazard);
+    pub fn unpin_open(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
+        self.machine.hazards().withdraw(hazard);
         if self.is_hazard_waited_for() {
             self.end_hazard(frame);
         }

@@ -25,7 +25,7 @@
 use super::{File, FileOwners, PageCache, Shadow};
 use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
-use machine::{FrameNumber, Lock, LockClass, Machine, READS_PER_COUNT};
+use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT};
 
 /// Reads of a page that was dirty before it is open again.
 ///
@@ -61,7 +61,7 @@ const fn is_before(begun: u32, number: u32) -> bool {
 }
 
 /// Readers with hazard pointers, and what they have to look after when they let go.
-pub(crate) struct Hazards<M: Machine> {
+pub(crate) struct Readers<M: Machine> {
     /// Barriers that have begun, which is the number of the last; and the last number of those that are done.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
@@ -71,7 +71,7 @@ pub(crate) struct Hazards<M: Machine> {
     cut_off: M::Lock<Vec<FrameNumber>>,
 }
 
-impl<M: Machine> Hazards<M> {
+impl<M: Machine> Readers<M> {
     pub(super) fn new(machine: &M) -> Self {
         Self {
             barriers_begun: AtomicU32::new(0),
@@ -87,9 +87,11 @@ impl<M: Machine> PageCache<M> {
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         // Not while somebody waits that has closed it, or another.
-        if self.machine.has_hazards() && !flags.has(Flags::DIRTY) && !self.is_hazard_waited_for() {
+        if self.machine.hazards().are_on() && !flags.has(Flags::DIRTY) && !self.is_hazard_waited_for() {
             let descriptor = &self.frames[frame];
-            if flags.has(Flags::WRITTEN) && !(self.machine.counts_read() && descriptor.count_read(COUNTED_READS)) {
+            if flags.has(Flags::WRITTEN)
+                && !(self.machine.hazards().counts_read() && descriptor.count_read(COUNTED_READS))
+            {
                 return;
             }
             descriptor.set(Flags::HAZARD);
@@ -106,23 +108,23 @@ impl<M: Machine> PageCache<M> {
             && file.index.close(descriptor.index(), frame)
         {
             // Nobody freezes the page before this is known: there is a reference.
-            descriptor.set_private(self.hazards.barriers_begun.load(Ordering::SeqCst));
+            descriptor.set_private(self.readers.barriers_begun.load(Ordering::SeqCst));
         }
     }
 
     /// The frames that readers hold by hazard pointers, as far as the last barrier made them known.
     fn held_at_last_barrier(&self) -> Held {
-        let barrier = self.hazards.barriers_done.load(Ordering::SeqCst);
-        Held { frames: self.machine.published(), barrier }
+        let barrier = self.readers.barriers_done.load(Ordering::SeqCst);
+        Held { frames: self.machine.hazards().published(), barrier }
     }
 
     /// The frames that readers hold by hazard pointers now.
     pub fn held(&self) -> Held {
-        let number = self.hazards.barriers_begun.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
-        self.machine.barrier();
+        let number = self.readers.barriers_begun.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        self.machine.hazards().barrier();
         let later = |done| is_before(done, number).then_some(number);
-        let _ = self.hazards.barriers_done.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
-        Held { frames: self.machine.published(), barrier: number }
+        let _ = self.readers.barriers_done.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        Held { frames: self.machine.hazards().published(), barrier: number }
     }
 
     /// Is a page, that the caller has closed, or that left its file, held?
@@ -144,7 +146,7 @@ impl<M: Machine> PageCache<M> {
     /// Waits until no reader holds a page of which the caller has a reference. *May sleep.*
     #[cold]
     pub(super) fn wait_until_let_go(&self, frame: FrameNumber) {
-        self.hazards.waits.fetch_add(1, Ordering::SeqCst);
+        self.readers.waits.fetch_add(1, Ordering::SeqCst);
         loop {
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);
@@ -155,13 +157,13 @@ impl<M: Machine> PageCache<M> {
             self.machine.sleep(queue, ticket, None);
             self.machine.relax();
         }
-        self.hazards.waits.fetch_sub(1, Ordering::SeqCst);
+        self.readers.waits.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Is somebody to be told when a page is let go?
     #[inline(always)]
     pub fn is_hazard_waited_for(&self) -> bool {
-        self.hazards.waits.load(Ordering::Relaxed) != 0
+        self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
     /// Takes those of `pages`, which left their files and to each of which the caller has a reference, that readers
@@ -173,8 +175,8 @@ impl<M: Machine> PageCache<M> {
         let held = self.held().frames;
         let kept: Vec<FrameNumber> = pages.extract_if(.., |frame| held.binary_search(frame).is_ok()).collect();
         if !kept.is_empty() {
-            self.hazards.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
-            self.hazards.cut_off.lock().extend(&kept);
+            self.readers.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
+            self.readers.cut_off.lock().extend(&kept);
             // Whoever let go before it could know of them has left them here.
             pages.extend(self.let_go(None));
         }
@@ -185,13 +187,13 @@ impl<M: Machine> PageCache<M> {
     #[must_use]
     pub(crate) fn let_go(&self, let_go: Option<FrameNumber>) -> Vec<FrameNumber> {
         // Held while the machine is asked: what comes here later may be held by those that it did not see.
-        let mut cut_off = self.hazards.cut_off.lock();
+        let mut cut_off = self.readers.cut_off.lock();
         if cut_off.is_empty() || let_go.is_some_and(|frame| !cut_off.contains(&frame)) {
             return Vec::new();
         }
         let held = self.held().frames;
         let gone: Vec<FrameNumber> = cut_off.extract_if(.., |frame| held.binary_search(frame).is_err()).collect();
-        self.hazards.waits.fetch_sub(gone.len() as u32, Ordering::SeqCst);
+        self.readers.waits.fetch_sub(gone.len() as u32, Ordering::SeqCst);
         gone
     }
 
@@ -221,13 +223,13 @@ impl<M: Machine> PageCache<M> {
         for frame in pages {
             self.close_page(*frame, owners);
         }
-        let done = self.hazards.barriers_done.load(Ordering::SeqCst);
+        let done = self.readers.barriers_done.load(Ordering::SeqCst);
         let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].private(), done));
         let held = if is_known {
             self.held_at_last_barrier()
         } else {
             // One that was closed 2^31 barriers ago would be taken for one that will be.
-            let begun = self.hazards.barriers_begun.load(Ordering::SeqCst);
+            let begun = self.readers.barriers_begun.load(Ordering::SeqCst);
             pages.iter().for_each(|frame| self.frames[*frame].set_private(begun));
             self.held()
         };

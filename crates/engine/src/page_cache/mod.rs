@@ -53,7 +53,7 @@ pub struct PageCache<M: Machine> {
     /// Is there any? Looked at without the lock.
     pub(crate) has_orphans: AtomicBool,
     /// Readers with hazard pointers, and who waits for them.
-    pub(crate) hazards: hazard::Hazards<M>,
+    pub(crate) readers: hazard::Readers<M>,
 }
 
 impl<M: Machine> Deref for PageCache<M> {
@@ -74,7 +74,7 @@ impl<M: Machine> PageCache<M> {
             page_queues: (0..PAGE_QUEUES).map(|_| machine.wait_queue()).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),
-            hazards: hazard::Hazards::new(machine),
+            readers: hazard::Readers::new(machine),
             slab,
         }
     }

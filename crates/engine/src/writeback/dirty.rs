@@ -10,7 +10,7 @@ use crate::memory::Flags;
 use crate::page_cache::{File, Tag};
 use crate::stat::{Event, Gauge};
 use machine::atomic::Ordering::Relaxed;
-use machine::{FrameNumber, IoError, Machine, Step};
+use machine::{FrameNumber, Hazards, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
@@ -25,7 +25,7 @@ impl<M: Machine> Writeback<M> {
             file.index.set_tag(descriptor.index(), Tag::Dirty);
             self.machine.spend(Step::DirtyPage, 1);
         }
-        if self.machine.has_hazards() {
+        if self.machine.hazards().are_on() {
             descriptor.note_written();
         }
         self.stat.count(Event::NrDirtied, 1);

@@ -37,35 +37,13 @@ thread_local! {
     static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
-/// Is this one of the reads that are counted, one in [`machine::READS_PER_COUNT`] by chance? By turns, a loop over as many
-/// pages would never count some of them.
-#[inline]
-pub(super) fn counts_read() -> bool {
-    // Marsaglia, "Xorshift RNGs", 2003.
-    let mut state = CHANCE.get();
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    CHANCE.set(state);
-    state < u32::MAX / machine::READS_PER_COUNT
-}
-
 /// A place in which a frame is published.
 #[derive(Clone, Copy, Debug)]
 pub struct HazardPointer<'a>(&'a AtomicU32);
 
-impl HazardPointer<'_> {
-    /// Takes back what is published here.
-    #[inline(always)]
-    pub(super) fn withdraw(self) {
-        self.0.store(0, Ordering::Release);
-        compiler_fence(Ordering::SeqCst);
-    }
-}
-
-/// The hazard pointers of one machine.
+/// The hazard pointers of one machine; clones are the same ones.
 #[derive(Clone)]
-pub(super) struct Hazards {
+pub struct Hazards {
     /// Which machine, of all that this process ever had; 0 is none. Here, since a hit looks at no more of it.
     id: u64,
     table: Arc<Table>,
@@ -143,57 +121,12 @@ impl Hazards {
         Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, table: Arc::new(table) }
     }
 
-    pub(super) fn is_on(&self) -> bool {
-        self.table.is_on
-    }
-
-    /// In the first pointer of the thread, if this is the machine that it used last.
-    #[inline(always)]
-    pub(super) fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
-        let first = &self.current_record()?.0[0];
-        is_free(first).then(|| publish_in(first, frame))
-    }
-
-    /// In any pointer of the thread.
-    pub(super) fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
-        let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
-        pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))
-    }
-
     /// The calling thread's record, if this is the machine that it used last.
     #[inline(always)]
     fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();
         // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives, or a static one.
         (id == self.id).then(|| unsafe { &*record })
-    }
-
-    /// Has the system interrupt all CPUs that run this process, or waits until somebody else has had, since this was called.
-    pub(super) fn barrier(&self) {
-        if !self.is_on() {
-            return;
-        }
-        fence(Ordering::SeqCst);
-        // One that begins from now on.
-        let wanted = self.table.barriers_begun.load(Ordering::SeqCst) + 1;
-        let mut done = self.table.barriers_done.lock();
-        if *done < wanted {
-            let number = self.table.barriers_begun.fetch_add(1, Ordering::SeqCst) + 1;
-            sys::interrupt_all();
-            *done = number;
-        }
-        drop(done);
-        fence(Ordering::SeqCst);
-    }
-
-    /// What is published, in ascending order.
-    pub(super) fn published(&self) -> Vec<FrameNumber> {
-        let records = &self.table.records[..self.table.used.load(Ordering::Acquire) as usize];
-        let pointers = records.iter().flat_map(|record| &record.0).map(|pointer| pointer.load(Ordering::Acquire));
-        let mut frames: Vec<FrameNumber> =
-            pointers.filter(|stored| *stored != 0).map(|stored| FrameNumber(stored & !PUBLISHED)).collect();
-        frames.sort_unstable();
-        frames
     }
 
     /// The calling thread's record of this machine, which is its current one from now on.
@@ -217,6 +150,73 @@ impl Hazards {
     }
 }
 
+impl machine::Hazards for Hazards {
+    type Pointer<'a> = HazardPointer<'a>;
+
+    #[inline]
+    fn are_on(&self) -> bool {
+        self.table.is_on
+    }
+
+    /// By chance: by turns, a loop over as many pages would never count some of them.
+    #[inline]
+    fn counts_read(&self) -> bool {
+        // Marsaglia, "Xorshift RNGs", 2003.
+        let mut state = CHANCE.get();
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        CHANCE.set(state);
+        state < u32::MAX / machine::READS_PER_COUNT
+    }
+
+    /// In any pointer of the thread.
+    fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
+        pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))
+    }
+
+    /// In the first pointer of the thread, if this is the machine that it used last.
+    #[inline(always)]
+    fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
+        let first = &self.current_record()?.0[0];
+        is_free(first).then(|| publish_in(first, frame))
+    }
+
+    #[inline(always)]
+    fn withdraw(&self, HazardPointer(pointer): HazardPointer<'_>) {
+        pointer.store(0, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Has the system interrupt all CPUs that run this process, or waits until somebody else has had, since this was called.
+    fn barrier(&self) {
+        if !self.are_on() {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        // One that begins from now on.
+        let wanted = self.table.barriers_begun.load(Ordering::SeqCst) + 1;
+        let mut done = self.table.barriers_done.lock();
+        if *done < wanted {
+            let number = self.table.barriers_begun.fetch_add(1, Ordering::SeqCst) + 1;
+            sys::interrupt_all();
+            *done = number;
+        }
+        drop(done);
+        fence(Ordering::SeqCst);
+    }
+
+    fn published(&self) -> Vec<FrameNumber> {
+        let records = &self.table.records[..self.table.used.load(Ordering::Acquire) as usize];
+        let pointers = records.iter().flat_map(|record| &record.0).map(|pointer| pointer.load(Ordering::Acquire));
+        let mut frames: Vec<FrameNumber> =
+            pointers.filter(|stored| *stored != 0).map(|stored| FrameNumber(stored & !PUBLISHED)).collect();
+        frames.sort_unstable();
+        frames
+    }
+}
+
 impl Table {
     fn take_record(&self) -> Option<u32> {
         let mut free = self.free.lock();
@@ -233,11 +233,12 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::Hazards as _;
 
     #[test]
     fn what_is_published_is_found_until_it_is_taken_back() {
         let hazards = Hazards::new(true);
-        if !hazards.is_on() {
+        if !hazards.are_on() {
             return;
         }
         assert!(hazards.publish_at_once(FrameNumber(7)).is_none(), "a thread gets its record when it asks for any");
@@ -245,17 +246,17 @@ mod tests {
         assert!(hazards.publish(FrameNumber(7)).is_none(), "a thread has {RECORD}");
         assert!(hazards.publish_at_once(FrameNumber(7)).is_none(), "not over what is published");
         assert_eq!(hazards.published(), (25..=40).map(FrameNumber).collect::<Vec<_>>());
-        all.into_iter().for_each(HazardPointer::withdraw);
+        all.into_iter().for_each(|pointer| hazards.withdraw(pointer));
         assert_eq!(hazards.published(), []);
         let first = hazards.publish_at_once(FrameNumber(0)).unwrap();
         assert_eq!(hazards.published(), [FrameNumber(0)]);
-        first.withdraw();
+        hazards.withdraw(first);
     }
 
     #[test]
     fn who_waits_for_a_barrier_takes_one_that_began_later() {
         let hazards = Hazards::new(true);
-        if !hazards.is_on() {
+        if !hazards.are_on() {
             return;
         }
         // The first is under way while the others come: one more serves them all.
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn a_record_outlives_its_thread() {
         let (first, second) = (Hazards::new(true), Hazards::new(true));
-        if !first.is_on() {
+        if !first.are_on() {
             return;
         }
         let held = std::thread::scope(|scope| {
@@ -288,16 +289,16 @@ mod tests {
         // The next thread has the same record, and what is left of it.
         let next = std::thread::scope(|scope| scope.spawn(|| first.publish(FrameNumber(4))).join().unwrap());
         assert_eq!(first.table.used.load(Ordering::Relaxed), 1);
-        held.0.unwrap().withdraw();
+        first.withdraw(held.0.unwrap());
         assert_eq!(first.published(), [FrameNumber(3), FrameNumber(4)]);
-        next.unwrap().withdraw();
+        first.withdraw(next.unwrap());
         assert_eq!(first.published(), [FrameNumber(3)]);
     }
 
     #[test]
     fn more_threads_than_records_do_without() {
         let hazards = Hazards::new(true);
-        if !hazards.is_on() {
+        if !hazards.are_on() {
             return;
         }
         hazards.table.used.store(RECORDS as u32, Ordering::Relaxed);

@@ -42,12 +42,10 @@ pub use wait::WaitQueue;
 
 use disk::Disks;
 use disk::backend::Backend;
-pub use hazard::HazardPointer;
-use hazard::Hazards;
+pub use hazard::{HazardPointer, Hazards};
 use machine::{DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Operation, PAGE_BYTES, Request, Step, Ticket};
 use notice::Notices;
 use std::fs::File;
-use std::hint;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -102,7 +100,7 @@ impl Host {
         let disks = Disks::new(config, Arc::clone(&arena), Arc::clone(&notices));
         let (tasks, first_frame) = (Tasks::default(), arena.first_frame());
         let hazards = Hazards::new(config.hazard_pointers);
-        if config.hazard_pointers && !hazards.is_on() {
+        if config.hazard_pointers && !machine::Hazards::are_on(&hazards) {
             notices.add(Notice::NoHazardPointers);
         }
         let shared = Shared { began: Instant::now(), shards: config.shards, notices, tasks, disks, arena };
@@ -252,7 +250,7 @@ impl Machine for Host {
     type PerCpu<T: 'static> = Shards<T>;
     type WaitQueue = WaitQueue;
     type Span<'a> = ();
-    type Hazard<'a> = HazardPointer<'a>;
+    type Hazards = Hazards;
 
     #[inline]
     fn now(&self) -> Nanos {
@@ -314,14 +312,6 @@ impl Machine for Host {
     #[inline]
     fn spend(&self, _: Step, _: u32) {}
 
-    /// Keeps a CPU busy for `time`.
-    fn compute(&self, time: Nanos) {
-        let end = self.now() + time;
-        while self.now() < end {
-            hint::spin_loop();
-        }
-    }
-
     #[inline]
     fn relax(&self) {
         lock::assert_none_held("relax");
@@ -360,36 +350,9 @@ impl Machine for Host {
         self.shared.arena.prefetch(frame, offset, bytes);
     }
 
-    #[inline]
-    fn has_hazards(&self) -> bool {
-        self.hazards.is_on()
-    }
-
-    #[inline]
-    fn counts_read(&self) -> bool {
-        hazard::counts_read()
-    }
-
-    fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
-        self.hazards.publish(frame)
-    }
-
     #[inline(always)]
-    fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
-        self.hazards.publish_at_once(frame)
-    }
-
-    #[inline(always)]
-    fn withdraw(&self, hazard: HazardPointer<'_>) {
-        hazard.withdraw();
-    }
-
-    fn barrier(&self) {
-        self.hazards.barrier();
-    }
-
-    fn published(&self) -> Vec<FrameNumber> {
-        self.hazards.published()
+    fn hazards(&self) -> &Hazards {
+        &self.hazards
     }
 
     #[inline]

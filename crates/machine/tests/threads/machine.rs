@@ -1,7 +1,7 @@
 //! A small machine of real threads, standard locks and one device in memory, for tests.
 #![allow(dead_code, clippy::disallowed_types, clippy::disallowed_methods)]
 
-use machine::{DeviceId, FrameNumber, Func, IoError, LockClass, Machine, Nanos, Operation, PAGE_BYTES};
+use machine::{DeviceId, FrameNumber, Func, IoError, LockClass, Machine, Nanos, NoHazards, Operation, PAGE_BYTES};
 use machine::{Request, Step, Ticket};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -114,7 +114,7 @@ impl Machine for ThreadMachine {
     type PerCpu<T: 'static> = Shards<T>;
     type WaitQueue = Queue;
     type Span<'a> = ();
-    type Hazard<'a> = ();
+    type Hazards = NoHazards;
 
     fn now(&self) -> Nanos {
         Nanos(self.0.began.elapsed().as_nanos() as u64)
@@ -168,8 +168,6 @@ impl Machine for ThreadMachine {
 
     fn spend(&self, _: Step, _: u32) {}
 
-    fn compute(&self, _: Nanos) {}
-
     fn relax(&self) {
         thread::yield_now();
     }
@@ -201,6 +199,10 @@ impl Machine for ThreadMachine {
 
     fn uncongested(&self) -> &Queue {
         &self.0.uncongested
+    }
+
+    fn hazards(&self) -> &NoHazards {
+        &NoHazards
     }
 
     fn zero_frame(&self, frame: FrameNumber) {

@@ -1,0 +1,90 @@
+//! Hazard pointers: places where a task says which frame it is about to use, for as long as it does.
+//!
+//! Whoever reads a page that way changes nothing that others look at, so that it waits for no memory but the page's own;
+//! whoever wants the page for itself has to ask all ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers: Safe Memory
+//! Reclamation for Lock-Free Objects", 2004.
+
+use crate::{FrameNumber, Machine};
+use std::convert::Infallible;
+
+/// Of so many reads of a task that counts its reads, one is counted by chance ([`Hazards::counts_read`]).
+pub const READS_PER_COUNT: u32 = 16;
+
+/// A hazard pointer of a machine.
+pub type HazardPointer<'a, M> = <<M as Machine>::Hazards as Hazards>::Pointer<'a>;
+
+/// The hazard pointers of a machine's tasks; [`NoHazards`] where there are none.
+pub trait Hazards: 'static {
+    /// A place in which a frame is published.
+    type Pointer<'a>: Copy
+    where
+        Self: 'a;
+
+    /// Have tasks hazard pointers? Otherwise nothing is ever published.
+    fn are_on(&self) -> bool;
+
+    /// Is this read of the calling task one of those that are counted for all? One in [`READS_PER_COUNT`], by chance, so that
+    /// counting costs little.
+    fn counts_read(&self) -> bool;
+
+    /// Says that the calling task is about to use a frame; until [`Hazards::withdraw`]. `None` when the task's hazard
+    /// pointers are all in use.
+    ///
+    /// At the time of each [`Hazards::barrier`], either the frame is published for [`Hazards::published`] to find, or the
+    /// calling task sees, after this, all that the caller of `barrier` did before it.
+    fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
+
+    /// As [`Hazards::publish`], if that takes next to nothing. `None` says nothing: `publish` may have one.
+    fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
+
+    /// Takes that back. Any task may do so for the one that published it. Who finds that it is gone sees all that the caller
+    /// did before; and at the time of each [`Hazards::barrier`], either it is gone for [`Hazards::published`], or the
+    /// calling task sees, after this, all that the caller of `barrier` did before it.
+    fn withdraw(&self, pointer: Self::Pointer<'_>);
+
+    /// Makes what tasks have published, and taken back, known. Expensive: every CPU takes notice.
+    fn barrier(&self);
+
+    /// The frames that are published, in ascending order: all that were before the last [`Hazards::barrier`] and are still,
+    /// and some that were since.
+    fn published(&self) -> Vec<FrameNumber>;
+}
+
+/// The hazard pointers of a machine whose tasks have none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHazards;
+
+impl Hazards for NoHazards {
+    type Pointer<'a> = Infallible;
+
+    #[inline(always)]
+    fn are_on(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn counts_read(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn publish(&self, _: FrameNumber) -> Option<Infallible> {
+        None
+    }
+
+    #[inline(always)]
+    fn publish_at_once(&self, _: FrameNumber) -> Option<Infallible> {
+        None
+    }
+
+    #[inline(always)]
+    fn withdraw(&self, pointer: Infallible) {
+        match pointer {}
+    }
+
+    fn barrier(&self) {}
+
+    fn published(&self) -> Vec<FrameNumber> {
+        Vec::new()
+    }
+}
