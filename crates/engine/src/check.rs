@@ -3,7 +3,7 @@
 //! To be called when no task is in the middle of anything: after a run, or between two steps of a
 //! machine with one task.
 
-use crate::Engine;
+use crate::access::Access;
 use crate::anonymous::region::ENTRIES;
 use crate::lru::ListName;
 use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner};
@@ -40,12 +40,9 @@ enum Place {
     Offline,
 }
 
-impl<M: Machine> Engine<M> {
-    /// Looks at everything.
-    ///
-    /// # Errors
-    /// The first invariant found broken, with the frame, zone or file and the values.
-    pub fn check(&self) -> Result<(), Broken> {
+impl<M: Machine> Access<M> {
+    /// See [`crate::Engine::check`].
+    pub(crate) fn check(&self) -> Result<(), Broken> {
         self.drain_all();
         self.release_orphans();
         // Frames that never came online are in no place, and may be many.

@@ -5,12 +5,19 @@
 //! context: nothing here sleeps, allocates or submits. *Description*: mechanisms/reclaim, 8.2.
 
 use crate::Engine;
+use crate::access::Access;
 use crate::anonymous::Owners;
 use crate::memory::Flags;
 use machine::{Completions, FrameNumber, IoError, Machine, Operation, Request, Step};
 
 impl<M: Machine> Completions for Engine<M> {
     fn complete(&self, request: Request, result: Result<(), IoError>) {
+        self.access().end_request(&request, result);
+    }
+}
+
+impl<M: Machine> Access<M> {
+    fn end_request(&self, request: &Request, result: Result<(), IoError>) {
         self.machine.spend(Step::EndPage, request.frames.len() as u32);
         let mut owners = Owners::default();
         for &frame in &request.frames {
@@ -25,9 +32,7 @@ impl<M: Machine> Completions for Engine<M> {
             }
         }
     }
-}
 
-impl<M: Machine> Engine<M> {
     fn end_direct(&self, frame: FrameNumber, result: Result<(), IoError>) {
         if let Err(error) = result {
             self.frames[frame].note_read_error(error);

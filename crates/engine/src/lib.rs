@@ -16,8 +16,13 @@
 //! * [`memory`]: frames, zones, watermarks, free lists;
 //! * [`stat`]: counters, open to all floors; [`task`]: the state of a task.
 //!
-//! A floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call up does
-//! not compile. [`kernel`] combines the choices of the modules, [`check`] verifies the whole engine.
+//! Inside, a floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call up does
+//! not compile. Where a floor has a name that one below has, too, `let swap: &Swap<M> = self;` names the floor that is meant.
+//!
+//! From outside, an [`Engine`] dereferences to nothing. It has a method for each floor, [`Engine::access`] to
+//! [`Engine::memory`], and a call says which floor it is for: `engine.access().read(…)`, `engine.memory().zones`.
+//!
+//! [`kernel`] combines the choices of the modules, [`check`] verifies the whole engine.
 
 pub mod access;
 pub mod allocate;
@@ -52,21 +57,12 @@ use page_cache::PageCache;
 use reclaim::Reclaim;
 use slab::Slab;
 use stat::Vmstat;
-use std::ops::Deref;
-use swap::{Swap, SwapLayout};
+use swap::{Swap, SwapArea, SwapLayout};
 use writeback::{DeviceLayout, Writeback};
 
 /// Page reclaim over one machine.
 pub struct Engine<M: Machine> {
     access: Access<M>,
-}
-
-impl<M: Machine> Deref for Engine<M> {
-    type Target = Access<M>;
-    #[inline]
-    fn deref(&self) -> &Access<M> {
-        &self.access
-    }
 }
 
 /// Why there is no engine.
@@ -145,32 +141,105 @@ impl<M: Machine> Engine<M> {
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
     }
 
+    /// What a task does: reads, writes, touches, pins.
+    #[inline(always)]
+    pub fn access(&self) -> &Access<M> {
+        &self.access
+    }
+
+    /// Blocks of pages, for those who allocate by themselves.
+    #[inline(always)]
+    pub fn allocate(&self) -> &Allocate<M> {
+        &self.access
+    }
+
+    /// kswapd and direct reclaim.
+    #[inline(always)]
+    pub fn reclaim(&self) -> &Reclaim<M> {
+        &self.access
+    }
+
+    /// Whether compaction could help.
+    #[inline(always)]
+    pub fn compact(&self) -> &Compact<M> {
+        &self.access
+    }
+
+    /// The order in which pages are reclaimed.
+    #[inline(always)]
+    pub fn lru(&self) -> &Lru<M> {
+        &self.access
+    }
+
+    /// Devices, and what is dirty on each.
+    #[inline(always)]
+    pub fn writeback(&self) -> &Writeback<M> {
+        &self.access
+    }
+
+    /// Regions.
+    #[inline(always)]
+    pub fn anonymous(&self) -> &Anonymous<M> {
+        &self.access
+    }
+
+    /// The swap area: slots.
+    #[inline(always)]
+    pub fn swap(&self) -> &SwapArea<M> {
+        &self.access.swap
+    }
+
+    /// Files, and which of their pages are in memory.
+    #[inline(always)]
+    pub fn page_cache(&self) -> &PageCache<M> {
+        &self.access
+    }
+
+    /// Kernel objects.
+    #[inline(always)]
+    pub fn slab(&self) -> &Slab<M> {
+        &self.access
+    }
+
+    /// Frames, zones, nodes and their gauges.
+    #[inline(always)]
+    pub fn memory(&self) -> &Memory<M> {
+        &self.access
+    }
+
+    /// The ground.
+    #[inline(always)]
+    pub fn machine(&self) -> &M {
+        &self.memory().machine
+    }
+
     /// The tasks that the ground starts.
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
-        let kswapds = self.nodes.iter().map(|node| KernelTask::Kswapd(node.id));
-        let flushers = self.backings.iter().map(|backing| KernelTask::Flusher(backing.device));
+        let kswapds = self.memory().nodes.iter().map(|node| KernelTask::Kswapd(node.id));
+        let flushers = self.writeback().backings.iter().map(|backing| KernelTask::Flusher(backing.device));
         kswapds.chain(flushers).collect()
     }
 
     /// The life of one of the engine's tasks; returns when it is killed.
     pub fn run(&self, task: KernelTask) {
         match task {
-            KernelTask::Kswapd(node) => self.run_kswapd(node),
+            KernelTask::Kswapd(node) => self.reclaim().run_kswapd(node),
             KernelTask::Flusher(device) => self.run_flusher(device),
         }
     }
 
     fn run_flusher(&self, device: DeviceId) {
-        let mut periodic_at = Nanos::from_millis(self.writeback_choices().dirty_writeback_ms);
-        while !self.machine.is_killed() {
-            let queue = &self.backing(device).flusher;
-            let ticket = self.machine.ticket(queue);
-            let has_more = self.flusher_round(device, &mut periodic_at);
-            self.release_orphans();
+        let (machine, writeback) = (self.machine(), self.writeback());
+        let mut periodic_at = Nanos::from_millis(writeback.choices.dirty_writeback_ms);
+        while !machine.is_killed() {
+            let queue = &writeback.backing(device).flusher;
+            let ticket = machine.ticket(queue);
+            let has_more = writeback.flusher_round(device, &mut periodic_at);
+            self.lru().release_orphans();
             if !has_more {
-                let is_periodic = self.writeback_choices().dirty_writeback_ms > 0;
-                self.machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
+                let is_periodic = writeback.choices.dirty_writeback_ms > 0;
+                machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
             }
         }
     }
@@ -178,11 +247,20 @@ impl<M: Machine> Engine<M> {
     /// All counters and gauges now, under their kernel names.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
-        let mut vmstat = self.stat.snapshot();
-        vmstat.extend(self.vmstat_of(|_| true));
-        let limits = self.dirty_limits();
+        let mut vmstat = self.memory().stat.snapshot();
+        vmstat.extend(self.memory().vmstat_of(|_| true));
+        let limits = self.writeback().dirty_limits();
         vmstat.insert("nr_dirty_threshold".to_owned(), limits.dirty);
         vmstat.insert("nr_dirty_background_threshold".to_owned(), limits.background);
         vmstat
+    }
+
+    /// Looks at everything: is every frame in exactly one place, and do counters add up? To be asked when no task is in the middle
+    /// of anything.
+    ///
+    /// # Errors
+    /// The first invariant found broken, with the frame, zone or file and the values.
+    pub fn check(&self) -> Result<(), check::Broken> {
+        self.access.check()
     }
 }

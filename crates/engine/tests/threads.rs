@@ -95,7 +95,7 @@ fn use_region(world: &Shared, worker: usize) {
     let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
-    let region = engine.create_region(REGION_PAGES, false);
+    let region = engine.anonymous().create_region(REGION_PAGES, false);
     let mut versions = vec![0; REGION_PAGES as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut found = vec![0; PAGE_BYTES];
@@ -105,19 +105,22 @@ fn use_region(world: &Shared, worker: usize) {
         let version = &mut versions[page as usize];
         if chance.below(2) == 0 {
             *version = round;
-            engine.write_region(&mut task, &region, offset, &contents(worker, page, round)).expect("swap has room");
+            engine
+                .access()
+                .write_region(&mut task, &region, offset, &contents(worker, page, round))
+                .expect("swap has room");
         } else {
-            engine.read_region(&mut task, &region, offset, &mut found).expect("swap can be read");
+            engine.access().read_region(&mut task, &region, offset, &mut found).expect("swap can be read");
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
     }
     drop(at_work);
     // Now all have twice the memory in use, however they took turns: half of it is on the device.
     for (page, version) in (0..).zip(versions) {
-        engine.read_region(&mut task, &region, bytes(page), &mut found).expect("swap can be read");
+        engine.access().read_region(&mut task, &region, bytes(page), &mut found).expect("swap can be read");
         assert!(found == contents(worker, page, version), "worker {worker}, page {page}, version {version} at the end");
     }
-    engine.drop_region(&region);
+    engine.access().drop_region(&region);
 }
 
 /// Of a file that fills memory.
@@ -132,9 +135,9 @@ fn read_and_drop(world: &Shared, worker: usize) {
     let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
-    let own = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
+    let own = engine.access().create(&mut task, DeviceId(0)).expect("memory for an inode");
     for page in 0..FILE_PAGES {
-        engine.write(&mut task, &own, bytes(page), &contents(worker, page, 1)).expect("memory for a page");
+        engine.access().write(&mut task, &own, bytes(page), &contents(worker, page, 1)).expect("memory for a page");
     }
     let mut chance = Chance(worker as u64 + 1);
     let mut state = ReadState::default();
@@ -144,16 +147,16 @@ fn read_and_drop(world: &Shared, worker: usize) {
         let page = chance.below(FILE_PAGES);
         // What the file for all has after its end was never written.
         let (file, version) = if round % 64 < 32 { (&own, 1) } else { (&world.file, 0) };
-        let n = engine.read(&mut task, file, &mut state, bytes(page), &mut found).expect("the device works");
+        let n = engine.access().read(&mut task, file, &mut state, bytes(page), &mut found).expect("the device works");
         assert!(found[..n] == contents(worker, page, version)[..n], "worker {worker}, page {page}, version {version}");
         assert!(version == 0 || n == PAGE_BYTES, "worker {worker}, page {page}: {n} bytes");
         if round % 64 == 63 {
-            dropped += engine.invalidate_file(&world.file);
+            dropped += engine.lru().invalidate_file(&world.file);
         }
     }
     assert!(dropped > 0, "the file for all had no pages");
     drop(at_work);
-    engine.unlink(&own);
+    engine.access().unlink(&own);
 }
 
 /// Makes the file for all shorter and longer.
@@ -162,7 +165,7 @@ fn cut(world: &Shared, _: usize) {
     let mut task = Task::user();
     while world.at_work.load(Relaxed) > 1 {
         for pages in [1, FILE_PAGES] {
-            world.engine.set_length(&mut task, &world.file, bytes(pages)).expect("nothing is cut in a page");
+            world.engine.access().set_length(&mut task, &world.file, bytes(pages)).expect("nothing is cut in a page");
         }
         thread::sleep(Duration::from_micros(50));
     }
@@ -173,9 +176,10 @@ fn use_file(world: &Shared, worker: usize) {
     let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
-    let file = engine.create(&mut task, DeviceId(0)).expect("memory for an inode");
-    engine.set_length(&mut task, &file, bytes(REGION_PAGES)).expect("longer takes no room");
-    let mapped = engine.map_file(&mut task, &file, 0, REGION_PAGES, MapMode::default()).expect("memory for an inode");
+    let file = engine.access().create(&mut task, DeviceId(0)).expect("memory for an inode");
+    engine.access().set_length(&mut task, &file, bytes(REGION_PAGES)).expect("longer takes no room");
+    let mapped =
+        engine.access().map_file(&mut task, &file, 0, REGION_PAGES, MapMode::default()).expect("memory for an inode");
     let mut versions = vec![0; REGION_PAGES as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut state = ReadState::default();
@@ -187,33 +191,33 @@ fn use_file(world: &Shared, worker: usize) {
             versions[page as usize] = round;
             let bytes = contents(worker, page, round);
             if chance.below(2) == 0 {
-                world.insist(|| engine.write(&mut task, &file, offset, &bytes));
+                world.insist(|| engine.access().write(&mut task, &file, offset, &bytes));
             } else {
-                world.insist(|| engine.write_region(&mut task, &mapped, offset, &bytes));
+                world.insist(|| engine.access().write_region(&mut task, &mapped, offset, &bytes));
             }
         } else if chance.below(2) == 0 {
-            engine.read_region(&mut task, &mapped, offset, &mut found).expect("the device works");
+            engine.access().read_region(&mut task, &mapped, offset, &mut found).expect("the device works");
             assert!(found == contents(worker, page, versions[page as usize]), "page {page} through the mapping");
         } else {
-            let n = engine.read(&mut task, &file, &mut state, offset, &mut found).expect("the device works");
+            let n = engine.access().read(&mut task, &file, &mut state, offset, &mut found).expect("the device works");
             let expected = contents(worker, page, versions[page as usize]);
             assert!(found[..n] == expected[..n], "file page {page}, version {}", versions[page as usize]);
         }
         if round % 1000 == 0 {
-            let synced = engine.fsync(&mut task, &file);
+            let synced = engine.access().fsync(&mut task, &file);
             assert!(synced.is_ok() || world.is_failing, "{synced:?}");
         }
     }
     drop(at_work);
     for (page, version) in (0..).zip(versions) {
-        let n = engine.read(&mut task, &file, &mut state, bytes(page), &mut found).expect("the device works");
+        let n = engine.access().read(&mut task, &file, &mut state, bytes(page), &mut found).expect("the device works");
         assert!(found[..n] == contents(worker, page, version)[..n], "file page {page}, version {version} at the end");
         assert_eq!(n, PAGE_BYTES, "file page {page} at the end");
     }
-    world.insist(|| engine.fsync(&mut task, &file));
+    world.insist(|| engine.access().fsync(&mut task, &file));
     assert_eq!(file.index.next_tagged(0, Tag::WriteFailed), None, "a good sync leaves nothing unwritten");
-    engine.drop_region(&mapped);
-    engine.unlink(&file);
+    engine.access().drop_region(&mapped);
+    engine.access().unlink(&file);
 }
 
 #[test]
@@ -287,8 +291,8 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     if is_failing {
         machine.fail_writes(3, swap.first_block);
     }
-    let file = engine.create_file(DeviceId(0));
-    engine.set_length(&mut Task::user(), &file, bytes(FILE_PAGES)).expect("longer takes no room");
+    let file = engine.page_cache().create_file(DeviceId(0));
+    engine.access().set_length(&mut Task::user(), &file, bytes(FILE_PAGES)).expect("longer takes no room");
     let world: Shared = Arc::new(World {
         engine,
         file,
@@ -312,7 +316,7 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
             .map(|(n, task)| {
                 let world = world.clone();
                 scope.spawn(move || {
-                    world.engine.machine.enter_task(workers + n);
+                    world.engine.machine().enter_task(workers + n);
                     world.engine.run(task);
                 })
             })
@@ -324,7 +328,7 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
             .map(|(worker, job)| {
                 let world = world.clone();
                 scope.spawn(move || {
-                    world.engine.machine.enter_task(worker);
+                    world.engine.machine().enter_task(worker);
                     job(&world, worker);
                 })
             })

@@ -401,8 +401,8 @@ impl Builder {
         let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &[FILES_LAYOUT], swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
         // The beginning was touched already.
-        use_huge_pages(engine.frames.addresses(0..pages as u32));
-        collapse_to_huge_pages(engine.frames.addresses(0..engine.zones[0].online() as u32));
+        use_huge_pages(engine.memory().frames.addresses(0..pages as u32));
+        collapse_to_huge_pages(engine.memory().frames.addresses(0..engine.memory().zones[0].online() as u32));
         let receivers = receivers(&engine, config.shards);
         host.attach(receivers.iter().map(Arc::downgrade));
         Memory::of(Parts { engine, receivers, swap: swap_use, wrap: self.wrap.clone() })

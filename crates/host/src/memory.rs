@@ -190,7 +190,7 @@ impl Memory {
     #[must_use]
     pub fn pressure(&self) -> Duration {
         let engine = &self.shared.engine;
-        Duration::from_nanos(engine.pressure.total(engine.machine.now()).0)
+        Duration::from_nanos(engine.memory().pressure.total(engine.machine().now()).0)
     }
 
     /// Returns how much memory there is, bytes: while [`Memory::resize`] makes it smaller, how far that has come.
@@ -204,7 +204,7 @@ impl Memory {
     /// ```
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.shared.engine.managed_pages() * PAGE_BYTES as u64
+        self.shared.engine.memory().managed_pages() * PAGE_BYTES as u64
     }
 
     /// Makes the memory smaller, or larger up to [`Builder::size_max`](crate::Builder::size_max), while it is used. Memory
@@ -225,10 +225,10 @@ impl Memory {
         shared.check_is_up()?;
         let engine = &shared.engine;
         let pages = bytes / PAGE_BYTES as u64;
-        check_size("resize", bytes, engine.zones[0].spanned)?;
+        check_size("resize", bytes, engine.memory().zones[0].spanned)?;
         // Held all the time: one after the other.
         let mut balloon = shared.balloon.lock();
-        match pages.checked_sub(engine.managed_pages()) {
+        match pages.checked_sub(engine.memory().managed_pages()) {
             Some(more) => shared.grow(&mut balloon, more).map_err(Error::System),
             None => shared.shrink(&mut balloon, pages),
         }
@@ -245,7 +245,7 @@ impl Memory {
     /// ```
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
-        self.shared.engine.machine.notices()
+        self.shared.engine.machine().notices()
     }
 
     /// Drops the clean pages of all files; returns how many.
@@ -261,7 +261,7 @@ impl Memory {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn drop_caches(&self) -> u64 {
-        self.shared.engine.drop_caches()
+        self.shared.engine.access().drop_caches()
     }
 
     /// Looks at every frame, list and counter, and says what does not hold. Nobody may use the memory meanwhile; for
@@ -322,7 +322,7 @@ impl OpenOptions {
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("frames", &self.shared.engine.frames.len()).finish_non_exhaustive()
+        f.debug_struct("Memory").field("frames", &self.shared.engine.memory().frames.len()).finish_non_exhaustive()
     }
 }
 

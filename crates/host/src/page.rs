@@ -55,18 +55,18 @@ unsafe impl Sync for PageRead<'_> {}
 impl<'a> PageRead<'a> {
     #[inline(always)]
     pub(crate) fn of_open(engine: &'a Arc<Engine<Host>>, frame: FrameNumber, hazard: HazardPointer<'a>) -> Self {
-        Self { engine, bytes: engine.machine.bytes(frame), frame, hazard: Some(hazard), of: ReadOf::File }
+        Self { engine, bytes: engine.machine().bytes(frame), frame, hazard: Some(hazard), of: ReadOf::File }
     }
 
     #[inline]
     pub(crate) fn of_file(engine: &'a Arc<Engine<Host>>, frame: FrameNumber) -> Self {
-        Self { engine, bytes: engine.machine.bytes(frame), frame, hazard: None, of: ReadOf::File }
+        Self { engine, bytes: engine.machine().bytes(frame), frame, hazard: None, of: ReadOf::File }
     }
 
     /// `None` is a page that nobody has written.
     pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: Option<FrameNumber>) -> Self {
         let (bytes, of) = match frame {
-            Some(frame) => (engine.machine.bytes(frame).cast_const(), ReadOf::Region),
+            Some(frame) => (engine.machine().bytes(frame).cast_const(), ReadOf::Region),
             None => (&raw const ZEROES, ReadOf::Zeroes),
         };
         Self { engine, bytes, frame: frame.unwrap_or(FrameNumber(0)), hazard: None, of }
@@ -79,8 +79,8 @@ impl<'a> PageRead<'a> {
     #[inline(never)]
     fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
         match of {
-            ReadOf::File => engine.unpin_read(frame, &engine.frames[frame]),
-            ReadOf::Region => engine.unpin_region(frame, false),
+            ReadOf::File => engine.access().unpin_read(frame, &engine.memory().frames[frame]),
+            ReadOf::Region => engine.access().unpin_region(frame, false),
             ReadOf::Zeroes => {}
         }
     }
@@ -103,7 +103,7 @@ impl Drop for PageRead<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         match self.hazard {
-            Some(hazard) => self.engine.unpin_open(self.frame, hazard),
+            Some(hazard) => self.engine.access().unpin_open(self.frame, hazard),
             None => Self::give_back(self.engine, self.frame, self.of),
         }
     }
@@ -152,11 +152,11 @@ unsafe impl Sync for PageWrite<'_> {}
 
 impl<'a> PageWrite<'a> {
     pub(crate) fn of_file(engine: &'a Arc<Engine<Host>>, file: &'a Arc<Cached<Host>>, frame: FrameNumber) -> Self {
-        Self { engine, bytes: engine.machine.bytes(frame), frame, file: Some(file) }
+        Self { engine, bytes: engine.machine().bytes(frame), frame, file: Some(file) }
     }
 
     pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: FrameNumber) -> Self {
-        Self { engine, bytes: engine.machine.bytes(frame), frame, file: None }
+        Self { engine, bytes: engine.machine().bytes(frame), frame, file: None }
     }
 }
 
@@ -183,8 +183,8 @@ impl DerefMut for PageWrite<'_> {
 impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
         match self.file {
-            Some(file) => self.engine.unpin_write(file, self.frame),
-            None => self.engine.unpin_region(self.frame, true),
+            Some(file) => self.engine.access().unpin_write(file, self.frame),
+            None => self.engine.access().unpin_region(self.frame, true),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Region {
         if pages > PAGES_MAX {
             return Err(Error::TooLong { bytes });
         }
-        let mapped = shared.engine.create_region((pages as u32).max(1), false);
+        let mapped = shared.engine.anonymous().create_region((pages as u32).max(1), false);
         Ok(Self { shared: shared.clone(), mapped, bytes })
     }
 
@@ -82,7 +82,7 @@ impl Region {
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
-            .with_task(|engine, task| engine.read_region(task, &self.mapped, offset, bytes))
+            .with_task(|engine, task| engine.access().read_region(task, &self.mapped, offset, bytes))
             .map_err(Error::of_memory)
     }
 
@@ -103,7 +103,7 @@ impl Region {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
-            .with_task(|engine, task| engine.write_region(task, &self.mapped, offset, bytes))
+            .with_task(|engine, task| engine.access().write_region(task, &self.mapped, offset, bytes))
             .map_err(Error::of_memory)
     }
 
@@ -125,7 +125,7 @@ impl Region {
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
         let page = self.check_page(page)?;
         self.shared
-            .with_task(|engine, task| engine.pin_region(task, &self.mapped, page, false))
+            .with_task(|engine, task| engine.access().pin_region(task, &self.mapped, page, false))
             .map(|frame| PageRead::of_region(&self.shared.engine, frame))
             .map_err(Error::of_memory)
     }
@@ -144,7 +144,7 @@ impl Region {
     /// ```
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
         let page = self.check_page(page)?;
-        let pinned = self.shared.with_task(|engine, task| engine.pin_region(task, &self.mapped, page, true));
+        let pinned = self.shared.with_task(|engine, task| engine.access().pin_region(task, &self.mapped, page, true));
         let frame = pinned.map_err(Error::of_memory)?.expect("a page that is to be written has a frame");
         Ok(PageWrite::of_region(&self.shared.engine, frame))
     }
@@ -152,7 +152,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.shared.engine.drop_region(&self.mapped);
+        self.shared.engine.access().drop_region(&self.mapped);
     }
 }
 

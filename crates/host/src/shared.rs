@@ -133,22 +133,22 @@ impl Shared {
         if self.is_shut_down.load(Ordering::Acquire) {
             return None;
         }
-        let device = self.engine.add_device(&FILES_LAYOUT)?;
+        let device = self.engine.writeback().add_device(&FILES_LAYOUT)?;
         start_task(&self.engine, KernelTask::Flusher(device), &mut tasks).ok()?;
         Some(device)
     }
 
     /// Adds pages: those that were given up first, and then those that never were there.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
-        let (engine, zone) = (&self.engine, &self.engine.zones[0]);
+        let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);
         let present = zone.present() + pages - again;
         if present > zone.present() {
-            engine.machine.arena().resize(present as u32)?;
+            engine.machine().arena().resize(present as u32)?;
         }
-        balloon.drain(balloon.len() - again as usize..).for_each(|frame| engine.put_online(frame));
-        use_huge_pages(engine.frames.addresses(0..present as u32));
-        engine.online_pages(zone, pages - again);
+        balloon.drain(balloon.len() - again as usize..).for_each(|frame| engine.memory().put_online(frame));
+        use_huge_pages(engine.memory().frames.addresses(0..present as u32));
+        engine.memory().online_pages(zone, pages - again);
         Ok(())
     }
 
@@ -158,21 +158,22 @@ impl Shared {
         let engine = &self.engine;
         let had = balloon.len();
         let undo = |balloon: &mut Vec<FrameNumber>, error| {
-            balloon.drain(had..).for_each(|frame| engine.put_online(frame));
-            engine.set_marks();
+            balloon.drain(had..).for_each(|frame| engine.memory().put_online(frame));
+            engine.memory().set_marks();
             Err(error)
         };
-        while let Some(surplus) = engine.managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
+        while let Some(surplus) = engine.memory().managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
             let last = balloon.len();
             let most = surplus.min(AT_ONCE) as usize;
-            if let Err(error) = self.with_task(|engine, task| engine.take_offline_pages(task, most, balloon)) {
+            if let Err(error) = self.with_task(|engine, task| engine.allocate().take_offline_pages(task, most, balloon))
+            {
                 let bytes = pages * PAGE_BYTES as u64;
                 return undo(balloon, Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });
             }
             let mut given_up: Vec<u32> = balloon[last..].iter().map(|frame| frame.0).collect();
             given_up.sort_unstable();
             for run in given_up.chunk_by(|a, b| a + 1 == *b) {
-                if let Err(error) = engine.machine.arena().discard(run[0]..run[run.len() - 1] + 1) {
+                if let Err(error) = engine.machine().arena().discard(run[0]..run[run.len() - 1] + 1) {
                     return undo(balloon, Error::System(error));
                 }
             }
@@ -190,14 +191,14 @@ impl Shared {
         // A handle may have been dropped meanwhile: then the share here is the last one.
         files.into_iter().for_each(|file| file.release(self));
         self.end_tasks(&mut self.kernel_tasks.lock());
-        self.engine.release_waiters();
+        self.engine.access().release_waiters();
         errors.append(&mut self.late_errors.lock());
         errors
     }
 
     /// Ends the engine's tasks.
     fn end_tasks(&self, tasks: &mut Vec<TaskId>) {
-        let host = &self.engine.machine;
+        let host = self.engine.machine();
         tasks.iter().for_each(|task| host.kill(*task));
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
@@ -208,7 +209,7 @@ impl Shared {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();
         self.end_tasks(&mut tasks);
-        self.engine.machine.wait_until_idle();
+        self.engine.machine().wait_until_idle();
         let found = look(&self.engine);
         if had_tasks {
             start_tasks(&self.engine, &mut tasks)?;
@@ -229,7 +230,7 @@ fn start_task(engine: &Arc<Engine<Host>>, task: KernelTask, tasks: &mut Vec<Task
         let _abort = AbortOnPanic::new();
         runs.run(task);
     };
-    tasks.push(engine.machine.spawn(&task.name(), run).map_err(Error::System)?);
+    tasks.push(engine.machine().spawn(&task.name(), run).map_err(Error::System)?);
     Ok(())
 }
 

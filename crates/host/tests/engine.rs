@@ -61,7 +61,7 @@ fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> 
             Err(error) => panic!("{error}"),
         }
     }
-    let in_flight = [0, 1].map(|id| world.engine.machine.device(DeviceId(id)).map(|device| device.in_flight()));
+    let in_flight = [0, 1].map(|id| world.engine.machine().device(DeviceId(id)).map(|device| device.in_flight()));
     let vmstat = world.engine.vmstat();
     panic!("out of memory for five seconds, and swap has room; {in_flight:?} requests in flight; {vmstat:?}");
 }
@@ -69,7 +69,7 @@ fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> 
 fn use_region(world: &World, worker: usize) -> Used {
     let engine = &world.engine;
     let mut task = Task::user();
-    let region = engine.create_region(OWN_PAGES, false);
+    let region = engine.anonymous().create_region(OWN_PAGES, false);
     let mut versions = vec![0; OWN_PAGES as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut found = vec![0; PAGE_BYTES];
@@ -80,9 +80,9 @@ fn use_region(world: &World, worker: usize) -> Used {
         if chance.below(2) == 0 {
             *version = round;
             let bytes = contents(worker, page, round);
-            patiently(world, || engine.write_region(&mut task, &region, offset, &bytes));
+            patiently(world, || engine.access().write_region(&mut task, &region, offset, &bytes));
         } else {
-            patiently(world, || engine.read_region(&mut task, &region, offset, &mut found));
+            patiently(world, || engine.access().read_region(&mut task, &region, offset, &mut found));
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
     }
@@ -92,7 +92,7 @@ fn use_region(world: &World, worker: usize) -> Used {
 fn use_file(world: &World, worker: usize) -> Used {
     let engine = &world.engine;
     let mut task = Task::user();
-    let file = engine.create(&mut task, world.files).expect("memory for an inode");
+    let file = engine.access().create(&mut task, world.files).expect("memory for an inode");
     let mut versions = vec![0; OWN_PAGES as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut state = ReadState::default();
@@ -103,14 +103,14 @@ fn use_file(world: &World, worker: usize) -> Used {
         if chance.below(2) == 0 {
             versions[page as usize] = round;
             let bytes = contents(worker, page, round);
-            patiently(world, || engine.write(&mut task, &file, offset, &bytes));
+            patiently(world, || engine.access().write(&mut task, &file, offset, &bytes));
         } else {
-            let n = patiently(world, || engine.read(&mut task, &file, &mut state, offset, &mut found));
+            let n = patiently(world, || engine.access().read(&mut task, &file, &mut state, offset, &mut found));
             let expected = contents(worker, page, versions[page as usize]);
             assert!(found[..n] == expected[..n], "file page {page}, version {}", versions[page as usize]);
         }
         if round % 1000 == 0 {
-            engine.fsync(&mut task, &file).expect("the device works");
+            engine.access().fsync(&mut task, &file).expect("the device works");
         }
     }
     Used::File(file)
@@ -161,8 +161,8 @@ fn nothing_is_lost(io: Io, fault: Option<Fault>) {
     });
     for used in worked.iter().flatten() {
         match used {
-            Used::Region(region) => engine.drop_region(region),
-            Used::File(file) => engine.unlink(file),
+            Used::Region(region) => engine.access().drop_region(region),
+            Used::File(file) => engine.access().unlink(file),
         }
     }
     let ended = host.end_tasks();

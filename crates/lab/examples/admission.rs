@@ -132,14 +132,14 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
     let (found, reads) = (result.clone(), reads(Rng::new(1, 1)));
     sim.run("main", move || {
         let mut task = Task::user();
-        let file = program.create_file(DeviceId(0));
-        assert!(program.allocate_blocks(&file, 60 * MEMORY * PAGE_BYTES as u64), "the disk has room");
+        let file = program.page_cache().create_file(DeviceId(0));
+        assert!(program.writeback().allocate_blocks(&file, 60 * MEMORY * PAGE_BYTES as u64), "the disk has room");
         let mut page_bytes = [0; PAGE_BYTES];
         *found.borrow_mut() = reads.enumerate().try_fold(0, |_, (n, page)| {
             let mut state = ReadState::default();
             state.pattern = ReadPattern::Random;
             let offset = page * PAGE_BYTES as u64;
-            program.read(&mut task, &file, &mut state, offset, &mut page_bytes).map(|_| n as u64 + 1)
+            program.access().read(&mut task, &file, &mut state, offset, &mut page_bytes).map(|_| n as u64 + 1)
         });
     })?;
     let reads = result.borrow().clone()?;

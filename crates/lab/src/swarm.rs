@@ -234,9 +234,9 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
     for n in 0..plan.shared {
         let pages = 1 + rng.below(u64::from(plan.tasks[0].size_pages)) as u32;
         let what = match if n == 0 { 0 } else { rng.below(4) } {
-            0 => engine.create(task, shared.file_device).map(What::File),
+            0 => engine.access().create(task, shared.file_device).map(What::File),
             1 => store::map_new_file(engine, task, shared.file_device, pages, Sharing::Shared),
-            _ => Ok(What::Region(engine.create_region(pages, rng.below(2) == 0))),
+            _ => Ok(What::Region(engine.anonymous().create_region(pages, rng.below(2) == 0))),
         };
         let what = what.map_err(|error| error.to_string())?;
         let store = shared.add(what);
@@ -327,13 +327,13 @@ fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String>
 
 /// Files and regions are gone: what is not free now belongs to slab, or waits in the swap cache for reclaim.
 fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
-    engine.drain_all_per_cpu();
-    let gauge = |gauge| engine.gauge(gauge);
-    let managed: u64 = engine.zones.iter().map(|zone| zone.managed()).sum();
+    engine.memory().drain_all_per_cpu();
+    let gauge = |gauge| engine.memory().gauge(gauge);
+    let managed: u64 = engine.memory().zones.iter().map(|zone| zone.managed()).sum();
     let slab = gauge(Gauge::NrSlabReclaimable) + gauge(Gauge::NrSlabUnreclaimable);
-    let cached = u64::from(engine.swap.cache.pages());
-    let kept: u64 = engine.object_caches.iter().map(|cache| cache.slabs().idle_pages()).sum();
-    let kept = kept + engine.index_nodes.slabs().map_or(0, SlabCache::idle_pages);
+    let cached = u64::from(engine.swap().cache.pages());
+    let kept: u64 = engine.slab().object_caches.iter().map(|cache| cache.slabs().idle_pages()).sum();
+    let kept = kept + engine.slab().index_nodes.slabs().map_or(0, SlabCache::idle_pages);
     let left = [
         ("pages are neither free nor slab nor in the swap cache", managed - gauge(Gauge::NrFreePages) - slab - cached),
         ("file pages", gauge(Gauge::NrFilePages) - cached),
@@ -341,10 +341,10 @@ fn check_nothing_is_left(engine: &Engine<Sim>) -> Result<(), String> {
         ("page-table pages", gauge(Gauge::NrPageTablePages)),
         ("dirty pages", gauge(Gauge::NrDirty)),
         ("pages under writeback", gauge(Gauge::NrWriteback)),
-        ("swap slots", u64::from(engine.swap.total_slots() - engine.swap.free_slots()) - cached),
+        ("swap slots", u64::from(engine.swap().total_slots() - engine.swap().free_slots()) - cached),
         (
             "pages of unshrinkable slab more, or fewer, than those kept for packets to come",
-            gauge(Gauge::NrSlabUnreclaimable).abs_diff(engine.socket_buffers.idle_pages()),
+            gauge(Gauge::NrSlabUnreclaimable).abs_diff(engine.slab().socket_buffers.idle_pages()),
         ),
         (
             "pages of shrinkable slab more, or fewer, than those kept for objects to come",

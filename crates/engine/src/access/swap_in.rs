@@ -9,6 +9,7 @@ use crate::anonymous::{Entry, Region};
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::stat::Event;
+use crate::swap::Swap;
 use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
@@ -127,7 +128,8 @@ impl<M: Machine> Access<M> {
         let cluster = 1 << cluster;
         let start = (slot / cluster * cluster).max(1);
         let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
-        let (start, end) = match self.swap_choices().readahead {
+        let swap: &Swap<M> = self;
+        let (start, end) = match swap.choices.readahead {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
@@ -172,12 +174,14 @@ impl<M: Machine> Access<M> {
         if around == Around::Nothing || self.swap.is_almost_full() {
             return 0;
         }
-        let log_max = u32::from(self.swap_choices().page_cluster.min(10));
+        let swap: &Swap<M> = self;
+        let log_max = u32::from(swap.choices.page_cluster.min(10));
         if self.is_window_by_use() { region.swap_window.next(log_max, page) } else { log_max }
     }
 
     fn is_window_by_use(&self) -> bool {
-        self.swap_choices().window == SwapWindows::ByUse
+        let swap: &Swap<M> = self;
+        swap.choices.window == SwapWindows::ByUse
     }
 
     /// Starts the read of a slot, if it is in use and not in the cache; was it?

@@ -176,11 +176,6 @@ impl<M: Machine> Memory<M> {
         Ok(memory)
     }
 
-    /// The choices of this floor, for floors above that have their own.
-    pub(crate) const fn memory_choices(&self) -> &Choices {
-        &self.choices
-    }
-
     /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first.
     /// No watermark is looked at.
     pub fn take(&self, zone: &Zone<M>, order: Order, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {

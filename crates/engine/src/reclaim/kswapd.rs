@@ -3,7 +3,7 @@
 use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord};
 use crate::memory::choices::MarkDistance;
-use crate::memory::{MarkRights, Node, NodeId, Zone};
+use crate::memory::{MarkRights, Memory, Node, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
 use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -254,7 +254,8 @@ impl<M: Machine> Reclaim<M> {
     /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of pages that were
     /// dropped at once count no further than what may wait for that.
     fn move_marks(&self, node: NodeId) {
-        if self.memory_choices().mark_distance == MarkDistance::QuarterOfMin {
+        let memory: &Memory<M> = self;
+        if memory.choices.mark_distance == MarkDistance::QuarterOfMin {
             return;
         }
         let mut moved = self.node_state(node).marks_moved.lock();

@@ -56,11 +56,6 @@ impl<M: Machine> Swap<M> {
         Self { choices, swap, page_cache }
     }
 
-    /// The choices of this floor, for floors above that have their own.
-    pub(crate) const fn swap_choices(&self) -> &Choices {
-        &self.choices
-    }
-
     /// Takes a page out of its file, or out of the swap cache, if nobody but the caller refers to it and it is clean; the page is
     /// then the caller's alone, without any reference, to be freed.
     ///

@@ -54,9 +54,4 @@ impl<M: Machine> Writeback<M> {
         let backings = Backings::new(machine, devices);
         Self { choices, backings, anonymous }
     }
-
-    /// The choices of this floor, for floors above that have their own.
-    pub(crate) const fn writeback_choices(&self) -> &Choices {
-        &self.choices
-    }
 }

@@ -22,7 +22,7 @@ fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = 
         let mut state = ReadState::default();
         state.pattern = ReadPattern::Random;
         let offset = u64::from(page) * PAGE_BYTES as u64;
-        ground.engine.read(&mut ground.task.borrow_mut(), file, &mut state, offset, &mut bytes).unwrap();
+        ground.engine.access().read(&mut ground.task.borrow_mut(), file, &mut state, offset, &mut bytes).unwrap();
     }
 }
 
@@ -70,7 +70,7 @@ fn what_is_read_once_passes_by() {
             let hot = ground.import(1000);
             for _ in 0..2 {
                 read(ground, &hot, 0..1000);
-                ground.engine.drain_all();
+                ground.engine.lru().drain_all();
             }
             let cold = ground.import(4 * PAGES as u32);
             read(ground, &cold, 0..4 * PAGES as u32);
@@ -141,13 +141,13 @@ fn a_page_that_is_written_while_it_waits_stays() {
     plan(Admission::ByRefault).run(|ground| {
         let file = filled(ground, 4 * PAGES as u32);
         read(ground, &file, [5000]);
-        ground.engine.write(&mut ground.task.borrow_mut(), &file, 5000 * PAGE_BYTES as u64, b"new").unwrap();
+        ground.engine.access().write(&mut ground.task.borrow_mut(), &file, 5000 * PAGE_BYTES as u64, b"new").unwrap();
         read(ground, &file, 6000..6200);
         assert!(is_cached(&file, 5000));
         let mut bytes = [0; 3];
         let mut state = ReadState::default();
         let offset = 5000 * PAGE_BYTES as u64;
-        ground.engine.read(&mut ground.task.borrow_mut(), &file, &mut state, offset, &mut bytes).unwrap();
+        ground.engine.access().read(&mut ground.task.borrow_mut(), &file, &mut state, offset, &mut bytes).unwrap();
         assert_eq!(&bytes, b"new");
     });
 }
@@ -231,7 +231,7 @@ fn a_small_set_stays_where_files_have_little_room() {
             ground.touch(&region, 0..anon, true).unwrap();
             let file = ground.import(hot);
             (0..200).for_each(|_| read(ground, &file, 0..hot));
-            ground.engine.drop_region(&region);
+            ground.engine.access().drop_region(&region);
         });
         let reads = vmstat["pgpgin"] / 4;
         assert!(reads < 3 * u64::from(hot), "{reads} reads of {hot} pages beside {anon}");
@@ -247,7 +247,7 @@ fn pages_that_were_cut_off_are_not_missed() {
         read(ground, &file, kept.clone().chain(cut_off.clone()).chain(8000..8100));
         let bytes = file.length();
         for length in [u64::from(cut_off.start) * PAGE_BYTES as u64, bytes] {
-            ground.engine.set_length(&mut ground.task.borrow_mut(), &file, length).unwrap();
+            ground.engine.access().set_length(&mut ground.task.borrow_mut(), &file, length).unwrap();
         }
         let refaults = || ground.count("workingset_refault_file");
         let before = refaults();
@@ -265,7 +265,7 @@ fn dropping_a_file_leaves_those_that_wait_of_others() {
         let (file, other) = (filled(ground, 4 * PAGES as u32), ground.import(10));
         read(ground, &other, 0..10);
         read(ground, &file, [5000]);
-        assert_eq!(ground.engine.invalidate_file(&other), 10);
+        assert_eq!(ground.engine.lru().invalidate_file(&other), 10);
         let before = ground.count("lru_used_once_normal");
         read(ground, &file, 6000..6200);
         assert!(!is_cached(&file, 5000) && ground.count("lru_used_once_normal") > before);
@@ -278,7 +278,7 @@ fn pages_that_wait_are_dropped_on_request() {
     plan(Admission::ByRefault).run(|ground| {
         let file = filled(ground, 4 * PAGES as u32);
         let (cached, passed) = (u64::from(file.index.pages()), ground.count("lru_used_once_normal"));
-        assert_eq!(ground.engine.drop_caches(), cached);
+        assert_eq!(ground.engine.access().drop_caches(), cached);
         assert_eq!((file.index.pages(), ground.count("lru_used_once_normal")), (0, passed));
     });
 }

@@ -23,9 +23,9 @@ fn a_task_waits_while_the_reserve_is_used_up() {
                 ground.pause_ms(300);
                 ground.give_back(kernel.drain(..));
             });
-            let started = ground.engine.machine.now();
+            let started = ground.engine.machine().now();
             ground.touch(&ground.region(1), 0..1, true).unwrap();
-            let elapsed = ground.engine.machine.now().since(started);
+            let elapsed = ground.engine.machine().now().since(started);
             let has_waited = elapsed >= Nanos::from_millis(299);
             assert_eq!(has_waited, ground.count("pgscan_direct_throttle") > 0, "{elapsed}");
             ground.sim.join(freer);
@@ -57,14 +57,14 @@ fn a_task_that_has_waited_tries_before_it_reclaims() {
             let block: Vec<_> = kernel.extract_if(.., |frame| (2048..2560).contains(&frame.0)).collect();
             let freer = ground.spawn("freer", move |ground| {
                 ground.pause_ms(10);
-                ground.engine.drop_caches();
+                ground.engine.access().drop_caches();
                 ground.give_back(block);
-                ground.engine.drain_all_per_cpu();
+                ground.engine.memory().drain_all_per_cpu();
             });
             let before = ground.count("allocstall");
-            let head = ground.engine.allocate(&mut Task::user(), Gfp::KERNEL, Order(1)).unwrap();
+            let head = ground.engine.allocate().allocate(&mut Task::user(), Gfp::KERNEL, Order(1)).unwrap();
             assert!(ground.count("allocstall") > before, "nothing had to be reclaimed");
-            ground.engine.free_block(head, Order(1));
+            ground.engine.memory().free_block(head, Order(1));
             ground.sim.join(freer);
             ground.give_back(kernel);
         });
@@ -81,9 +81,9 @@ fn nobody_waits_for_a_reserve_that_cannot_be_filled() {
         let region = ground.region(5000);
         assert!(ground.touch(&region, 0..5000, true).is_err());
         let kernel = ground.take_until_free(100);
-        let started = ground.engine.machine.now();
+        let started = ground.engine.machine().now();
         assert!(matches!(ground.touch(&region, 0..5000, true), Err(Error::OutOfMemory { .. })));
-        assert!(ground.engine.machine.now().since(started) < Nanos::from_secs(1));
+        assert!(ground.engine.machine().now().since(started) < Nanos::from_secs(1));
         ground.pause_ms(1000);
         let runs = ground.count("pageoutrun");
         ground.pause_ms(10_000);
@@ -115,13 +115,13 @@ fn a_last_page_does_not_keep_a_request_waiting() {
     plan.run(|ground| {
         let file = ground.create();
         ground.write(&file, 0..1).unwrap();
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         let region = ground.region(5000);
         for _ in 0..3 {
             assert!(matches!(ground.touch(&region, 0..5000, true), Err(Error::OutOfMemory { .. })));
         }
         assert_eq!(ground.read(&file, 0..1).unwrap_or(vec![stamp(0)]), [stamp(0)]);
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
 }
 
@@ -137,15 +137,15 @@ fn a_request_ends_when_reclaim_may_look_at_nothing() {
     plan.run(|ground| {
         let mut task = Task::user();
         let mut kernel = Vec::new();
-        let normal = &ground.engine.zones[1];
+        let normal = &ground.engine.memory().zones[1];
         while normal.free_pages() > normal.min() + 8 {
-            let page = ground.engine.allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            let page = ground.engine.allocate().allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
             kernel.push(page.unwrap());
         }
         let region = ground.region(3000);
         assert!(matches!(ground.touch(&region, 0..3000, true), Err(Error::OutOfMemory { .. })));
-        assert!(ground.engine.swap.free_slots() > 0);
-        ground.engine.drop_region(&region);
+        assert!(ground.engine.swap().free_slots() > 0);
+        ground.engine.access().drop_region(&region);
         ground.give_back(kernel);
     });
 }
@@ -159,11 +159,11 @@ fn a_file_that_cannot_be_created_leaves_nothing() {
         assert!(ground.touch(&region, 0..5000, true).is_err());
         let mut files = 0;
         loop {
-            match ground.engine.create(&mut Task::user(), crate::ground::DISK) {
+            match ground.engine.access().create(&mut Task::user(), crate::ground::DISK) {
                 Ok(_) => files += 1,
                 Err(error) => break assert!(matches!(error, Error::OutOfMemory { .. })),
             }
         }
-        assert_eq!(ground.engine.files().len(), files);
+        assert_eq!(ground.engine.page_cache().files().len(), files);
     });
 }

@@ -37,8 +37,8 @@ pub fn everything(ground: &Ground) {
         let _ = ground.touch(&region, start..start + 1500, true);
         let _ = ground.read(&stream, 0..2000);
         let _ = ground.touch(&region, 0..300, false);
-        if let Ok(head) = ground.engine.allocate(&mut Task::user(), Gfp::USER_MOVABLE, PAGEBLOCK_ORDER) {
-            ground.engine.free_block(head, PAGEBLOCK_ORDER);
+        if let Ok(head) = ground.engine.allocate().allocate(&mut Task::user(), Gfp::USER_MOVABLE, PAGEBLOCK_ORDER) {
+            ground.engine.memory().free_block(head, PAGEBLOCK_ORDER);
         }
     }
     ground.sim.join(writer);

@@ -57,7 +57,7 @@ fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted(
         ground.write(&file, 0..16).unwrap();
         ground.fsync(&file).unwrap_err();
         within(ground, 60, || touch_until_refused(ground));
-        assert_eq!(ground.engine.swap.free_slots(), 0);
+        assert_eq!(ground.engine.swap().free_slots(), 0);
     });
     assert_eq!(vmstat["oom"], 1);
 }
@@ -74,23 +74,23 @@ fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
         let room = ground.region(64);
         ground.touch(&room, 0..64, true).unwrap();
         touch_until_refused(ground);
-        ground.engine.drop_region(&room);
+        ground.engine.access().drop_region(&room);
         let mut task = Task::user();
         let file = ground.create();
-        ground.engine.set_length(&mut task, &file, 10 << 12).unwrap();
+        ground.engine.access().set_length(&mut task, &file, 10 << 12).unwrap();
         let mode = MapMode { sharing: Sharing::Shared, ..MapMode::default() };
-        let region = ground.engine.map_file(&mut task, &file, 0, 10, mode).unwrap();
+        let region = ground.engine.access().map_file(&mut task, &file, 0, 10, mode).unwrap();
         assert_eq!(ground.count("nr_dirty_threshold"), 0);
         within(ground, 60, || ground.write_stamps(&region, 0..10)).unwrap();
         assert!(ground.count("nr_written") >= 10, "nobody was held back");
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
 }
 
 /// A request for a block of 16 pages that repeats, when reclaim can free nothing.
 fn ask_again_and_again(ground: &Ground) {
     let gfp = Gfp { repeat: true, ..Gfp::KERNEL };
-    let got = within(ground, 10, || ground.engine.allocate(&mut Task::user(), gfp, Order(4)));
+    let got = within(ground, 10, || ground.engine.allocate().allocate(&mut Task::user(), gfp, Order(4)));
     assert!(got.is_err(), "a block was free");
 }
 

@@ -94,13 +94,13 @@ fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
             Err(error) => panic!("{error}"),
         });
         let (written, took) = (written.expect("it is refused in the end"), ground.sim.now().since(began));
-        let limits = ground.engine.dirty_limits();
+        let limits = ground.engine.writeback().dirty_limits();
         assert!(
             u64::from(written) > limits.background && u64::from(written) < 2 * limits.dirty,
             "{written}, {limits:?}"
         );
         assert!(took < Nanos::from_secs(5), "{written} writes took {took}");
-        let pinned = ground.engine.pin_for_write(&mut Task::user(), &file, 0);
+        let pinned = ground.engine.access().pin_for_write(&mut Task::user(), &file, 0);
         assert!(matches!(pinned, Err(Error::Write { .. })), "{pinned:?}");
 
         let began = ground.sim.now();
@@ -136,7 +136,7 @@ fn time_beside_a_failing_file(is_failing: bool, write_ns: u64) -> Nanos {
             ground.inject(unwritable(1..u64::from(FAILING) + 1));
             let refused = (0..FAILING).find(|page| ground.write(&file, *page..page + 1).is_err());
             refused.expect("it is refused in the end");
-            assert!(ground.count("nr_write_failed") > ground.engine.dirty_limits().background);
+            assert!(ground.count("nr_write_failed") > ground.engine.writeback().dirty_limits().background);
         }
         let failed = ground.count("nr_write_failed");
         let other = ground.create();
@@ -178,14 +178,14 @@ fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
         ground.touch(&region, 0..2000, true).unwrap();
         ground.touch(&region, 2500..2501, true).unwrap();
         assert!(ground.fsync(&file).is_err());
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         assert_eq!(ground.count("nr_write_failed"), 2000);
         ground.inject(Fault::Mended);
         ground.pause_ms(200);
         let region = ground.region(3300);
         ground.touch(&region, 0..3300, true).unwrap();
         assert_eq!(ground.count("nr_write_failed"), 0);
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
     assert_eq!(vmstat["oom"], 0);
 }
@@ -200,7 +200,7 @@ fn a_file_that_has_nothing_unwritten_is_refused_nothing() {
         assert!(ground.fsync(&cut).is_err());
         (0..3000).find(|page| ground.write(&full, *page..page + 1).is_err()).expect("it is refused in the end");
         assert!(ground.write(&cut, 20..21).is_err());
-        ground.engine.set_length(&mut Task::user(), &cut, 0).unwrap();
+        ground.engine.access().set_length(&mut Task::user(), &cut, 0).unwrap();
         let began = ground.sim.now();
         ground.write(&cut, 100..101).unwrap();
         assert!(ground.sim.now().since(began) < Nanos::from_millis(1));
@@ -215,14 +215,14 @@ fn pages_without_a_block_count_apart_on_a_full_disk() {
     Plan { choices: choices_of("highwater"), ..Plan::default() }.run(|ground| {
         let (file, filler) = (ground.create(), ground.create());
         ground.write(&file, 0..300).unwrap();
-        let limit = ground.engine.dirty_limits().dirty;
-        assert!(ground.engine.allocate_blocks(&filler, FILE_BLOCKS * 4096));
+        let limit = ground.engine.writeback().dirty_limits().dirty;
+        assert!(ground.engine.writeback().allocate_blocks(&filler, FILE_BLOCKS * 4096));
         assert!(matches!(ground.fsync(&file), Err(Error::Write { source: IoError::NoSpace, .. })));
         assert_eq!((ground.count("nr_write_failed"), ground.count("nr_dirty")), (300, 300));
-        assert!(ground.engine.dirty_limits().dirty + 50 < limit);
-        ground.engine.set_length(&mut Task::user(), &file, 200 * 4096).unwrap();
+        assert!(ground.engine.writeback().dirty_limits().dirty + 50 < limit);
+        ground.engine.access().set_length(&mut Task::user(), &file, 200 * 4096).unwrap();
         assert_eq!((ground.count("nr_write_failed"), ground.count("nr_dirty")), (200, 200));
-        ground.engine.set_length(&mut Task::user(), &filler, 0).unwrap();
+        ground.engine.access().set_length(&mut Task::user(), &filler, 0).unwrap();
         let _ = ground.fsync(&file);
         ground.fsync(&file).unwrap();
         assert_eq!((ground.count("nr_write_failed"), ground.count("nr_dirty")), (0, 0));
@@ -236,9 +236,9 @@ fn file_pages_read_once_go_before_pages_read_twice() {
         let (twice, once) = (ground.import(500), ground.import(3 * PAGES as u32));
         for _ in 0..2 {
             ground.read(&twice, 0..500).unwrap();
-            ground.engine.drain_all();
+            ground.engine.lru().drain_all();
         }
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         assert_eq!(ground.count("nr_active_file"), 500);
         ground.read(&once, 0..3 * PAGES as u32).unwrap();
         assert_eq!(twice.index.pages(), 500, "read twice, and all still there");
@@ -256,15 +256,15 @@ fn shrinkers_leave_open_files_alone() {
     let vmstat = Plan::default().run(|ground| {
         let files: Vec<_> = (0..300).map(|_| ground.import(1)).collect();
         let open = &files[..10];
-        open.iter().for_each(|file| ground.engine.open(&mut Task::user(), file).unwrap());
+        open.iter().for_each(|file| ground.engine.access().open(&mut Task::user(), file).unwrap());
         files.iter().for_each(|file| drop(ground.read(file, 0..1).unwrap()));
         let stream = ground.import(6 * PAGES as u32);
         ground.read(&stream, 0..6 * PAGES as u32).unwrap();
-        let has_entry = |file: &File<_>| ground.engine.object_caches.get(ObjectKind::Dentry).hold(file.id);
+        let has_entry = |file: &File<_>| ground.engine.slab().object_caches.get(ObjectKind::Dentry).hold(file.id);
         assert!(open.iter().all(|file| has_entry(file)));
         let left = files[10..].iter().filter(|file| has_entry(file)).count();
         assert!(left < 200, "{left} entries of closed files are left");
-        open.iter().for_each(|file| ground.engine.close(file));
+        open.iter().for_each(|file| ground.engine.access().close(file));
     });
     assert!(vmstat["slabs_scanned"] > 0);
 }
@@ -293,10 +293,10 @@ fn a_cache_smaller_than_a_batch_is_shrunk_unless_damped() {
 fn a_file_has_one_directory_entry_however_many_add_it() {
     Plan::default().run(|ground| {
         let file = ground.import(1);
-        let entries = ground.engine.object_caches.get(ObjectKind::Dentry);
+        let entries = ground.engine.slab().object_caches.get(ObjectKind::Dentry);
         let before = entries.count();
         for _ in 0..2 {
-            ground.engine.add_object(&mut Task::user(), ObjectKind::Dentry, Some(file.id)).unwrap();
+            ground.engine.access().add_object(&mut Task::user(), ObjectKind::Dentry, Some(file.id)).unwrap();
         }
         assert_eq!(entries.count(), before);
         assert!(entries.hold(file.id));
@@ -311,7 +311,7 @@ fn places_of_removed_inodes_are_used_again() {
     let mut plan = Plan::default();
     plan.choices.slab.order = SlabOrder::Slub;
     plan.run(|ground| {
-        let slabs = ground.engine.object_caches.get(ObjectKind::Inode).slabs();
+        let slabs = ground.engine.slab().object_caches.get(ObjectKind::Inode).slabs();
         let slab_pages = || ground.count("nr_slab_reclaimable");
         let before = slab_pages();
         let mut files: Vec<_> = (0..600).map(|_| ground.import(1)).collect();
@@ -320,12 +320,12 @@ fn places_of_removed_inodes_are_used_again() {
         for round in 0..10 {
             // Half of each slab goes, and as many come.
             let half = || (0..600).skip(round % 2).step_by(2);
-            half().for_each(|n| ground.engine.unlink(&files[n]));
+            half().for_each(|n| ground.engine.access().unlink(&files[n]));
             half().for_each(|n| files[n] = ground.import(1));
         }
         let pages = slab_pages();
         assert!(pages <= full + 4 * slabs.order().pages(), "{pages} pages for as many inodes as {full} held");
-        files.iter().for_each(|file| ground.engine.unlink(file));
+        files.iter().for_each(|file| ground.engine.access().unlink(file));
         let kept = slabs.idle_pages();
         assert!(kept > 0 && kept <= 7 * slabs.order().pages(), "{kept} pages are kept");
     });
@@ -348,7 +348,7 @@ fn a_dirty_page_is_marked_for_reclaim_and_rotated_when_its_write_ends() {
         ground.read(&clean, 0..PAGES as u32).unwrap();
         assert!(ground.count("nr_vmscan_immediate_reclaim") > 0);
         ground.pause_ms(5000);
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         let rotated = ground.count("pgrotated");
         assert!(rotated > 0 && rotated <= 2000, "{rotated} pages rotated");
     });
@@ -366,8 +366,8 @@ fn a_file_can_be_removed_during_its_writeback() {
             let file = ground.create();
             ground.write(&file, 0..200).unwrap();
             ground.pause_ms(round % 7);
-            ground.engine.unlink(&file);
-            assert_eq!(ground.engine.gauge(Gauge::NrFilePages), 0);
+            ground.engine.access().unlink(&file);
+            assert_eq!(ground.engine.memory().gauge(Gauge::NrFilePages), 0);
         }
         assert!(ground.count("nr_written") > 0, "some were written");
     });
@@ -388,8 +388,8 @@ fn fsync_reports_a_write_error_once() {
         ground.fsync(&file).unwrap();
         let (first, second) = (AtomicU32::new(0), AtomicU32::new(0));
         for seen in [&first, &second] {
-            ground.engine.fsync_since(&mut Task::user(), &file, seen).expect_err("each handle is told");
-            ground.engine.fsync_since(&mut Task::user(), &file, seen).expect("once");
+            ground.engine.access().fsync_since(&mut Task::user(), &file, seen).expect_err("each handle is told");
+            ground.engine.access().fsync_since(&mut Task::user(), &file, seen).expect("once");
         }
     });
 }
@@ -421,15 +421,16 @@ fn a_writer_is_held_back_near_the_dirty_limit() {
         // What fails once is written with the rest.
         ground.inject(Fault::Nth { nth: 1, error: IoError::Device });
         let mut failed = Vec::new();
-        let started = ground.engine.machine.now();
+        let started = ground.engine.machine().now();
         for start in (0..8000).step_by(8) {
             ground.write(&file, start..start + 8).unwrap();
-            let (dirty, limit) = (ground.engine.dirty_pages(), ground.engine.dirty_limits().dirty);
+            let (dirty, limit) =
+                (ground.engine.reclaim().dirty_pages(), ground.engine.writeback().dirty_limits().dirty);
             assert!(dirty <= limit + 64, "{dirty} pages dirty or being written, limit {limit}");
             failed.push(ground.count("nr_write_failed"));
         }
         assert!(failed.contains(&256) && failed.last() == Some(&0), "{failed:?}");
-        let elapsed = ground.engine.machine.now().since(started);
+        let elapsed = ground.engine.machine().now().since(started);
         assert!(elapsed > Nanos::from_millis(1500), "8000 pages in {elapsed}");
         assert!(elapsed < Nanos::from_secs(20), "8000 pages in {elapsed}");
         let slept = ground.sim.sleep_profile();
@@ -454,7 +455,7 @@ fn the_flusher_writes_after_dirty_expire() {
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (100, 0));
         ground.pause_ms(700);
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 100));
-        ground.engine.drop_caches();
+        ground.engine.access().drop_caches();
         assert_eq!(file.index.pages(), 0);
         assert_eq!(ground.read(&file, 7..8).unwrap(), [stamp(7)]);
     });
@@ -477,7 +478,7 @@ fn caches_are_dropped_while_others_read() {
             })
             .collect();
         for _ in 0..200 {
-            ground.engine.drop_caches();
+            ground.engine.access().drop_caches();
             ground.pause_ms(1);
         }
         readers.into_iter().for_each(|reader| assert!(ground.sim.join(reader)));
@@ -494,11 +495,11 @@ fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
         ground.write(&file, 0..20).unwrap();
         ground.fsync(&file).unwrap();
         let task = &mut Task::user();
-        ground.engine.set_length(task, &file, 5 * 4096 + 4).unwrap();
+        ground.engine.access().set_length(task, &file, 5 * 4096 + 4).unwrap();
         assert_eq!((file.length(), file.index.pages()), (5 * 4096 + 4, 6));
-        ground.engine.set_length(task, &file, 20 * 4096).unwrap();
+        ground.engine.access().set_length(task, &file, 20 * 4096).unwrap();
         ground.fsync(&file).unwrap();
-        ground.engine.drop_caches();
+        ground.engine.access().drop_caches();
         assert_eq!(file.index.pages(), 0);
         let stamps = ground.read(&file, 0..20).unwrap();
         assert!((0..5).all(|page| stamps[page] == stamp(page as u32)));
@@ -514,29 +515,29 @@ fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
 #[test]
 fn a_page_is_written_in_place() {
     let vmstat = Plan::default().run(|ground| {
-        let file = ground.engine.add_placed_file(DISK, DISK, 0);
+        let file = ground.engine.page_cache().add_placed_file(DISK, DISK, 0);
         let task = &mut Task::user();
-        ground.engine.set_length(task, &file, 8 * 4096).unwrap();
-        let frame = ground.engine.pin_for_write(task, &file, 7).unwrap();
+        ground.engine.access().set_length(task, &file, 8 * 4096).unwrap();
+        let frame = ground.engine.access().pin_for_write(task, &file, 7).unwrap();
         assert_eq!(ground.count("pgpgin"), 0, "nothing is stored yet");
-        ground.engine.machine.write_frame(frame, 0, &stamp(1));
-        assert!(ground.engine.pin_cached(&file, 6, || true).is_none());
+        ground.engine.machine().write_frame(frame, 0, &stamp(1));
+        assert!(ground.engine.access().pin_cached(&file, 6, || true).is_none());
         ground.fsync(&file).unwrap();
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 1));
-        ground.engine.machine.write_frame(frame, 0, &stamp(2));
-        ground.engine.unpin_write(&file, frame);
+        ground.engine.machine().write_frame(frame, 0, &stamp(2));
+        ground.engine.access().unpin_write(&file, frame);
         assert_eq!(ground.count("nr_dirty"), 1);
         ground.fsync(&file).unwrap();
-        ground.engine.drop_caches();
-        let frame = ground.engine.pin_for_read(task, &file, &mut ReadState::default(), 7, 1).unwrap();
-        let (second, descriptor) = ground.engine.pin_cached(&file, 7, || true).unwrap();
+        ground.engine.access().drop_caches();
+        let frame = ground.engine.access().pin_for_read(task, &file, &mut ReadState::default(), 7, 1).unwrap();
+        let (second, descriptor) = ground.engine.access().pin_cached(&file, 7, || true).unwrap();
         let mut found = [0; 8];
-        ground.engine.machine.read_frame(frame, 0, &mut found);
+        ground.engine.machine().read_frame(frame, 0, &mut found);
         assert_eq!((frame, found), (second, stamp(2)));
-        assert_eq!(ground.engine.drop_caches(), 0, "a pinned page stays");
-        ground.engine.unpin_read(frame, &ground.engine.frames[frame]);
-        ground.engine.unpin_read(second, descriptor);
-        assert_eq!(ground.engine.drop_caches(), 1);
+        assert_eq!(ground.engine.access().drop_caches(), 0, "a pinned page stays");
+        ground.engine.access().unpin_read(frame, &ground.engine.memory().frames[frame]);
+        ground.engine.access().unpin_read(second, descriptor);
+        assert_eq!(ground.engine.access().drop_caches(), 1);
     });
     assert_eq!(vmstat["nr_written"], 2);
 }
@@ -564,7 +565,7 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
     let mut plan = Plan::default();
     plan.choices.slab.order = SlabOrder::Slub;
     plan.run(|ground| {
-        let nodes = &ground.engine.index_nodes;
+        let nodes = &ground.engine.slab().index_nodes;
         let slabs = nodes.slabs().unwrap();
         let order = slabs.order();
         assert!(order.0 > 0, "{order:?}");
@@ -578,8 +579,8 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
             ground.read(&sparse, n * 64..n * 64 + 1).unwrap();
         }
         assert_eq!(nodes.nodes(), 110, "a page in each node");
-        ground.engine.unlink(&file);
-        ground.engine.unlink(&sparse);
+        ground.engine.access().unlink(&file);
+        ground.engine.access().unlink(&sparse);
         assert_eq!(nodes.nodes(), 0);
         // Five, and one of each CPU.
         assert!(slabs.idle_pages() <= 7 * order.pages(), "{} pages are kept", slabs.idle_pages());
@@ -595,12 +596,12 @@ fn time_to_rewrite(throttle: DirtyThrottle, percent: u64) -> Nanos {
     let told = time.clone();
     plan.run(move |ground| {
         let file = ground.create();
-        let pages = (ground.engine.dirty_limits().dirty * percent / 100) as u32;
-        let began = ground.engine.machine.now();
+        let pages = (ground.engine.writeback().dirty_limits().dirty * percent / 100) as u32;
+        let began = ground.engine.machine().now();
         for _ in 0..50 {
             ground.write(&file, 0..pages).unwrap();
         }
-        told.set(ground.engine.machine.now().since(began)).expect("it runs once");
+        told.set(ground.engine.machine().now().since(began)).expect("it runs once");
     });
     *time.get().expect("it ran")
 }
@@ -630,9 +631,9 @@ fn a_fast_writer_is_held_near_the_dirty_limit() {
             let mut most = 0;
             for start in (0..4 * PAGES as u32).step_by(64) {
                 ground.write(&file, start..start + 64).unwrap();
-                most = most.max(ground.engine.dirty_pages());
+                most = most.max(ground.engine.reclaim().dirty_pages());
             }
-            let limit = ground.engine.dirty_limits().dirty;
+            let limit = ground.engine.writeback().dirty_limits().dirty;
             let range = limit / 2..limit * most_percent / 100;
             assert!(range.contains(&most), "{throttle:?}: {most} dirty, the limit is {limit}");
             let profile = ground.sim.profile();

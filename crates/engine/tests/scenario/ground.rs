@@ -160,17 +160,17 @@ impl Ground {
     /// Waits until no page is locked or under writeback.
     pub fn wait_for_devices(&self) {
         let is_busy = |n| {
-            let flags = self.engine.frames[FrameNumber(n)].flags();
+            let flags = self.engine.memory().frames[FrameNumber(n)].flags();
             flags.has(Flags::LOCKED) || flags.has(Flags::WRITEBACK)
         };
         for _ in 0..10_000 {
-            if !(0..self.engine.frames.len()).any(is_busy) {
+            if !(0..self.engine.memory().frames.len()).any(is_busy) {
                 return;
             }
             self.pause_ms(10);
         }
-        let frame = (0..self.engine.frames.len()).find(|n| is_busy(*n)).map(FrameNumber).unwrap();
-        panic!("{frame} is still busy after 100 s: {:?}", self.engine.frames[frame]);
+        let frame = (0..self.engine.memory().frames.len()).find(|n| is_busy(*n)).map(FrameNumber).unwrap();
+        panic!("{frame} is still busy after 100 s: {:?}", self.engine.memory().frames[frame]);
     }
 
     pub fn pause_ms(&self, ms: u64) {
@@ -183,7 +183,7 @@ impl Ground {
     }
 
     pub fn free(&self) -> u64 {
-        self.engine.gauge(Gauge::NrFreePages)
+        self.engine.memory().gauge(Gauge::NrFreePages)
     }
 
     pub fn inject(&self, fault: Fault) {
@@ -209,13 +209,13 @@ impl Ground {
     }
 
     pub fn create_on(&self, disk: DeviceId) -> Arc<File<Sim>> {
-        self.engine.create(&mut self.task.borrow_mut(), disk).unwrap()
+        self.engine.access().create(&mut self.task.borrow_mut(), disk).unwrap()
     }
 
     /// A file whose contents are on the disk and not in memory.
     pub fn import(&self, pages: u32) -> Arc<File<Sim>> {
         let file = self.create();
-        assert!(self.engine.allocate_blocks(&file, u64::from(pages) * PAGE_BYTES as u64));
+        assert!(self.engine.writeback().allocate_blocks(&file, u64::from(pages) * PAGE_BYTES as u64));
         file
     }
 
@@ -223,7 +223,7 @@ impl Ground {
         let mut bytes = [0; PAGE_BYTES];
         pages.into_iter().try_for_each(|page| {
             bytes[..8].copy_from_slice(&stamp(page));
-            self.engine.write(&mut self.task.borrow_mut(), file, u64::from(page) * PAGE_BYTES as u64, &bytes)
+            self.engine.access().write(&mut self.task.borrow_mut(), file, u64::from(page) * PAGE_BYTES as u64, &bytes)
         })
     }
 
@@ -233,37 +233,37 @@ impl Ground {
         let mut bytes = vec![0; PAGE_BYTES];
         let mut read = |page| {
             let offset = u64::from(page) * PAGE_BYTES as u64;
-            self.engine.read(&mut self.task.borrow_mut(), file, &mut state, offset, &mut bytes)?;
+            self.engine.access().read(&mut self.task.borrow_mut(), file, &mut state, offset, &mut bytes)?;
             Ok(bytes[..8].try_into().unwrap())
         };
         pages.map(&mut read).collect()
     }
 
     pub fn fsync(&self, file: &Arc<File<Sim>>) -> Result<(), Error> {
-        self.engine.fsync(&mut self.task.borrow_mut(), file)
+        self.engine.access().fsync(&mut self.task.borrow_mut(), file)
     }
 
     // ---- memory ----
 
     pub fn region(&self, pages: u32) -> Arc<Region<Sim>> {
-        self.engine.create_region(pages, false)
+        self.engine.anonymous().create_region(pages, false)
     }
 
     pub fn touch(&self, region: &Region<Sim>, pages: std::ops::Range<u32>, write: bool) -> Result<(), Error> {
-        self.engine.touch(&mut self.task.borrow_mut(), region, pages, write)
+        self.engine.access().touch(&mut self.task.borrow_mut(), region, pages, write)
     }
 
     pub fn write_stamps(&self, region: &Region<Sim>, pages: std::ops::Range<u32>) -> Result<(), Error> {
         pages.into_iter().try_for_each(|page| {
             let offset = u64::from(page) * PAGE_BYTES as u64;
-            self.engine.write_region(&mut self.task.borrow_mut(), region, offset, &stamp(page))
+            self.engine.access().write_region(&mut self.task.borrow_mut(), region, offset, &stamp(page))
         })
     }
 
     pub fn read_stamp(&self, region: &Region<Sim>, page: u32) -> Result<[u8; 8], Error> {
         let mut bytes = [0; 8];
         let offset = u64::from(page) * PAGE_BYTES as u64;
-        self.engine.read_region(&mut self.task.borrow_mut(), region, offset, &mut bytes).map(|()| bytes)
+        self.engine.access().read_region(&mut self.task.borrow_mut(), region, offset, &mut bytes).map(|()| bytes)
     }
 
     /// Minor and major faults of this task so far.
@@ -277,17 +277,17 @@ impl Ground {
         let mut task = Task { may_use_reserve: true, ..Task::user() };
         let mut taken = Vec::new();
         loop {
-            self.engine.drain_all_per_cpu();
+            self.engine.memory().drain_all_per_cpu();
             if self.free() <= wanted {
                 return taken;
             }
-            let page = self.engine.allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            let page = self.engine.allocate().allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
             taken.push(page.unwrap());
         }
     }
 
     pub fn give_back(&self, pages: impl IntoIterator<Item = FrameNumber>) {
-        pages.into_iter().for_each(|page| self.engine.free_kernel(page, Gauge::NrSlabUnreclaimable));
+        pages.into_iter().for_each(|page| self.engine.memory().free_kernel(page, Gauge::NrSlabUnreclaimable));
     }
 }
 

@@ -23,7 +23,7 @@ fn plan(choices: Choices) -> Plan {
 }
 
 fn normal(ground: &Ground) -> &Zone<Sim> {
-    ground.engine.zones.last().unwrap()
+    ground.engine.memory().zones.last().unwrap()
 }
 
 /// Every fifth page of the Normal zone is the kernel's, so that no block of order 3 can be had there.
@@ -39,8 +39,8 @@ fn scatter_kernel_pages(ground: &Ground) -> Vec<FrameNumber> {
 /// Asks for a block as SLUB does.
 fn ask_for_block(ground: &Ground) {
     let gfp = Gfp { no_retry: true, ..Gfp::RECLAIMABLE };
-    if let Ok(head) = ground.engine.allocate(&mut Task::user(), gfp, Order(3)) {
-        ground.engine.free_block(head, Order(3));
+    if let Ok(head) = ground.engine.allocate().allocate(&mut Task::user(), gfp, Order(3)) {
+        ground.engine.memory().free_block(head, Order(3));
     }
 }
 
@@ -124,9 +124,9 @@ fn an_order_is_given_up_when_nothing_can_be_freed() {
         stream_with_requests(ground, 10_000);
         ground.pause_ms(20_000);
         // Nobody takes memory any more: all of the zone's file pages are freed, then nothing can be.
-        ground.engine.take_kswapd_calls(NodeId(0));
+        ground.engine.reclaim().take_kswapd_calls(NodeId(0));
         ground.pause_ms(20_000);
-        result.set(ground.engine.take_kswapd_calls(NodeId(0)).total.as_secs_f64());
+        result.set(ground.engine.reclaim().take_kswapd_calls(NodeId(0)).total.as_secs_f64());
         ground.give_back(kernel);
     });
     let total = found.get();
@@ -222,5 +222,5 @@ fn small_files_beside_a_writer(ground: &Ground) {
         }
     }
     ground.sim.join(writer);
-    ground.engine.drop_region(&region);
+    ground.engine.access().drop_region(&region);
 }

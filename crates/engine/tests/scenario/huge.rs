@@ -15,24 +15,24 @@ fn order_9_requests_are_deferred_after_failures() {
         pages.sort_unstable();
         let (kept, freed): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.0 % 4 == 0);
         ground.give_back(freed);
-        ground.engine.drain_all_per_cpu();
+        ground.engine.memory().drain_all_per_cpu();
         let free = ground.free();
         assert!(free > 2 * PAGES / 3, "{free} pages are free, none of them in a large block");
-        let request = || ground.engine.allocate(&mut Task::user(), Gfp::HUGE_PAGE, PAGEBLOCK_ORDER);
+        let request = || ground.engine.allocate().allocate(&mut Task::user(), Gfp::HUGE_PAGE, PAGEBLOCK_ORDER);
         assert!(request().is_err());
         assert!(ground.count("compact_stall") > 0);
         for _ in 0..100 {
             assert!(request().is_err());
         }
-        let zone = &ground.engine.zones[0];
-        assert!(ground.engine.defer_shift(zone) > 0);
+        let zone = &ground.engine.memory().zones[0];
+        assert!(ground.engine.compact().defer_shift(zone) > 0);
         let stalls = ground.count("compact_stall");
         assert!(stalls < 100, "compaction was left out: {stalls} stalls");
         assert_eq!(ground.count("compact_fail"), stalls);
         ground.give_back(kept);
-        ground.engine.drain_all_per_cpu();
+        ground.engine.memory().drain_all_per_cpu();
         let head = request().expect("all is free again");
-        ground.engine.free_block(head, PAGEBLOCK_ORDER);
+        ground.engine.memory().free_block(head, PAGEBLOCK_ORDER);
     });
     assert_eq!((vmstat["alloc_failed"], vmstat["pswpout"]), (101, 0));
 }
@@ -48,8 +48,8 @@ fn reclaim_leaves_off_when_compaction_can_go_on() {
         ground.read(&file, 0..3900).unwrap();
         let before = file.index.pages();
         for _ in 0..8 {
-            if let Ok(head) = ground.engine.allocate(&mut Task::user(), Gfp::USER_MOVABLE, PAGEBLOCK_ORDER) {
-                ground.engine.free_block(head, PAGEBLOCK_ORDER);
+            if let Ok(head) = ground.engine.allocate().allocate(&mut Task::user(), Gfp::USER_MOVABLE, PAGEBLOCK_ORDER) {
+                ground.engine.memory().free_block(head, PAGEBLOCK_ORDER);
             }
         }
         let left = file.index.pages();
@@ -61,14 +61,14 @@ fn reclaim_leaves_off_when_compaction_can_go_on() {
 #[test]
 fn a_fault_falls_back_to_small_pages() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
-        let region = ground.engine.create_region(1024, true);
+        let region = ground.engine.anonymous().create_region(1024, true);
         ground.touch(&region, 0..1, true).unwrap();
         assert_eq!((ground.count("thp_fault_alloc"), ground.count("nr_anon_pages")), (1, 512));
         let kernel = ground.take_until_free(400);
         ground.touch(&region, 512..513, true).unwrap();
         assert_eq!((ground.count("thp_fault_fallback"), ground.count("nr_anon_pages")), (1, 513));
         ground.give_back(kernel);
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
     assert_eq!(vmstat["nr_anon_pages"], 0);
 }
@@ -77,15 +77,15 @@ fn a_fault_falls_back_to_small_pages() {
 #[test]
 fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
     Plan::default().run(|ground| {
-        ground.engine.drain_all_per_cpu();
+        ground.engine.memory().drain_all_per_cpu();
         let before = ground.free();
-        let head = ground.engine.allocate(&mut Task::user(), Gfp::USER_MOVABLE, Order(3)).unwrap();
-        assert!(ground.engine.frames[head].get_unless_zero());
-        ground.engine.free_block(head, Order(3));
-        ground.engine.drain_all_per_cpu();
+        let head = ground.engine.allocate().allocate(&mut Task::user(), Gfp::USER_MOVABLE, Order(3)).unwrap();
+        assert!(ground.engine.memory().frames[head].get_unless_zero());
+        ground.engine.memory().free_block(head, Order(3));
+        ground.engine.memory().drain_all_per_cpu();
         assert_eq!(ground.free(), before - 1);
-        ground.engine.put(head);
-        ground.engine.drain_all_per_cpu();
+        ground.engine.lru().put(head);
+        ground.engine.memory().drain_all_per_cpu();
         assert_eq!(ground.free(), before);
     });
 }
@@ -94,12 +94,17 @@ fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
 #[test]
 fn a_huge_page_is_one_entry_until_its_region_goes() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
-        let blocks =
-            || ground.engine.zones[0].nr_free[9..].iter().zip([1, 2]).map(|(n, of)| n.load(Relaxed) * of).sum::<u64>();
-        ground.engine.drain_all_per_cpu();
-        let region = ground.engine.create_region(512, true);
+        let blocks = || {
+            ground.engine.memory().zones[0].nr_free[9..]
+                .iter()
+                .zip([1, 2])
+                .map(|(n, of)| n.load(Relaxed) * of)
+                .sum::<u64>()
+        };
+        ground.engine.memory().drain_all_per_cpu();
+        let region = ground.engine.anonymous().create_region(512, true);
         ground.touch(&region, 0..1, true).unwrap();
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         let with_page = blocks();
         let active = || ground.count("nr_active_anon") + ground.count("nr_inactive_anon");
         assert_eq!(
@@ -107,16 +112,16 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
             (1, 512, 512)
         );
         let mut listed = Vec::new();
-        ground.engine.for_each_listed(&ground.engine.zones[0], |_, frame| listed.push(frame));
+        ground.engine.lru().for_each_listed(&ground.engine.memory().zones[0], |_, frame| listed.push(frame));
         assert_eq!(listed.len(), 1, "one entry");
-        let head = ground.engine.frames[listed[0]].head_of();
+        let head = ground.engine.memory().frames[listed[0]].head_of();
         assert_eq!(head, Some((listed[0], PAGEBLOCK_ORDER)));
         // All of it can be touched: no fault, no split.
         let faults = ground.count("pgfault");
         ground.touch(&region, 0..512, true).unwrap();
         assert_eq!((ground.count("pgfault"), ground.count("thp_split")), (faults, 0));
         ground.engine.check().unwrap();
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         assert_eq!((active(), blocks()), (0, with_page + 1), "the block is whole again");
     });
     assert_eq!((vmstat["nr_anon_transparent_hugepages"], vmstat["thp_split"]), (0, 0));
@@ -127,18 +132,18 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
 fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
         for drains in [false, true] {
-            let region = ground.engine.create_region(512, true);
+            let region = ground.engine.anonymous().create_region(512, true);
             ground.touch(&region, 0..1, true).unwrap();
             if drains {
-                ground.engine.drain_all();
+                ground.engine.lru().drain_all();
             }
-            ground.engine.write_region(&mut Task::user(), &region, 511 * 4096, b"h").unwrap();
+            ground.engine.access().write_region(&mut Task::user(), &region, 511 * 4096, b"h").unwrap();
             ground.engine.check().unwrap();
             let mut bytes = [0];
-            ground.engine.read_region(&mut Task::user(), &region, 511 * 4096, &mut bytes).unwrap();
+            ground.engine.access().read_region(&mut Task::user(), &region, 511 * 4096, &mut bytes).unwrap();
             assert_eq!(&bytes, b"h");
             assert_eq!((ground.count("nr_anon_transparent_hugepages"), ground.count("nr_anon_pages")), (0, 512));
-            ground.engine.drop_region(&region);
+            ground.engine.access().drop_region(&region);
         }
     });
     assert_eq!((vmstat["thp_fault_alloc"], vmstat["thp_split"]), (2, 2));
@@ -148,9 +153,9 @@ fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
 #[test]
 fn reclaim_splits_what_it_swaps_out() {
     let vmstat = Plan { cpus: 1, swap_slots: 8192, ..Plan::default() }.run(|ground| {
-        let region = ground.engine.create_region(2 * PAGES as u32, true);
+        let region = ground.engine.anonymous().create_region(2 * PAGES as u32, true);
         ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
     assert!(vmstat["thp_fault_alloc"] > 1 && vmstat["pswpout"] > 512, "{vmstat:?}");
     assert!(vmstat["thp_split"] > 0 && vmstat["thp_split"] <= vmstat["thp_fault_alloc"], "{vmstat:?}");

@@ -23,9 +23,9 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
         let pages = PAGES as u32 * 3 / 4;
         let region = ground.region(pages);
         ground.touch(&region, 0..pages, true).unwrap();
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         let frame = |page: u32| region.entry(page).frame();
-        (0..pages).filter_map(frame).for_each(|frame| ground.engine.mark_accessed(frame));
+        (0..pages).filter_map(frame).for_each(|frame| ground.engine.lru().mark_accessed(frame));
         let kernel = ground.take_until_free(300);
         ground.touch(&ground.region(1), 0..1, true).unwrap();
         let is_seen = |page: &u32| frame(*page).is_some() && !region.entry(*page).is_accessed();
@@ -38,7 +38,7 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
                 break;
             }
         }
-        let is_marked = |page: &&u32| ground.engine.frames[frame(**page).unwrap()].is(Flags::REFERENCED);
+        let is_marked = |page: &&u32| ground.engine.memory().frames[frame(**page).unwrap()].is(Flags::REFERENCED);
         assert!(!seen.is_empty());
         assert_eq!(seen.iter().filter(is_marked).count(), 0, "of {} pages", seen.len());
         ground.give_back(kernel);
@@ -54,17 +54,17 @@ fn a_costly_order_takes_used_pages_past_one_that_stays() {
         let file = ground.import(3000);
         let _region = ground.map(&file, SHARED);
         ground.read(&file, 0..3000).unwrap();
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         let kernel = ground.take_until_free(256);
-        let first = &ground.engine.frames[file.index.get(0).unwrap()];
+        let first = &ground.engine.memory().frames[file.index.get(0).unwrap()];
         assert!(first.try_lock());
         let (active, freed) = (ground.count("pgactivate"), ground.count("pgsteal_direct_normal"));
         let gfp = Gfp { no_retry: true, ..Gfp::USER_MOVABLE };
-        let block = ground.engine.allocate(&mut Task::user(), gfp, Order(4));
+        let block = ground.engine.allocate().allocate(&mut Task::user(), gfp, Order(4));
         first.clear(Flags::LOCKED);
         assert!(ground.count("pgsteal_direct_normal") >= freed + 31);
         assert_eq!(ground.count("pgactivate"), active, "none is saved by its use");
-        block.into_iter().for_each(|head| ground.engine.free_block(head, Order(4)));
+        block.into_iter().for_each(|head| ground.engine.memory().free_block(head, Order(4)));
         ground.give_back(kernel);
     });
 }
@@ -81,8 +81,8 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
             ground.touch(&others, n..n + 1, true).unwrap();
         }
         ground.wait_for_devices();
-        ground.engine.drop_region(&others);
-        let swap = &ground.engine.swap;
+        ground.engine.access().drop_region(&others);
+        let swap = ground.engine.swap();
         let is_in_use = |slot: u32| swap.slots.lock().uses(slot) > 0;
         let is_out = |slot: u32| is_in_use(slot) && swap.cached(slot).is_none();
         // In use at its start, then free, and in use again.
@@ -120,8 +120,8 @@ fn kswapd_waits_after_the_pass_that_suffices() {
             ground.touch(&ground.region(1), 0..1, true).unwrap();
             ground.pause_ms(1000);
             assert!(ground.free() > 192 && ground.count("allocstall") == 0);
-            let calls = ground.engine.take_kswapd_calls(NodeId(0));
-            let priority = ground.engine.previous_priority(&ground.engine.zones[0]);
+            let calls = ground.engine.reclaim().take_kswapd_calls(NodeId(0));
+            let priority = ground.engine.lru().previous_priority(&ground.engine.memory().zones[0]);
             result.set((calls.calls, calls.longest.0 / 1_000_000, priority));
             ground.give_back(kernel);
         });
@@ -144,7 +144,7 @@ fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
         let pages = PAGES as u32 * 3 / 4;
         let region = ground.region(pages);
         ground.touch(&region, 0..pages, true).unwrap();
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         let kernel = ground.take_until_free(300);
         ground.touch(&ground.region(1), 0..1, true).unwrap();
         let until = ground.sim.now() + Nanos::from_secs(10);
@@ -170,14 +170,14 @@ fn active_pages_are_looked_at_in_blocks() {
             let file = ground.import(3000);
             for _ in 0..2 {
                 ground.read(&file, 0..3000).unwrap();
-                ground.engine.drain_all();
+                ground.engine.lru().drain_all();
             }
             assert!(ground.count("nr_active_file") >= 3000);
             let kernel = ground.take_until_free(256);
             result.set(ground.count("pgrefill_normal"));
             let gfp = Gfp { no_retry: true, ..Gfp::USER_MOVABLE };
-            let block = ground.engine.allocate(&mut Task::user(), gfp, Order(8));
-            block.into_iter().for_each(|head| ground.engine.free_block(head, Order(8)));
+            let block = ground.engine.allocate().allocate(&mut Task::user(), gfp, Order(8));
+            block.into_iter().for_each(|head| ground.engine.memory().free_block(head, Order(8)));
             ground.give_back(kernel);
         });
         vmstat["pgrefill_normal"] - before.get()

@@ -18,7 +18,7 @@ fn kswapd_sleeps_once_every_zone_is_above_high() {
         let file = ground.import(2 * PAGES as u32);
         ground.read(&file, 0..2 * PAGES as u32).unwrap();
         ground.pause_ms(1000);
-        for zone in &ground.engine.zones {
+        for zone in &ground.engine.memory().zones {
             assert!(zone.free_pages() > zone.marks().high, "{}: {} free", zone.kind.name(), zone.free_pages());
         }
         let (passes, scanned) = (ground.count("pageoutrun"), ground.count("pgscan_kswapd_normal"));
@@ -60,18 +60,18 @@ fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
         plan.choices.memory.min_free_kbytes = 1024;
         plan.choices.reclaim.congestion_ends = ends;
         plan.run(move |ground| {
-            let [lower, upper] = &ground.engine.zones[..] else { panic!("two zones") };
+            let [lower, upper] = &ground.engine.memory().zones[..] else { panic!("two zones") };
             let (first, second) = (ground.import(700), ground.import(1500));
             ground.read(&first, 0..700).unwrap();
             ground.read(&second, 0..1500).unwrap();
-            ground.engine.unlink(&first);
+            ground.engine.access().unlink(&first);
             ground.pause_ms(1000);
             let runs = ground.count("pageoutrun");
             upper.set(ZoneFlag::CONGESTED);
             let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
             let mut kernel = Vec::new();
             while ground.count("pageoutrun") == runs {
-                let page = ground.engine.allocate_kernel(&mut Task::user(), gfp, Gauge::NrSlabUnreclaimable);
+                let page = ground.engine.allocate().allocate_kernel(&mut Task::user(), gfp, Gauge::NrSlabUnreclaimable);
                 kernel.push(page.unwrap());
             }
             ground.pause_ms(1000);
@@ -92,7 +92,7 @@ fn tasks_reclaim_themselves_when_kswapd_cannot_follow() {
     let vmstat = Plan { write_ns: 2_000_000, ..Plan::default() }.run(|ground| {
         let region = ground.region(2 * PAGES as u32);
         ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
     assert!(vmstat["allocstall"] > 0 && vmstat["pgsteal_direct_normal"] > 0 && vmstat["pgsteal_kswapd_normal"] > 0);
     assert!(vmstat["pswpout"] >= PAGES, "{}", vmstat["pswpout"]);
@@ -117,7 +117,7 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
         ground.pause_ms(30_000);
         assert_eq!(ground.count("allocstall"), 0);
         assert!(ground.count("pgscan_kswapd_normal") > 0);
-        result.set(ground.engine.take_first_priority_zero().is_some_and(|first| first.is_kswapd));
+        result.set(ground.engine.reclaim().take_first_priority_zero().is_some_and(|first| first.is_kswapd));
         ground.give_back(kernel);
     });
     found.get()
@@ -168,9 +168,10 @@ fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_cla
         // looked at.
         let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
         for _ in 0..200 {
-            let page = ground.engine.allocate_kernel(&mut Task::user(), gfp, Gauge::NrSlabUnreclaimable).unwrap();
+            let page =
+                ground.engine.allocate().allocate_kernel(&mut Task::user(), gfp, Gauge::NrSlabUnreclaimable).unwrap();
             ground.give_back([page]);
-            ground.engine.drain_all_per_cpu();
+            ground.engine.memory().drain_all_per_cpu();
             ground.pause_ms(1);
         }
         let passes = ground.count("pageoutrun");

@@ -15,11 +15,14 @@ pub const SHARED: MapMode = MapMode { sharing: Sharing::Shared, ..PRIVATE };
 
 impl Ground {
     pub fn map(&self, file: &Arc<File<Sim>>, mode: MapMode) -> Arc<Region<Sim>> {
-        self.engine.map_file(&mut self.task.borrow_mut(), file, 0, file.length_pages(), mode).unwrap()
+        self.engine.access().map_file(&mut self.task.borrow_mut(), file, 0, file.length_pages(), mode).unwrap()
     }
 
     fn set_pages(&self, file: &Arc<File<Sim>>, pages: u32) {
-        self.engine.set_length(&mut self.task.borrow_mut(), file, u64::from(pages) * PAGE_BYTES as u64).unwrap();
+        self.engine
+            .access()
+            .set_length(&mut self.task.borrow_mut(), file, u64::from(pages) * PAGE_BYTES as u64)
+            .unwrap();
     }
 }
 
@@ -28,7 +31,7 @@ fn written(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
     let file = ground.create();
     ground.write(&file, 0..pages).unwrap();
     ground.fsync(&file).unwrap();
-    ground.engine.drop_caches();
+    ground.engine.access().drop_caches();
     assert_eq!(file.index.pages(), 0);
     file
 }
@@ -49,7 +52,7 @@ fn a_fault_reads_the_pages_around() {
         ground.touch(&region, 208..209, false).unwrap();
         assert!(ground.faults().1 == 1 && file.index.pages() > 32);
         assert_eq!(ground.read_stamp(&region, 190).unwrap(), stamp(190));
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         assert_eq!(ground.count("nr_mapped"), 0);
     });
     assert_eq!(vmstat["pgmajfault"], 1);
@@ -66,7 +69,7 @@ fn consecutive_faults_are_read_ahead_like_reads() {
             let file = written(ground, 1000);
             let region = ground.map(&file, MapMode { pattern, ..SHARED });
             ground.touch(&region, 0..1000, false).unwrap();
-            ground.engine.drop_region(&region);
+            ground.engine.access().drop_region(&region);
         });
         vmstat["pgmajfault"]
     };
@@ -90,18 +93,22 @@ fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
             let minor = ground.faults().0;
             for page in 0..10 {
                 let offset = u64::from(page) * PAGE_BYTES as u64;
-                ground.engine.write_region(&mut Task::user(), &region, offset, &stamp(1000 * round + page)).unwrap();
+                ground
+                    .engine
+                    .access()
+                    .write_region(&mut Task::user(), &region, offset, &stamp(1000 * round + page))
+                    .unwrap();
                 assert_eq!(ground.read_stamp(&other, page).unwrap(), stamp(1000 * round + page));
             }
             assert_eq!(ground.count("nr_dirty"), 10);
             ground.touch(&region, 0..10, true).unwrap();
             assert_eq!(ground.faults().0 - minor, if round == 1 { 10 } else { 0 }, "of the other mapping");
-            ground.engine.sync_region(&mut Task::user(), &region).unwrap();
+            ground.engine.access().sync_region(&mut Task::user(), &region).unwrap();
             assert_eq!(ground.count("nr_dirty"), 0);
         }
-        ground.engine.drop_region(&other);
-        ground.engine.drop_region(&region);
-        ground.engine.drop_caches();
+        ground.engine.access().drop_region(&other);
+        ground.engine.access().drop_region(&region);
+        ground.engine.access().drop_caches();
         assert_eq!(ground.read(&file, 0..10).unwrap(), (0..10).map(|page| stamp(3000 + page)).collect::<Vec<_>>());
     });
     assert_eq!(vmstat["nr_dirtied"], 40);
@@ -118,9 +125,9 @@ fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_fi
         ground.set_pages(&file, 100);
         let region = ground.map(&file, SHARED);
         ground.write_stamps(&region, 0..100).unwrap();
-        let held = ground.engine.pin_region(&mut Task::user(), &region, 0, true).unwrap().unwrap();
-        ground.engine.unpin_region(held, true);
-        ground.engine.drop_region(&region);
+        let held = ground.engine.access().pin_region(&mut Task::user(), &region, 0, true).unwrap().unwrap();
+        ground.engine.access().unpin_region(held, true);
+        ground.engine.access().drop_region(&region);
     });
     assert!((100..=202).contains(&vmstat["nr_dirtied"]), "{} pages", vmstat["nr_dirtied"]);
 }
@@ -135,9 +142,9 @@ fn who_pins_a_page_for_writing_is_held_back_before() {
         let file = ground.import(50);
         let began = ground.sim.now();
         for page in 0..50 {
-            let held = ground.engine.pin_for_write(&mut ground.task.borrow_mut(), &file, page).unwrap();
+            let held = ground.engine.access().pin_for_write(&mut ground.task.borrow_mut(), &file, page).unwrap();
             assert!((1..20).contains(&ground.count("nr_dirty")), "page {page}, and most before it are written");
-            ground.engine.unpin_write(&file, held);
+            ground.engine.access().unpin_write(&file, held);
         }
         let took = ground.sim.now().since(began);
         assert!(took > Nanos::from_millis(10), "{took}: nobody was held back");
@@ -158,8 +165,8 @@ fn a_file_of_four_times_memory_is_written_through_its_mapping() {
         for page in 0..pages {
             assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page), "page {page}");
         }
-        ground.engine.drop_region(&region);
-        ground.engine.unlink(&file);
+        ground.engine.access().drop_region(&region);
+        ground.engine.access().unlink(&file);
     });
     assert!(vmstat["pgsteal_kswapd_normal"] > 4 * PAGES && vmstat["nr_mapped"] == 0);
     assert_eq!(vmstat["pswpout"], 0, "nothing but the file was used");
@@ -176,8 +183,8 @@ fn a_private_mapping_copies_what_it_writes() {
         ground.touch(&region, 0..pages / 2, false).unwrap();
         for page in 0..pages {
             let offset = u64::from(page) * PAGE_BYTES as u64;
-            ground.engine.write_region(&mut Task::user(), &region, offset + 8, &stamp(5)).unwrap();
-            ground.engine.write_region(&mut Task::user(), &region, offset, &stamp(9000 + page)).unwrap();
+            ground.engine.access().write_region(&mut Task::user(), &region, offset + 8, &stamp(5)).unwrap();
+            ground.engine.access().write_region(&mut Task::user(), &region, offset, &stamp(9000 + page)).unwrap();
         }
         assert_eq!(ground.count("nr_dirty"), 0);
         ground.read(&file, 0..pages).unwrap();
@@ -185,7 +192,7 @@ fn a_private_mapping_copies_what_it_writes() {
             assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(9000 + page), "page {page}");
         }
         assert_eq!(ground.read(&file, 0..pages).unwrap(), (0..pages).map(stamp).collect::<Vec<_>>());
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
     });
     assert!(vmstat["pswpout"] > 0 && vmstat["pswpin"] > 0 && vmstat["nr_anon_pages"] == 0);
 }
@@ -210,9 +217,9 @@ fn truncation_unmaps_what_is_behind_the_end() {
         assert!(error.to_string().contains("after the end of its file"));
         ground.set_pages(&file, 100);
         assert_eq!(ground.read_stamp(&shared, 60).unwrap(), [0; 8]);
-        ground.engine.drop_region(&shared);
-        ground.engine.drop_region(&private);
-        ground.engine.unlink(&file);
+        ground.engine.access().drop_region(&shared);
+        ground.engine.access().drop_region(&private);
+        ground.engine.access().unlink(&file);
     });
 }
 
@@ -229,9 +236,9 @@ fn text_becomes_active_at_the_first_look() {
             ground.read(&stream, 0..3 * PAGES as u32).unwrap();
             assert_eq!(ground.count("nr_mapped"), if is_executable { 200 } else { 0 });
             // Activation leaves it marked: one use more on the inactive list makes it active again.
-            let is_marked = |page| ground.engine.frames[text.index.get(page).unwrap()].is(Flags::REFERENCED);
+            let is_marked = |page| ground.engine.memory().frames[text.index.get(page).unwrap()].is(Flags::REFERENCED);
             assert!(!is_executable || (0..200).all(is_marked));
-            ground.engine.drop_region(&region);
+            ground.engine.access().drop_region(&region);
         });
         assert_eq!(vmstat["pgactivate"], if is_executable { 200 } else { 0 });
     }
@@ -249,11 +256,11 @@ fn reclaim_unmaps_pages_that_are_no_longer_touched() {
             ground.touch(region, 0..500, false).unwrap();
         }
         let frame = file.index.get(7).unwrap();
-        assert_eq!((ground.engine.frames[frame].mappings(), ground.count("nr_mapped")), (3, 500));
+        assert_eq!((ground.engine.memory().frames[frame].mappings(), ground.count("nr_mapped")), (3, 500));
         ground.read(&stream, 0..6 * PAGES as u32).unwrap();
         assert_eq!((file.index.pages(), ground.count("nr_mapped")), (0, 0));
         assert!(regions.iter().all(|region| region.entry(7).frame().is_none()));
-        regions.iter().for_each(|region| ground.engine.drop_region(region));
+        regions.iter().for_each(|region| ground.engine.access().drop_region(region));
     });
     assert_eq!(vmstat["pgactivate"], 0);
 }
@@ -267,10 +274,10 @@ fn a_write_fault_fails_when_the_device_is_full() {
         let region = ground.map(&file, SHARED);
         let offset = 5 * PAGE_BYTES as u64;
         assert_eq!(ground.touch(&region, 0..100, true), Err(Error::NoSpace { file: file.id, offset }));
-        assert!(!ground.engine.frames[file.index.get(5).unwrap()].is(Flags::DIRTY));
-        ground.engine.drop_region(&region);
-        ground.engine.unlink(&file);
-        ground.engine.unlink(&hog);
+        assert!(!ground.engine.memory().frames[file.index.get(5).unwrap()].is(Flags::DIRTY));
+        ground.engine.access().drop_region(&region);
+        ground.engine.access().unlink(&file);
+        ground.engine.access().unlink(&hog);
     });
 }
 
@@ -298,14 +305,14 @@ fn nothing_is_lost_of_mapped_files_whatever_happens() {
                 let start = rng.below(u64::from(hog.pages) - 300) as u32;
                 ground.touch(&hog, start..start + 300, true).unwrap();
                 if rng.below(4) == 0 {
-                    ground.engine.drop_caches();
+                    ground.engine.access().drop_caches();
                 }
             }
             for task in tasks {
                 ground.sim.join(task);
             }
-            ground.engine.drop_region(&hog);
-            ground.engine.unlink(&file);
+            ground.engine.access().drop_region(&hog);
+            ground.engine.access().unlink(&file);
         });
         assert!(vmstat["pgsteal_kswapd_normal"] > 0 && vmstat["pswpout"] > 0, "seed {seed}: memory was never short");
     }
@@ -323,29 +330,29 @@ fn nothing_is_lost_of_mapped_files_whatever_happens() {
             let mut task = ground.task.borrow_mut();
             match rng.below(8) {
                 0 => {
-                    ground.engine.write(&mut task, file, offset, &stamp(version)).unwrap();
+                    ground.engine.access().write(&mut task, file, offset, &stamp(version)).unwrap();
                     versions[own].0 = version;
                 }
                 1 | 2 => {
-                    ground.engine.write_region(&mut task, &shared, offset, &stamp(version)).unwrap();
+                    ground.engine.access().write_region(&mut task, &shared, offset, &stamp(version)).unwrap();
                     versions[own].0 = version;
                 }
                 3 => {
-                    ground.engine.write_region(&mut task, &private, offset, &stamp(version)).unwrap();
+                    ground.engine.access().write_region(&mut task, &private, offset, &stamp(version)).unwrap();
                     versions[own].1 = Some(version);
                 }
-                4 if rng.below(64) == 0 => ground.engine.sync_region(&mut task, &shared).unwrap(),
+                4 if rng.below(64) == 0 => ground.engine.access().sync_region(&mut task, &shared).unwrap(),
                 _ => {
                     let (of_file, of_copy) = versions[own];
                     let mut found = [0; 8];
-                    ground.engine.read_region(&mut task, &shared, offset, &mut found).unwrap();
+                    ground.engine.access().read_region(&mut task, &shared, offset, &mut found).unwrap();
                     assert_eq!(found, contents(of_file), "task {n}, step {step}, page {page} of the file");
-                    ground.engine.read_region(&mut task, &private, offset, &mut found).unwrap();
+                    ground.engine.access().read_region(&mut task, &private, offset, &mut found).unwrap();
                     assert_eq!(found, contents(of_copy.unwrap_or(of_file)), "task {n}, step {step}, copy of {page}");
                 }
             }
         }
-        ground.engine.drop_region(&shared);
-        ground.engine.drop_region(&private);
+        ground.engine.access().drop_region(&shared);
+        ground.engine.access().drop_region(&private);
     }
 }

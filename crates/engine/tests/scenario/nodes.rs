@@ -16,7 +16,7 @@ fn plan() -> Plan {
 }
 
 fn counts(ground: &Ground, name: &str) -> [u64; 2] {
-    [0, 1].map(|node| ground.engine.node_vmstat(NodeId(node))[name])
+    [0, 1].map(|node| ground.engine.memory().node_vmstat(NodeId(node))[name])
 }
 
 /// A task gets memory of its CPU's node as long as that is above its low mark, then of the other.
@@ -36,7 +36,7 @@ fn a_task_takes_memory_of_its_own_node_first() {
             assert!(missed[0] >= far && missed[1] == 0, "{missed:?}");
             assert_eq!(counts(ground, "numa_foreign"), [0, missed[0]]);
             assert_eq!(counts(ground, "numa_other"), missed);
-            ground.engine.drop_region(&region);
+            ground.engine.access().drop_region(&region);
         });
         ground.sim.join(toucher);
     });
@@ -77,7 +77,11 @@ fn nodes_count_allocations_and_refaults_apart() {
                     let mut state = ReadState::default();
                     state.pattern = ReadPattern::Random;
                     let offset = page * PAGE_BYTES as u64;
-                    ground.engine.read(&mut ground.task.borrow_mut(), &file, &mut state, offset, &mut bytes).unwrap();
+                    ground
+                        .engine
+                        .access()
+                        .read(&mut ground.task.borrow_mut(), &file, &mut state, offset, &mut bytes)
+                        .unwrap();
                 }
             })
         });
@@ -128,7 +132,7 @@ fn zone_reclaim_takes_mapped_pages_only_where_its_mode_says_so() {
                 ground.read(&file, 0..NODE_PAGES as u32 / 4).unwrap();
                 let region = ground.region(NODE_PAGES as u32 * 3 / 2);
                 ground.touch(&region, 0..NODE_PAGES as u32 * 3 / 2, true).unwrap();
-                ground.engine.drop_region(&region);
+                ground.engine.access().drop_region(&region);
             });
             ground.sim.join(toucher);
         });
@@ -155,8 +159,8 @@ fn memory_of_another_node_costs_more() {
                 let region = ground.region(1000);
                 ground.touch(&region, 0..1000, true).unwrap();
                 result.set(ground.sim.now().since(began).0);
-                ground.engine.drop_region(&region);
-                ground.engine.drop_region(&near);
+                ground.engine.access().drop_region(&region);
+                ground.engine.access().drop_region(&near);
             });
             ground.sim.join(toucher);
         });
@@ -175,8 +179,8 @@ fn zonelists_begin_at_home_and_go_on_by_distance() {
     assert_eq!(layout.first_frames(), [0, 2048, 4096]);
     Plan { layout, cpus: 3, ..Plan::default() }.run(|ground| {
         let lists = |node: u8| {
-            let list = &ground.engine.node(NodeId(node)).zonelists[ZoneKind::Normal as usize];
-            list.iter().map(|id| ground.engine.zone(*id).to_string()).collect::<Vec<_>>()
+            let list = &ground.engine.memory().node(NodeId(node)).zonelists[ZoneKind::Normal as usize];
+            list.iter().map(|id| ground.engine.reclaim().zone(*id).to_string()).collect::<Vec<_>>()
         };
         let zones =
             |nodes: [u8; 3]| nodes.map(|n| ["Normal", "DMA32"].map(|zone| format!("Node {n}, zone {zone}"))).concat();

@@ -16,7 +16,7 @@ fn swap_with(kernel: &str) -> Vmstat {
         for page in 0..pages {
             assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page), "page {page}");
         }
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         ground.wait_for_devices();
     })
 }
@@ -41,7 +41,7 @@ fn two_lists_hold_anonymous_pages_and_pages_of_files() {
     let vmstat = Plan { choices: choices_of("2.6.23-rc5"), ..Plan::default() }.run(|ground| {
         let region = ground.region(100);
         ground.touch(&region, 0..100, true).unwrap();
-        ground.engine.drain_all();
+        ground.engine.lru().drain_all();
         assert_eq!((ground.count("nr_active_anon"), ground.count("nr_anon_pages")), (0, 100));
         assert!(ground.count("nr_active_file") >= 100);
     });

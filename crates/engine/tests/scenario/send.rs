@@ -17,18 +17,18 @@ fn plan() -> Plan {
 #[test]
 fn what_was_sent_lies_in_slabs_until_it_is_acknowledged() {
     let vmstat = plan().run(|ground| {
-        let slabs = &ground.engine.socket_buffers;
+        let slabs = &ground.engine.slab().socket_buffers;
         assert_eq!(slabs.order().0, 3);
         let slab_pages = || ground.count("nr_slab_unreclaimable");
         let before = slab_pages();
-        let send = |bytes| ground.engine.send(&mut Task::user(), bytes).unwrap();
+        let send = |bytes| ground.engine.access().send(&mut Task::user(), bytes).unwrap();
         let (one, many, none) = (send(1), send(800 * SEGMENT), send(0));
         let held = slab_pages() - before;
         assert_eq!(held, 51 * 8, "16 packets to a block of eight pages: 801 take 51");
-        ground.engine.acknowledge(one);
-        ground.engine.acknowledge(none);
+        ground.engine.access().acknowledge(one);
+        ground.engine.access().acknowledge(none);
         assert_eq!(slab_pages() - before, held, "others are in the slab");
-        ground.engine.acknowledge(many);
+        ground.engine.access().acknowledge(many);
         let kept = slabs.idle_pages();
         assert_eq!(slab_pages() - before, kept);
         assert!(kept <= 7 * 8, "{kept} pages are kept");
@@ -42,11 +42,11 @@ fn what_does_not_fit_is_not_sent() {
     plan().run(|ground| {
         let before = ground.count("nr_slab_unreclaimable");
         let mut task = Task::user();
-        let error = ground.engine.send(&mut task, 2 * PAGES * 2 * SEGMENT).unwrap_err();
+        let error = ground.engine.access().send(&mut task, 2 * PAGES * 2 * SEGMENT).unwrap_err();
         assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
-        let slabs = &ground.engine.socket_buffers;
+        let slabs = &ground.engine.slab().socket_buffers;
         assert_eq!(ground.count("nr_slab_unreclaimable") - before, slabs.idle_pages());
-        let sent = ground.engine.send(&mut task, PAGES / 2 * SEGMENT).unwrap();
-        ground.engine.acknowledge(sent);
+        let sent = ground.engine.access().send(&mut task, PAGES / 2 * SEGMENT).unwrap();
+        ground.engine.access().acknowledge(sent);
     });
 }

@@ -117,13 +117,13 @@ fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     plan.run(|ground| {
         let file = ground.create();
         ground.write(&file, 0..3).unwrap();
-        let frame = ground.engine.pin_for_write(&mut Task::user(), &file, 1).unwrap();
+        let frame = ground.engine.access().pin_for_write(&mut Task::user(), &file, 1).unwrap();
         ground.pause_ms(200);
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (1, 2), "the flusher wrote the others");
         let (sync, is_synced) = begin_sync(ground, &file);
         ground.pause_ms(200);
         assert!(!is_synced.get() && ground.count("nr_written") == 2, "half of a change was written");
-        ground.engine.unpin_write(&file, frame);
+        ground.engine.access().unpin_write(&file, frame);
         ground.sim.join(sync);
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 3));
     });
@@ -138,10 +138,15 @@ fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {
         let file = ground.import(2000);
         let mut task = Task::user();
         let began = ground.sim.now();
-        let held: Vec<_> = (0..900).map(|page| ground.engine.pin_for_write(&mut task, &file, page).unwrap()).collect();
-        assert!(held.len() as u64 > ground.engine.dirty_limits().dirty, "{:?}", ground.engine.dirty_limits());
+        let held: Vec<_> =
+            (0..900).map(|page| ground.engine.access().pin_for_write(&mut task, &file, page).unwrap()).collect();
+        assert!(
+            held.len() as u64 > ground.engine.writeback().dirty_limits().dirty,
+            "{:?}",
+            ground.engine.writeback().dirty_limits()
+        );
         assert!(ground.sim.now().since(began) < Nanos::from_secs(100), "{}", ground.sim.now().since(began));
-        held.into_iter().for_each(|frame| ground.engine.unpin_write(&file, frame));
+        held.into_iter().for_each(|frame| ground.engine.access().unpin_write(&file, frame));
         ground.fsync(&file).unwrap();
     });
 }

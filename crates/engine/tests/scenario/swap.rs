@@ -14,7 +14,8 @@ const TWICE: u32 = 2 * PAGES as u32;
 
 /// The first page of a region that is in swap only.
 fn swapped_out(ground: &Ground, region: &Region<Sim>) -> u32 {
-    let is_out = |page: &u32| region.entry(*page).slot().is_some_and(|slot| ground.engine.swap.cached(slot).is_none());
+    let is_out =
+        |page: &u32| region.entry(*page).slot().is_some_and(|slot| ground.engine.swap().cached(slot).is_none());
     (0..region.pages).find(is_out).expect("some page is in swap only")
 }
 
@@ -31,7 +32,7 @@ fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
         for page in 0..TWICE {
             assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page), "page {page}");
         }
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         ground.wait_for_devices();
         assert_eq!(ground.count("nr_anon_pages"), 0);
     });
@@ -83,14 +84,14 @@ fn a_fault_on_a_page_under_writeback_to_swap_is_minor() {
         ground.touch(&region, 3600..3601, true).unwrap();
         ground.pause_ms(500);
         let being_written = |page: &u32| {
-            let cached = region.entry(*page).slot().and_then(|slot| ground.engine.swap.cached(slot));
-            cached.is_some_and(|frame| ground.engine.frames[frame].is(Flags::WRITEBACK))
+            let cached = region.entry(*page).slot().and_then(|slot| ground.engine.swap().cached(slot));
+            cached.is_some_and(|frame| ground.engine.memory().frames[frame].is(Flags::WRITEBACK))
         };
         let page = (0..3600).find(being_written).expect("some page is on its way to swap");
         let (minor, major) = ground.faults();
         assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
         assert_eq!(ground.faults(), (minor + 1, major));
-        assert!(ground.engine.machine.now() < Nanos::from_secs(30), "nobody waited for the disk");
+        assert!(ground.engine.machine().now() < Nanos::from_secs(30), "nobody waited for the disk");
         ground.give_back(kernel);
     });
 }
@@ -135,7 +136,7 @@ fn swap_full_reaches_the_faulting_task_only() {
         let Error::OutOfMemory { free_slots, total_slots, .. } = error else { panic!("{error}") };
         assert_eq!((free_slots, total_slots), (0, 1000));
         assert!(error.to_string().ends_with("swap is full: all 1000 slots in use)"), "{error}");
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         assert!(ground.sim.join(bystander));
     });
     assert!(vmstat["oom"] > 0 && vmstat["pswpout"] >= 1000);
@@ -150,7 +151,7 @@ fn without_swap_memory_is_exhausted_with_a_clear_text() {
         let text = error.to_string();
         assert!(text.starts_with("out of memory: no page can be made free ("), "{text}");
         assert!(text.ends_with(" pages in reserve, 0 dirty or being written; there is no swap)"), "{text}");
-        ground.engine.drop_region(&region);
+        ground.engine.access().drop_region(&region);
         ground.touch(&ground.region(100), 0..100, true).unwrap();
     });
     assert_eq!(vmstat["pswpout"], 0);
@@ -184,7 +185,7 @@ fn a_swap_in_without_memory_leaves_no_page_locked() {
         let is_last_of_eight = |page: &u32| {
             let slot = |page: u32| {
                 let slot = region.entry(page).slot()?;
-                ground.engine.swap.cached(slot).is_none().then_some(slot)
+                ground.engine.swap().cached(slot).is_none().then_some(slot)
             };
             slot(*page).is_some_and(|last| last % 8 == 7 && (1..8).all(|n| slot(*page - n) == Some(last - n)))
         };
@@ -207,10 +208,10 @@ fn take_all(ground: &Ground, region: &Region<Sim>, free: u64) -> Vec<machine::Fr
     loop {
         kernel.extend(ground.take_until_free(free));
         let mapped = (0..region.pages).any(|page| region.entry(page).frame().is_some());
-        if !mapped && ground.engine.swap.cache.pages() == 0 {
+        if !mapped && ground.engine.swap().cache.pages() == 0 {
             return kernel;
         }
-        let page = ground.engine.allocate_kernel(&mut Task::user(), Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+        let page = ground.engine.allocate().allocate_kernel(&mut Task::user(), Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
         kernel.extend(page);
         ground.wait_for_devices();
     }

@@ -27,7 +27,7 @@ fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<Str
     let told = found.clone();
     plan.run(move |ground| {
         let pages = PAGES as u32 * 3 / 2 / tasks;
-        let began = ground.engine.machine.now();
+        let began = ground.engine.machine().now();
         let write = |n: u32| {
             let region = ground.region(pages);
             ground.spawn(&format!("writer {n}"), move |ground| ground.touch(&region, 0..pages, true).unwrap())
@@ -36,7 +36,7 @@ fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<Str
         writers.into_iter().for_each(|writer| {
             ground.sim.join(writer);
         });
-        told.set((ground.engine.machine.now().since(began), ground.engine.vmstat())).expect("it runs once");
+        told.set((ground.engine.machine().now().since(began), ground.engine.vmstat())).expect("it runs once");
     });
     found.get().expect("it ran").clone()
 }

@@ -124,10 +124,10 @@ impl File {
             Advice::Sequential => set(ReadPattern::Sequential),
             Advice::Random => set(ReadPattern::Random),
             Advice::WillNeed if pages.start < pages.end => {
-                self.shared.with_task(|engine, task| engine.prefetch(task, self.cached(), pages));
+                self.shared.with_task(|engine, task| engine.access().prefetch(task, self.cached(), pages));
             }
             Advice::DontNeed if pages.start < pages.end => {
-                self.shared.engine.invalidate_pages(self.cached(), pages);
+                self.shared.engine.lru().invalidate_pages(self.cached(), pages);
             }
             Advice::WillNeed | Advice::DontNeed => {}
         }

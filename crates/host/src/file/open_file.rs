@@ -63,11 +63,11 @@ impl OpenFile {
         if is_locked {
             lock(&file, is_writable)?;
         }
-        let host = &shared.engine.machine;
+        let host = shared.engine.machine();
         let id = shared.wrap.add_device(host, file, path.display().to_string())?;
         let device = host.device(id).expect("added just now");
         device.expect_len(bytes);
-        let cached = shared.engine.add_placed_file(id, shared.backing_of(&metadata), bytes);
+        let cached = shared.engine.page_cache().add_placed_file(id, shared.backing_of(&metadata), bytes);
         if metadata.is_file() {
             let followed = cached.clone();
             device.follow_length(move || followed.length());
@@ -111,8 +111,8 @@ impl OpenFile {
     fn close(self, shared: &Shared) {
         let failed = self.write_back(shared);
         shared.late_errors.lock().extend(failed);
-        shared.engine.unlink(&self.cached);
-        shared.engine.machine.remove_device(self.device.id());
+        shared.engine.access().unlink(&self.cached);
+        shared.engine.machine().remove_device(self.device.id());
         self.device.unlock();
     }
 }

@@ -78,8 +78,10 @@ impl File {
         }
         let cached = self.cached();
         note_written(cached.id, page as u32..page as u32 + 1);
-        let frame =
-            self.shared.with_task(|engine, task| engine.pin_for_write(task, cached, page as u32)).map_err(|error| {
+        let frame = self
+            .shared
+            .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
+            .map_err(|error| {
                 match error {
                     // Cut off just now.
                     engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
@@ -103,8 +105,8 @@ impl File {
         let page = usize::try_from(page).ok()?;
         // Twice, so that nothing is put together for both: each instruction that writes a register is 3 % of a hit.
         let pinned = match index.slot_in_head(page) {
-            Some(slot) => engine.pin_open(slot),
-            None => index.slot_behind(page).and_then(|slot| engine.pin_open(slot)),
+            Some(slot) => engine.access().pin_open(slot),
+            None => index.slot_behind(page).and_then(|slot| engine.access().pin_open(slot)),
         };
         let pinned = pinned.or_else(|| self.pin_open_slowly(page));
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
@@ -114,14 +116,14 @@ impl File {
     #[cold]
     #[inline(never)]
     fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {
-        self.engine.pin_open_slowly(self.cached.index.slot(page)?)
+        self.engine.access().pin_open_slowly(self.cached.index.slot(page)?)
     }
 
     /// A page with a reference and the shared latch, from memory or from the device.
     #[inline(never)]
     pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         let cached = self.cached();
-        match self.shared.engine.pin_cached(cached, page, || is_new_use(cached.id, page)) {
+        match self.shared.engine.access().pin_cached(cached, page, || is_new_use(cached.id, page)) {
             Some((frame, _)) => Ok(frame),
             None => self.pin_slowly(page, wanted_pages),
         }
@@ -132,7 +134,7 @@ impl File {
         self.shared.check_is_up()?;
         let pin = |state: &mut ReadState| {
             self.shared
-                .with_task(|engine, task| engine.pin_for_read(task, self.cached(), state, page, wanted_pages))
+                .with_task(|engine, task| engine.access().pin_for_read(task, self.cached(), state, page, wanted_pages))
                 .map_err(|error| self.error(error).into())
         };
         if self.is_random.load(Ordering::Relaxed) {

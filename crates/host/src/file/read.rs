@@ -56,7 +56,7 @@ impl File {
             let last_page = (end - 1) / PAGE_BYTES as u64;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let wanted = (PAGE_BYTES - in_page).min((end - at) as usize);
-            self.engine.prefetch_page(&self.cached, page as usize, in_page, wanted);
+            self.engine.access().prefetch_page(&self.cached, page as usize, in_page, wanted);
             let guard = match self.pin_open(page) {
                 Some(guard) => guard,
                 None => match self.pin(page as u32, (last_page - page + 1) as u32) {
@@ -107,11 +107,11 @@ impl File {
     /// Reads the pages that are missing for a batch of reads, all at the same time.
     fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
         self.shared.check_is_up()?;
-        let _plug = self.shared.engine.machine.plug();
+        let _plug = self.shared.engine.machine().plug();
         self.shared.with_task(|engine, task| {
             for (bytes, offset) in batch {
                 let pages = pages_of(*offset, bytes.len());
-                engine.start_read(task, self.cached(), pages);
+                engine.access().start_read(task, self.cached(), pages);
             }
         });
         Ok(())

@@ -145,8 +145,8 @@ impl OpenFile {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
         if file == self.cached.id && is_whole && (1..=OWN_PAGES_MAX).contains(&end.saturating_sub(start)) {
-            let _plug = shared.engine.machine.plug();
-            shared.engine.write_few_pages(&self.cached, start..end);
+            let _plug = shared.engine.machine().plug();
+            shared.engine.access().write_few_pages(&self.cached, start..end);
         }
     }
 
@@ -164,8 +164,8 @@ impl OpenFile {
 
     /// Writes all dirty pages, and waits until they are written: those that are far from each other side by side.
     pub(super) fn write_dirty_pages(&self, shared: &Shared) {
-        let _plug = shared.engine.machine.plug();
-        shared.engine.write_dirty_pages(&self.cached);
+        let _plug = shared.engine.machine().plug();
+        shared.engine.access().write_dirty_pages(&self.cached);
     }
 }
 

@@ -48,7 +48,7 @@ impl File {
         }
         let cached = self.cached();
         note_written(cached.id, pages_of(offset, bytes.len()));
-        let within = |engine: &Engine<Host>, task: &mut Task| engine.write_within(task, cached, offset, bytes);
+        let within = |engine: &Engine<Host>, task: &mut Task| engine.access().write_within(task, cached, offset, bytes);
         let done = match end.filter(|end| *end <= cached.length()) {
             Some(_) => self.shared.with_task(within).map_err(|error| self.error(error))?,
             None => 0,
@@ -62,7 +62,7 @@ impl File {
             // Past a `set_len` that waits: whom that one waits for may in turn wait for a page of this thread.
             let _longer = self.opened().length.read_recursive();
             self.shared
-                .with_task(|engine, task| engine.write(task, cached, offset + done as u64, &bytes[done..]))
+                .with_task(|engine, task| engine.access().write(task, cached, offset + done as u64, &bytes[done..]))
                 .map_err(|error| self.error(error))?;
         }
         Ok(bytes.len())
@@ -112,7 +112,7 @@ impl File {
             set_in_system()?;
         }
         self.shared
-            .with_task(|engine, task| engine.set_length(task, cached, bytes))
+            .with_task(|engine, task| engine.access().set_length(task, cached, bytes))
             .map_err(|error| self.error(error))?;
         if is_cut {
             // Nobody reads from the disk what lies after the new end any more, and none of it is being written. What lies

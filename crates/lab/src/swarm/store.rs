@@ -155,9 +155,9 @@ impl Store {
     ) -> Result<(), Error> {
         match (self.what.region(), self.what.file()) {
             (Some(region), file) if through_mapping || file.is_none() => {
-                engine.write_region(task, region, offset, bytes)
+                engine.access().write_region(task, region, offset, bytes)
             }
-            (_, file) => engine.write(task, file.expect("a store has one or the other"), offset, bytes),
+            (_, file) => engine.access().write(task, file.expect("a store has one or the other"), offset, bytes),
         }
     }
 
@@ -175,15 +175,17 @@ impl Store {
         if let What::Mapped(file, region) = &self.what
             && !is_shared(region)
         {
-            engine.read(task, file, state, offset, &mut bytes)?;
+            engine.access().read(task, file, state, offset, &mut bytes)?;
             assert!(bytes.iter().all(|byte| *byte == 0), "{} has written to it", self.name());
         }
         let length = match (self.what.region(), self.what.file()) {
             (Some(region), file) if pages.start % 2 == 1 || file.is_none() => {
-                engine.read_region(task, region, offset, &mut bytes)?;
+                engine.access().read_region(task, region, offset, &mut bytes)?;
                 bytes.len()
             }
-            (_, file) => engine.read(task, file.expect("a store has one or the other"), state, offset, &mut bytes)?,
+            (_, file) => {
+                engine.access().read(task, file.expect("a store has one or the other"), state, offset, &mut bytes)?
+            }
         };
         for ((page, before), bytes) in pages.zip(before).zip(bytes.chunks(PAGE_BYTES)) {
             let held = u64::from_le_bytes(bytes[..STAMP].try_into().expect("a page is longer than its stamp"));
@@ -222,11 +224,11 @@ impl Store {
     /// Gives it all back. Nobody uses it any more.
     pub fn drop_all(&self, engine: &Engine<Sim>) {
         match &self.what {
-            What::File(file) => engine.unlink(file),
-            What::Region(region) => engine.drop_region(region),
+            What::File(file) => engine.access().unlink(file),
+            What::Region(region) => engine.access().drop_region(region),
             What::Mapped(file, region) => {
-                engine.drop_region(region);
-                engine.unlink(file);
+                engine.access().drop_region(region);
+                engine.access().unlink(file);
             }
         }
     }
@@ -240,15 +242,16 @@ pub(super) fn map_new_file(
     pages: u32,
     sharing: Sharing,
 ) -> Result<What, Error> {
-    let file = engine.create(task, device)?;
+    let file = engine.access().create(task, device)?;
     let mode = MapMode { sharing, ..MapMode::default() };
     let mapped = engine
+        .access()
         .set_length(task, &file, u64::from(pages) * PAGE)
-        .and_then(|()| engine.map_file(task, &file, 0, pages, mode));
+        .and_then(|()| engine.access().map_file(task, &file, 0, pages, mode));
     match mapped {
         Ok(region) => Ok(What::Mapped(file, region)),
         Err(error) => {
-            engine.unlink(&file);
+            engine.access().unlink(&file);
             Err(error)
         }
     }
@@ -258,15 +261,15 @@ pub(super) fn map_new_file(
 pub(super) fn wait_for_devices(engine: &Engine<Sim>) -> Result<(), String> {
     use engine::memory::Flags;
     let is_busy = |n: &u32| {
-        let flags = engine.frames[machine::FrameNumber(*n)].flags();
+        let flags = engine.memory().frames[machine::FrameNumber(*n)].flags();
         flags.has(Flags::LOCKED) || flags.has(Flags::WRITEBACK)
     };
     for _ in 0..10_000 {
-        if !(0..engine.frames.len()).any(|n| is_busy(&n)) {
+        if !(0..engine.memory().frames.len()).any(|n| is_busy(&n)) {
             return Ok(());
         }
-        engine.machine.pause(machine::Nanos::from_millis(10));
+        engine.machine().pause(machine::Nanos::from_millis(10));
     }
-    let frame = machine::FrameNumber((0..engine.frames.len()).find(is_busy).unwrap_or_default());
-    Err(format!("{frame} is still busy after 100 s without a task: {:?}", engine.frames[frame]))
+    let frame = machine::FrameNumber((0..engine.memory().frames.len()).find(is_busy).unwrap_or_default());
+    Err(format!("{frame} is still busy after 100 s without a task: {:?}", engine.memory().frames[frame]))
 }

@@ -113,20 +113,22 @@ impl Worker {
 
     fn sync(&mut self, store: &Store) {
         let result = match &store.what {
-            What::File(file) => self.shared.engine.fsync(&mut self.task, file),
-            What::Region(region) | What::Mapped(_, region) => self.shared.engine.sync_region(&mut self.task, region),
+            What::File(file) => self.shared.engine.access().fsync(&mut self.task, file),
+            What::Region(region) | What::Mapped(_, region) => {
+                self.shared.engine.access().sync_region(&mut self.task, region)
+            }
         };
         let _ = self.expect(result);
     }
 
     fn make_file(&mut self) -> Option<Rc<Store>> {
-        let result = self.shared.engine.create(&mut self.task, self.shared.file_device);
+        let result = self.shared.engine.access().create(&mut self.task, self.shared.file_device);
         Some(self.shared.add(What::File(self.expect(result)?)))
     }
 
     fn make_region(&mut self, pages: u32) -> Rc<Store> {
         let is_huge_allowed = self.rng.below(2) == 0;
-        self.shared.add(What::Region(self.shared.engine.create_region(pages, is_huge_allowed)))
+        self.shared.add(What::Region(self.shared.engine.anonymous().create_region(pages, is_huge_allowed)))
     }
 
     /// Files of its own: written in runs (or only at the end), read back, synced, removed.
@@ -221,7 +223,7 @@ impl Worker {
                 13 if self.rng.below(4) == 0 => self.sync(&region),
                 13 | 14 => {
                     let inner = region.what.region().expect("made as memory");
-                    let result = self.shared.engine.touch(&mut self.task, inner, range, false);
+                    let result = self.shared.engine.access().touch(&mut self.task, inner, range, false);
                     let _ = self.expect(result);
                 }
                 _ if self.rng.below(8) == 0 => {
@@ -265,39 +267,40 @@ impl Worker {
             };
             gfp.repeat = self.rng.below(4) == 0;
             if self.rng.below(4) == 0 {
-                gfp.highest_zone = engine.zones[self.rng.below(engine.zones.len() as u64) as usize].kind;
+                gfp.highest_zone =
+                    engine.memory().zones[self.rng.below(engine.memory().zones.len() as u64) as usize].kind;
             }
             match self.rng.below(10) {
                 0..3 if blocks.len() < 4 => {
-                    blocks.extend(engine.allocate(&mut self.task, gfp, order).ok().map(|head| (head, order)))
+                    blocks.extend(engine.allocate().allocate(&mut self.task, gfp, order).ok().map(|head| (head, order)))
                 }
                 3 if kernel.len() < 512 => {
                     let gfp = Gfp { migrate: Gfp::KERNEL.migrate, ..gfp };
                     // Those who do not wait may use the reserve up.
                     for _ in 0..if gfp.wait { 64 } else { 512 } {
-                        let page = engine.allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
+                        let page = engine.allocate().allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
                         kernel.extend(page);
                     }
                 }
                 4 => self.read_directly(),
                 5 => {
                     for page in kernel.drain(..) {
-                        engine.free_kernel(page, Gauge::NrSlabUnreclaimable);
+                        engine.memory().free_kernel(page, Gauge::NrSlabUnreclaimable);
                     }
                 }
                 6 if sent.len() < 4 => {
                     let bytes = self.rng.below(1 << 18);
-                    sent.extend(engine.send(&mut self.task, bytes));
+                    sent.extend(engine.access().send(&mut self.task, bytes));
                 }
                 7 if !sent.is_empty() => {
                     let at = self.rng.below(sent.len() as u64) as usize;
-                    engine.acknowledge(sent.swap_remove(at));
+                    engine.access().acknowledge(sent.swap_remove(at));
                 }
                 _ => {
                     if !blocks.is_empty() {
                         let at = self.rng.below(blocks.len() as u64) as usize;
                         let (head, order) = blocks.swap_remove(at);
-                        engine.free_block(head, order);
+                        engine.memory().free_block(head, order);
                     }
                 }
             }
@@ -305,24 +308,24 @@ impl Worker {
                 break;
             }
         }
-        sent.into_iter().for_each(|sent| engine.acknowledge(sent));
+        sent.into_iter().for_each(|sent| engine.access().acknowledge(sent));
         for (head, order) in blocks {
-            engine.free_block(head, order);
+            engine.memory().free_block(head, order);
         }
         for page in kernel {
-            engine.free_kernel(page, Gauge::NrSlabUnreclaimable);
+            engine.memory().free_kernel(page, Gauge::NrSlabUnreclaimable);
         }
     }
 
     fn read_directly(&mut self) {
         let engine = self.shared.engine.clone();
         let pages = 1 + self.rng.below(32) as usize;
-        let result = engine.direct_buffer(&mut self.task, pages);
+        let result = engine.access().direct_buffer(&mut self.task, pages);
         let Some(mut buffer) = self.expect(result) else { return };
         let block = 1 + self.rng.below(4096);
-        let read = engine.direct_io(Operation::Read, self.shared.file_device, block, &mut buffer, true);
+        let read = engine.access().direct_io(Operation::Read, self.shared.file_device, block, &mut buffer, true);
         assert!(read.is_ok() || self.shared.has_faults, "nothing failed, but a task was told: {read:?}");
-        engine.free_direct_buffer(buffer);
+        engine.access().free_direct_buffer(buffer);
     }
 
     /// Short-lived regions and many small files.
@@ -365,7 +368,7 @@ impl Worker {
     fn drop_caches(&mut self) {
         loop {
             self.shared.sim.pause(Nanos(self.rng.below(200_000_000)));
-            self.shared.engine.drop_caches();
+            self.shared.engine.access().drop_caches();
             if !self.go_on(self.plan.budget_pages / 16) {
                 return;
             }

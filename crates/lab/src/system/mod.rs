@@ -35,8 +35,8 @@ use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
 pub use engine::anonymous::{MapMode, Sharing};
-use engine::memory::{Memory, NodeId, Zone};
-use engine::reclaim::{KswapdCalls, PriorityZero, Reclaim};
+use engine::memory::{NodeId, Zone};
+use engine::reclaim::{KswapdCalls, PriorityZero};
 use engine::stat::Vmstat;
 use engine::{Engine, Unacknowledged};
 use machine::{Machine, Nanos, PAGE_BYTES};
@@ -158,13 +158,11 @@ impl fmt::Display for ZoneView {
 
 impl<M: Machine> EngineView for Engine<M> {
     fn take_first_priority_zero(&self) -> Option<PriorityZero> {
-        let reclaim: &Reclaim<M> = self;
-        reclaim.take_first_priority_zero()
+        self.reclaim().take_first_priority_zero()
     }
 
     fn take_kswapd_calls(&self) -> KswapdCalls {
-        let reclaim: &Reclaim<M> = self;
-        let calls = self.nodes.iter().map(|node| reclaim.take_kswapd_calls(node.id));
+        let calls = self.memory().nodes.iter().map(|node| self.reclaim().take_kswapd_calls(node.id));
         calls.fold(KswapdCalls::default(), KswapdCalls::and)
     }
 
@@ -173,11 +171,11 @@ impl<M: Machine> EngineView for Engine<M> {
             let (name, pages, free) = (zone.kind.name(), zone.managed(), zone.free_pages());
             ZoneView { node: zone.node, name, pages, free }
         };
-        self.zones.iter().map(view).collect()
+        self.memory().zones.iter().map(view).collect()
     }
 
     fn nodes(&self) -> Vec<Vmstat> {
-        let memory: &Memory<M> = self;
+        let memory = self.memory();
         memory.nodes.iter().map(|node| memory.node_vmstat(node.id)).collect()
     }
 }

@@ -56,7 +56,7 @@ pub struct OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.engine.close(&self.file);
+        self.engine.access().close(&self.file);
     }
 }
 
@@ -132,12 +132,12 @@ impl SimSystem {
         let mut rng = self.rng(KERNEL_MEMORY_STREAM);
         let mut taken = Vec::new();
         for _ in 0..pages {
-            let page = self.engine().allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
+            let page = self.engine().allocate().allocate_kernel(&mut task, Gfp::KERNEL, Gauge::NrSlabUnreclaimable);
             taken.push(page.map_err(|error| SystemError(error.to_string()))?);
         }
         for left in (kept + 1..=pages).rev() {
             let page = taken.swap_remove(rng.below(left) as usize);
-            self.engine().free_kernel(page, Gauge::NrSlabUnreclaimable);
+            self.engine().memory().free_kernel(page, Gauge::NrSlabUnreclaimable);
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl SimSystem {
     /// When there is one of that name, memory for its inode is exhausted, or the device is full.
     pub fn import(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
         let open = self.create(name)?;
-        if !self.engine().allocate_blocks(&open.file, bytes) {
+        if !self.engine().writeback().allocate_blocks(&open.file, bytes) {
             return Err(SystemError(format!("no room on the device for file `{name}` of {bytes} bytes")));
         }
         Ok(open)
@@ -169,9 +169,9 @@ impl SimSystem {
         for start in (first_page..first_page + pages).step_by(256) {
             let pages = (first_page + pages - start).min(256) as usize;
             let block = file.block(start as u32).ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
-            let mut buffer = self.engine().direct_buffer(&mut self.task.borrow_mut(), pages).map_err(words)?;
-            let written = self.engine().direct_io(Operation::Write, file.device, block, &mut buffer, false);
-            self.engine().free_direct_buffer(buffer);
+            let mut buffer = self.engine().access().direct_buffer(&mut self.task.borrow_mut(), pages).map_err(words)?;
+            let written = self.engine().access().direct_io(Operation::Write, file.device, block, &mut buffer, false);
+            self.engine().access().free_direct_buffer(buffer);
             written.map_err(|error| SystemError(format!("file `{name}`: {error}")))?;
         }
         Ok(())
@@ -184,7 +184,7 @@ impl SimSystem {
 
     fn open_file(&self, file: Arc<File<Sim>>) -> Result<OpenFile, SystemError> {
         let engine = self.shared.engine.clone();
-        engine.open(&mut self.task.borrow_mut(), &file).map_err(words)?;
+        engine.access().open(&mut self.task.borrow_mut(), &file).map_err(words)?;
         let seen_failures = AtomicU32::new(file.failed_writes());
         Ok(OpenFile { engine, file, state: ReadState::default(), last_in_place: None, seen_failures })
     }
@@ -243,22 +243,22 @@ impl System for SimSystem {
     }
 
     fn memory_pages(&self) -> u64 {
-        self.engine().zones.iter().map(|zone| zone.managed()).sum()
+        self.engine().memory().zones.iter().map(|zone| zone.managed()).sum()
     }
 
     fn free_pages(&self) -> u64 {
-        self.engine().gauge(Gauge::NrFreePages)
+        self.engine().memory().gauge(Gauge::NrFreePages)
     }
 
     fn high_mark_pages(&self) -> Option<u64> {
-        Some(self.engine().zones.iter().map(|zone| zone.high()).sum())
+        Some(self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
     }
 
     fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
         if self.shared.files.borrow().contains_key(name) {
             return Err(SystemError(format!("file `{name}` exists")));
         }
-        let file = self.engine().create(&mut self.task.borrow_mut(), DeviceId(0)).map_err(words)?;
+        let file = self.engine().access().create(&mut self.task.borrow_mut(), DeviceId(0)).map_err(words)?;
         self.shared.files.borrow_mut().insert(name.to_owned(), file.clone());
         self.open_file(file)
     }
@@ -272,12 +272,12 @@ impl System for SimSystem {
     }
 
     fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
-        self.engine().write(&mut self.task.borrow_mut(), &file.file, offset, bytes).map_err(words)
+        self.engine().access().write(&mut self.task.borrow_mut(), &file.file, offset, bytes).map_err(words)
     }
 
     fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
         let OpenFile { file, state, .. } = file;
-        self.engine().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
+        self.engine().access().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
     }
 
     fn expect_random_reads(&self, file: &mut OpenFile) {
@@ -301,20 +301,24 @@ impl System for SimSystem {
         let frame = {
             let _span = self.shared.sim.span(Func::FileRead);
             let is_new_use = last_in_place.replace(page) != Some(page);
-            let frame = match self.engine().pin_cached(file, page, || is_new_use) {
+            let frame = match self.engine().access().pin_cached(file, page, || is_new_use) {
                 Some((frame, _)) => frame,
-                None => self.engine().pin_for_read(&mut self.task.borrow_mut(), file, state, page, 1).map_err(words)?,
+                None => self
+                    .engine()
+                    .access()
+                    .pin_for_read(&mut self.task.borrow_mut(), file, state, page, 1)
+                    .map_err(words)?,
             };
             self.shared.sim.read_frame(frame, 0, &mut bytes);
             frame
         };
         let result = read(&bytes);
-        self.engine().unpin_read(frame, &self.engine().frames[frame]);
+        self.engine().access().unpin_read(frame, &self.engine().memory().frames[frame]);
         Ok(result)
     }
 
     fn set_length(&self, file: &OpenFile, bytes: u64) -> Result<(), SystemError> {
-        self.engine().set_length(&mut self.task.borrow_mut(), &file.file, bytes).map_err(words)
+        self.engine().access().set_length(&mut self.task.borrow_mut(), &file.file, bytes).map_err(words)
     }
 
     fn maps_files(&self) -> bool {
@@ -323,12 +327,15 @@ impl System for SimSystem {
 
     fn map_file(&self, file: &OpenFile, pages: Range<u32>, mode: MapMode) -> Result<Arc<Region<Sim>>, SystemError> {
         let Range { start, end } = pages;
-        self.engine().map_file(&mut self.task.borrow_mut(), &file.file, start, end - start, mode).map_err(words)
+        self.engine()
+            .access()
+            .map_file(&mut self.task.borrow_mut(), &file.file, start, end - start, mode)
+            .map_err(words)
     }
 
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
         let OpenFile { file, seen_failures, .. } = file;
-        self.engine().fsync_since(&mut self.task.borrow_mut(), file, seen_failures).map_err(words)
+        self.engine().access().fsync_since(&mut self.task.borrow_mut(), file, seen_failures).map_err(words)
     }
 
     fn remove(&self, name: &str) -> Result<(), SystemError> {
@@ -337,36 +344,36 @@ impl System for SimSystem {
             return Err(SystemError(format!("file `{name}` is mapped")));
         }
         self.shared.files.borrow_mut().remove(name);
-        self.engine().unlink(&file);
+        self.engine().access().unlink(&file);
         Ok(())
     }
 
     fn drop_caches(&self) -> Result<(), SystemError> {
-        self.engine().drop_caches();
+        self.engine().access().drop_caches();
         Ok(())
     }
 
     fn map(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
-        Ok(self.engine().create_region(pages, false))
+        Ok(self.engine().anonymous().create_region(pages, false))
     }
 
     #[inline]
     fn touch(&self, region: &Arc<Region<Sim>>, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
-        self.engine().touch(&mut self.task.borrow_mut(), region, pages, write).map_err(words)
+        self.engine().access().touch(&mut self.task.borrow_mut(), region, pages, write).map_err(words)
     }
 
     fn store(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
         self.copy_as_program(bytes.len());
-        self.engine().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
+        self.engine().access().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
     }
 
     fn load(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
         self.copy_as_program(bytes.len());
-        self.engine().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
+        self.engine().access().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
     }
 
     fn unmap(&self, region: Arc<Region<Sim>>) {
-        self.engine().drop_region(&region);
+        self.engine().access().drop_region(&region);
     }
 
     fn kept(&self) -> Kept {
@@ -399,11 +406,11 @@ impl System for SimSystem {
     }
 
     fn send(&self, bytes: u64) -> Result<Unacknowledged, SystemError> {
-        self.engine().send(&mut self.task.borrow_mut(), bytes).map_err(words)
+        self.engine().access().send(&mut self.task.borrow_mut(), bytes).map_err(words)
     }
 
     fn acknowledge(&self, sent: Unacknowledged) {
-        self.engine().acknowledge(sent);
+        self.engine().access().acknowledge(sent);
     }
 
     fn take_disk_samples(&self) -> Vec<DiskSample> {
