@@ -1,7 +1,11 @@
 //! `highwater diff`: what separates two kernels.
 
-use super::{End, print};
-use crate::{difference::differences, library};
+use super::{End, show};
+use crate::{
+    difference::differences,
+    library,
+    report::grid::{hanging, wrapped},
+};
 
 /// Arguments of `highwater diff`.
 #[derive(clap::Args)]
@@ -21,18 +25,19 @@ pub fn run(Arguments { from, to }: &Arguments) -> Result<(), End> {
         1 => format!("1 of {} values differs", old.settings.len()),
         n => format!("{n} of {} values differ", old.settings.len()),
     };
-    let mut text = format!("{from} -> {to}: {count}\n");
     let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
     let (key, old, new) = (
         width(&mut found.iter().map(|it| &it.key)),
         width(&mut found.iter().map(|it| &it.from)),
         width(&mut found.iter().map(|it| &it.to)),
     );
-    for it in &found {
-        let origin = [it.place.as_deref(), it.source.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        let line = format!("  {:key$}  {:old$} -> {:new$}  {origin}", it.key, it.from, it.to);
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    print(&text)
+    show(|look| {
+        let mut text = wrapped(&format!("{from} -> {to}: {count}"), look);
+        for it in &found {
+            let origin =
+                [it.place.as_deref(), it.source.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ");
+            text += &hanging(&format!("  {:key$}  {:old$} -> {:new$}  ", it.key, it.from, it.to), &origin, look);
+        }
+        text
+    })
 }

@@ -7,9 +7,18 @@ use std::path::Path;
 use engine::kernel::{Kernel, Origin, Setting};
 use placed::{Entry, Node, Value, nearest, one_of};
 
-use super::{End, print};
-use crate::experiment::{Experiment, Variant};
-use crate::{embedded, hardware::Machine, library, workloads};
+use super::{End, show};
+use crate::{
+    embedded,
+    experiment::{Experiment, Variant},
+    hardware::Machine,
+    library,
+    report::{
+        Look,
+        grid::{hanging, prose},
+    },
+    workloads,
+};
 
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
@@ -22,28 +31,46 @@ pub struct Arguments {
 pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
     let (plain, _) = library::split(name)?;
     let is = |folder| embedded::names(folder).any(|known| known == plain);
-    let text = match kind_of_file(plain)? {
-        Some(Kind::Experiment) => experiment(&library::experiment(name)?),
-        Some(Kind::Machine) => machine(&library::machine(name)?),
-        Some(Kind::Kernel) => kernel(&library::kernel(name)?),
-        None if is("kernels") => kernel(&library::kernel(name)?),
-        None if is("machines") => machine(&library::machine(name)?),
-        None if is("experiments") => experiment(&library::experiment(name)?),
-        None => match key::explain(plain)? {
-            Some(text) => text,
-            None => {
-                let known: Vec<&str> =
-                    ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
-                let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
-                    (None, Some(key)) => format!(": did you mean `{key}`?"),
-                    _ => one_of(plain, &known),
-                };
-                let message = format!("no kernel, machine, experiment or key is called `{plain}`{hint}");
-                return Err(End::Usage(message));
-            }
-        },
+    match kind_of_file(plain)? {
+        Some(Kind::Experiment) => return show_experiment(name),
+        Some(Kind::Machine) => return show_machine(name),
+        Some(Kind::Kernel) => return show_kernel(name),
+        None => {}
+    }
+    if is("kernels") {
+        return show_kernel(name);
+    }
+    if is("machines") {
+        return show_machine(name);
+    }
+    if is("experiments") {
+        return show_experiment(name);
+    }
+    if let Some(found) = key::explain(plain)? {
+        return show(|look| found.text(look));
+    }
+    let known: Vec<&str> = ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
+    let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
+        (None, Some(key)) => format!(": did you mean `{key}`?"),
+        (None, None) => ": `highwater list` shows the names, docs/choices.md the keys of kernels".into(),
+        _ => one_of(plain, &known),
     };
-    print(&text)
+    Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
+}
+
+fn show_kernel(name: &str) -> Result<(), End> {
+    let found = library::kernel(name)?;
+    show(|look| kernel(&found, look))
+}
+
+fn show_machine(name: &str) -> Result<(), End> {
+    let found = library::machine(name)?;
+    show(|look| machine(&found, look))
+}
+
+fn show_experiment(name: &str) -> Result<(), End> {
+    let found = library::experiment(name)?;
+    show(|look| experiment(&found, look))
 }
 
 enum Kind {
@@ -95,10 +122,10 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
 }
 
 /// Every value by section; `*` marks what differs from the base.
-fn kernel(kernel: &Kernel) -> String {
+fn kernel(kernel: &Kernel, look: Look) -> String {
     let mut text = format!("kernel {}\n", kernel.name);
     if !kernel.about.is_empty() {
-        text.push_str(&format!("  {}\n", kernel.about));
+        text += &hanging("  ", &kernel.about, look);
     }
     let base = match kernel.bases.as_slice() {
         [] => "the defaults in the code".into(),
@@ -106,7 +133,7 @@ fn kernel(kernel: &Kernel) -> String {
     };
     let differences = kernel.differences().count();
     let few = if differences == 1 { "1 value differs".into() } else { format!("{differences} values differ") };
-    text.push_str(&format!("  base: {base}; {few} from it, marked *\n"));
+    text += &hanging("  ", &format!("base: {base}; {few} from it, marked *"), look);
     let name = |setting: &Setting| setting.key.chars().count();
     let key_width = kernel.settings.iter().map(name).max().unwrap_or(0);
     let value_width =
@@ -116,7 +143,8 @@ fn kernel(kernel: &Kernel) -> String {
         for setting in section {
             let mark = if setting.replaces.is_some() { '*' } else { ' ' };
             let (key, value) = (&setting.key, setting.value.to_string());
-            text.push_str(&format!("{mark} {key:<key_width$} = {value:<value_width$}  {}\n", origin(setting)));
+            let lead = format!("{mark} {key:<key_width$} = {value:<value_width$}  ");
+            text += &hanging(&lead, &origin(setting), look);
         }
     }
     text
@@ -137,16 +165,14 @@ fn origin(setting: &Setting) -> String {
     text
 }
 
-fn machine(machine: &Machine) -> String {
+fn machine(machine: &Machine, look: Look) -> String {
     let mut text = format!("machine {}\n", machine.name);
     if !machine.about.is_empty() {
-        text.push_str(&format!("  {}\n", machine.about));
+        text += &hanging("  ", &machine.about, look);
     }
     if !machine.bases.is_empty() {
-        text.push_str(&format!(
-            "  base: {}; each value stands with the file that it is from\n",
-            machine.bases.join(" -> ")
-        ));
+        let bases = machine.bases.join(" -> ");
+        text += &hanging("  ", &format!("base: {bases}; each value stands with the file that it is from"), look);
     }
     let sections = machine.node.entries().iter().filter(|entry| entry.key != "about");
     for Entry { key, node, .. } in sections {
@@ -156,40 +182,42 @@ fn machine(machine: &Machine) -> String {
         };
         for node in several {
             text.push_str(&format!("\n[{key}]\n"));
-            values(node, &mut text);
+            values(node, look, &mut text);
         }
     }
     text
 }
 
-fn experiment(experiment: &Experiment) -> String {
+fn experiment(experiment: &Experiment, look: Look) -> String {
     let Experiment { name, about, machine, workload, kernels, .. } = experiment;
-    let mut text = format!("experiment {name}\n  {about}\n\n");
-    text.push_str(&format!("machine   {machine}\nworkload  {workload}\nkernels   {}\n", kernels.join(", ")));
+    let mut text = format!("experiment {name}\n{}\n", hanging("  ", about, look));
+    text += &format!("machine   {machine}\nworkload  {workload}\n");
+    text += &hanging("kernels   ", &kernels.join(", "), look);
     if let Some(published) = &experiment.published {
         let crate::experiment::Posting { author, title, date } = &published.posting;
-        text.push_str(&format!("published {author}, \"{title}\", {date}: {} rows\n", published.rows.len()));
+        let posting = format!("{author}, \"{title}\", {date}: {} rows", published.rows.len());
+        text += &hanging("published ", &posting, look);
     }
     text.push_str("\n[params]: as `--set params.KEY=VALUE`\n");
-    values(&experiment.params, &mut text);
-    defaults(experiment, &mut text);
+    values(&experiment.params, look, &mut text);
+    defaults(experiment, look, &mut text);
     if !experiment.variants.is_empty() {
         text.push_str("\nvariants\n");
     }
     for Variant { name, set } in &experiment.variants {
         let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        text.push_str(&format!("  {name}: {}\n", set.join(" ")));
+        text += &hanging(&format!("  {name}: "), &set.join(" "), look);
     }
     for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
         if !note.is_empty() {
-            text.push_str(&format!("\n{title}\n\n{note}\n"));
+            text += &format!("\n{title}\n\n{}", prose(note, look));
         }
     }
     text
 }
 
 /// The parameters that an experiment does not set, a line each.
-fn defaults(experiment: &Experiment, text: &mut String) {
+fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
     let Some(serde_json::Value::Object(params)) = params else { return };
     let is_left = |key: &&String| experiment.params.get(key).is_none();
@@ -201,12 +229,12 @@ fn defaults(experiment: &Experiment, text: &mut String) {
             (Some(value), Some(from), Some(source)) => format!("{value} ({from}: {source})"),
             _ => param.to_string(),
         };
-        text.push_str(&format!("  {key:<width$} = {line}  default\n"));
+        *text += &hanging(&format!("  {key:<width$} = {line}  "), "default", look);
     }
 }
 
 /// Every value under a table, a line each, with its place and the comment on its line.
-fn values(node: &Node, text: &mut String) {
+fn values(node: &Node, look: Look, text: &mut String) {
     let mut lines = Vec::new();
     collect(node, "", &mut lines);
     // A few long values stand out rather than push all places to the right.
@@ -217,7 +245,8 @@ fn values(node: &Node, text: &mut String) {
     let value_width = width(&mut lines.iter().map(|(_, value, _)| value));
     for (path, value, node) in &lines {
         let source = node.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
-        text.push_str(&format!("  {path:<path_width$} = {value:<value_width$}  {}{source}\n", node.place));
+        let origin = format!("{}{source}", node.place);
+        *text += &hanging(&format!("  {path:<path_width$} = {value:<value_width$}  "), &origin, look);
     }
 }
 
@@ -269,7 +298,7 @@ mod tests {
         let base = "[reclaim]\nkswapd_floor = \"zero\" # spec\n";
         let resolve = |_: &str| Ok(Source { file: "kernels/base.toml".into(), text: base.into() });
         let text = "base = \"base\"\nabout = \"more in a batch\"\n[lru]\nbatch = 15 # a guess\n";
-        let text = kernel(&Kernel::parse("mine", "mine.toml", text, &resolve).unwrap());
+        let text = kernel(&Kernel::parse("mine", "mine.toml", text, &resolve).unwrap(), Look::default());
         assert!(
             text.starts_with("kernel mine\n  more in a batch\n  base: base; 1 value differs from it, marked *\n"),
             "{text}"
@@ -289,10 +318,10 @@ mod tests {
 
     #[test]
     fn an_experiment_shows_all_its_parameters_and_variants() {
-        let text = experiment(&library::experiment("simon").unwrap());
+        let text = experiment(&library::experiment("simon").unwrap(), Look::default());
         assert!(text.contains("\n  client_ms      = 500  default\n"), "{text}");
         assert!(text.contains("\n  nothing is sent: params.client_ms=0\n"), "{text}");
-        let text = experiment(&library::experiment("parallelio").unwrap());
+        let text = experiment(&library::experiment("parallelio").unwrap(), Look::default());
         let places = |key: &str| text.lines().filter(|line| line.trim_start().starts_with(&format!("{key} "))).count();
         for key in library::experiment("parallelio").unwrap().params.entries() {
             assert_eq!(places(&key.key), 1, "{}", key.key);
@@ -307,7 +336,7 @@ mod tests {
         )
         .unwrap();
         let mut text = String::new();
-        values(&node, &mut text);
+        values(&node, Look::default(), &mut text);
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(

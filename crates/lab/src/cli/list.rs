@@ -2,52 +2,65 @@
 
 use placed::{Error, Node};
 
-use super::{End, print};
-use crate::{embedded, experiment::Published, library, workloads};
+use super::{End, show};
+use crate::{
+    embedded,
+    experiment::{Experiment, Published},
+    library,
+    report::{Look, grid::hanging},
+    workloads,
+};
 
-/// What an experiment is, and in a line below what it takes and what it is compared with.
-fn experiment(name: &str) -> Result<String, Error> {
-    let experiment = library::experiment(name)?;
+/// What has a name, and the lines about it.
+type Lines = Vec<(&'static str, Vec<String>)>;
+
+/// Prints everything that has a name, with what it is.
+pub fn run() -> Result<(), End> {
+    let kernel = |name: &str| library::kernel(name).map(|kernel| vec![kernel.about]);
+    let machine = |name: &str| {
+        let text = embedded::text(&format!("machines/{name}.toml")).unwrap_or_default();
+        let about = Node::parse(name, text)?.get("about").map_or(Ok(String::new()), Node::read)?;
+        Ok(vec![about])
+    };
+    let experiment = |name: &str| {
+        let experiment = library::experiment(name)?;
+        let facts = facts(&experiment);
+        Ok(vec![experiment.about, facts])
+    };
+    let blocks = [
+        ("kernels", named("kernels", kernel)?),
+        ("machines", named("machines", machine)?),
+        ("experiments", named("experiments", experiment)?),
+        ("workloads", workloads::all().iter().map(|it| (it.name(), vec![it.about().to_owned()])).collect()),
+    ];
+    show(|look| blocks.iter().map(|(title, lines)| block(title, lines, look)).collect::<Vec<_>>().join("\n"))
+}
+
+/// Each embedded file of a folder with the lines about it.
+fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Result<Lines, Error> {
+    embedded::names(folder).map(|name| Ok((name, about(name)?))).collect()
+}
+
+/// Where an experiment runs, what belongs to it, and the time that it takes.
+fn facts(experiment: &Experiment) -> String {
     let sim_only = workloads::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
     let mut facts = vec![if sim_only { "sim" } else { "sim, host, linux" }.to_owned()];
     let count = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
     facts.extend(count(experiment.variants.len(), "variants"));
     facts.extend(count(experiment.published.as_ref().map_or(0, Published::count), "published figures"));
-    facts.extend(experiment.cpu_s.map(|seconds| format!("about {seconds} s of CPU time")));
-    Ok(format!("{}\n{}", experiment.about, facts.join(" · ")))
+    facts.extend(experiment.cpu_s.map(|seconds| format!("{seconds} s of CPU time")));
+    facts.join(" · ")
 }
 
-/// Prints everything that has a name, with one line about each.
-pub fn run() -> Result<(), End> {
-    let kernel = |name: &str| library::kernel(name).map(|kernel| kernel.about);
-    let machine = |name: &str| {
-        let text = embedded::text(&format!("machines/{name}.toml")).unwrap_or_default();
-        let node = Node::parse(name, text)?;
-        node.get("about").map_or(Ok(String::new()), Node::read)
-    };
-    let mut text = String::new();
-    let mut block = |title: &str, lines: Vec<(&str, String)>| {
-        if !text.is_empty() {
-            text.push('\n');
+/// A title and what belongs to it, each name with its lines beside it.
+fn block(title: &str, lines: &Lines, look: Look) -> String {
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = format!("{title}\n");
+    for (name, about) in lines {
+        for (number, line) in about.iter().enumerate() {
+            let name = if number == 0 { name } else { "" };
+            text.push_str(&hanging(&format!("  {name:<width$}  "), line, look));
         }
-        text.push_str(&format!("{title}\n"));
-        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (mut name, about) in lines {
-            // What does not fit beside a name stands below, and so do further lines.
-            for line in about.lines() {
-                text.push_str(format!("  {name:<width$}  {line}").trim_end());
-                text.push('\n');
-                name = "";
-            }
-        }
-    };
-    let named = |folder: &str, about: &dyn Fn(&str) -> Result<String, _>| {
-        let line = |name| Ok((name, about(name)?));
-        embedded::names(folder).map(line).collect::<Result<Vec<_>, placed::Error>>()
-    };
-    block("kernels", named("kernels", &kernel)?);
-    block("machines", named("machines", &machine)?);
-    block("experiments", named("experiments", &experiment)?);
-    block("workloads", workloads::all().iter().map(|it| (it.name(), it.about().to_owned())).collect());
-    print(&text)
+    }
+    text
 }

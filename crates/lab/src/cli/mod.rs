@@ -25,9 +25,9 @@ use std::{
 use clap::{Parser, Subcommand};
 use placed::Error;
 
-use crate::{panics, real_time::apart, workloads};
+use crate::{panics, real_time::apart, report::Look, workloads};
 
-/// Linux page reclaim as a laboratory: change kswapd and compare the figures in seconds.
+/// Run workloads under different versions of Linux page reclaim, and compare the figures.
 #[derive(Parser)]
 #[command(name = "highwater", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 struct Arguments {
@@ -37,25 +37,25 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List kernels, machines, experiments and workloads
+    /// List kernels, machines, experiments and workloads, with a line about each
     List,
-    /// Show every value of a kernel, a machine or an experiment, and its source; or what a key means
+    /// Show every value of a kernel, machine or experiment with its source, or what one key means
     Explain(explain::Arguments),
-    /// Run an experiment with several kernels and print their figures as a table
+    /// Run an experiment with several kernels, a column for each
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),
-    /// Run an experiment and each variant that its file lists (other machines, kernels, parameters), and show some figures of each
+    /// Run an experiment as it is and with each variant of its file, a line for each
     Variants(variants::Arguments),
-    /// Show the values that separate two kernels
+    /// Show the values in which two kernels differ
     Diff(diff::Arguments),
-    /// Apply each difference between two kernels alone, revert each alone, and show the effect on a figure
+    /// Apply each difference between two kernels alone, and revert each alone: which one changes a figure?
     Ablate(ablate::Arguments),
-    /// Compare every published figure with the simulated one
+    /// Set every published figure beside the simulated one
     Fidelity(fidelity::Arguments),
-    /// Run random worlds with every check on
+    /// Test the engine: run random machines, kernels and tasks, and check every page
     Swarm(swarm::Arguments),
-    /// Measure the simulator and the library on this computer, in a few seconds
+    /// Measure the simulator and the library on this computer, in some seconds
     Bench(bench::Arguments),
 }
 
@@ -141,6 +141,11 @@ fn carry_out() -> Result<(), End> {
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
     }
+}
+
+/// Writes to standard output a text that depends on how wide it is.
+fn show(text: impl Fn(Look) -> String) -> Result<(), End> {
+    output::report(None, |out, look| out.write_all(text(look).as_bytes()))
 }
 
 /// Writes to standard output.

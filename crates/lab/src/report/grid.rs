@@ -190,6 +190,38 @@ fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
     }
 }
 
+/// `lead` and, behind it, a text that is broken between words where it is wider than the screen. Further lines begin under
+/// the text. Where little room is left behind `lead`, the text begins on a line of its own, four blanks further in.
+#[must_use]
+pub fn hanging(lead: &str, text: &str, look: Look) -> String {
+    let own = lead.chars().count();
+    let (width, margin) = (usize::from(look.width), lead.chars().take_while(|it| *it == ' ').count() + 4);
+    let begins_below = own + LEAST > width && own + text.chars().count() > width && margin + LEAST <= width;
+    let indent = if begins_below { margin } else { own };
+    let mut lines = if begins_below { vec![lead.trim_end().to_owned()] } else { Vec::new() };
+    let mut line = if begins_below { " ".repeat(indent) } else { lead.to_owned() };
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        let gap = usize::from(!is_empty);
+        if !is_empty && line.chars().count() + gap + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+        } else if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line.trim_end().to_owned());
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// Paragraphs of prose, which empty lines separate, with their lines as long as the screen has room for.
+#[must_use]
+pub fn prose(text: &str, look: Look) -> String {
+    let paragraphs = text.split("\n\n").map(|paragraph| hanging("", paragraph, look));
+    paragraphs.collect::<Vec<_>>().join("\n")
+}
+
 /// A line of text, broken between words where it is wider than the screen.
 #[must_use]
 pub fn wrapped(text: &str, look: Look) -> String {
@@ -203,6 +235,20 @@ pub fn wrapped(text: &str, look: Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_hangs_behind_its_lead_or_below_it() {
+        let look = |width| Look { width, is_colored: false };
+        let text = "which page goes next, and when it goes";
+        assert_eq!(hanging("  a  ", text, look(60)), "  a  which page goes next, and when it goes\n");
+        assert_eq!(hanging("  a  ", text, look(26)), "  a  which page goes next,\n     and when it goes\n");
+        assert_eq!(
+            hanging("  a long name  ", text, look(30)),
+            "  a long name\n      which page goes next,\n      and when it goes\n"
+        );
+        assert_eq!(hanging("  a", "", look(60)), "  a\n");
+        assert_eq!(prose("one\ntwo\n\nthree\n", look(60)), "one two\n\nthree\n");
+    }
 
     fn look(width: u16) -> Look {
         Look { width, is_colored: false }

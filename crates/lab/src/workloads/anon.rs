@@ -75,7 +75,7 @@ impl Workload for Anon {
 
     const NAME: &'static str = "anon";
 
-    const ABOUT: &'static str = "random touches of anonymous memory that is larger than memory";
+    const ABOUT: &'static str = "random touches of anonymous memory larger than memory";
 
     const VERIFIES: bool = true;
 

@@ -127,7 +127,7 @@ impl Workload for Multibuild {
 
     const NAME: &'static str = "multibuild";
 
-    const ABOUT: &'static str = "kernel builds, two at a time, in little memory";
+    const ABOUT: &'static str = "kernel builds, two at a time";
 
     const SIM_ONLY: Option<&'static str> =
         Some("its compilers map their text, and their times are told apart by task, which the other grounds cannot");

@@ -146,7 +146,7 @@ impl Workload for Parallelio {
 
     const NAME: &'static str = "parallelio";
 
-    const ABOUT: &'static str = "a memcached that fits memory, and a background write of growing size";
+    const ABOUT: &'static str = "a memcached that fits in memory, beside background writes of growing size";
 
     const SIM_ONLY: Option<&'static str> =
         Some("the time of its server's operations is fitted to a computer of 2013, and takes that computer's memory");

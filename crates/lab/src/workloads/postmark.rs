@@ -101,7 +101,7 @@ impl Workload for Postmark {
 
     const NAME: &'static str = "postmark";
 
-    const ABOUT: &'static str = "small files come and go beside an idle program that holds half of memory";
+    const ABOUT: &'static str = "small files that are made, read, extended and removed, beside an idle program";
 
     const SIM_ONLY: Option<&'static str> =
         Some("its idle program holds half of that computer's memory, and takes 15 s a step");

@@ -75,7 +75,7 @@ impl Workload for Randread {
 
     const NAME: &'static str = "randread";
 
-    const ABOUT: &'static str = "reads of 4 KiB at random places of a file that is larger than memory";
+    const ABOUT: &'static str = "random reads of 4 KiB of a file larger than memory";
 
     const VERIFIES: bool = true;
 

@@ -81,7 +81,7 @@ impl Workload for Randwrite {
 
     const NAME: &'static str = "randwrite";
 
-    const ABOUT: &'static str = "writes of 4 KiB at random places of a file that is larger than memory, with syncs";
+    const ABOUT: &'static str = "random writes of 4 KiB to a file larger than memory, with syncs";
 
     const VERIFIES: bool = true;
 

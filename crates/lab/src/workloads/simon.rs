@@ -130,7 +130,7 @@ impl Workload for Simon {
 
     const NAME: &'static str = "simon";
 
-    const ABOUT: &'static str = "a file server on which a large process ends: is its memory used again?";
+    const ABOUT: &'static str = "a file server on which a large process ends";
 
     const VERIFIES: bool = true;
 

@@ -63,7 +63,7 @@ impl Workload for Streaming {
 
     const NAME: &'static str = "streaming";
 
-    const ABOUT: &'static str = "tasks that touch every page of mapped files, much larger than memory, once";
+    const ABOUT: &'static str = "tasks that touch each page of large mapped files once";
 
     const SIM_ONLY: Option<&'static str> = Some("the other grounds do not map files");
 

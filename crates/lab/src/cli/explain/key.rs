@@ -1,7 +1,6 @@
 //! What a key means, which values it may have, and who has which.
 
 use engine::kernel::{
-    Kernel,
     choice::{self, Choice},
     meant_key,
 };
@@ -12,14 +11,61 @@ use crate::{
     difference::plain,
     embedded, library,
     plan::{OF_MACHINE, OF_PARAMS},
+    report::{Look, grid::hanging},
     workloads,
 };
+
+/// What is known of a key.
+pub struct Known {
+    /// The key as it was asked for, where that is not its name: without its section, in another, or a sysctl.
+    asked: Option<String>,
+    /// Its name.
+    key: String,
+    /// What it means.
+    about: String,
+    /// Its values, each with its meaning.
+    values: Vec<(&'static str, String)>,
+    /// Its range and its default.
+    limits: Vec<String>,
+    /// What has it: `kernels`, `machines`, `experiments`.
+    owners: &'static str,
+    /// Each that has it, with its value and where that is from.
+    lines: Vec<[String; 3]>,
+}
+
+impl Known {
+    /// The key as text.
+    pub fn text(&self, look: Look) -> String {
+        let Self { asked, key, about, values, limits, owners, lines } = self;
+        let mut text = String::new();
+        if let Some(asked) = asked {
+            text += &format!("`{asked}` means the key `{key}`:\n\n");
+        }
+        text += &format!("{key}\n{}\n", hanging("  ", about, look));
+        if !values.is_empty() || !limits.is_empty() {
+            text += "values\n";
+            let width = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            for (name, about) in values {
+                text += &hanging(&format!("  {name:width$}  "), about, look);
+            }
+            text.extend(limits.iter().map(|limit| format!("  {limit}\n")));
+            text.push('\n');
+        }
+        text += &format!("{owners}\n");
+        let width = |cell: usize| lines.iter().map(|line| line[cell].chars().count()).max().unwrap_or(0);
+        let (name_width, value_width) = (width(0), width(1).min(64));
+        for [name, value, place] in lines {
+            text += &hanging(&format!("  {name:name_width$}  {value:value_width$}  "), place, look);
+        }
+        text
+    }
+}
 
 /// What is known of a key; none where no kernel, machine or workload has it.
 ///
 /// # Errors
 /// When an embedded file is wrong.
-pub fn explain(key: &str) -> Result<Option<String>, Error> {
+pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     if let Some(path) = key.strip_prefix(OF_MACHINE) {
         return of_machines(path);
     }
@@ -27,7 +73,9 @@ pub fn explain(key: &str) -> Result<Option<String>, Error> {
         return of_experiments(param);
     }
     let meant = || meant_key(key).and_then(|key| Choice::find(&key));
-    Choice::find(key).or_else(meant).map(of_kernels).transpose()
+    let Some(choice) = Choice::find(key).or_else(meant) else { return Ok(None) };
+    let asked = (choice.path() != key).then(|| key.to_owned());
+    Ok(Some(Known { asked, ..of_kernels(choice)? }))
 }
 
 /// The key of kernels that comes nearest.
@@ -37,38 +85,39 @@ pub fn nearest(key: &str) -> Option<String> {
 }
 
 /// A choice: its meaning, its values, and the value of each kernel with its source.
-fn of_kernels(choice: &Choice) -> Result<String, Error> {
+fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
-    let mut text = format!("{}\n  {}\n\nvalues\n", choice.path(), choice.about());
-    let width = values.iter().map(|value| value.name.len()).max().unwrap_or(0);
-    for value in *values {
-        text.push_str(&format!("  {:width$}  {}\n", value.name, value.about()));
+    let mut lines = Vec::new();
+    for name in embedded::names("kernels") {
+        let kernel = library::kernel(name)?;
+        let setting = kernel.settings.iter().find(|it| (&*it.section, &*it.key) == (section, key));
+        lines.extend(setting.map(|setting| [name.to_owned(), plain(&setting.value), origin(setting)]));
     }
-    text.extend(choice.range().map(|range| format!("  {range}\n")));
-    text.push_str(&format!("  default: {}\n\nkernels\n", plain(&choice.default())));
-    let of = |name: &'static str| -> Result<(&str, Kernel), Error> { Ok((name, library::kernel(name)?)) };
-    let kernels = embedded::names("kernels").map(of).collect::<Result<Vec<_>, _>>()?;
-    let lines = kernels.iter().filter_map(|(name, kernel)| {
-        let setting = kernel.settings.iter().find(|it| (&*it.section, &*it.key) == (section, key))?;
-        Some([(*name).to_owned(), plain(&setting.value), origin(setting)])
-    });
-    Ok(text + &table(lines.collect()))
+    let default = format!("default: {}", plain(&choice.default()));
+    Ok(Known {
+        asked: None,
+        key: choice.path(),
+        about: choice.about(),
+        values: values.iter().map(|value| (value.name, value.about())).collect(),
+        limits: choice.range().into_iter().chain([default]).collect(),
+        owners: "kernels",
+        lines,
+    })
 }
 
 /// A constant of machines: the value of each that has it, with its origin.
-fn of_machines(path: &str) -> Result<Option<String>, Error> {
+fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     let mut lines = Vec::new();
     for name in embedded::names("machines") {
         let node = library::machine(name)?.node;
         let found = path.split('.').try_fold(&node, |node, key| node.first().get(key));
         lines.extend(found.map(|node| [name.to_owned(), constant(node), node.place.to_string()]));
     }
-    let head = format!("{OF_MACHINE}{path}\n  as `--set {OF_MACHINE}{path}=VALUE`\n\nmachines\n");
-    Ok((!lines.is_empty()).then(|| head + &table(lines)))
+    Ok(set_alone(OF_MACHINE, path, "machines", lines))
 }
 
 /// A parameter of workloads: the value of each experiment whose workload has it.
-fn of_experiments(param: &str) -> Result<Option<String>, Error> {
+fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     let mut lines = Vec::new();
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name)?;
@@ -79,16 +128,13 @@ fn of_experiments(param: &str) -> Result<Option<String>, Error> {
             (None, None) => {}
         }
     }
-    let head = format!("{OF_PARAMS}{param}\n  as `--set {OF_PARAMS}{param}=VALUE`\n\nexperiments\n");
-    Ok((!lines.is_empty()).then(|| head + &table(lines)))
+    Ok(set_alone(OF_PARAMS, param, "experiments", lines))
 }
 
-/// Lines in columns.
-fn table(lines: Vec<[String; 3]>) -> String {
-    let width = |cell: usize| lines.iter().map(|line| line[cell].chars().count()).max().unwrap_or(0);
-    let (name_width, value_width) = (width(0), width(1).min(64));
-    let line = |[name, value, place]: &[String; 3]| {
-        format!("  {name:name_width$}  {value:value_width$}  {place}").trim_end().to_owned() + "\n"
-    };
-    lines.iter().map(line).collect()
+/// A key of which nothing is known but who has it; none where nobody has it.
+fn set_alone(prefix: &str, path: &str, owners: &'static str, lines: Vec<[String; 3]>) -> Option<Known> {
+    let key = format!("{prefix}{path}");
+    let about = format!("`--set {key}=VALUE` changes it");
+    let known = Known { asked: None, key, about, values: Vec::new(), limits: Vec::new(), owners, lines };
+    (!known.lines.is_empty()).then_some(known)
 }
