@@ -96,7 +96,7 @@ impl Ablation {
     pub fn new(from: &str, to: &str) -> Result<Self, Error> {
         let differences = differences(&library::kernel(from)?, &library::kernel(to)?);
         if differences.is_empty() {
-            let message = format!("no value differs between `{from}` and `{to}`: there is nothing to switch");
+            let message = format!("no value differs between `{from}` and `{to}`: there is nothing to ablate");
             return Err(Error { place: None, message });
         }
         let mut kernels = vec![from.to_owned(), to.to_owned()];
@@ -169,6 +169,6 @@ mod tests {
     #[test]
     fn a_kernel_and_itself_are_told_apart_by_nothing() {
         let message = Ablation::new("highwater", "highwater").err().unwrap().to_string();
-        assert!(message.contains("nothing to switch"), "{message}");
+        assert!(message.contains("nothing to ablate"), "{message}");
     }
 }

@@ -319,7 +319,7 @@ fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String>
         match store.verify(&shared.engine, task, &mut state, pages) {
             Ok(()) | Err(engine::Error::OutOfMemory { .. }) => {}
             Err(engine::Error::Read { .. } | engine::Error::SwapRead { .. }) if shared.has_faults => {}
-            Err(error) => return Err(format!("nothing failed, but the last look was told: {error}")),
+            Err(error) => return Err(format!("nothing failed, but the last check reported: {error}")),
         }
     }
     Ok(())

@@ -71,7 +71,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     if let Some(names) = plan.row_names() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if words.is_empty() {
-            return Err(End::Usage(format!("--rows is missing: say which to explain of {}", names.join(", "))));
+            return Err(End::Usage(format!("--rows is missing: choose the rows to explain from {}", names.join(", "))));
         }
         rows::check(&names, words).map_err(End::Usage)?;
     }
@@ -116,9 +116,9 @@ fn check(request: &Request) -> Result<(), String> {
         return Err(format!("--set {}: `ablate` takes one value for a key, not {}", set.key, set.values.len()));
     }
     match request.grounds.as_slice() {
-        [ground] if grounds::running_kernel(*ground).is_some() => {
-            Err(format!("--on {ground}: what the running kernel does is in no file, so nothing of it can be switched"))
-        }
+        [ground] if grounds::running_kernel(*ground).is_some() => Err(format!(
+            "--on {ground}: `ablate` changes choices of kernel files, which the running kernel does not have"
+        )),
         [_] => Ok(()),
         grounds => Err(format!("--on: `ablate` runs on one ground, not on {}", grounds.len())),
     }

@@ -26,11 +26,11 @@ use crate::{
 pub struct CompareArguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// Kernels in place of the experiment's own; the first is the baseline
+    /// The kernels, in place of the experiment's own; the first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// Add a kernel (a name or a file) to the experiment's own. Repeatable
-    #[arg(long, value_name = "FILE")]
+    /// A kernel, a name or a file, beside the experiment's own. Repeatable
+    #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
     #[command(flatten)]
     options: Options,
@@ -58,10 +58,10 @@ struct Options {
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
-    /// The rule of the percentages in brackets
+    /// How percentages in brackets are computed
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
-    /// Add rows for each class of locks (taken, contended, times) and for the time with interrupts off (`sim`)
+    /// Show also how often each class of locks was taken and contended, its times, and the time with interrupts off (`sim`)
     #[arg(long)]
     locks: bool,
     /// Write a profile of virtual CPU time, as folded stacks
@@ -70,17 +70,17 @@ struct Options {
     /// Draw the profile of virtual CPU time as a flame graph, SVG
     #[arg(long, value_name = "FILE.svg")]
     flamegraph: Option<PathBuf>,
-    /// Write counters over time, as CSV: those of /proc/vmstat, free pages by zone, the queue of the disk
+    /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// The interval of --series, in seconds of the run
+    /// The interval between lines of --series, in seconds of the run
     #[arg(long, value_name = "SECONDS", requires = "series", default_value = "1", value_parser = parse_every)]
     #[arg(allow_negative_numbers = true)]
     every: Nanos,
-    /// Write a trace for the Perfetto UI: tasks by CPU, interrupts, locks, disk requests (`sim`)
+    /// Write a trace for ui.perfetto.dev: tasks by CPU, interrupts, locks, disk requests (`sim`)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Trace only this part of each run, in its seconds, such as 2.1..2.9; a trace has at most a million slices
+    /// Trace only this part of each run, in seconds: 2.1..2.9. A trace has at most a million slices
     #[arg(long, value_name = "FROM..TO", requires = "trace", value_parser = parse_window, allow_hyphen_values = true)]
     trace_window: Option<Window>,
 }
@@ -108,7 +108,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     };
     if let Some(ground) = request.grounds.iter().find(|ground| ground.is_timed_by_the_wall() && request.trace.is_some())
     {
-        return Err(End::Usage(format!("--trace is of the ground `sim` alone, not of `{ground}`")));
+        return Err(End::Usage(format!("--trace works on the ground `sim` alone, not on `{ground}`")));
     }
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
     if !request.grounds.is_empty() && request.grounds.iter().all(is_real) {
@@ -118,7 +118,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
             ("--flamegraph", options.flamegraph.is_some()),
         ] {
             if is_wanted {
-                return Err(End::Usage(format!("{option} is of the ground `sim`, which is not among those of `--on`")));
+                return Err(End::Usage(format!(
+                    "{option} works on the ground `sim`, which is not among those of `--on`"
+                )));
             }
         }
     }

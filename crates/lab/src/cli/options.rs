@@ -20,14 +20,14 @@ use crate::{
 /// Which seeds run, and how many side by side.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SeedOptions {
-    /// The random seed, decimal or 0x…; the first one with --runs
+    /// The seed of all chance, decimal or 0x…; with --runs the first of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// How many seeds, from --seed on: figures are medians, and tables show their 95% intervals
+    /// How many seeds to run, from --seed on. Reports of several show medians and 95% intervals
     #[arg(long, value_name = "N", alias = "count", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub runs: u32,
-    /// How many simulations run side by side [default: one on each core]
+    /// How many simulations run at a time [default: one on each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub jobs: Option<u32>,
 }
@@ -46,10 +46,10 @@ pub struct OutputOptions {
     /// Write the report to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Draw what was found, as SVG
+    /// Draw the figures, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Check all that was given, say what would run, and run nothing
+    /// Check the arguments and print what would run, without running it
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -102,30 +102,30 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
 /// What an experiment runs with.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
-    /// Change one setting: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Several
-    /// values make one column each. Repeatable
+    /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Where
+    /// columns are compared, each of several values is one. Repeatable
     #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
     pub set: Vec<Set>,
-    /// Multiply memory, swap, file sizes and disk bandwidth by this. Simulated time and the disk's latency stay. Published
-    /// figures are not shown
+    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk stay.
+    /// Published figures are then not shown
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     pub scale: Option<Scale>,
-    /// A machine in place of the experiment's own, a name or a file
-    #[arg(long, value_name = "FILE")]
+    /// The machine, a name or a file, in place of the experiment's own
+    #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Show only rows with one of these in their names, in any case; `.` is any character
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     pub rows: Vec<String>,
-    /// What to run on: `sim`, `host`, `linux`; a column for each, and each kernel where it has kernels
+    /// Where to run, a column for each; `sim` and `host` have a column for each kernel
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
     pub on: Vec<Ground>,
-    /// Where `host` and `linux` make their files, in a fresh folder [default: the system's temporary folder]
+    /// The folder for files of `host` and `linux`, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Let `linux` use all the memory of the computer where no cgroup can be made
+    /// Run on `linux` without a limit of memory where no cgroup can be made
     #[arg(long)]
     pub no_limit: bool,
-    /// Give `linux` a swap file of the machine's size, in its folder and for the time of the run; needs root
+    /// Give `linux` a swap file for the time of the run, as large as the machine's swap; needs root
     #[arg(long)]
     pub swap: bool,
     /// Seeds and threads.

@@ -8,7 +8,7 @@ use crate::{job::Failure, runner, swarm};
 pub struct Arguments {
     #[command(flatten)]
     seeds: SeedOptions,
-    /// Run all of them, whatever fails, and list every failure at the end
+    /// Go on after a failure, and list every failure at the end
     #[arg(long)]
     keep_going: bool,
 }

@@ -17,7 +17,7 @@ use crate::{
 pub struct Arguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// Kernels in place of the experiment's own; the first is the baseline
+    /// The kernels, in place of the experiment's own; the first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
     #[command(flatten)]

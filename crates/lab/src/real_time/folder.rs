@@ -23,7 +23,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("warning: {} stays behind: {error}", self.0.display());
+            eprintln!("warning: {} could not be removed: {error}", self.0.display());
         }
     }
 }

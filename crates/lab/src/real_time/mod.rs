@@ -84,8 +84,9 @@ impl<R: RealGround> Backend for R {
             return Err(Failure("interrupted".into()));
         }
         if job.machine.before.pages(job.scale) > 0 {
-            let what = "what the machine's [before] says that memory holds is of the ground `sim` alone";
-            notes.push(format!("{what}: here memory begins empty of it"));
+            notes.push(
+                "memory began without what [before] of the machine describes: only the ground `sim` has that".into(),
+            );
         }
         let Found { rows, profile, report } = found;
         let profile = (!profile.is_empty()).then_some(profile);

@@ -75,7 +75,7 @@ impl Workload for Ping {
 
     const NAME: &'static str = "ping";
 
-    const ABOUT: &'static str = "a flood ping from another machine, while memory hogs swap";
+    const ABOUT: &'static str = "a flood ping from another computer, beside tasks that write more than memory";
 
     const SIM_ONLY: Option<&'static str> = Some("only a simulated machine has a simulated network card");
 
@@ -101,7 +101,7 @@ impl Workload for Ping {
         }
         let pages = memory_pages.saturating_mul(params.percent.value) / 100;
         if hogs == 0 || pages / hogs == 0 || pages / hogs > u64::from(u32::MAX / 2) {
-            return Err(format!("{pages} pages for {hogs} hogs: each has at least one"));
+            return Err(format!("{pages} pages for {hogs} hogs: each needs at least one"));
         }
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!("{} % of memory do not fit memory and swap", params.percent.value));
