@@ -304,6 +304,12 @@ impl<M: Machine> Memory<M> {
         zone.stat.count(if is_local { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther }, 1);
     }
 
+    /// Whose the lruvecs are.
+    #[inline]
+    pub(crate) fn lruvec_of(&self) -> LruvecOf {
+        self.choices.lruvec_of
+    }
+
     /// How many lruvecs there are.
     pub fn lruvecs(&self) -> usize {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)

@@ -169,7 +169,7 @@ impl<M: Machine> Lru<M> {
     /// The zone of a page that is on the lists of `zone`'s lruvec.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
-        match self.memory_choices().lruvec_of {
+        match self.lruvec_of() {
             LruvecOf::Zone => zone,
             LruvecOf::Node => self.zone_of(frame),
         }
@@ -178,7 +178,7 @@ impl<M: Machine> Lru<M> {
     /// Is a page of `zone`'s lruvec of a zone that cannot serve what `zone` can?
     #[inline]
     fn is_of_higher_zone(&self, zone: &Zone<M>, frame: FrameNumber) -> bool {
-        match self.memory_choices().lruvec_of {
+        match self.lruvec_of() {
             LruvecOf::Zone => false,
             LruvecOf::Node => self.zone_of(frame).kind > zone.kind,
         }
@@ -186,7 +186,7 @@ impl<M: Machine> Lru<M> {
 
     /// How many pages a scan of a list may skip: each once.
     fn skips(&self, lruvec: &Lruvec, kind: ListKind) -> u64 {
-        match self.memory_choices().lruvec_of {
+        match self.lruvec_of() {
             LruvecOf::Zone => 0,
             LruvecOf::Node => lruvec.list(kind).len(),
         }
