@@ -15,10 +15,10 @@ fn plan(lruvec_of: LruvecOf) -> Plan {
 
 /// Pages of each zone in the order in which reclaim comes to them.
 fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
-    let normal = &ground.engine.zones[1];
-    let lruvec = machine::Lock::lock(ground.engine.lruvec(normal));
-    let frames = lruvec.list(ListKind::InactiveFile).iter(&ground.engine.frames);
-    let mut kinds: Vec<ZoneKind> = frames.map(|frame| ground.engine.zone_of(frame).kind).collect();
+    let normal = &ground.engine.memory().zones[1];
+    let lruvec = machine::Lock::lock(ground.engine.lru().lruvec(normal));
+    let frames = lruvec.list(ListKind::InactiveFile).iter(&ground.engine.memory().frames);
+    let mut kinds: Vec<ZoneKind> = frames.map(|frame| ground.engine.memory().zone_of(frame).kind).collect();
     kinds.reverse();
     kinds
 }
@@ -30,8 +30,8 @@ fn a_node_has_one_order_for_all_its_zones() {
         plan(lruvec_of).run(move |ground| {
             let file = ground.import(PAGES as u32);
             ground.read(&file, 0..PAGES as u32 * 7 / 8).unwrap();
-            ground.engine.drain_all();
-            assert_eq!(ground.engine.lruvecs(), lruvecs);
+            ground.engine.lru().drain_all();
+            assert_eq!(ground.engine.memory().lruvecs(), lruvecs);
             let kinds = oldest_first(ground);
             let has_both = kinds.contains(&ZoneKind::Normal) && kinds.contains(&ZoneKind::Dma32);
             assert_eq!(has_both, lruvec_of == LruvecOf::Node);
@@ -50,20 +50,20 @@ fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
         let fill = |pages| ground.read(&file, pages).unwrap();
         // Full: pages of Normal are the older ones.
         fill(0..PAGES as u32 * 9 / 10);
-        let [dma32, normal] = [0, 1].map(|n| &ground.engine.zones[n]);
+        let [dma32, normal] = [0, 1].map(|n| &ground.engine.memory().zones[n]);
         let listed = || normal.gauges.get(ListKind::InactiveFile.gauge());
         let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::USER_MOVABLE };
         let mut taken = Vec::new();
         while dma32.free_pages() > dma32.min() {
-            taken.push(ground.engine.allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO).unwrap());
+            taken.push(ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO).unwrap());
         }
         let (before, skipped) = (listed(), ground.count("pgskip_normal"));
         for _ in 0..100 {
-            taken.push(ground.engine.allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO).unwrap());
+            taken.push(ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO).unwrap());
         }
         assert!(ground.count("pgskip_normal") > skipped, "none was skipped");
         assert_eq!(listed(), before, "no page of Normal helps");
-        assert!(taken.iter().all(|frame| ground.engine.zone_of(*frame).kind == ZoneKind::Dma32));
+        assert!(taken.iter().all(|frame| ground.engine.memory().zone_of(*frame).kind == ZoneKind::Dma32));
         ground.give_back(taken);
         ground.engine.check().unwrap();
     });
