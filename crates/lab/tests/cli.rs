@@ -360,7 +360,7 @@ fn variants_and_ablations_run_with_changed_values_too() {
     let rows = ["--rows", "order > 0"];
     let wrong = |more: &[&'static str]| message(2, &with(&[&rows[..], more].concat()));
     assert!(wrong(&["--set", "lru.batch=1,2"]).contains("one value for a key, not 2"));
-    assert!(wrong(&["--on", "linux"]).contains("is in no file"));
+    assert!(wrong(&["--on", "linux"]).contains("which the running kernel does not have"));
     assert!(wrong(&["--set", "lru.swappiness=0"]).contains("no value differs"));
     assert!(wrong(&["--set", "params.none=0"]).contains("`none`"));
     let missing = message(2, &with(&[]));
