@@ -26,7 +26,11 @@ use policy::in_engine::InEngine;
 pub use policy::{CLUSTER, Demand, Insert, Taken, Verdict, Victims as Isolated};
 pub use workingset::{Left, Workingset};
 
-use crate::memory::{Flags, Warmth, Zone};
+use crate::anonymous::Anonymous;
+use crate::memory::{Flags, Memory, Warmth, Zone};
+use crate::page_cache::PageCache;
+use crate::slab::Slab;
+use crate::swap::{Swap, SwapLayout};
 use crate::writeback::Writeback;
 use batch::Batches;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
@@ -93,6 +97,14 @@ impl<M: Machine> Lru<M> {
             priorities,
             put_back,
         }
+    }
+
+    /// Empty lists over memory alone: the floors between have no files, no regions, no devices and no swap, and the choices of a
+    /// kernel file that sets nothing.
+    pub fn over(memory: Memory<M>, choices: Choices) -> Self {
+        let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
+        let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
+        Self::new(Writeback::new(anonymous, Default::default(), &[]), choices)
     }
 
     /// The lists that a zone's pages are on.
@@ -215,5 +227,33 @@ impl<M: Machine> Lru<M> {
             }
         }
         self.machine.spend(Step::LruMove, moved);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Layout, MigrateType};
+    use sim::{Config, Sim};
+
+    /// Lists alone, over nothing but memory.
+    fn lists() -> Lru<Sim> {
+        let machine = Sim::new(Config::uniform(1, 0));
+        Lru::over(Memory::new(machine, Default::default(), &Layout::flat(2048)).unwrap(), Choices::default())
+    }
+
+    #[test]
+    fn pages_wait_in_a_batch_and_leave_their_list_in_the_order_they_came() {
+        let lru = lists();
+        let zone = &lru.zones[0];
+        let pages = [(); 3].map(|()| {
+            let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+            lru.add(frame, Insert::Read { shadow: None }, false);
+            frame
+        });
+        assert_eq!(lru.list_pages(zone, ListKind::InactiveFile), 0);
+        lru.drain_all();
+        assert_eq!(lru.list_pages(zone, ListKind::InactiveFile), 3);
+        assert_eq!(lru.isolate(zone, ListKind::InactiveFile, 2).entries[..], pages[..2]);
     }
 }

@@ -32,6 +32,11 @@ pub struct SwapLayout {
     pub slots: u32,
 }
 
+impl SwapLayout {
+    /// No swap.
+    pub const NONE: Self = Self { device: DeviceId(0), first_block: 0, slots: 0 };
+}
+
 /// The floor of swap.
 pub struct Swap<M: Machine> {
     page_cache: PageCache<M>,

@@ -1,18 +1,12 @@
 //! The lists of a zone against plain vectors.
 
 use crate::memory;
-use engine::anonymous::Anonymous;
 use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
 use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent, Taken};
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
-use engine::page_cache::PageCache;
-use engine::slab::Slab;
 use engine::stat::Event;
-use engine::swap::{Swap, SwapLayout};
-use engine::writeback::{DeviceLayout, Writeback};
-use machine::{DeviceId, FrameNumber, Order};
+use machine::{FrameNumber, Order};
 use proptest::prelude::*;
-use sim::Sim;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -60,15 +54,6 @@ impl Naive {
     }
 }
 
-fn lru(choices: Choices) -> Lru<Sim> {
-    let devices = [DeviceLayout { file_blocks: 1..1000 }];
-    let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 100 };
-    let slab = Slab::new(memory(&Layout::flat(2048)), Default::default());
-    let page_cache = PageCache::new(slab, Default::default());
-    let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), swap));
-    Lru::new(Writeback::new(anonymous, Default::default(), &devices), choices)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -80,7 +65,7 @@ proptest! {
         when_filled in any::<bool>(),
         one_by_one in any::<bool>(),
     ) {
-        let lru = lru(Choices {
+        let lru = Lru::over(memory(&Layout::flat(2048)), Choices {
             batch,
             list_choice: if at_add { ListChoice::AtAdd } else { ListChoice::AtFlush },
             add_flush: if when_filled { AddFlush::WhenFilled } else { AddFlush::WhenFull },
@@ -165,7 +150,10 @@ proptest! {
 /// reference the batch must pass over it (mechanisms/reclaim, 8.2). The same page put back meanwhile is rotated.
 #[test]
 fn a_batch_without_references_moves_no_stranger() {
-    let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..Choices::default() });
+    let lru = Lru::over(
+        memory(&Layout::flat(2048)),
+        Choices { rotation: Rotation::BatchedWithoutReference, ..Choices::default() },
+    );
     let zone = &lru.zones[0];
     let add = |owner| {
         let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
@@ -190,7 +178,7 @@ fn a_batch_without_references_moves_no_stranger() {
 #[test]
 fn a_batch_waits_for_the_uses_that_drain_it() {
     for (drain, listed) in [(Drain::EveryUse, [1, 2]), (Drain::Scans, [0, 2]), (Drain::Nothing, [0, 0])] {
-        let lru = lru(Choices { drain, ..Choices::default() });
+        let lru = Lru::over(memory(&Layout::flat(2048)), Choices { drain, ..Choices::default() });
         let zone = &lru.zones[0];
         let add = || {
             lru.add(
