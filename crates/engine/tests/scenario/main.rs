@@ -10,6 +10,7 @@ mod choices;
 mod dirty_limit;
 mod exhausted;
 mod file;
+mod folios;
 mod ground;
 mod high_order;
 mod huge;
