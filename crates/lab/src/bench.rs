@@ -5,7 +5,7 @@
 //! [`System`](crate::system::System) as a workload reads them. Wall time is looked at here, so that no two reports are alike; the fingerprint is that of parallelio. What needs more
 //! time (misses, eviction, disks, several threads) is in `cargo bench`.
 
-use crate::figure::{Better, Format, Row};
+use crate::figure::Row;
 use crate::ground::Ground;
 use crate::interrupt;
 use crate::job::{Failure, Job};
@@ -47,14 +47,14 @@ pub struct Amount {
 /// the running kernel is left out, with a note.
 pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     let _guard = interrupt::guard();
-    let hits = Hits::new(amount, folder)?;
+    let hits = Hits::new(amount.pages, folder)?;
     let mut fingerprints = Vec::new();
     let mut runs = Vec::new();
     for seed in 1..=amount.rounds {
         let mut rows = Vec::new();
         for cpus in CPUS {
             let plural = if cpus == 1 { "CPU" } else { "CPUs in turns" };
-            rows.push(row(
+            rows.push(Row::rate(
                 "sim",
                 format!("M spend/s, {cpus} virtual {plural}"),
                 "M/s",
@@ -62,7 +62,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
             ));
         }
         rows.extend(parallelio(amount.scale, seed, &mut fingerprints)?);
-        rows.extend(hits.rows(amount, seed)?);
+        rows.extend(hits.rows(amount.hits, seed)?);
         runs.push(rows);
         if interrupt::is_set() {
             return Err(Failure("interrupted".into()));
@@ -89,11 +89,6 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
 
 /// The kernel of parallelio: that whose reclaim works most.
 const KERNEL: &str = "3.10-rc4-vanilla";
-
-/// A row of the table: a rate.
-pub(crate) fn row(group: &str, name: String, unit: &str, value: f64) -> Row {
-    Row::new(group, name, unit, Better::Higher, Format::Decimals(2), value)
-}
 
 /// `spend` calls a second, by a task on each of so many CPUs, each small and of another length than the others', so that
 /// nearly every one lets another CPU go first.
@@ -140,7 +135,7 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
     let outcome = workload.run(&job, &Progress::default())?;
     let seconds = started.elapsed().as_secs_f64();
     fingerprints.push(outcome.fingerprint);
-    let rate = |what: &str, unit, amount: f64| row("sim", format!("{what}, parallelio"), unit, amount / seconds);
+    let rate = |what: &str, unit, amount: f64| Row::rate("sim", format!("{what}, parallelio"), unit, amount / seconds);
     Ok([
         rate("virtual s/s", "s/s", outcome.virtual_time_ns as f64 / 1e9),
         rate("M page events/s", "M/s", outcome.page_events as f64 / 1e6),

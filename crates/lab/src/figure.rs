@@ -64,6 +64,12 @@ impl Row {
     pub fn new(group: &str, name: impl Into<String>, unit: &str, better: Better, format: Format, value: f64) -> Self {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
+
+    /// A row of a rate: more is better.
+    #[must_use]
+    pub fn rate(group: &str, name: impl Into<String>, unit: &str, value: f64) -> Self {
+        Self::new(group, name, unit, Better::Higher, Format::Decimals(2), value)
+    }
 }
 
 /// The names of rows.

@@ -79,7 +79,6 @@ pub mod apart {
 
 /// The part of `bench` that reads files.
 pub mod hits {
-    use crate::bench::Amount;
     use crate::figure::Row;
     use crate::job::Failure;
     use std::path::Path;
@@ -93,7 +92,7 @@ pub mod hits {
         ///
         /// # Errors
         /// None.
-        pub fn new(_: &Amount, _: &Path) -> Result<Self, Failure> {
+        pub fn new(_: u64, _: &Path) -> Result<Self, Failure> {
             Ok(Self)
         }
 
@@ -107,7 +106,7 @@ pub mod hits {
         ///
         /// # Errors
         /// None.
-        pub fn rows(&self, _: &Amount, _: u64) -> Result<Vec<Row>, Failure> {
+        pub fn rows(&self, _: u64, _: u64) -> Result<Vec<Row>, Failure> {
             Ok(Vec::new())
         }
 

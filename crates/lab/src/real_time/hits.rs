@@ -1,7 +1,6 @@
-//! How fast pages are read that are in memory, from the library and from the running kernel: a part of [`crate::bench`].
+//! How fast pages are read that are in memory, from the library and from the running kernel.
 
 use super::folder::Folder;
-use crate::bench::{Amount, row};
 use crate::figure::Row;
 use crate::job::Failure;
 use crate::library;
@@ -25,34 +24,36 @@ const FILE: &str = "bench.dat";
 pub struct Hits {
     host: HostSystem,
     linux: Option<LinuxSystem>,
+    /// Of the file.
+    pages: u64,
     notes: Vec<String>,
     /// Goes last.
     _made: Folder,
 }
 
 impl Hits {
-    /// Makes the file, in a fresh folder of `folder`, for each of them.
+    /// Makes the file of so many pages, in a fresh folder of `folder`, for each of them.
     ///
     /// # Errors
     /// When it cannot be made. A folder that lies in memory is no error: then the running kernel is left out, with a note.
-    pub fn new(amount: &Amount, folder: &Path) -> Result<Self, Failure> {
+    pub fn new(pages: u64, folder: &Path) -> Result<Self, Failure> {
         let made =
             Folder::new(folder).map_err(|error| format!("cannot make a folder in {}: {error}", folder.display()))?;
         let given = Given { seed: 1, scale: Scale::FULL, progress: Progress::default() };
         let words = |error: SystemError| Failure(error.0);
         // The file and a quarter: nothing is evicted. The library takes 4 MiB at least.
-        let memory_pages = (amount.pages + amount.pages / 4).max(1024);
+        let memory_pages = (pages + pages / 4).max(1024);
         let [ours, theirs] = ["host", "linux"].map(|name| made.0.join(name));
         for folder in [&ours, &theirs] {
             std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
         let host = HostSystem::new(&ours, &library::kernel("highwater")?, memory_pages, 0, given.clone());
         let host = host.map_err(words)?;
-        make(&host, amount.pages).map_err(words)?;
+        make(&host, pages).map_err(words)?;
         let mut notes = host.notices();
         let linux = match LinuxSystem::new(theirs, memory_pages, Counters::new(None), given) {
             Ok(linux) => {
-                make(&linux, amount.pages).map_err(words)?;
+                make(&linux, pages).map_err(words)?;
                 Some(linux)
             }
             Err(missing) => {
@@ -60,7 +61,7 @@ impl Hits {
                 None
             }
         };
-        Ok(Self { host, linux, notes, _made: made })
+        Ok(Self { host, linux, pages, notes, _made: made })
     }
 
     /// What a reader must know beside the rows.
@@ -69,20 +70,18 @@ impl Hits {
         self.notes.clone()
     }
 
-    /// Reads, and says how fast.
+    /// Reads `hits` pages in place and a quarter of that by copy, and says how fast.
     ///
     /// # Errors
     /// When a page cannot be read, or the two read other bytes.
-    pub fn rows(&self, amount: &Amount, seed: u64) -> Result<Vec<Row>, Failure> {
+    pub fn rows(&self, hits: u64, seed: u64) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
-        for (how, access, hits) in
-            [("in place", Access::InPlace, amount.hits), ("by copy", Access::Copy, amount.hits / 4)]
-        {
-            let measured = |rate: f64, of: &str| row("hits", format!("M hits/s {how}, {of}"), "M/s", rate / 1e6);
-            let (rate, found) = read(&self.host, amount.pages, access, hits, seed).map_err(|error| error.0)?;
+        for (how, access, hits) in [("in place", Access::InPlace, hits), ("by copy", Access::Copy, hits / 4)] {
+            let measured = |rate: f64, of: &str| Row::rate("hits", format!("M hits/s {how}, {of}"), "M/s", rate / 1e6);
+            let (rate, found) = read(&self.host, self.pages, access, hits, seed).map_err(|error| error.0)?;
             rows.push(measured(rate, "library"));
             if let Some(linux) = &self.linux {
-                let (rate, expected) = read(linux, amount.pages, access, hits, seed).map_err(|error| error.0)?;
+                let (rate, expected) = read(linux, self.pages, access, hits, seed).map_err(|error| error.0)?;
                 let of = if access == Access::InPlace { "mmap" } else { "pread" };
                 rows.push(measured(rate, of));
                 if found != expected {
