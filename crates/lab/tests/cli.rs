@@ -444,6 +444,25 @@ fn a_key_is_told_where_it_belongs() {
     }
 }
 
+/// `own` is a policy that the program brings; this one brings none.
+#[test]
+fn a_policy_that_nobody_brought_is_wrong_usage() {
+    let kernel = "highwater+lru.policy=own";
+    let by_kernel = message(2, &["compare", "randread", "--scale", "1/64", "--kernels", kernel]);
+    assert!(by_kernel.contains("kernel `highwater+lru.policy=own`"), "{by_kernel}");
+    assert!(by_kernel.contains("this program has brought no policy"), "{by_kernel}");
+    let set = ["--set", "lru.policy=lru,own", "--kernels", "highwater"];
+    let by_set = message(2, &[&["compare", "randread", "--scale", "1/64"][..], &set].concat());
+    assert!(by_set.contains("this program has brought no policy"), "{by_set}");
+    for dry in [
+        &["run", "randread", "--kernel", kernel, "--dry-run"][..],
+        &["ablate", "randread", "--from", "highwater", "--to", kernel],
+    ] {
+        let told = message(2, dry);
+        assert!(told.contains("this program has brought no policy"), "{dry:?}: {told}");
+    }
+}
+
 #[test]
 fn what_cannot_end_is_refused() {
     let set = |experiment: &str, set: &str| message(2, &["compare", experiment, "--set", set]);
