@@ -33,8 +33,8 @@ const BEGIN: &str = "<!-- figures: ";
 /// The place that says which commit the tables are of.
 const COMMIT: &str = "commit";
 
-/// What the figures depend on.
-const SOURCES: [&str; 4] = ["crates", "xtask", "Cargo.lock", PLAN];
+/// What a simulated figure depends on. (The plan and this tool say which are shown, and how.)
+const SOURCES: [&str; 2] = ["crates", "Cargo.lock"];
 
 /// Figures at hand: simulated, and published by kernel.
 pub struct Results {
@@ -81,7 +81,7 @@ fn write_tables(root: &Path, only: Option<&[&str]>) -> Outcome {
     let body = |name: &str| match plan.tables.get(name) {
         _ if !wanted.contains(name) => Ok(None),
         Some(table) => table.markdown(&plan, &results).map(Some),
-        None => Ok(Some(format!("The tables of figures are of commit `{commit}`."))),
+        None => Ok(Some(format!("The tables between marks of `cargo xtask figures` are of commit {commit}."))),
     };
     if !wanted.contains(COMMIT) {
         eprintln!("--- {PAGE} keeps the commit that it names: not all tables are made anew");
@@ -106,7 +106,7 @@ fn check_places(plan: &Plan, page: &str) -> Outcome {
     }
 }
 
-/// The commit at hand, with `-dirty` if what figures depend on has changed since. (The page itself and
+/// The commit at hand and its date, with `-dirty` if what figures depend on has changed since. (The page itself and
 /// other texts do not count: they change when figures are put in.)
 fn commit(root: &Path) -> Result<String, String> {
     let git = |arguments: &[&str]| {
@@ -118,8 +118,9 @@ fn commit(root: &Path) -> Result<String, String> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let changed = git(&[&["status", "--porcelain", "--"], SOURCES.as_slice()].concat())?;
-    let commit = git(&["describe", "--always"])?;
-    Ok(if changed.is_empty() { commit } else { format!("{commit}-dirty") })
+    let (commit, date) = (git(&["describe", "--always"])?, git(&["log", "-1", "--format=%cs"])?);
+    let dirty = if changed.is_empty() { "" } else { "-dirty" };
+    Ok(format!("`{commit}{dirty}` ({date})"))
 }
 
 #[cfg(test)]

@@ -21,13 +21,28 @@ pub fn amount(value: f64) -> String {
 
 /// Median and range: `18.1 % (12.9..43.4)`; the median alone if all are the same.
 pub fn spread(values: &[f64], suffix: &str) -> String {
+    spread_by(values, suffix, amount)
+}
+
+/// The same with digits of another form.
+pub fn spread_by(values: &[f64], suffix: &str, digits: impl Fn(f64) -> String) -> String {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let [Some(low), Some(high)] = [sorted.first(), sorted.last()].map(|value| value.map(|it| amount(*it))) else {
-        return amount(f64::NAN);
+    let [Some(low), Some(high)] = [sorted.first(), sorted.last()].map(|value| value.map(|it| digits(*it))) else {
+        return digits(f64::NAN);
     };
-    let middle = with(&amount(median(&sorted)), suffix);
+    let middle = with(&digits(median(&sorted)), suffix);
     if low == high { middle } else { format!("{middle} ({low}..{high})") }
+}
+
+/// A whole number.
+pub fn whole(value: f64) -> String {
+    if value.is_finite() { format!("{value:.0}") } else { amount(value) }
+}
+
+/// A number with one decimal.
+pub fn tenths(value: f64) -> String {
+    if value.is_finite() { format!("{value:.1}") } else { amount(value) }
 }
 
 /// A number and its unit; no unit behind what is no number.

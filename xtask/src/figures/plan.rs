@@ -38,7 +38,7 @@ pub enum Table {
     Targets(Targets),
     /// A line for each figure, a column for each kernel: median and range over seeds.
     Figures(FiguresTable),
-    /// A line for each simulation, a column for each of a set of figures.
+    /// A line for each simulation or set of seeds, a column for each of a set of figures.
     Runs(RunsTable),
 }
 
@@ -80,7 +80,6 @@ pub struct Figure {
 #[serde(deny_unknown_fields)]
 pub struct RunsTable {
     /// The columns.
-    #[serde(default)]
     pub columns: Columns,
     /// The kernel of the lines that name none.
     kernel: String,
@@ -91,7 +90,7 @@ pub struct RunsTable {
     rows_of: Option<String>,
 }
 
-/// A line, or one for each seed.
+/// A line.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -101,7 +100,7 @@ struct Row {
     /// Does the line show what is published?
     #[serde(default)]
     print: bool,
-    /// The seeds, each a line of its own; seed 1 if there are none.
+    /// The seeds whose median and range it shows; seed 1 if there are none.
     #[serde(default)]
     seeds: Vec<u64>,
     /// What a kernel file on the kernel would say.
@@ -127,8 +126,8 @@ pub struct Line {
 
 /// Where the figures of a line are from.
 pub enum Source {
-    /// A simulation.
-    Run(Run),
+    /// Simulations that differ in their seeds.
+    Runs(Vec<Run>),
     /// Print, for this kernel.
     Print(String),
 }
@@ -214,11 +213,13 @@ impl Table {
             Self::Targets(Targets { seeds }) => grid(&targets::KERNELS, *seeds),
             Self::Figures(table) => grid(&table.kernels, table.seeds),
             Self::Runs(table) => {
-                let run = |line: Line| match line.source {
-                    Source::Run(run) => Some((line.label, run)),
-                    Source::Print(_) => None,
+                let titled = |line: Line| match line.source {
+                    Source::Runs(runs) => {
+                        runs.into_iter().map(|run| (format!("{} seed {}", line.label, run.seed), run)).collect()
+                    }
+                    Source::Print(_) => Vec::new(),
                 };
-                table.lines(plan)?.into_iter().filter_map(run).collect()
+                table.lines(plan)?.into_iter().flat_map(titled).collect()
             }
         })
     }
@@ -273,14 +274,13 @@ impl RunsTable {
                 _ => return Err(format!("rows_of = \"{name}\": no table of runs, or there are other rows")),
             },
         };
-        let lines = rows.iter().map(|row| self.lines_of(row, plan)).collect::<Result<Vec<_>, _>>()?;
-        Ok(lines.into_iter().flatten().collect())
+        rows.iter().map(|row| self.line_of(row, plan)).collect()
     }
 
-    fn lines_of(&self, row: &Row, plan: &Plan) -> Result<Vec<Line>, String> {
+    fn line_of(&self, row: &Row, plan: &Plan) -> Result<Line, String> {
         let kernel = row.kernel.as_ref().unwrap_or(&self.kernel);
         if row.print {
-            return Ok(vec![Line { label: row.label.clone(), source: Source::Print(kernel.clone()) }]);
+            return Ok(Line { label: row.label.clone(), source: Source::Print(kernel.clone()) });
         }
         let run = Run {
             kernel: kernel.clone(),
@@ -288,14 +288,9 @@ impl RunsTable {
             machine_file: plan.machine_file(row)?,
             seed: 1,
         };
-        if row.seeds.is_empty() {
-            return Ok(vec![Line { label: row.label.clone(), source: Source::Run(run) }]);
-        }
-        let line = |&seed: &u64| Line {
-            label: format!("{}, seed {seed}", row.label),
-            source: Source::Run(Run { seed, ..run.clone() }),
-        };
-        Ok(row.seeds.iter().map(line).collect())
+        let seeds = if row.seeds.is_empty() { &[1] } else { row.seeds.as_slice() };
+        let runs = seeds.iter().map(|&seed| Run { seed, ..run.clone() }).collect();
+        Ok(Line { label: row.label.clone(), source: Source::Runs(runs) })
     }
 }
 
@@ -312,8 +307,7 @@ queue = { depth = { value = 4096, from = \"fitted\" }, elevator = { name = \"cfq
 ";
 
     fn plan(rows: &str) -> Plan {
-        let head =
-            "reclaim_costs = [\"scan\"]\n[machines]\nslow.cost.free = 9\n[tables.a]\nform = \"runs\"\nkernel = \"k\"\n";
+        let head = "reclaim_costs = [\"scan\"]\n[machines]\nslow.cost.free = 9\n[tables.a]\nform = \"runs\"\ncolumns = \"server\"\nkernel = \"k\"\n";
         Plan::parse(&format!("{head}rows = [{rows}]\n"), MACHINE).unwrap()
     }
 
@@ -329,9 +323,9 @@ queue = { depth = { value = 4096, from = \"fitted\" }, elevator = { name = \"cfq
 
     #[test]
     fn a_line_without_changes_needs_no_files() {
-        assert_eq!(runs("{ label = 'a' }, { label = 'b', print = true }"), [("a".to_owned(), plain("k", 1))]);
+        assert_eq!(runs("{ label = 'a' }, { label = 'b', print = true }"), [("a seed 1".to_owned(), plain("k", 1))]);
         let seeds = runs("{ label = 'a', kernel = 'l', seeds = [2, 3] }");
-        assert_eq!(seeds, [2, 3].map(|seed| (format!("a, seed {seed}"), plain("l", seed))));
+        assert_eq!(seeds, [2, 3].map(|seed| (format!("a seed {seed}"), plain("l", seed))));
     }
 
     #[test]

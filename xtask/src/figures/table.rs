@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{
     Results,
-    number::{amount, spread, with},
+    number::{amount, spread, spread_by, tenths, whole, with},
     plan::{FiguresTable, Line, RunsTable, Source, plain},
     run::Figures,
 };
@@ -44,83 +44,79 @@ pub fn head(titles: &[&str]) -> String {
 }
 
 /// A set of columns.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Columns {
-    /// What reclaim did and what came of it.
-    #[default]
+    /// What the server and `dd` got.
+    Server,
+    /// What reclaim did.
     Reclaim,
     /// What the disk's queue looked like.
     Queue,
 }
 
+/// A column: its title, its figure, and the form of that.
+type Column = (&'static str, fn(&Figures) -> f64, fn(f64) -> String);
+
+/// What the server and `dd` got, by size of the write.
+const SERVER: [Column; 9] = [
+    ("ops 2385M, %", |it| operations_percent(it, "2385M"), whole),
+    ("ops 4055M, %", |it| operations_percent(it, "4055M"), whole),
+    ("out 715M, k", |it| swapped_out(it, "715M") / 1e3, whole),
+    ("out 2385M, k", |it| swapped_out(it, "2385M") / 1e3, whole),
+    ("out 4055M, k", |it| swapped_out(it, "4055M") / 1e3, whole),
+    ("in 2385M, k", |it| swapped_in(it, "2385M") / 1e3, whole),
+    ("in 4055M, k", |it| swapped_in(it, "4055M") / 1e3, whole),
+    ("`dd` 2385M, s", |it| it.of("Ops io-duration-2385M"), whole),
+    ("`dd` 4055M, s", |it| it.of("Ops io-duration-4055M"), whole),
+];
+
+/// What reclaim did in the whole test.
+const RECLAIM: [Column; 5] = [
+    ("kswapd scanned, M", |it| it.of("Kswapd pages scanned") / 1e6, tenths),
+    ("efficiency, %", |it| it.of("Kswapd efficiency"), whole),
+    ("scanned directly", |it| it.of("Direct pages scanned"), amount),
+    ("Normal : DMA32", zone_ratio, amount),
+    ("file pages written", |it| it.of("Page writes file"), amount),
+];
+
+/// What the disk's queue looked like, and what came of it.
+const QUEUE: [Column; 7] = [
+    ("queue, mean", |it| it.of("Mean sda-avgqz"), whole),
+    ("queue, most", |it| it.of("Max sda-avgqz"), whole),
+    ("w_await, mean, s", |it| it.of("Mean sda-w_await") / 1e3, tenths),
+    ("w_await, most, s", |it| it.of("Max sda-w_await") / 1e3, tenths),
+    ("in 715M", |it| swapped_in(it, "715M"), amount),
+    ("ops 715M, %", |it| operations_percent(it, "715M"), whole),
+    ("`dd` 2385M, s", |it| it.of("Ops io-duration-2385M"), whole),
+];
+
 impl Columns {
-    fn titles(self) -> &'static [&'static str] {
+    fn all(self) -> &'static [Column] {
         match self {
-            Self::Reclaim => &[
-                "",
-                "ops 715/2385/4055, % of 0M",
-                "swap out, k pages",
-                "swap in, k pages",
-                "dd, s",
-                "kswapd scanned, M",
-                "eff. %",
-                "direct scanned",
-                "Normal : DMA32",
-                "file writes",
-            ],
-            Self::Queue => &[
-                "",
-                "mean / max queue",
-                "mean / max w_await, ms",
-                "swapped in at 715M",
-                "ops 715M, %",
-                "dd 2385M, s",
-                "eff. %",
-            ],
+            Self::Server => &SERVER,
+            Self::Reclaim => &RECLAIM,
+            Self::Queue => &QUEUE,
         }
     }
 
-    fn cells(self, figures: &Figures) -> Vec<String> {
-        let sizes = |of: &dyn Fn(&str) -> f64| SIZES.map(|size| format!("{:.0}", of(size))).join("/");
-        let efficiency = format!("{:.0}", figures.of("Kswapd efficiency"));
-        match self {
-            Self::Reclaim => vec![
-                sizes(&|size| operations_percent(figures, size)),
-                sizes(&|size| swapped_out(figures, size) / 1e3),
-                sizes(&|size| swapped_in(figures, size) / 1e3),
-                sizes(&|size| figures.of(&format!("Ops io-duration-{size}"))),
-                format!("{:.1}", figures.of("Kswapd pages scanned") / 1e6),
-                efficiency,
-                amount(figures.of("Direct pages scanned")),
-                amount(zone_ratio(figures)),
-                amount(figures.of("Page writes file")),
-            ],
-            Self::Queue => {
-                let pair = |row: &str| {
-                    format!("{:.0} / {:.0}", figures.of(&format!("Mean {row}")), figures.of(&format!("Max {row}")))
-                };
-                vec![
-                    pair("sda-avgqz"),
-                    pair("sda-w_await"),
-                    amount(swapped_in(figures, "715M")),
-                    format!("{:.0}", operations_percent(figures, "715M")),
-                    format!("{:.0}", figures.of("Ops io-duration-2385M")),
-                    efficiency,
-                ]
-            }
-        }
+    /// Median and range over simulations that differ in their seeds.
+    fn cells(self, runs: &[Figures]) -> Vec<String> {
+        let cell = |(_, of, digits): &Column| spread_by(&runs.iter().map(of).collect::<Vec<_>>(), "", digits);
+        self.all().iter().map(cell).collect()
     }
 }
 
 impl RunsTable {
-    /// A line for each simulation. Lines with equal figures, in every row of the report, are one.
+    /// A line for each set of seeds. Lines with equal figures, in every row of the report, are one.
     pub fn markdown(&self, lines: &[Line], results: &Results) -> String {
         let figures = |line: &Line| match &line.source {
-            Source::Run(run) => results.simulated.get(run).cloned().unwrap_or_default(),
-            Source::Print(kernel) => results.printed.get(kernel).cloned().unwrap_or_default(),
+            Source::Runs(runs) => {
+                runs.iter().map(|run| results.simulated.get(run).cloned().unwrap_or_default()).collect()
+            }
+            Source::Print(kernel) => vec![results.printed.get(kernel).cloned().unwrap_or_default()],
         };
-        let mut shown: Vec<(Vec<&str>, Figures)> = Vec::new();
+        let mut shown: Vec<(Vec<&str>, Vec<Figures>)> = Vec::new();
         for line in lines {
             let figures = figures(line);
             match shown.iter_mut().find(|(_, other)| *other == figures) {
@@ -130,14 +126,15 @@ impl RunsTable {
         }
         let label = |labels: &[&str]| match labels {
             [first, others @ ..] if !others.is_empty() => {
-                format!("{first}; equal in every figure: {}", others.join("; "))
+                format!("{first} (equal in every figure: {})", others.join("; "))
             }
             labels => labels.concat(),
         };
-        let cells = |(labels, figures): &(Vec<&str>, Figures)| {
+        let cells = |(labels, figures): &(Vec<&str>, Vec<Figures>)| {
             line([label(labels)].into_iter().chain(self.columns.cells(figures)))
         };
-        head(self.columns.titles()) + &shown.iter().map(cells).collect::<String>()
+        let titles: Vec<&str> = [""].into_iter().chain(self.columns.all().iter().map(|(title, ..)| *title)).collect();
+        head(&titles) + &shown.iter().map(cells).collect::<String>()
     }
 }
 
@@ -194,12 +191,12 @@ mod tests {
     fn equal_lines_are_one() {
         let table: RunsTable = toml::from_str("kernel = 'k'\ncolumns = 'queue'").unwrap();
         let runs = [1, 2, 3].map(|seed| plain("k", seed));
-        let lines = runs.clone().map(|run| Line { label: format!("s{}", run.seed), source: Source::Run(run) });
+        let lines = runs.clone().map(|run| Line { label: format!("s{}", run.seed), source: Source::Runs(vec![run]) });
         let simulated = runs.into_iter().zip([100.0, 50.0, 100.0].map(figures)).collect();
         let text = table.markdown(&lines, &Results { simulated, printed: BTreeMap::new() });
         let lines: Vec<&str> = text.lines().skip(2).collect();
         assert!(
-            lines[0].starts_with("| s1; equal in every figure: s3 |") && lines[0].contains("| 40 | 50 |"),
+            lines[0].starts_with("| s1 (equal in every figure: s3) |") && lines[0].contains("| 40 | 50 |"),
             "{text}"
         );
         assert!(lines[1].starts_with("| s2 |") && lines.len() == 2, "{text}");

@@ -121,7 +121,7 @@ const TARGETS: [Target; 18] = [
     },
     Target {
         id: "P8",
-        says: "file pages written by reclaim: vanilla within x5 of print",
+        says: "file pages written by reclaim: vanilla within a factor of 5 of the published",
         figure: |it| it.of("Page writes file"),
         unit: "",
         kernels: ALL,
@@ -153,7 +153,7 @@ const TARGETS: [Target; 18] = [
     },
     Target {
         id: "P10",
-        says: "`dd` of 2385M within x2 of print: vanilla",
+        says: "`dd` of 2385M within a factor of 2 of the published: vanilla",
         figure: |it| it.of("Ops io-duration-2385M"),
         unit: " s",
         kernels: VANILLA,
@@ -169,7 +169,7 @@ const TARGETS: [Target; 18] = [
     },
     Target {
         id: "",
-        says: "`dd` of 4055M within x2 of print: vanilla",
+        says: "`dd` of 4055M within a factor of 2 of the published: vanilla",
         figure: |it| it.of("Ops io-duration-4055M"),
         unit: " s",
         kernels: VANILLA,
