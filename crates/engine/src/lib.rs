@@ -1,6 +1,6 @@
 //! Page reclaim as Linux designed it, generic over the machine under it.
 //!
-//! Modules in reading order. Each stands on a floor and uses only the floors below it:
+//! Modules in reading order. Each is a layer, called a *floor*, and uses only the floors below it:
 //!
 //! * [`interrupt`]: completions come in here and go down;
 //! * [`access`]: what a task does: read, write, touch, fault;

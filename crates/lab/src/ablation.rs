@@ -1,8 +1,8 @@
-//! What each difference between two kernels does to a figure: switched alone, and taken back alone.
+//! What each difference between two kernels does to a figure: applied alone, and reverted alone.
 //!
-//! With kernels A and B and a difference d: *alone* is A with d, *undone* is B without it. The share of d is the part
-//! of the way from A to B that it goes alone, or that is lost when it is undone. Where differences need or replace each
-//! other, shares do not add up to 1, and the two kinds disagree: that is what there is to see.
+//! With kernels A and B and a difference d: *alone* is A with d, *undone* is B without it. The share of d is how much of
+//! the gap between A and B it closes alone, or opens again when it is undone. Where differences need or replace each
+//! other, shares do not add up to 1, and the two shares of a difference disagree.
 
 use serde::Serialize;
 

@@ -1,11 +1,11 @@
 //! How near simulated figures are to the published ones: each level, and each effect of a kernel beside the baseline.
 //!
-//! A *level* is one printed figure: a row and a kernel. An *effect* is what a kernel's figure is beside the baseline's,
-//! as a share of it. Where a row is context (`neutral`) or follows from others (`derived`), both count apart. A figure
-//! that the simulation does not have counts as missed; nothing is left out.
+//! A *level* is one published figure: a row and a kernel. An *effect* is the change of a kernel's figure from the
+//! baseline's, as a share of it. Rows that are context (`neutral`) or follow from others (`derived`) are counted
+//! separately. A figure that the simulation does not have counts as missed; nothing is left out.
 //!
-//! Shares are given of all of these, and of those that a mechanism can decide. Chance decides the others, by a rule that
-//! goes by `published.toml` alone ([`LeftToChance`]): which row is a statistic of how many runs stands there.
+//! Shares are given of all of these, and of those that are not left to chance. What is left to chance follows from
+//! `published.toml` alone ([`LeftToChance`]), which says of how many runs a row is a statistic.
 
 pub mod text;
 

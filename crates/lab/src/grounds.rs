@@ -1,5 +1,5 @@
-//! The grounds by name: the one place where [`Ground`] becomes the [`Backend`] that implements it, and a workload
-//! [`Runnable`] on all of them.
+//! The grounds (where a workload runs: `sim`, `host`, `linux`) by name: the one place where [`Ground`] becomes the
+//! [`Backend`] that implements it, and a workload [`Runnable`] on all of them.
 
 use crate::backend::Backend;
 use crate::ground::{Ground, Place};

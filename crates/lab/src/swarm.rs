@@ -1,6 +1,6 @@
-//! Random worlds: a machine, a workload and a kernel drawn from a seed, with every check on.
+//! Random *worlds*: a machine, a workload and a kernel drawn from a seed, with every check on.
 //!
-//! *Flow*: `draw` makes a world of a seed; its tasks (`task`) write stamps and verify every stamp
+//! *Flow*: `draw` makes a world from a seed; its tasks (`task`) write stamps and verify every stamp
 //! that they read against a model in memory (`store`), while the simulator disturbs their
 //! interleaving. At the end every page is read back, the whole machine is checked, everything is
 //! dropped, and all memory, swap and blocks must be accounted for. Some worlds run one of the experiments' workloads in
