@@ -75,7 +75,7 @@ fn list_and_explain_know_what_is_embedded() {
         assert!(text.contains(name), "{text}");
     }
     let facts = text.lines().skip_while(|line| !line.starts_with("  parallelio  ")).nth(1).expect("a line below");
-    assert!(facts.trim_start().starts_with("sim · 177 published figures"), "{facts}");
+    assert!(facts.trim_start().starts_with("sim · 177 published figures · 25 s of CPU time"), "{facts}");
     assert!(text.lines().any(|line| line.trim() == "sim, host, linux · 6 s of CPU time"), "{text}");
     let of_ping = text.lines().skip_while(|line| !line.starts_with("  ping  ")).nth(1).expect("a line below");
     assert!(of_ping.contains(" variants · "), "{of_ping}");

@@ -16,6 +16,9 @@ const GAP: u16 = 2;
 /// Columns that a text has at least if it is broken and all others are not.
 const LEAST: usize = 20;
 
+/// Columns that a text has at least behind its lead, on a screen twice as wide or wider.
+const BESIDE: usize = 40;
+
 /// How a grid looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
@@ -196,7 +199,8 @@ fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
 pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     let own = lead.chars().count();
     let (width, margin) = (usize::from(look.width), lead.chars().take_while(|it| *it == ' ').count() + 4);
-    let begins_below = own + LEAST > width && own + text.chars().count() > width && margin + LEAST <= width;
+    let room = width.saturating_sub(own);
+    let begins_below = room < BESIDE.min(width / 2) && text.chars().count() > room && margin + LEAST <= width;
     let indent = if begins_below { margin } else { own };
     let mut lines = if begins_below { vec![lead.trim_end().to_owned()] } else { Vec::new() };
     let mut line = if begins_below { " ".repeat(indent) } else { lead.to_owned() };
@@ -243,7 +247,7 @@ mod tests {
         assert_eq!(hanging("  a  ", text, look(60)), "  a  which page goes next, and when it goes\n");
         assert_eq!(hanging("  a  ", text, look(26)), "  a  which page goes next,\n     and when it goes\n");
         assert_eq!(
-            hanging("  a long name  ", text, look(30)),
+            hanging("  a long name  ", text, look(28)),
             "  a long name\n      which page goes next,\n      and when it goes\n"
         );
         assert_eq!(hanging("  a", "", look(60)), "  a\n");
