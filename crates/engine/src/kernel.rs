@@ -1,6 +1,7 @@
 //! A kernel: the modules' choices put together, and where each of them comes from.
 //!
-//! A kernel file names only what it changes from its `base`:
+//! Kernel files go forward in time. [`ROOT`], the oldest kernel, names every key, and the defaults of the declarations are its values.
+//! Every other file names only what it changes from its `base`, an earlier kernel:
 //!
 //! ```toml
 //! base = "3.10-rc4-vanilla"
@@ -10,7 +11,7 @@
 //! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
 //! ```
 //!
-//! A section is a module's `choices.rs`, declared as [`choice`] says; what no file of the chain names has its default from there.
+//! A section is a module's `choices.rs`, declared as [`choice`] says. What no file of the chain names is as in [`ROOT`].
 //! Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller: the engine
 //! opens no files. Those of its own folder `kernels/` are inside it: [`files`]. Who calls it: `lab` for every command, applications for their own kernels.
 //!
@@ -69,6 +70,9 @@ impl Choices {
     }
 }
 
+/// The kernel that the others are built on. Its file names every key, and its values are the defaults of the declarations.
+pub const ROOT: &str = "2.6.23-rc5";
+
 /// A kernel: its choices, and where each comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
@@ -96,14 +100,14 @@ pub struct Setting {
     pub value: Value,
     /// Where the value comes from.
     pub origin: Origin,
-    /// What the kernel's base (or, without a base, the code) says, where that differs.
+    /// What the kernel's base (or, without a base, [`ROOT`]) says, where that differs.
     pub replaces: Option<Value>,
 }
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The code: no file names it.
+    /// No file names it: it is as in [`ROOT`].
     Default,
     /// A kernel file.
     File {
@@ -170,13 +174,15 @@ impl Kernel {
         Self::assemble(name, about.unwrap_or_default(), layers, &defaults)
     }
 
-    /// The kernel whose every value is the code's default.
+    /// The kernel that comes with the engine under this name: `3.10-rc4-vanilla`. None where there is none.
     ///
     /// # Panics
-    /// Never: the defaults are within their own limits.
+    /// Never: the kernels of the engine are sound, as tests prove.
     #[must_use]
-    pub fn of_defaults(name: &str) -> Self {
-        Self::parse(name, name, "", &|_| Err(String::new())).expect("an empty file holds nothing wrong")
+    pub fn built_in(name: &str) -> Option<Self> {
+        let Source { file, text } = files::source(name)?;
+        let resolve = |base: &str| files::source(base).ok_or_else(|| format!("no kernel `{base}`"));
+        Some(Self::parse(name, &file, &text, &resolve).expect("the kernels of the engine are sound"))
     }
 
     fn assemble(name: &str, about: String, layers: Vec<(String, Node)>, defaults: &Node) -> Result<Self, Error> {
@@ -265,7 +271,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
     defaults.entries().iter().flat_map(of).collect()
 }
 
-/// The code's defaults as a tree.
+/// The defaults of the declarations as a tree: the values of [`ROOT`].
 fn defaults() -> Node {
     let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
     Node::parse("default", &text).expect("what toml writes, toml reads")
@@ -414,11 +420,31 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_the_defaults() {
+    fn an_empty_file_is_the_root() {
         let kernel = parse("").unwrap();
-        assert_eq!(kernel.choices, Choices::default());
+        assert_eq!(kernel.choices, Kernel::built_in(ROOT).unwrap().choices);
         assert!(kernel.settings.iter().all(|setting| setting.origin == Origin::Default));
-        assert_eq!(kernel, Kernel::of_defaults("mine"));
+    }
+
+    #[test]
+    fn the_defaults_of_the_declarations_are_the_values_of_the_root() {
+        let root = Kernel::built_in(ROOT).unwrap();
+        assert_eq!(root.choices, Choices::default());
+        assert_eq!(root.differences().count(), 0);
+        assert!(root.bases.is_empty());
+    }
+
+    #[test]
+    fn the_root_names_every_key_and_every_kernel_is_built_on_it() {
+        for name in files::names() {
+            let kernel = Kernel::built_in(name).unwrap();
+            assert_eq!(kernel.bases.last().map_or(name, String::as_str), ROOT, "{name}");
+            for it in &kernel.settings {
+                let is_named = matches!(it.origin, Origin::File { .. });
+                assert!(is_named, "{ROOT} has to name `{}.{}`, with its source", it.section, it.key);
+            }
+        }
+        assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
     #[test]
@@ -519,7 +545,7 @@ mod tests {
 
     #[test]
     fn sysctls_of_another_name_name_existing_keys() {
-        let kernel = Kernel::of_defaults("k");
+        let kernel = Kernel::built_in(ROOT).unwrap();
         let keys: Vec<String> = kernel.settings.iter().map(|it| format!("{}.{}", it.section, it.key)).collect();
         for (sysctl, key, _) in SYSCTLS.into_iter().chain(FORMER_KEYS) {
             assert_eq!(meant(sysctl, &keys).map(|(key, _)| key), Some(key));
@@ -556,7 +582,7 @@ mod tests {
         let mut kernel = parse("base = \"base\"").unwrap();
         kernel.set("lru.batch", "31").unwrap();
         kernel.set("reclaim.kswapd_floor", "one").unwrap();
-        kernel.set("lru.early_exit", "\"proportional\"").unwrap();
+        kernel.set("lru.early_exit", "\"never\"").unwrap();
         assert_eq!(kernel.choices.lru.batch, 31);
         assert_eq!(kernel.choices.reclaim.kswapd_floor, reclaim::choices::KswapdFloor::One);
         assert_eq!(setting(&kernel, "batch").origin, Origin::Set);

@@ -222,7 +222,7 @@ fn use_file(world: &Shared, worker: usize) {
 
 #[test]
 fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
-    assert_was_short(&run(kernel::Choices::default(), &EACH_ITS_OWN));
+    assert_was_short(&run(choices(), &EACH_ITS_OWN));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
 /// One in three writes of files fails, and what failed is written again while others dirty it.
 #[test]
 fn what_could_not_be_written_is_written_again() {
-    let mut choices = kernel::Choices::default();
+    let mut choices = choices();
     choices.writeback.write_failure = WriteFailure::KeepDirty;
     let vmstat = run(choices, &[use_file, use_file, use_region, use_region, use_region]);
     assert_was_short(&vmstat);
@@ -255,12 +255,17 @@ fn what_could_not_be_written_is_written_again() {
 #[test]
 fn no_page_of_a_file_changes_while_it_is_written() {
     for stable_pages in [StablePages::Wait, StablePages::Copy] {
-        let mut choices = kernel::Choices::default();
+        let mut choices = choices();
         choices.writeback.stable_pages = stable_pages;
         choices.writeback.dirty_background_ratio = 1;
         // Without a region: pages of swap may change.
         run(choices, &[use_file as Job; 4]);
     }
+}
+
+/// The kernel that the stories run on, but for what they change.
+fn choices() -> kernel::Choices {
+    kernel::Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
 /// By whom its pages were taken depends on who had a CPU.
@@ -270,7 +275,7 @@ fn assert_was_short(vmstat: &Vmstat) {
 }
 
 fn by_refault() -> kernel::Choices {
-    let mut choices = kernel::Choices::default();
+    let mut choices = choices();
     choices.lru.activation = engine::lru::choices::Activation::AtScan;
     choices.lru.admission = engine::lru::choices::Admission::ByRefault;
     choices.page_cache.index_lock = engine::page_cache::choices::IndexLock::None;

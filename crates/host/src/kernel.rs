@@ -1,6 +1,7 @@
 //! Kernels that come with the library.
 
 use engine::kernel::{Kernel, Source, files};
+use std::cell::Cell;
 use std::path::Path;
 
 /// The engine's kernels that applications may choose.
@@ -8,43 +9,61 @@ const NAMES: [&str; 4] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdis
 
 const HIGHWATER: &str = "highwater";
 
-/// The text of a kernel that comes with the library.
-fn resolve(name: &str) -> Result<Source, String> {
+/// The text of a kernel that applications may choose.
+fn offered(name: &str) -> Result<Source, String> {
     let found = NAMES.contains(&name).then(|| files::source(name)).flatten();
     found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", NAMES.join(", ")))
 }
 
 /// Highwater's own kernel: the default.
 pub(crate) fn highwater() -> Kernel {
-    let source = resolve(HIGHWATER).expect("it is in the list");
-    Kernel::parse(HIGHWATER, &source.file, &source.text, &resolve).expect("files of the project are sound")
+    Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
 /// A kernel that comes with the library, or, when `name` has a `/` or ends in `.toml`, a file; its `base` is sought
 /// beside it and then in the library.
 pub(crate) fn find(name: &str) -> Result<Kernel, String> {
-    let is_file = name.contains('/') || name.ends_with(".toml");
+    if !(name.contains('/') || name.ends_with(".toml")) {
+        offered(name)?;
+        return Ok(Kernel::built_in(name).expect("it is offered"));
+    }
     let path = Path::new(name);
-    let (source, known_as) = if is_file {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        (Source { file: name.to_owned(), text }, stem)
-    } else {
-        (resolve(name)?, name.to_owned())
-    };
-    let beside = |base: &str| {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    // What an offered kernel is built on comes with it.
+    let is_within = Cell::new(false);
+    let base = |base: &str| {
+        if is_within.get() {
+            return files::source(base).ok_or_else(|| format!("there is no kernel `{base}`"));
+        }
         let file = path.with_file_name(format!("{base}.toml"));
         match std::fs::read_to_string(&file) {
-            Ok(text) if is_file => Ok(Source { file: file.display().to_string(), text }),
-            _ => resolve(base),
+            Ok(text) => Ok(Source { file: file.display().to_string(), text }),
+            Err(_) => offered(base).inspect(|_| is_within.set(true)),
         }
     };
-    Kernel::parse(&known_as, &source.file, &source.text, &beside).map_err(|error| error.to_string())
+    Kernel::parse(&stem, name, &text, &base).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_built_on_an_offered_kernel_and_all_that_comes_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        write("lower.toml", "base = \"highwater\"\n[lru]\nbatch = 20\n");
+        let upper = find(&write("upper.toml", "base = \"lower\"\n[lru]\nswappiness = 10\n")).unwrap();
+        assert_eq!((upper.choices.lru.batch, upper.choices.lru.swappiness), (20, 10));
+        assert_eq!((&*upper.bases[1], upper.bases.last().unwrap().as_str()), ("highwater", engine::kernel::ROOT));
+        let refused = find(&write("old.toml", "base = \"2.6.23-rc5\"\n[lru]\nbatch = 20\n")).unwrap_err();
+        assert!(refused.contains("old.toml:1: there is no kernel `2.6.23-rc5`, only "), "{refused}");
+    }
 
     #[test]
     fn kernels_of_the_library_are_sound() {
@@ -53,6 +72,10 @@ mod tests {
         }
         assert_eq!(highwater().bases[0], "mm1-lessdisrupt-v1");
         assert!(find("nonesuch").unwrap_err().contains("nonesuch"));
+        assert!(
+            find("2.6.23-rc5").unwrap_err().contains("only 3.10-rc4-vanilla, "),
+            "what others are built on is not offered"
+        );
         assert!(find("./nonesuch.toml").unwrap_err().starts_with("./nonesuch.toml: "));
     }
 }

@@ -7,7 +7,6 @@
 mod common;
 
 use engine::anonymous::Region;
-use engine::kernel::files;
 use engine::page_cache::File;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -118,9 +117,7 @@ fn use_file(world: &World, worker: usize) -> Used {
 
 /// The kernel of applications.
 fn kernel() -> Kernel {
-    let read = |name: &str| files::source(name).ok_or_else(|| format!("no kernel `{name}`"));
-    let own = read("highwater").expect("the kernel is there");
-    Kernel::parse("highwater", &own.file, &own.text, &read).expect("the kernel has no mistakes")
+    Kernel::built_in("highwater").expect("the kernel is there")
 }
 
 fn nothing_is_lost(io: Io, fault: Option<Fault>) {

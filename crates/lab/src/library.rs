@@ -132,7 +132,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     let path = Path::new(word);
     let kernel = Kernel::parse(&name_of(path), word, &read(path)?, &|name| Kind::Kernel.base_of(path, name))?;
     if kernel.bases.is_empty() && kernel.own().next().is_none() {
-        // The code's defaults are no kernel that anybody means by a file of nothing.
+        // The root is no kernel that anybody means by a file of nothing.
         let place = Place { file: word.into(), line: 1 };
         return Err(Error::at(&place, "the file has no value and no base: expected `base = \"…\"` or a [section]"));
     }

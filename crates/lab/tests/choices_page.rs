@@ -2,7 +2,10 @@
 //!
 //! `HIGHWATER_BLESS=1 cargo test --package highwater-lab --test choices_page` writes it anew.
 
-use engine::kernel::{SECTIONS, choice::Choice};
+use engine::kernel::{
+    SECTIONS,
+    choice::{Choice, Since},
+};
 use placed::Value;
 use std::fmt::Write;
 use std::fs;
@@ -11,8 +14,8 @@ use std::path::Path;
 const HEAD: &str = "# Choices\n
 What a kernel file can say: each section, its keys, their values and the kernels that have them first. The page is written from the
 declarations in `crates/engine/src/<section>/choices.rs`; `highwater explain KEY` says the same of one key, and which kernel has which
-value. A default in *italics* is what holds where no file says anything. [add-a-kernel.md](add-a-kernel.md) shows how a kernel is
-written, and how a choice is declared.\n";
+value. A value in *italics* is that of `2.6.23-rc5`, the kernel that the others are built on.
+[add-a-kernel.md](add-a-kernel.md) shows how a kernel is written, and how a choice is declared.\n";
 
 #[test]
 fn the_page_of_choices_is_what_is_declared() {
@@ -35,19 +38,30 @@ fn described(choice: &Choice) -> String {
     let mut text = format!("\n### `{}`\n\n{}\n\n", choice.path(), choice.about());
     let default = choice.default();
     if let Some(range) = choice.range() {
-        writeln!(text, "Values: {range}. Default: *{default}*.").unwrap();
+        writeln!(text, "Values: {range}.\n\n| value | first in |\n| --- | --- |").unwrap();
+        for (value, since) in choice.in_kernels() {
+            let mark = if value == default { "*" } else { "" };
+            text.push_str(&row(&[format!("{mark}`{value}`{mark}"), first_in(&since)]));
+        }
         return text;
     }
     text.push_str("| value | what it does | first in |\n| --- | --- | --- |\n");
     for named in choice.values {
         let value = Value::Text(named.name.to_owned());
         let mark = if value == default { "*" } else { "" };
-        let since = choice.since(&value).map(|since| match since.source.is_empty() {
-            true => format!("`{}`", since.kernel),
-            false => format!("`{}`: {}", since.kernel, since.source),
-        });
-        let cells = [format!("{mark}`{}`{mark}", named.name), named.about(), since.unwrap_or_default()];
-        writeln!(text, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")).unwrap();
+        let since = choice.since(&value).map_or_else(String::new, |since| first_in(&since));
+        text.push_str(&row(&[format!("{mark}`{}`{mark}", named.name), named.about(), since]));
     }
     text
+}
+
+/// A line of a table.
+fn row(cells: &[String]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The kernel that has a value first, and where that is from.
+fn first_in(since: &Since) -> String {
+    format!("`{}`: {}", since.kernel, since.source)
 }

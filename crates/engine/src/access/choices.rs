@@ -10,7 +10,7 @@ choices! {
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
     /// What is read ahead when a page of a mapped file is missing, and the program has not said how it will use it.
-    map_readahead: MapReadahead = Around, drawn 83 {
+    map_readahead: MapReadahead = SequentialOrAround, drawn 83 {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other reads the pages around it.
         SequentialOrAround,
         /// The pages around it, the last quarter of which is marked: a fault there reads on.
@@ -18,7 +18,7 @@ choices! {
     }
 
     /// Do anonymous faults try for a huge page first?
-    huge_pages: HugePages = Always, drawn 85 {
+    huge_pages: HugePages = Never, drawn 85 {
         /// Wherever an aligned range of 2 MiB lies within a region that nobody touched there.
         Always,
         /// Nowhere.
@@ -26,7 +26,7 @@ choices! {
     }
 
     /// How a task that dirties pages faster than they are written is throttled.
-    dirty_throttle: DirtyThrottle = Sleeps, drawn 84 {
+    dirty_throttle: DirtyThrottle = Writes, drawn 84 {
         /// It sleeps, so that it dirties as fast as the device writes.
         Sleeps,
         /// It writes 1.5 times as much as it has dirtied, and sleeps where there is nothing to write.
@@ -37,7 +37,7 @@ choices! {
     }
 
     /// Which list a page joins that was read from swap.
-    swapped_in: SwappedIn = Inactive, drawn 86 {
+    swapped_in: SwappedIn = Active, drawn 86 {
         /// The active one, and its fault counts as a use.
         Active,
         /// The inactive one.

@@ -7,7 +7,7 @@ choices! {
     [allocate]
 
     /// Is the dirty limit also kept zone by zone, when pages are allocated for writing?
-    zone_dirty_share: ZoneDirtyShare = Kept, drawn 76 {
+    zone_dirty_share: ZoneDirtyShare = Off, drawn 76 {
         /// The fast path skips a zone that holds more than its share of dirty pages.
         Kept,
         /// Only the global limit counts.
@@ -15,7 +15,7 @@ choices! {
     }
 
     /// Do user tasks wait before direct reclaim while a node's reserves are used up?
-    reserve_throttle: ReserveThrottle = On, drawn 77 {
+    reserve_throttle: ReserveThrottle = Off, drawn 77 {
         /// They wait for kswapd while free memory is at or under half of the min marks.
         On,
         /// They continue and compete for the remaining pages.
@@ -23,7 +23,7 @@ choices! {
     }
 
     /// For which orders does a task compact memory before it reclaims?
-    direct_compact: DirectCompact = AllOrders, drawn 78 {
+    direct_compact: DirectCompact = Never, drawn 78 {
         /// For none: there is no compaction.
         Never,
         /// For costly orders, above 3; reclaim serves the others.
@@ -33,7 +33,7 @@ choices! {
     }
 
     /// What a task does when it reclaimed pages and still gets none.
-    after_reclaim: AfterReclaim = DrainsPerCpu, drawn 79 {
+    after_reclaim: AfterReclaim = Retries, drawn 79 {
         /// It reclaims again.
         Retries,
         /// It drains the per-CPU lists of all CPUs and tries once more.
@@ -41,7 +41,7 @@ choices! {
     }
 
     /// How a task waits between two reclaims.
-    retry_wait: RetryWait = WaitIffCongested, drawn 80 {
+    retry_wait: RetryWait = CongestionWait, drawn 80 {
         /// Until a congested queue has room, at most 20 ms; the whole 20 ms if no queue is congested.
         CongestionWait,
         /// The same, but only if a queue is congested and pages of the zone wait for it.
@@ -49,7 +49,7 @@ choices! {
     }
 
     /// What a task does after it has waited between two reclaims.
-    after_wait: AfterWait = TriesFirst, drawn 81 {
+    after_wait: AfterWait = Reclaims, drawn 81 {
         /// It reclaims again, even if others have freed enough meanwhile.
         Reclaims,
         /// It first tries to allocate.

@@ -25,12 +25,13 @@
 //! A value has its variant's name in kebab-case. The number after `drawn` says when a swarm draws the choice: a new one is the
 //! last, so that the worlds of existing seeds keep what they drew before it.
 //!
-//! Since which kernel a value holds is told by kernel files: [`Choice::since`].
+//! A default is the value of the oldest kernel, [`super::ROOT`], whose file says the same. Since which kernel another value holds is
+//! told by kernel files: [`Choice::since`].
 
 use placed::Value;
 use std::sync::LazyLock;
 
-use super::{Kernel, Origin, defaults, files};
+use super::{Kernel, Origin, Setting, defaults, files};
 
 /// A section of kernel files: a floor of the engine that has choices.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl Choice {
         prose(self.comment)
     }
 
-    /// What the code has where no file says anything.
+    /// What [`super::ROOT`] has, and every kernel whose files do not name it.
     ///
     /// # Panics
     /// Never: every choice has a default.
@@ -135,21 +136,28 @@ impl Choice {
         })
     }
 
-    /// The first kernel that comes with the engine and has `value`, bases first; `None` where none has it.
+    /// The values that kernels of the engine have, each with the first that has it, bases before what is built on them.
     ///
     /// # Panics
     /// Never: the kernels of the engine are sound, as tests prove.
     #[must_use]
-    pub fn since(&self, value: &Value) -> Option<Since> {
-        KERNELS.iter().find_map(|kernel| {
-            let setting = kernel.settings.iter().find(|it| it.section == self.section && it.key == self.key)?;
-            match &setting.origin {
-                Origin::File { kernel, source, .. } if setting.value == *value => {
-                    Some(Since { kernel: kernel.clone(), source: source.clone().unwrap_or_default() })
-                }
-                _ => None,
+    pub fn in_kernels(&self) -> Vec<(Value, Since)> {
+        let mut found: Vec<(Value, Since)> = Vec::new();
+        for kernel in KERNELS.iter() {
+            let setting = kernel.settings.iter().find(|it| it.section == self.section && it.key == self.key);
+            let Some(Setting { value, origin: Origin::File { kernel, source, .. }, .. }) = setting else { continue };
+            if found.iter().all(|(other, _)| other != value) {
+                let since = Since { kernel: kernel.clone(), source: source.clone().unwrap_or_default() };
+                found.push((value.clone(), since));
             }
-        })
+        }
+        found
+    }
+
+    /// The first kernel that has `value`, of [`Choice::in_kernels`]; `None` where none has it.
+    #[must_use]
+    pub fn since(&self, value: &Value) -> Option<Since> {
+        self.in_kernels().into_iter().find_map(|(found, since)| (found == *value).then_some(since))
     }
 }
 
@@ -163,12 +171,7 @@ impl Named {
 
 /// The kernels that come with the engine, bases before what is built on them.
 static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
-    let resolve = |name: &str| files::source(name).ok_or_else(String::new);
-    let parse = |name| {
-        let text = files::text(name).expect("names are of files");
-        Kernel::parse(name, name, text, &resolve).expect("the kernels of the engine are sound")
-    };
-    let mut kernels: Vec<Kernel> = files::names().map(parse).collect();
+    let mut kernels: Vec<Kernel> = files::names().filter_map(Kernel::built_in).collect();
     kernels.sort_by_key(|kernel| kernel.bases.len());
     kernels
 });
@@ -337,10 +340,11 @@ pub(crate) use choices;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::ROOT;
 
     #[test]
     fn every_key_and_every_value_has_a_meaning() {
-        let mut kernel = Kernel::of_defaults("k");
+        let mut kernel = Kernel::built_in(ROOT).unwrap();
         let keys: Vec<String> = kernel.settings.iter().map(|it| format!("{}.{}", it.section, it.key)).collect();
         assert_eq!(all().map(Choice::path).collect::<Vec<_>>(), keys);
         for it in all() {
@@ -361,7 +365,7 @@ mod tests {
         orders.sort_unstable();
         let expected: Vec<u32> = (0..).take(orders.len()).collect();
         assert_eq!(orders, expected, "`drawn` of a new choice is {}", orders.len() - 1);
-        let mut kernel = Kernel::of_defaults("k");
+        let mut kernel = Kernel::built_in(ROOT).unwrap();
         for it in all() {
             let drawn = it.drawn();
             assert!(

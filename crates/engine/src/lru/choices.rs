@@ -19,7 +19,7 @@ choices! {
     }
 
     /// How many evictable lists a zone has.
-    lists: Lists = Four, drawn 5 {
+    lists: Lists = Two, drawn 5 {
         /// An active and an inactive one, for anonymous pages and pages of files alike. They are counted as the file lists.
         Two,
         /// An active and an inactive one for each family.
@@ -30,7 +30,7 @@ choices! {
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
     /// When the list of a page in an add batch is decided.
-    list_choice: ListChoice = AtFlush, drawn 9 {
+    list_choice: ListChoice = AtAdd, drawn 9 {
         /// When it is put into the batch: one batch for each list.
         AtAdd,
         /// When the batch is flushed, by the page's state then: a single batch.
@@ -38,7 +38,7 @@ choices! {
     }
 
     /// What a second access does to a page that still waits in an add batch.
-    accessed_in_batch: AccessedInBatch = Obeyed, drawn 10 {
+    accessed_in_batch: AccessedInBatch = Ignored, drawn 10 {
         /// Nothing: the page stays inactive and referenced.
         Ignored,
         /// The page becomes active, if it waits in the batch of the CPU that accesses it; with
@@ -47,7 +47,7 @@ choices! {
     }
 
     /// When an add batch is flushed.
-    add_flush: AddFlush = WhenFull, drawn 11 {
+    add_flush: AddFlush = WhenFilled, drawn 11 {
         /// By the page that fills it, which is then on its list.
         WhenFilled,
         /// By the page that finds it full, which then waits itself.
@@ -67,7 +67,7 @@ choices! {
     }
 
     /// How pages go to the tail of the inactive list when their writeback ends.
-    rotation: Rotation = Batched, drawn 12 {
+    rotation: Rotation = OneByOne, drawn 12 {
         /// One by one under the LRU lock, in the completion.
         OneByOne,
         /// Through a batch of the completing CPU, without a reference: a frame that was freed meanwhile (on no list, or
@@ -88,7 +88,7 @@ choices! {
     }
 
     /// How a page becomes active at its second access.
-    activation_batch: ActivationBatch = Batched, drawn 14 {
+    activation_batch: ActivationBatch = OneByOne, drawn 14 {
         /// At once, under the LRU lock.
         OneByOne,
         /// Through a batch of the CPU: until it is full, the page is where it was.
@@ -96,7 +96,7 @@ choices! {
     }
 
     /// How long the LRU lock is held while pages go back to their lists.
-    putback: Putback = AtOnce, drawn 6 {
+    putback: Putback = InBatches, drawn 6 {
         /// It is released after each batch (`lru.batch`), to drop the references of isolation.
         InBatches,
         /// Until all are back.
@@ -119,7 +119,7 @@ choices! {
     swappiness: u64 = 60 in 0..=100, drawn 35: [0, 1, 60, 100];
 
     /// When scanning of a zone stops before its targets are used up.
-    early_exit: EarlyExit = Proportional, drawn 37 {
+    early_exit: EarlyExit = Never, drawn 37 {
         /// Never: all targets are scanned, also by tasks that need one page.
         Never,
         /// Once enough was freed at a priority under 12; the lists left over are not scanned.
@@ -138,7 +138,7 @@ choices! {
     }
 
     /// Are anonymous pages scanned while more file pages are inactive than active?
-    file_only: FileOnly = WhileInactiveSuffices, drawn 61 {
+    file_only: FileOnly = Never, drawn 61 {
         /// Yes, by the recent success of scanning each family.
         Never,
         /// No.
@@ -146,7 +146,7 @@ choices! {
     }
 
     /// What happens to a list's target that is smaller than a cluster.
-    small_targets: SmallTargets = AsTheyAre, drawn 62 {
+    small_targets: SmallTargets = SavedAndOne, drawn 62 {
         /// It is saved, plus one page: even a list that is too small for its priority is scanned in the end.
         SavedAndOne,
         /// It is saved until it reaches a cluster: small lists are scanned seldom.
@@ -156,7 +156,7 @@ choices! {
     }
 
     /// How kswapd scans lists that are small for its priority in a zone that counts as hopeless.
-    hopeless_scan: HopelessScan = ACluster, drawn 63 {
+    hopeless_scan: HopelessScan = LikeOthers, drawn 63 {
         /// Like all others.
         LikeOthers,
         /// A cluster of each, so that kswapd notices when the zone recovers.
@@ -164,7 +164,7 @@ choices! {
     }
 
     /// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
-    family_weights: FamilyWeights = AsItIs, drawn 64 {
+    family_weights: FamilyWeights = AndOne, drawn 64 {
         /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
         AndOne,
         /// Swappiness and 200 - swappiness.
@@ -172,7 +172,7 @@ choices! {
     }
 
     /// When active pages are scanned.
-    active_scan: ActiveScan = WhenInactiveLow, drawn 70 {
+    active_scan: ActiveScan = Always, drawn 70 {
         /// Always, the same share of them as of the inactive ones, and before those.
         Always,
         /// When few pages are inactive.
@@ -180,7 +180,7 @@ choices! {
     }
 
     /// Which mapped pages of the active list become inactive.
-    mapped_pages: MappedPages = LikeOthers, drawn 71 {
+    mapped_pages: MappedPages = ByDistress, drawn 71 {
         /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then
         /// those that were not used. Unmapped pages always do.
         ByDistress,
@@ -189,7 +189,7 @@ choices! {
     }
 
     /// Which recent use keeps an inactive page in memory.
-    reference_rule: ReferenceRule = ByFamily, drawn 72 {
+    reference_rule: ReferenceRule = AnyUse, drawn 72 {
         /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
         AnyUse,
         /// Any use of an anonymous page; the second use of a file page.
@@ -197,7 +197,7 @@ choices! {
     }
 
     /// What happens to an unreferenced file page that two mappings have touched since the last scan.
-    mapped_twice: MappedTwice = Activate, drawn 60 {
+    mapped_twice: MappedTwice = Keep, drawn 60 {
         /// The same as for one mapping: one more round of the inactive list.
         Keep,
         /// It becomes active.
@@ -205,7 +205,7 @@ choices! {
     }
 
     /// How many pages of a list may be isolated before the next reclaimer waits.
-    isolated_limit: IsolatedLimit = Eighth, drawn 68 {
+    isolated_limit: IsolatedLimit = None, drawn 68 {
         /// Any number: nobody waits.
         None,
         /// As many as remain on it.

@@ -7,7 +7,7 @@ choices! {
     [memory]
 
     /// How large `min_free_kbytes` is when it is not set by hand.
-    min_free: MinFree = ForHugePages, drawn 0 {
+    min_free: MinFree = Formula, drawn 0 {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
         /// The formula, raised so that each zone keeps a few free pageblocks for huge pages; at most a
@@ -34,7 +34,7 @@ choices! {
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
     /// Which list gets the rest of a block that was split for another migrate type.
-    fallback_remainder: FallbackRemainder = RequestList, drawn 3 {
+    fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
         /// The list that the block came from: only the stolen page mixes types.
         DonorList,
         /// The list of the request's type: the next request of this type steals nothing.

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn huge_pages_raise_the_minimum_to_66_mib_on_three_zones() {
-        assert_eq!(min_free_kbytes(&Choices::default(), 8 << 18, 3), 67584);
-        assert_eq!(min_free_kbytes(&Choices::default(), 1 << 18, 3), (1 << 18) / 20 * 4, "a twentieth of memory");
+        let choices = Choices { min_free: MinFree::ForHugePages, ..Choices::default() };
+        assert_eq!(min_free_kbytes(&choices, 8 << 18, 3), 67584);
+        assert_eq!(min_free_kbytes(&choices, 1 << 18, 3), (1 << 18) / 20 * 4, "a twentieth of memory");
     }
 }

@@ -7,7 +7,7 @@ choices! {
     [reclaim]
 
     /// How many pages kswapd wants from one zone in one pass.
-    kswapd_target: KswapdTarget = HighWatermark, drawn 36 {
+    kswapd_target: KswapdTarget = Unbounded, drawn 36 {
         /// No limit: each list is scanned for its whole share, however much was freed. Reclaim comes in spikes.
         Unbounded,
         /// The zone's high watermark, at least one cluster.
@@ -15,7 +15,7 @@ choices! {
     }
 
     /// How kswapd's priority falls.
-    kswapd_priority: KswapdPriority = ByScanVolume, drawn 38 {
+    kswapd_priority: KswapdPriority = RestartAfterCluster, drawn 38 {
         /// One step after each pass over the node; back to 12 as soon as a pass freed a cluster (32 pages).
         RestartAfterCluster,
         /// One step when a pass freed nothing, or scanned too little to reach the high marks even at 100 %
@@ -24,7 +24,7 @@ choices! {
     }
 
     /// The lowest priority of kswapd.
-    kswapd_floor: KswapdFloor = One, drawn 39 {
+    kswapd_floor: KswapdFloor = Zero, drawn 39 {
         /// 0: whole lists, anonymous and file alike.
         Zero,
         /// 1: half of each list.
@@ -40,7 +40,7 @@ choices! {
     }
 
     /// When reclaim itself writes a dirty file page.
-    pageout_trigger: PageoutTrigger = DirtySeen, drawn 41 {
+    pageout_trigger: PageoutTrigger = Always, drawn 41 {
         /// Always, if it was not used lately: kswapd and tasks that reclaim. Memory is freed without the flusher, one
         /// page a request, in LRU order.
         Always,
@@ -51,7 +51,7 @@ choices! {
     }
 
     /// What reclaim does with a page under writeback.
-    writeback_met: WritebackMet = CountImmediate, drawn 42 {
+    writeback_met: WritebackMet = Keep, drawn 42 {
         /// Keeps it: the page makes another round of its list, written or not.
         Keep,
         /// Marks it for reclaim at the end of its writeback, and keeps it.
@@ -71,7 +71,7 @@ choices! {
     }
 
     /// From which state dirty and writeback pages in a list are counted, and a zone is marked.
-    dirty_accounting: DirtyAccounting = OnSight, drawn 44 {
+    dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// From dirty pages that reached the write decision, anonymous ones too.
         AtWrite,
         /// From the state of each file page before any other step.
@@ -79,7 +79,7 @@ choices! {
     }
 
     /// How reclaim waits after a list.
-    list_stall: ListStall = WhenDirtyUnqueued, drawn 45 {
+    list_stall: ListStall = Never, drawn 45 {
         /// For a congested queue when many of the pages were under writeback, kswapd too.
         WhenWriteback,
         /// 100 ms when all pages were dirty and not queued, or one under writeback was met again;
@@ -93,7 +93,7 @@ choices! {
     }
 
     /// How direct reclaim waits between passes.
-    direct_nap: DirectNap = None, drawn 46 {
+    direct_nap: DirectNap = CongestionWait, drawn 46 {
         /// Below priority 10, until a congested queue has room, at most 100 ms; the whole 100 ms if no queue is
         /// congested.
         CongestionWait,
@@ -104,7 +104,7 @@ choices! {
     }
 
     /// When kswapd compacts its node after an order > 0 request.
-    kswapd_compact: KswapdCompact = ByProgress, drawn 47 {
+    kswapd_compact: KswapdCompact = Never, drawn 47 {
         /// Never.
         Never,
         /// When balance ended and no zone has a block of the order.
@@ -114,7 +114,7 @@ choices! {
     }
 
     /// What kswapd does for an order above 0.
-    high_order: HighOrder = ByCompaction, drawn 49 {
+    high_order: HighOrder = ByReclaim, drawn 49 {
         /// It reclaims until there are free blocks of that order.
         ByReclaim,
         /// It reclaims single pages until compaction could make a block, and nothing where it already could.
@@ -122,7 +122,7 @@ choices! {
     }
 
     /// When kswapd has done enough for a node.
-    zone_balance: ZoneBalance = QuarterOfUsable, drawn 50 {
+    zone_balance: ZoneBalance = AllZones, drawn 50 {
         /// Every zone that needed work is above its high mark, with blocks of the order. A small zone without such
         /// blocks keeps kswapd at work for ever.
         AllZones,
@@ -142,7 +142,7 @@ choices! {
     }
 
     /// How far above its high mark a zone must be for kswapd to skip it.
-    kswapd_gap: KswapdGap = Balance, drawn 52 {
+    kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
         /// Kswapd skips none: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
         /// lacked pages when kswapd reached it.
         NeverLeft,
@@ -153,7 +153,7 @@ choices! {
     }
 
     /// What kswapd looks at before it sleeps.
-    sleep_test: SleepTest = NodeBalance, drawn 53 {
+    sleep_test: SleepTest = EveryZone, drawn 53 {
         /// Every zone, for the requested order, even if kswapd gave that order up.
         EveryZone,
         /// For order 0 every zone. For a higher order it sleeps when *less* than a quarter of the node is above: the
@@ -166,7 +166,7 @@ choices! {
     }
 
     /// What kswapd remembers of requests.
-    kswapd_request: KswapdRequest = LastBalanced, drawn 54 {
+    kswapd_request: KswapdRequest = Order, drawn 54 {
         /// Their highest order. Each call is for all zones, and an order that it gave up is forgotten.
         Order,
         /// Their highest order and the lowest zone that came with it; the next step depends on what the call
@@ -177,7 +177,7 @@ choices! {
     }
 
     /// Which requests are recorded for kswapd.
-    wake_record: WakeRecord = Always, drawn 55 {
+    wake_record: WakeRecord = BelowLow, drawn 55 {
         /// Those that find a zone under its low mark.
         BelowLow,
         /// All that reach the slow path, for every zone of their list.
@@ -185,7 +185,7 @@ choices! {
     }
 
     /// How kswapd waits between passes that freed little, below priority 10.
-    kswapd_nap: KswapdNap = None, drawn 56 {
+    kswapd_nap: KswapdNap = Always, drawn 56 {
         /// Until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
         /// Until a congested queue has room, at most 100 ms; not while a zone is under its min mark.
@@ -195,7 +195,7 @@ choices! {
     }
 
     /// For which zones kswapd shrinks object caches.
-    slab_zones: SlabZones = Shrunk, drawn 57 {
+    slab_zones: SlabZones = Every, drawn 57 {
         /// For every zone that it looks at.
         Every,
         /// For those that it shrinks.
@@ -203,7 +203,7 @@ choices! {
     }
 
     /// What is taken off the lists for a request of an order above 0.
-    lumpy_reclaim: LumpyReclaim = Never, drawn 58 {
+    lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
         /// The same, but from all lists only for costly orders, at every priority, and without stopping at a page
         /// that cannot be taken; active pages also become inactive by blocks.
         ByOrder,
@@ -215,7 +215,7 @@ choices! {
     }
 
     /// Does reclaim for an order above 0 follow the needs of compaction?
-    for_compaction: ForCompaction = Obeyed, drawn 59 {
+    for_compaction: ForCompaction = Ignored, drawn 59 {
         /// No: it ends when a cluster was freed.
         Ignored,
         /// A zone is shrunk until compaction can begin, and not at all where it already can.
@@ -223,7 +223,7 @@ choices! {
     }
 
     /// In which zones above their high mark kswapd clears `ZONE_CONGESTED`.
-    congestion_ends: CongestionEnds = OnSight, drawn 65 {
+    congestion_ends: CongestionEnds = WhereItWorks, drawn 65 {
         /// Those up to the highest that lacks pages: zones above it stay congested, and so does a node that lacks
         /// none.
         WhereItWorks,
@@ -232,7 +232,7 @@ choices! {
     }
 
     /// Do pages that go with an inode, when its object is dropped, count as reclaimed?
-    stolen_pages: StolenPages = Counted, drawn 66 {
+    stolen_pages: StolenPages = NotCounted, drawn 66 {
         /// No, only the slabs do: kswapd's priority falls as if nothing had been freed.
         NotCounted,
         /// Yes.
@@ -240,7 +240,7 @@ choices! {
     }
 
     /// How many of the objects that earlier calls deferred are scanned.
-    deferred_objects: DeferredObjects = Damped, drawn 67 {
+    deferred_objects: DeferredObjects = All, drawn 67 {
         /// All of them, up to twice the size of the cache.
         All,
         /// At most half of the cache, while the call itself is due less than a quarter of it.
@@ -252,7 +252,7 @@ choices! {
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
     /// How kswapd falls asleep.
-    kswapd_sleep: KswapdSleep = AfterNap, drawn 73 {
+    kswapd_sleep: KswapdSleep = AtOnce, drawn 73 {
         /// At once.
         AtOnce,
         /// After a nap of 100 ms, if the node is still balanced then.
@@ -260,7 +260,7 @@ choices! {
     }
 
     /// What happens to a request of an order above 0 for which kswapd freed less than a cluster.
-    failed_order: FailedOrder = GivenUp, drawn 74 {
+    failed_order: FailedOrder = Kept, drawn 74 {
         /// Kswapd keeps trying.
         Kept,
         /// Kswapd continues for single pages.
@@ -268,7 +268,7 @@ choices! {
     }
 
     /// When reclaim waits because many pages are under writeback.
-    writeout_throttle: WriteoutThrottle = ByLimit, drawn 75 {
+    writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Above the limit; callers that may not enter the file system or do I/O also wait 100 ms after every zone.
         AlwaysWithoutFs,
         /// Above the limit.

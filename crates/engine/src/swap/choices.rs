@@ -10,7 +10,7 @@ choices! {
     page_cluster: u8 = 3 in 0..=9, drawn 23: [0, 3, 5];
 
     /// Which slots are read from swap together with the wanted one.
-    readahead: SwapReadahead = AlignedBlock, drawn 26 {
+    readahead: SwapReadahead = FromBlockStart, drawn 26 {
         /// Those in use from the start of its aligned block up to the first free one; if that comes before the wanted
         /// slot, it is read alone as well.
         FromBlockStart,

@@ -7,10 +7,10 @@ choices! {
     [writeback]
 
     /// Sysctl `dirty_ratio`, percent of dirtyable memory: writers are throttled at this.
-    dirty_ratio: u64 = 20 in 0..=100, drawn 16: [2, 20, 60];
+    dirty_ratio: u64 = 10 in 0..=100, drawn 16: [2, 20, 60];
 
     /// Sysctl `dirty_background_ratio`, percent of dirtyable memory: the flusher starts at this.
-    dirty_background_ratio: u64 = 10 in 0..=100, drawn 17: [1, 10, 50];
+    dirty_background_ratio: u64 = 5 in 0..=100, drawn 17: [1, 10, 50];
 
     /// Sysctl `dirty_bytes`: writers are held at so many bytes instead of at `dirty_ratio`; 0: at that.
     dirty_bytes: u64 = 0 in 0..=1 << 60, drawn 18: [0, 262144, 4194304];
@@ -33,7 +33,7 @@ choices! {
     }
 
     /// Of which pages the dirty limits are shares.
-    dirtyable: Dirtyable = WithoutReserve, drawn 24 {
+    dirtyable: Dirtyable = All, drawn 24 {
         /// Of all pages that are free or reclaimable.
         All,
         /// Of those, less the watermarks and lowmem reserves.
@@ -41,7 +41,7 @@ choices! {
     }
 
     /// Do mapped pages lower the dirty limits?
-    dirty_mapped: DirtyMapped = Ignored, drawn 25 {
+    dirty_mapped: DirtyMapped = LowersRatio, drawn 25 {
         /// Yes: `dirty_ratio` is at most half of the unmapped share, at least 5.
         LowersRatio,
         /// No.
@@ -59,7 +59,7 @@ choices! {
     }
 
     /// How many pages of a file are written in one visit.
-    chunk: WritebackChunk = ByBandwidth, drawn 29 {
+    chunk: WritebackChunk = Fixed, drawn 29 {
         /// As many as the device writes in half a second, in steps of 1024.
         ByBandwidth,
         /// 1024.

@@ -1,6 +1,6 @@
 //! The lists of a zone against plain vectors.
 
-use crate::memory;
+use crate::{choices, memory};
 use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
 use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent, Taken};
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
@@ -54,6 +54,10 @@ impl Naive {
     }
 }
 
+fn lru(choices: Choices) -> Lru<Sim> {
+    Lru::over(memory(&Layout::flat(2048)), choices)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -70,7 +74,7 @@ proptest! {
             list_choice: if at_add { ListChoice::AtAdd } else { ListChoice::AtFlush },
             add_flush: if when_filled { AddFlush::WhenFilled } else { AddFlush::WhenFull },
             rotation: if one_by_one { Rotation::OneByOne } else { Rotation::Batched },
-            ..Choices::default()
+            ..choices().lru
         });
         let zone = &lru.zones[0];
         let mut naive = Naive::default();
@@ -150,10 +154,7 @@ proptest! {
 /// reference the batch must pass over it (mechanisms/reclaim, 8.2). The same page put back meanwhile is rotated.
 #[test]
 fn a_batch_without_references_moves_no_stranger() {
-    let lru = Lru::over(
-        memory(&Layout::flat(2048)),
-        Choices { rotation: Rotation::BatchedWithoutReference, ..Choices::default() },
-    );
+    let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..choices().lru });
     let zone = &lru.zones[0];
     let add = |owner| {
         let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
@@ -178,7 +179,7 @@ fn a_batch_without_references_moves_no_stranger() {
 #[test]
 fn a_batch_waits_for_the_uses_that_drain_it() {
     for (drain, listed) in [(Drain::EveryUse, [1, 2]), (Drain::Scans, [0, 2]), (Drain::Nothing, [0, 0])] {
-        let lru = Lru::over(memory(&Layout::flat(2048)), Choices { drain, ..Choices::default() });
+        let lru = lru(Choices { drain, ..choices().lru });
         let zone = &lru.zones[0];
         let add = || {
             lru.add(

@@ -1,7 +1,7 @@
 //! The machine that the stories are told on.
 
 use engine::anonymous::Region;
-use engine::kernel::{Choices, Kernel, files};
+use engine::kernel::{Choices, Kernel};
 use engine::memory::{Flags, Gfp, Layout};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
@@ -27,9 +27,7 @@ pub const FILE_BLOCKS: u64 = 1 << 17;
 
 /// The choices of a kernel of this repository.
 pub fn choices_of(kernel: &str) -> Choices {
-    let source = |name: &str| files::source(name).ok_or_else(|| format!("no kernel `{name}`"));
-    let text = source(kernel).unwrap().text;
-    Kernel::parse(kernel, kernel, &text, &source).unwrap().choices
+    Kernel::built_in(kernel).unwrap_or_else(|| panic!("no kernel `{kernel}`")).choices
 }
 
 /// What a machine consists of.
@@ -52,7 +50,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        let mut choices = Choices::default();
+        let mut choices = choices_of("mm1-mmotm-20130606");
         choices.memory.min_free_kbytes = 1024;
         Self {
             choices,

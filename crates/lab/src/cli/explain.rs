@@ -4,7 +4,7 @@ mod key;
 
 use std::path::Path;
 
-use engine::kernel::{Kernel, Origin, Setting};
+use engine::kernel::{Kernel, Origin, ROOT, Setting};
 use placed::{Entry, Node, Value, nearest, one_of};
 
 use super::{End, show};
@@ -128,7 +128,8 @@ fn kernel(kernel: &Kernel, look: Look) -> String {
         text += &hanging("  ", &kernel.about, look);
     }
     let base = match kernel.bases.as_slice() {
-        [] => "the defaults in the code".into(),
+        [] if kernel.name == ROOT => "none".into(),
+        [] => format!("none, so that what it does not name is as in {ROOT}"),
         bases => bases.join(" -> "),
     };
     let differences = kernel.differences().count();
@@ -152,7 +153,7 @@ fn kernel(kernel: &Kernel, look: Look) -> String {
 
 fn origin(setting: &Setting) -> String {
     let mut text = match &setting.origin {
-        Origin::Default => "default".into(),
+        Origin::Default => format!("as in {ROOT}"),
         Origin::Set => "set on the command line".into(),
         Origin::File { place, source, .. } => match source {
             Some(source) => format!("{place}: {source}"),
@@ -313,7 +314,7 @@ mod tests {
         };
         assert_eq!(line("batch"), "* batch = 15 mine.toml:4: a guess (base: 14)");
         assert_eq!(line("kswapd_floor"), "kswapd_floor = \"zero\" kernels/base.toml:2: spec");
-        assert_eq!(line("swappiness"), "swappiness = 60 default");
+        assert_eq!(line("swappiness"), "swappiness = 60 as in 2.6.23-rc5");
     }
 
     #[test]

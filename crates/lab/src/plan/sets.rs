@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use engine::kernel::{self, Kernel};
+use engine::kernel::{self, choice};
 use placed::{Error, Node};
 
 use super::Request;
@@ -86,13 +86,7 @@ pub(super) fn check_owners(
     setup: &Setup,
     workload: &dyn Runnable,
 ) -> Result<(), Error> {
-    let kernel = Kernel::of_defaults("defaults");
-    let is_of_kernel = |key: &str| {
-        kernel
-            .settings
-            .iter()
-            .any(|it| key.strip_prefix(&*it.section).and_then(|rest| rest.strip_prefix('.')) == Some(&*it.key))
-    };
+    let is_of_kernel = |key: &str| choice::all().any(|choice| choice.path() == key);
     let defaults = workload.params(&experiment.params).unwrap_or_default();
     let is_param = |key: &str| experiment.params.get(key).is_some() || defaults.get(key).is_some();
     let is_of_machine = |key: &str| {

@@ -1,6 +1,7 @@
 //! What a key means, which values it may have, and who has which.
 
 use engine::kernel::{
+    ROOT,
     choice::{self, Choice},
     meant_key,
 };
@@ -93,7 +94,7 @@ fn of_kernels(choice: &Choice) -> Result<Known, Error> {
         let setting = kernel.settings.iter().find(|it| (&*it.section, &*it.key) == (section, key));
         lines.extend(setting.map(|setting| [name.to_owned(), plain(&setting.value), origin(setting)]));
     }
-    let default = format!("default: {}", plain(&choice.default()));
+    let default = format!("default: {}, as in {ROOT}", plain(&choice.default()));
     Ok(Known {
         asked: None,
         key: choice.path(),
