@@ -291,8 +291,8 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
     let engine = engine.expect("8 MiB are enough");
-    let is_failing = choices.writeback.write_failure == WriteFailure::KeepDirty;
-    let is_stable = choices.writeback.stable_pages != StablePages::No;
+    let is_failing = matches!(choices.writeback.write_failure, WriteFailure::KeepDirty);
+    let is_stable = !matches!(choices.writeback.stable_pages, StablePages::No);
     if is_failing {
         machine.fail_writes(3, swap.first_block);
     }

@@ -44,3 +44,13 @@ choices! {
         Inactive,
     }
 }
+
+impl SwappedIn {
+    /// Does it join the active list?
+    pub(crate) const fn is_active(self) -> bool {
+        match self {
+            Self::Active => true,
+            Self::Inactive => false,
+        }
+    }
+}

@@ -249,8 +249,9 @@ impl<M: Machine> Access<M> {
     /// Tries for a huge page in a range that nobody has touched.
     fn try_huge_page(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         let start = page / ENTRIES * ENTRIES;
-        if self.choices.huge_pages == HugePages::Never || !region.is_huge_allowed || start + ENTRIES > region.pages {
-            return false;
+        match self.choices.huge_pages {
+            HugePages::Always if region.is_huge_allowed && start + ENTRIES <= region.pages => {}
+            HugePages::Always | HugePages::Never => return false,
         }
         let Ok(head) = self.allocate(task, Gfp::HUGE_PAGE, PAGEBLOCK_ORDER) else {
             self.stat.count(Event::ThpFaultFallback, 1);

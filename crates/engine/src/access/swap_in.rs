@@ -3,7 +3,6 @@
 //! A page in the swap cache is a minor fault, even while it is being written. A read maps it read-only and
 //! keeps the slot; a write frees the slot, unless the page is under writeback.
 
-use super::choices::SwappedIn;
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
 use crate::lru::Insert;
@@ -100,7 +99,7 @@ impl<M: Machine> Access<M> {
         if is_mapped {
             // The lookup's reference is the mapping's now.
             self.swap.with_slots(&self.machine, |slots| slots.release(slot));
-            if self.choices.swapped_in == SwappedIn::Active {
+            if self.choices.swapped_in.is_active() {
                 self.mark_accessed(frame);
             }
             if write || self.swap.is_nearly_full() {
@@ -181,7 +180,10 @@ impl<M: Machine> Access<M> {
 
     fn is_window_by_use(&self) -> bool {
         let swap: &Swap<M> = self;
-        swap.choices.window == SwapWindows::ByUse
+        match swap.choices.window {
+            SwapWindows::ByUse => true,
+            SwapWindows::Fixed => false,
+        }
     }
 
     /// Starts the read of a slot, if it is in use and not in the cache; was it?
@@ -211,7 +213,7 @@ impl<M: Machine> Access<M> {
         let mark = if is_marked { Flags::READAHEAD } else { Flags::default() };
         self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED).with(mark));
         self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");
-        self.add(frame, Insert::SwapIn, self.choices.swapped_in == SwappedIn::Active);
+        self.add(frame, Insert::SwapIn, self.choices.swapped_in.is_active());
         self.stat.count(Event::Pswpin, 1);
         bio.add(self, self.swap.block(slot), frame);
         self.put(frame);

@@ -64,3 +64,13 @@ choices! {
         Off,
     }
 }
+
+impl ZoneDirtyShare {
+    /// Is a zone passed over that has its share?
+    pub(crate) const fn is_kept(self) -> bool {
+        match self {
+            Self::Kept => true,
+            Self::Off => false,
+        }
+    }
+}

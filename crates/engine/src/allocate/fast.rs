@@ -1,7 +1,6 @@
 //! The fast path: the first zone above its low mark (mechanisms/reclaim, 15).
 
 use super::Allocate;
-use super::choices::ZoneDirtyShare;
 use crate::memory::{Gfp, MarkRights, Warmth, Zone};
 use crate::reclaim::zone_reclaim::Room;
 use crate::task::Task;
@@ -50,7 +49,7 @@ impl<M: Machine> Allocate<M> {
         let preferred = self.preferred_zone(gfp);
         let is_dirty_ok = |zone: &Zone<M>| {
             // Dirty pages are spread over zones here, and only here: the slow path takes what there is.
-            let keeps_share = gfp.write && self.choices.zone_dirty_share == ZoneDirtyShare::Kept;
+            let keeps_share = gfp.write && self.choices.zone_dirty_share.is_kept();
             until != Until::Low || !keeps_share || self.is_zone_dirty_ok(zone)
         };
         let take = |zone: &Zone<M>| {

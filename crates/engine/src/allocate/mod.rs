@@ -62,8 +62,10 @@ impl<M: Machine> Deref for Allocate<M> {
 impl<M: Machine> Allocate<M> {
     /// Nothing is allocated yet.
     pub fn new(reclaim: Reclaim<M>, choices: Choices) -> Self {
-        let keeps = choices.zonelist_cache == ZonelistCacheUse::Kept && reclaim.nodes.len() > 1;
-        let cached_nodes = if keeps { reclaim.nodes.len() } else { 0 };
+        let cached_nodes = match choices.zonelist_cache {
+            ZonelistCacheUse::Kept if reclaim.nodes.len() > 1 => reclaim.nodes.len(),
+            ZonelistCacheUse::Kept | ZonelistCacheUse::Off => 0,
+        };
         let zonelist_caches = (0..cached_nodes).map(|_| ZonelistCache::new(reclaim.zones.len())).collect();
         Self { reclaim, zonelist_caches, choices }
     }

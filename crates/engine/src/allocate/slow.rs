@@ -82,7 +82,10 @@ impl<M: Machine> Allocate<M> {
             if tries && let Some(frame) = self.take_from_zonelist(gfp, order, Until::Min, rights) {
                 return Ok(frame);
             }
-            tries = self.choices.after_wait == AfterWait::TriesFirst;
+            tries = match self.choices.after_wait {
+                AfterWait::TriesFirst => true,
+                AfterWait::Reclaims => false,
+            };
             // Whoever makes room must not need room that is not there.
             if task.may_use_reserve && !gfp.no_reserve {
                 return self.take_from_zonelist(gfp, order, Until::Nothing, rights).ok_or_else(failed);
@@ -102,8 +105,10 @@ impl<M: Machine> Allocate<M> {
             }
             let _stall = self.pressure.stall(&self.machine);
             // Whoever was told to end while it waited looks again before it reclaims.
-            let was_killed = self.choices.reserve_throttle == ReserveThrottle::On
-                && self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp);
+            let was_killed = match self.choices.reserve_throttle {
+                ReserveThrottle::On => self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp),
+                ReserveThrottle::Off => false,
+            };
             let mut progress = if was_killed {
                 Progress::Hope
             } else {
@@ -185,10 +190,10 @@ impl<M: Machine> Allocate<M> {
     /// Tries again after reclaim made progress; what was freed may lie on other CPUs' lists.
     fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
-            if self.choices.after_reclaim == AfterReclaim::Retries {
-                return None;
+            match self.choices.after_reclaim {
+                AfterReclaim::Retries => return None,
+                AfterReclaim::DrainsPerCpu => self.drain_all_per_cpu(),
             }
-            self.drain_all_per_cpu();
             self.take_from_zonelist(gfp, order, Until::Min, rights)
         })
     }

@@ -22,6 +22,9 @@
 //! }
 //! ```
 //!
+//! The enums have no `==`: whoever reads a choice matches it, so that a new value does not compile before every reader has taken a
+//! side. Where a reader wants a yes or no, a method beside the declaration says it.
+//!
 //! A value has its variant's name in kebab-case. The number after `drawn` says when a swarm draws the choice: a new one is the
 //! last, so that the worlds of existing seeds keep what they drew before it.
 //!
@@ -247,11 +250,19 @@ macro_rules! choices {
         )*
 
         #[doc = concat!("The section `[", stringify!($section), "]` of a kernel file.")]
-        #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+        #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Choices {
             $($(#[doc = $about])* pub $key: $type,)*
         }
+
+        impl PartialEq for Choices {
+            fn eq(&self, other: &Self) -> bool {
+                $($crate::kernel::choice::choices!(@eq self.$key, other.$key, [$($($values)*)?]))&&*
+            }
+        }
+
+        impl Eq for Choices {}
 
         impl Default for Choices {
             fn default() -> Self {
@@ -301,7 +312,7 @@ macro_rules! choices {
         [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)+]
     ) => {
         $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, strum::VariantNames)]
+        #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize, strum::VariantNames)]
         #[serde(rename_all = "kebab-case")]
         #[strum(serialize_all = "kebab-case")]
         pub enum $type {
@@ -314,6 +325,9 @@ macro_rules! choices {
             }
         }
     };
+
+    (@eq $a:expr, $b:expr, []) => { $a == $b };
+    (@eq $a:expr, $b:expr, [$($values:tt)+]) => { $a as usize == $b as usize };
 
     (@default $type:tt = $default:tt []) => { $default };
     (@default $type:ident = $default:ident [$($values:tt)+]) => { $type::$default };

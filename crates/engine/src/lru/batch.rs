@@ -5,7 +5,7 @@
 //! it cannot be freed, nor reclaimed, until its CPU flushes; with `Rotation::BatchedWithoutReference` it can, and the
 //! flush passes over what is in its frame then. Description: mechanisms/reclaim, 8 and 9.
 
-use super::choices::{AccessedInBatch, Activation, ActivationBatch, AddFlush, Drain, ListChoice, Rotation};
+use super::choices::{ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{Insert, ListKind, Lru};
 use crate::memory::{Flags, Frame, Owner};
 use crate::stat::Event;
@@ -109,7 +109,7 @@ impl<M: Machine> Lru<M> {
         let descriptor = &self.frames[frame];
         if !flags.has(Flags::REFERENCED) {
             descriptor.set(Flags::REFERENCED);
-        } else if self.choices.activation == Activation::AtScan {
+        } else if self.choices.activation.is_at_scan() {
             descriptor.set(Flags::USED_AGAIN);
         } else if !flags.has(Flags::ACTIVE) {
             if flags.has(Flags::LRU) {
@@ -118,7 +118,7 @@ impl<M: Machine> Lru<M> {
             } else if self.is_waiting(frame) {
                 descriptor.set(Flags::ACTIVE);
                 descriptor.clear(Flags::REFERENCED);
-            } else if self.choices.accessed_in_batch == AccessedInBatch::Obeyed {
+            } else if self.choices.accessed_in_batch.is_obeyed() {
                 let batches = self.batches.local();
                 if batches.add.iter().any(|batch| batch.contains(&frame)) {
                     descriptor.set(Flags::ACTIVE);
@@ -194,7 +194,7 @@ impl<M: Machine> Lru<M> {
 
     /// A scan of reclaim begins: pages that wait in the local CPU's batches are on no list that it could find them on.
     pub fn drain_before_scan(&self) {
-        if self.choices.drain != Drain::Nothing {
+        if self.choices.drain.is_before_scans() {
             self.drain_local();
             self.judge_waiting();
         }
@@ -202,7 +202,7 @@ impl<M: Machine> Lru<M> {
 
     /// Pages are about to be unmapped, dropped or looked for: a reference of a batch would be in the way.
     pub fn drain_before_use(&self) {
-        if self.choices.drain == Drain::EveryUse {
+        if self.choices.drain.is_before_uses() {
             self.drain_local();
         }
     }
@@ -225,7 +225,10 @@ impl<M: Machine> Lru<M> {
 
     fn flush_all(&self, batches: Batches) {
         for (kind, batch) in ListKind::ALL.into_iter().zip(&batches.add) {
-            let chosen = (self.choices.list_choice == ListChoice::AtAdd).then_some(kind);
+            let chosen = match self.choices.list_choice {
+                ListChoice::AtAdd => Some(kind),
+                ListChoice::AtFlush => None,
+            };
             self.flush(batch, Apply::Add(chosen));
         }
         self.flush_parked(&batches.rotate, &batches.rotate_places, Apply::Rotate);

@@ -222,3 +222,51 @@ choices! {
         ForPutback,
     }
 }
+
+impl Activation {
+    /// Do scans decide, and not accesses?
+    pub(crate) const fn is_at_scan(self) -> bool {
+        match self {
+            Self::AtScan => true,
+            Self::OnSecondAccess => false,
+        }
+    }
+}
+
+impl AccessedInBatch {
+    /// Does the page become active?
+    pub(crate) const fn is_obeyed(self) -> bool {
+        match self {
+            Self::Obeyed => true,
+            Self::Ignored => false,
+        }
+    }
+}
+
+impl Lists {
+    /// Do anonymous pages and pages of files have lists of their own?
+    pub(crate) const fn have_families(self) -> bool {
+        match self {
+            Self::Four => true,
+            Self::Two => false,
+        }
+    }
+}
+
+impl Drain {
+    /// Is a batch flushed before scans of reclaim?
+    pub(crate) const fn is_before_scans(self) -> bool {
+        match self {
+            Self::EveryUse | Self::Scans => true,
+            Self::Nothing => false,
+        }
+    }
+
+    /// Is it before other uses, too?
+    pub(crate) const fn is_before_uses(self) -> bool {
+        match self {
+            Self::EveryUse => true,
+            Self::Scans | Self::Nothing => false,
+        }
+    }
+}

@@ -79,7 +79,10 @@ impl<M: Machine> Lru<M> {
         }
         let lists = (0..lruvecs).map(|_| machine.lock(LockClass::Lru, Lruvec::default())).collect();
         let batches = machine.per_cpu(|_| Batches::default());
-        let has_waiting = choices.admission == Admission::ByRefault && own.is_none();
+        let has_waiting = match choices.admission {
+            Admission::ByRefault => own.is_none(),
+            Admission::Always => false,
+        };
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
         let saved_targets = (0..lruvecs).map(|_| Default::default()).collect();
         let priorities = (0..lruvecs).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();

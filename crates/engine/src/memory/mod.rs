@@ -350,7 +350,10 @@ impl<M: Machine> Memory<M> {
         let mut vmstat = Vmstat::new();
         let named = || {
             ZoneEvent::ALL.into_iter().filter(|event| match event {
-                ZoneEvent::Pgskip => self.choices.lruvec_of == LruvecOf::Node,
+                ZoneEvent::Pgskip => match self.choices.lruvec_of {
+                    LruvecOf::Node => true,
+                    LruvecOf::Zone => false,
+                },
                 event => self.nodes.len() > 1 || !event.is_of_nodes(),
             })
         };

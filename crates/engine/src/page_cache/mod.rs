@@ -114,7 +114,10 @@ impl<M: Machine> PageCache<M> {
     /// The lock of an index, if there is to be one (`page_cache.index_lock`). Nodes that take memory need it in any case: who
     /// takes the last page of one away gives back its place.
     pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
-        let is_locked = self.choices.index_lock == IndexLock::PerPage || self.index_nodes.slabs().is_some();
+        let is_locked = match self.choices.index_lock {
+            IndexLock::PerPage => true,
+            IndexLock::None => self.index_nodes.slabs().is_some(),
+        };
         is_locked.then(|| i_pages.lock())
     }
 

@@ -66,6 +66,10 @@ impl<M: Machine> Reclaim<M> {
         let is_sound = |zone: &Zone<M>, classzone| {
             Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, classzone)
         };
+        let is_quarter = |zones: &mut dyn Iterator<Item = (usize, &Zone<M>)>| {
+            let balanced = zones.filter(|(_, zone)| is_sound(zone, classzone));
+            self.is_quarter_of_node(node, balanced.map(|(_, zone)| zone.managed()).sum())
+        };
         let mut zones = self.zones_up_to(node, usize::MAX);
         match self.choices.sleep_test {
             SleepTest::NodeBalance => self.is_node_balanced(node, request),
@@ -73,11 +77,8 @@ impl<M: Machine> Reclaim<M> {
             SleepTest::Quarter | SleepTest::QuarterInverted if request.order == Order::ZERO => {
                 zones.all(|(_, zone)| is_sound(zone, classzone))
             }
-            test => {
-                let balanced = zones.filter(|(_, zone)| is_sound(zone, classzone));
-                let is_quarter = self.is_quarter_of_node(node, balanced.map(|(_, zone)| zone.managed()).sum());
-                is_quarter != (test == SleepTest::QuarterInverted)
-            }
+            SleepTest::Quarter => is_quarter(&mut zones),
+            SleepTest::QuarterInverted => !is_quarter(&mut zones),
         }
     }
 
@@ -99,9 +100,11 @@ impl<M: Machine> Reclaim<M> {
 
     /// Notes in a pass how a zone of it was left.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
-        // With `NeverLeft` a zone was judged before it was shrunk, and counts though it be hopeless.
-        if left.was_hopeless && self.choices.kswapd_gap != KswapdGap::NeverLeft {
-            return;
+        match self.choices.kswapd_gap {
+            // A zone was judged before it was shrunk, and counts though it be hopeless.
+            KswapdGap::NeverLeft => {}
+            KswapdGap::EightTimesHigh | KswapdGap::Balance if left.was_hopeless => return,
+            KswapdGap::EightTimesHigh | KswapdGap::Balance => {}
         }
         if left.is_balanced {
             pass.balanced_pages += zone.managed();
@@ -155,8 +158,9 @@ impl<M: Machine> Reclaim<M> {
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
             }
-            if self.choices.congestion_ends == CongestionEnds::OnSight {
-                zone.clear(ZoneFlag::CONGESTED);
+            match self.choices.congestion_ends {
+                CongestionEnds::OnSight => zone.clear(ZoneFlag::CONGESTED),
+                CongestionEnds::WhereItWorks => {}
             }
             zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
         }
@@ -182,10 +186,11 @@ impl<M: Machine> Reclaim<M> {
             KswapdTarget::HighWatermark => high,
         };
         // If compaction can do the rest, order-0 pages are what is wanted.
-        let can_compact = self.choices.high_order == HighOrder::ByCompaction
-            && control.order > Order::ZERO
-            && self.suitable(zone, control.order) != Suitability::Skipped;
-        let order = if can_compact { Order::ZERO } else { control.order };
+        let can_compact = || control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
+        let order = match self.choices.high_order {
+            HighOrder::ByCompaction if can_compact() => Order::ZERO,
+            HighOrder::ByCompaction | HighOrder::ByReclaim => control.order,
+        };
         let gap = match self.choices.kswapd_gap {
             KswapdGap::NeverLeft => 0,
             KswapdGap::EightTimesHigh => 7 * zone.high(),
@@ -193,9 +198,14 @@ impl<M: Machine> Reclaim<M> {
         };
         control.scanned = 0;
         let needs_none = self.is_zone_balanced(zone, order, gap, classzone);
-        if needs_none && self.choices.slab_zones == SlabZones::Shrunk {
-            if self.choices.kswapd_priority == KswapdPriority::RestartAfterCluster {
-                zone.clear(ZoneFlag::CONGESTED);
+        let is_left = match self.choices.slab_zones {
+            SlabZones::Shrunk => needs_none,
+            SlabZones::Every => false,
+        };
+        if is_left {
+            match self.choices.kswapd_priority {
+                KswapdPriority::RestartAfterCluster => zone.clear(ZoneFlag::CONGESTED),
+                KswapdPriority::ByScanVolume => {}
             }
             return ZonePass {
                 scanned_enough: true,
@@ -205,8 +215,11 @@ impl<M: Machine> Reclaim<M> {
                 was_hopeless: Self::is_marked_hopeless(zone),
             };
         }
-        if !needs_none || self.choices.kswapd_gap == KswapdGap::NeverLeft {
-            self.shrink_zone(task, zone, control);
+        match self.choices.kswapd_gap {
+            KswapdGap::EightTimesHigh | KswapdGap::Balance if needs_none => {}
+            KswapdGap::EightTimesHigh | KswapdGap::Balance | KswapdGap::NeverLeft => {
+                self.shrink_zone(task, zone, control);
+            }
         }
         let dropped = self.shrink_slab(task, control.scanned, lru_pages);
         control.reclaimed += dropped.pages;
@@ -218,7 +231,7 @@ impl<M: Machine> Reclaim<M> {
         // Where every zone is shrunk in any case, what it had before counts.
         let is_balanced = match self.choices.kswapd_gap {
             KswapdGap::NeverLeft => needs_none,
-            _ => self.is_zone_balanced(zone, order, 0, classzone),
+            KswapdGap::EightTimesHigh | KswapdGap::Balance => self.is_zone_balanced(zone, order, 0, classzone),
         };
         if is_balanced && !Self::is_marked_hopeless(zone) {
             zone.clear(ZoneFlag::CONGESTED);
@@ -259,9 +272,13 @@ impl<M: Machine> Reclaim<M> {
                     let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                     total_scanned += zone_pass.scanned;
                     self.note_zone(&mut pass, zone, &control, end, zone_pass);
-                    let is_usable = self.choices.zone_balance == ZoneBalance::QuarterOfUsable;
-                    if is_usable && Self::is_marked_hopeless(zone) && end == kind && end > 0 {
-                        end -= 1;
+                    match self.choices.zone_balance {
+                        ZoneBalance::QuarterOfUsable => {
+                            if Self::is_marked_hopeless(zone) && end == kind && end > 0 {
+                                end -= 1;
+                            }
+                        }
+                        ZoneBalance::AllZones | ZoneBalance::AnySuitableZone => {}
                     }
                 }
                 self.end_pass(node, control.reclaimed);
@@ -283,15 +300,17 @@ impl<M: Machine> Reclaim<M> {
                 continue;
             }
             if is_balanced || self.machine.is_killed() {
-                if request.order > Order::ZERO && self.choices.kswapd_compact == KswapdCompact::AfterBalance {
-                    self.compact_node_if_needed(node, request.order, end);
+                match self.choices.kswapd_compact {
+                    KswapdCompact::AfterBalance => self.compact_node_if_needed(node, request.order, end),
+                    KswapdCompact::Never | KswapdCompact::ByProgress => {}
                 }
                 return Request { order: request.order, classzone: end };
             }
             self.machine.relax();
-            if control.reclaimed < CLUSTER && self.choices.failed_order == FailedOrder::GivenUp {
+            match self.choices.failed_order {
                 // Give up on the order, but not on order 0.
-                request.order = Order::ZERO;
+                FailedOrder::GivenUp if control.reclaimed < CLUSTER => request.order = Order::ZERO,
+                FailedOrder::GivenUp | FailedOrder::Kept => {}
             }
         }
     }
@@ -313,8 +332,9 @@ impl<M: Machine> Reclaim<M> {
 
     /// The node is balanced for an order above 0: is it, as far as `order_zero_check` asks, for single pages too?
     fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
-        if order == Order::ZERO || self.choices.order_zero_check == OrderZeroCheck::LeftOut {
-            return false;
+        match self.choices.order_zero_check {
+            OrderZeroCheck::Done if order > Order::ZERO => {}
+            OrderZeroCheck::Done | OrderZeroCheck::LeftOut => return false,
         }
         let mut lacks = false;
         for (_, zone) in self.zones_up_to(node, end).filter(|(_, zone)| !Self::is_marked_hopeless(zone)) {

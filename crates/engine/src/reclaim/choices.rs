@@ -282,3 +282,23 @@ choices! {
     /// it writes) and 4 (mapped pages and anonymous ones, which go to swap).
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90: [0, 1, 7];
 }
+
+impl DirtyAccounting {
+    /// Does the state of a page count before any other step?
+    pub(crate) const fn is_on_sight(self) -> bool {
+        match self {
+            Self::OnSight => true,
+            Self::AtWrite => false,
+        }
+    }
+}
+
+impl ForCompaction {
+    /// Does reclaim end and begin by what compaction needs?
+    pub(crate) const fn is_obeyed(self) -> bool {
+        match self {
+            Self::Obeyed => true,
+            Self::Ignored => false,
+        }
+    }
+}

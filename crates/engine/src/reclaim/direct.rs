@@ -1,6 +1,6 @@
 //! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; mechanisms/reclaim, 17).
 
-use super::choices::{DirectNap, ForCompaction, ListStall, MinScanPriority};
+use super::choices::{DirectNap, ListStall, MinScanPriority};
 use super::control::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
@@ -112,7 +112,10 @@ impl<M: Machine> Reclaim<M> {
     /// With `ListStall::ForWriteback`, every zone is not hopeless yet while pages are written: a program can look at
     /// all of memory six times before a disk has written one page.
     fn waits_for_written(&self) -> bool {
-        let waits = self.choices.list_stall == ListStall::ForWriteback && self.is_any_to_be_written();
+        let waits = match self.choices.list_stall {
+            ListStall::ForWriteback => self.is_any_to_be_written(),
+            ListStall::WhenWriteback | ListStall::WhenDirtyUnqueued | ListStall::Never => false,
+        };
         if waits {
             self.wait_for_written(|| self.is_any_to_be_written());
         }
@@ -132,7 +135,7 @@ impl<M: Machine> Reclaim<M> {
             if Self::is_marked_hopeless(zone) && !control.doubts_marks && control.priority != DEF_PRIORITY {
                 continue;
             }
-            let for_compaction = self.choices.for_compaction == ForCompaction::Obeyed;
+            let for_compaction = self.choices.for_compaction.is_obeyed();
             if for_compaction && control.order > COSTLY_ORDER && self.is_compaction_ready(zone, control.order) {
                 pass.aborted = true;
                 continue;

@@ -216,8 +216,9 @@ impl<M: Machine> Reclaim<M> {
             }
             self.move_marks(node);
             balanced = self.balance_node(&mut task, node, wanted);
-            if self.choices.kswapd_request == KswapdRequest::OrderAndClasszone {
-                wanted = balanced;
+            match self.choices.kswapd_request {
+                KswapdRequest::OrderAndClasszone => wanted = balanced,
+                KswapdRequest::Order | KswapdRequest::LastBalanced => {}
             }
             self.release_orphans();
         }
@@ -255,8 +256,9 @@ impl<M: Machine> Reclaim<M> {
     /// dropped at once count no further than what may wait for that.
     fn move_marks(&self, node: NodeId) {
         let memory: &Memory<M> = self;
-        if memory.choices.mark_distance == MarkDistance::QuarterOfMin {
-            return;
+        match memory.choices.mark_distance {
+            MarkDistance::QuarterOfMin => return,
+            MarkDistance::ByRate => {}
         }
         let mut moved = self.node_state(node).marks_moved.lock();
         let now = self.machine.now();
@@ -286,12 +288,16 @@ impl<M: Machine> Reclaim<M> {
         let mut ticket = self.machine.ticket(&state.kswapd_wait);
         state.requests.begin_sleep();
         let mut time_left = Nanos(0);
-        if self.choices.kswapd_sleep == KswapdSleep::AtOnce {
-            // Who asked for more before kswapd was seen to sleep has not woken it.
-            if !state.requests.is_above(balanced.order) && !self.releases_waiters(node) && !self.machine.is_killed() {
-                self.machine.sleep(&state.kswapd_wait, ticket, None);
+        match self.choices.kswapd_sleep {
+            KswapdSleep::AtOnce => {
+                // Who asked for more before kswapd was seen to sleep has not woken it.
+                let is_done = !state.requests.is_above(balanced.order) && !self.releases_waiters(node);
+                if is_done && !self.machine.is_killed() {
+                    self.machine.sleep(&state.kswapd_wait, ticket, None);
+                }
+                return state.requests.end_sleep();
             }
-            return state.requests.end_sleep();
+            KswapdSleep::AfterNap => {}
         }
         if self.may_sleep(node, time_left, balanced) {
             let deadline = self.machine.now() + TRIAL_SLEEP;
@@ -329,8 +335,9 @@ impl<M: Machine> Reclaim<M> {
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
         let state = self.node_state(zone.node);
         let is_above_low = || zone.is_above(zone.low(), order, 0, MarkRights::default());
-        if self.choices.wake_record == WakeRecord::BelowLow && is_above_low() {
-            return;
+        match self.choices.wake_record {
+            WakeRecord::BelowLow if is_above_low() => return,
+            WakeRecord::BelowLow | WakeRecord::Always => {}
         }
         if !state.requests.note(order, classzone as u32) || is_above_low() {
             return;

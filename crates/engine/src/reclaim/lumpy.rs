@@ -28,7 +28,10 @@ impl<M: Machine> Reclaim<M> {
         control: &mut ScanControl,
     ) -> u64 {
         let is_costly = control.order > COSTLY_ORDER;
-        let by_order = self.choices.lumpy_reclaim == LumpyReclaim::ByOrder;
+        let by_order = match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder => true,
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => false,
+        };
         let any_list = is_costly || !by_order && control.priority < DEF_PRIORITY - 2;
         let (victims, scanned) = self.isolate_block_victims(zone, pool, pages, control.order, any_list, !by_order);
         let taken = &victims.pages;

@@ -135,8 +135,10 @@ impl<M: Machine> Reclaim<M> {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
             && (order == Order::ZERO
-                || self.choices.high_order == HighOrder::ByReclaim
-                || self.suitable(zone, order) != Suitability::Skipped)
+                || match self.choices.high_order {
+                    HighOrder::ByReclaim => true,
+                    HighOrder::ByCompaction => self.suitable(zone, order) != Suitability::Skipped,
+                })
     }
 
     /// A little more than high, so that low zones do not stand still while high ones are filled.

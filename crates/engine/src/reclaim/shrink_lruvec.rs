@@ -1,7 +1,7 @@
 //! Shrinking one zone: clusters of pages that its policy chooses, until the policy's targets, or enough pages, are reached
 //! (mechanisms/reclaim, 12, 14, 24).
 
-use super::choices::{DirtyAccounting, ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
+use super::choices::{ListStall, LumpyReclaim, ZoneWriteback};
 use super::control::COSTLY_ORDER;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
@@ -102,8 +102,11 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         self.drain_before_scan();
-        if control.order > Order::ZERO && self.choices.lumpy_reclaim != LumpyReclaim::Never {
-            return self.shrink_blocks(task, zone, pool, pages, control);
+        match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks if control.order > Order::ZERO => {
+                return self.shrink_blocks(task, zone, pool, pages, control);
+            }
+            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => {}
         }
         let Taken { entries: taken, pages, scanned } = self.isolate_victims(zone, pool, pages);
         let (scan_event, steal_event) = reclaim_events(control);
@@ -125,7 +128,7 @@ impl<M: Machine> Reclaim<M> {
     /// Marks the zone by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(&self, zone: &Zone<M>, control: &ScanControl, counts: &ListCounts, taken: u64) {
         let scaled = taken >> (DEF_PRIORITY - control.priority.min(DEF_PRIORITY));
-        if self.choices.dirty_accounting == DirtyAccounting::OnSight {
+        if self.choices.dirty_accounting.is_on_sight() {
             let is_full = match self.choices.zone_writeback {
                 ZoneWriteback::ScaledByPriority => counts.writeback >= scaled,
                 ZoneWriteback::All => counts.writeback == taken,
@@ -174,7 +177,7 @@ impl<M: Machine> Reclaim<M> {
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, zone: &Zone<M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;
-        let is_active = self.choices.for_compaction == ForCompaction::Obeyed
+        let is_active = self.choices.for_compaction.is_obeyed()
             && order > Order::ZERO
             && (order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2);
         if !is_active {

@@ -3,7 +3,7 @@
 //! Each step first decides ([`Verdict`] of the policy, [`check_writeback`], [`check_dirty`]: pure functions)
 //! and then acts. The page lock is only tried. Description: mechanisms/reclaim, 13 (≥36).
 
-use super::choices::{DirtyAccounting, LumpyReclaim, PageoutTrigger, WritebackMet};
+use super::choices::{LumpyReclaim, PageoutTrigger, WritebackMet};
 use super::control::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
@@ -191,7 +191,10 @@ impl<M: Machine> Reclaim<M> {
     /// A page that stays spoils its block; one that is being written will be free soon. With `LumpyReclaim::ByOrder`
     /// blocks are taken for what was asked for, whatever becomes of them.
     fn note_kept(&self, control: &mut ScanControl, is_written: bool) {
-        control.takes_blocks &= is_written || self.choices.lumpy_reclaim == LumpyReclaim::ByOrder;
+        control.takes_blocks &= match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder => true,
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => is_written,
+        };
     }
 
     fn shrink_page(
@@ -217,7 +220,7 @@ impl<M: Machine> Reclaim<M> {
             control.scanned += 1;
         }
         let mut may_enter_fs = control.gfp.fs || flags.has(Flags::SWAPCACHE) && control.gfp.io;
-        let on_sight = self.choices.dirty_accounting == DirtyAccounting::OnSight;
+        let on_sight = self.choices.dirty_accounting.is_on_sight();
         if on_sight {
             self.count_on_sight(is_file, flags, frame, counts, owners);
         }
@@ -354,7 +357,7 @@ impl<M: Machine> Reclaim<M> {
     ) -> Option<Fate> {
         let _span = self.machine.span(Func::Pageout);
         let descriptor = &self.frames[frame];
-        let at_write = self.choices.dirty_accounting == DirtyAccounting::AtWrite;
+        let at_write = !self.choices.dirty_accounting.is_on_sight();
         let mut keep = || {
             counts.congested += u64::from(at_write);
             Some(Fate::Keep)
@@ -367,10 +370,11 @@ impl<M: Machine> Reclaim<M> {
         let file = owners.file_of(self, frame).cloned();
         let device = file.as_ref().map_or(self.swap.device, |file| file.device);
         // The swap device's own congestion is not looked at (mechanisms/reclaim, 22).
-        let for_block = self.choices.lumpy_reclaim == LumpyReclaim::AlignedBlocks;
-        let may_write_congested = task.may_write_congested
-            || task.writes_to == Some(device)
-            || for_block && control.takes_blocks && control.order > COSTLY_ORDER;
+        let for_block = match self.choices.lumpy_reclaim {
+            LumpyReclaim::AlignedBlocks => control.takes_blocks && control.order > COSTLY_ORDER,
+            LumpyReclaim::ByOrder | LumpyReclaim::Never => false,
+        };
+        let may_write_congested = task.may_write_congested || task.writes_to == Some(device) || for_block;
         if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {
             return keep();
         }

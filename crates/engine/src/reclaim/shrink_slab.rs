@@ -26,7 +26,10 @@ impl<M: Machine> Reclaim<M> {
         let mut dropped = Dropped::default();
         for cache in self.object_caches.iter() {
             let count = cache.count();
-            let is_damped = self.choices.deferred_objects == DeferredObjects::Damped;
+            let is_damped = match self.choices.deferred_objects {
+                DeferredObjects::Damped => true,
+                DeferredObjects::All => false,
+            };
             // Otherwise an empty cache forgets what was left to do.
             if count == 0 && is_damped {
                 continue;
@@ -69,9 +72,10 @@ impl<M: Machine> Reclaim<M> {
             let pages = self.invalidate_file(&file);
             let event = if task.is_kswapd { Event::KswapdInodesteal } else { Event::Pginodesteal };
             self.stat.count(event, pages);
-            if self.choices.stolen_pages == StolenPages::Counted {
-                freed += pages;
-            }
+            freed += match self.choices.stolen_pages {
+                StolenPages::Counted => pages,
+                StolenPages::NotCounted => 0,
+            };
         }
         freed
     }

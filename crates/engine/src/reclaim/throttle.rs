@@ -101,8 +101,9 @@ impl<M: Machine> Reclaim<M> {
     /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let may_do_all = gfp.io && gfp.fs;
-        if self.choices.writeout_throttle == WriteoutThrottle::AlwaysWithoutFs && !may_do_all {
-            return self.congestion_wait(STALL);
+        match self.choices.writeout_throttle {
+            WriteoutThrottle::AlwaysWithoutFs if !may_do_all => return self.congestion_wait(STALL),
+            WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit | WriteoutThrottle::ForWriteback => {}
         }
         let _span = self.machine.span(Func::ThrottleVmWriteout);
         // With swap full there is next to nothing that could be dirty: what one reclaims at a time is no excess.

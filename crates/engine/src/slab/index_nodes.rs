@@ -44,8 +44,10 @@ pub struct IndexNodes<M: Machine> {
 
 impl<M: Machine> IndexNodes<M> {
     pub(super) fn new(machine: &M, order: SlabOrder) -> Self {
-        let slabs =
-            (order == SlabOrder::Slub).then(|| SlabCache::new(machine, SlabKind::Reclaimable, NODE_BYTES, order));
+        let slabs = match order {
+            SlabOrder::Slub => Some(SlabCache::new(machine, SlabKind::Reclaimable, NODE_BYTES, order)),
+            SlabOrder::SinglePages => None,
+        };
         Self { slabs, nodes: AtomicU64::new(0) }
     }
 

@@ -88,3 +88,13 @@ choices! {
         Copy,
     }
 }
+
+impl WriteFailure {
+    /// Is the page still to be written?
+    pub(crate) const fn keeps_dirty(self) -> bool {
+        match self {
+            Self::KeepDirty => true,
+            Self::Forget => false,
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! Description: mechanisms/reclaim, 13.5.
 
 use super::Writeback;
-use super::choices::{SwapWriteback, WriteFailure};
+use super::choices::SwapWriteback;
 use crate::memory::Flags;
 use crate::page_cache::{File, Tag};
 use crate::stat::{Event, Gauge};
@@ -121,7 +121,7 @@ impl<M: Machine> Writeback<M> {
 
     /// A page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
-        let stays = self.choices.write_failure == WriteFailure::KeepDirty;
+        let stays = self.choices.write_failure.keeps_dirty();
         if stays && !self.frames[frame].test_set(Flags::DIRTY) {
             self.add_gauge(frame, Gauge::NrDirty, 1);
             self.backing(file.backing).dirty.fetch_add(1, Relaxed);
@@ -130,6 +130,9 @@ impl<M: Machine> Writeback<M> {
     }
 
     pub(super) fn counts_swap_writeback(&self) -> bool {
-        self.choices.swap_writeback == SwapWriteback::Counted
+        match self.choices.swap_writeback {
+            SwapWriteback::Counted => true,
+            SwapWriteback::Ignored => false,
+        }
     }
 }

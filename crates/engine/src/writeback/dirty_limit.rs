@@ -191,8 +191,9 @@ impl<M: Machine> Writeback<M> {
     /// The two ratios, percent.
     fn dirty_ratios(&self, dirtyable: u64) -> (u64, u64) {
         let (dirty, background) = (self.choices.dirty_ratio, self.choices.dirty_background_ratio);
-        if self.choices.dirty_mapped == DirtyMapped::Ignored {
-            return (dirty, background);
+        match self.choices.dirty_mapped {
+            DirtyMapped::Ignored => return (dirty, background),
+            DirtyMapped::LowersRatio => {}
         }
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
         let unmapped_percent = 100_u64.saturating_sub(100 * mapped / dirtyable.max(1));

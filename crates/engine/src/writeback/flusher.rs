@@ -176,8 +176,9 @@ impl<M: Machine> Writeback<M> {
     }
 
     fn chunk_pages(&self, backing: &Backing<M>, left: u64) -> u64 {
-        if self.choices.chunk == WritebackChunk::Fixed {
-            return left.min(CHUNK_PAGES);
+        match self.choices.chunk {
+            WritebackChunk::Fixed => return left.min(CHUNK_PAGES),
+            WritebackChunk::ByBandwidth => {}
         }
         let (rate, limit) = {
             let bandwidth = backing.bandwidth.lock();

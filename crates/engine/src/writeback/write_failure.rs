@@ -8,7 +8,6 @@
 //! and is tagged ([`Tag::WriteFailed`]) except while it is being written again. A writer that dirties it meanwhile
 //! tags it like others: a page may have both tags, and a dirty page has at least one of them.
 
-use super::choices::WriteFailure;
 use super::flusher::CHUNK_PAGES;
 use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
@@ -72,7 +71,7 @@ impl<M: Machine> Writeback<M> {
     pub(super) fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
         let index = descriptor.index();
-        if self.choices.write_failure != WriteFailure::KeepDirty {
+        if !self.choices.write_failure.keeps_dirty() {
             return file.note_write_error(index, error);
         }
         let failed_before = descriptor.test_set(Flags::WRITE_FAILED);

@@ -640,7 +640,7 @@ fn a_fast_writer_is_held_near_the_dirty_limit() {
             let by_writer = profile
                 .iter()
                 .any(|line| line.contains("balance_dirty_pages;writeback_single_inode") && !line.starts_with("flush"));
-            assert_eq!(by_writer, throttle == DirtyThrottle::Writes, "{profile:#?}");
+            assert_eq!(by_writer, matches!(throttle, DirtyThrottle::Writes), "{profile:#?}");
         });
     }
 }

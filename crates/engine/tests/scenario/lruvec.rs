@@ -34,7 +34,7 @@ fn a_node_has_one_order_for_all_its_zones() {
             assert_eq!(ground.engine.memory().lruvecs(), lruvecs);
             let kinds = oldest_first(ground);
             let has_both = kinds.contains(&ZoneKind::Normal) && kinds.contains(&ZoneKind::Dma32);
-            assert_eq!(has_both, lruvec_of == LruvecOf::Node);
+            assert_eq!(has_both, matches!(lruvec_of, LruvecOf::Node));
             ground.engine.check().unwrap();
         });
     }

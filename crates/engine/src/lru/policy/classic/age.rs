@@ -3,7 +3,7 @@
 
 use super::{Family, ListKind, Recent};
 use crate::anonymous::{MappedUse, Owners};
-use crate::lru::choices::{Activation, MappedPages};
+use crate::lru::choices::MappedPages;
 use crate::lru::policy::Demand;
 use crate::lru::{CLUSTER, Lru};
 use crate::memory::{Flags, Zone};
@@ -68,8 +68,9 @@ impl<M: Machine> Lru<M> {
 
     /// What becomes of mapped pages at this priority.
     fn mapped_rule(&self, zone: &Zone<M>, demand: &Demand) -> MappedRule {
-        if self.choices.mapped_pages == MappedPages::LikeOthers {
-            return MappedRule::LikeOthers;
+        match self.choices.mapped_pages {
+            MappedPages::LikeOthers => return MappedRule::LikeOthers,
+            MappedPages::ByDistress => {}
         }
         let is_near_end = zone.pages_scanned() >= 3 * self.listed_pages(zone);
         let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
@@ -117,7 +118,7 @@ impl<M: Machine> Lru<M> {
         if descriptor.is_anon() {
             return false;
         }
-        if self.choices.activation != Activation::AtScan {
+        if !self.choices.activation.is_at_scan() {
             return used.is_executable;
         }
         let was_used = descriptor.test_clear(Flags::REFERENCED);

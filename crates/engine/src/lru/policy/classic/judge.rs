@@ -2,7 +2,7 @@
 
 use crate::anonymous::Owners;
 use crate::lru::Lru;
-use crate::lru::choices::{Activation, MappedTwice, ReferenceRule};
+use crate::lru::choices::{MappedTwice, ReferenceRule};
 use crate::lru::policy::Verdict;
 use crate::memory::Flags;
 use machine::{FrameNumber, Func, Machine};
@@ -49,12 +49,16 @@ impl<M: Machine> Lru<M> {
         touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
         let was_referenced = descriptor.test_clear(Flags::REFERENCED);
         self.close_page(frame, owners);
-        if is_file && self.choices.mapped_twice == MappedTwice::Keep {
-            touched = touched.min(1);
-        }
-        let by_family = self.choices.reference_rule == ReferenceRule::ByFamily;
+        touched = match self.choices.mapped_twice {
+            MappedTwice::Keep if is_file => touched.min(1),
+            MappedTwice::Keep | MappedTwice::Activate => touched,
+        };
+        let by_family = match self.choices.reference_rule {
+            ReferenceRule::ByFamily => true,
+            ReferenceRule::AnyUse => false,
+        };
         // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
-        let gets_mark = self.choices.activation != Activation::AtScan || touched == 1 && !was_referenced;
+        let gets_mark = !self.choices.activation.is_at_scan() || touched == 1 && !was_referenced;
         if by_family && touched > 0 && is_file && gets_mark && !is_wanted {
             descriptor.set(Flags::REFERENCED);
         }

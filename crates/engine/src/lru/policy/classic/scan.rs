@@ -84,8 +84,11 @@ impl<M: Machine> Lru<M> {
             return Some((Pool(kind.family()), pages));
         }
         // Where nothing was found, there may be inactive pages enough, and all of them held.
-        let is_wanted = scan.demand.doubts_marks || self.choices.active_scan == ActiveScan::Always;
-        if is_wanted || self.is_inactive_low(zone, kind.family()) {
+        let is_wanted = match self.choices.active_scan {
+            ActiveScan::Always => true,
+            ActiveScan::WhenInactiveLow => scan.demand.doubts_marks || self.is_inactive_low(zone, kind.family()),
+        };
+        if is_wanted {
             self.shrink_active(zone, kind, pages, &scan.demand);
         }
         None

@@ -1,7 +1,7 @@
 //! How much of each list of a zone to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
 
 use super::{Family, ListKind};
-use crate::lru::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, Lists, SmallTargets};
+use crate::lru::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, SmallTargets};
 use crate::lru::policy::Demand;
 use crate::lru::{CLUSTER, Lru};
 use crate::memory::{Zone, ZoneFlag};
@@ -27,10 +27,12 @@ impl<M: Machine> Lru<M> {
     #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, zone: &Zone<M>, demand: &Demand) -> Targets {
         let balance = self.scan_balance(zone, demand);
-        let takes_cluster = self.choices.hopeless_scan == HopelessScan::ACluster;
-        let force = takes_cluster && demand.is_kswapd && zone.is(ZoneFlag::ALL_UNRECLAIMABLE);
+        let force = match self.choices.hopeless_scan {
+            HopelessScan::ACluster => demand.is_kswapd && zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
+            HopelessScan::LikeOthers => false,
+        };
         ListKind::ALL.map(|kind| {
-            if self.choices.lists == Lists::Two && kind.family() == Family::Anon {
+            if !self.choices.lists.have_families() && kind.family() == Family::Anon {
                 return 0;
             }
             let pages = self.list_pages(zone, kind);
@@ -71,7 +73,7 @@ impl<M: Machine> Lru<M> {
 
     fn scan_balance(&self, zone: &Zone<M>, demand: &Demand) -> Balance {
         let swappiness = self.choices.swappiness;
-        if self.choices.lists == Lists::Two {
+        if !self.choices.lists.have_families() {
             return Balance::Equal;
         }
         // Without a free slot, those pages can still be freed that have one: looked for when nothing else helps.
@@ -79,8 +81,9 @@ impl<M: Machine> Lru<M> {
         if !demand.may_swap || !may_swap_out {
             return Balance::Only(Family::File);
         }
-        if demand.priority == 0 && swappiness > 0 && self.choices.at_priority_zero == AtPriorityZero::Equal {
-            return Balance::Equal;
+        match self.choices.at_priority_zero {
+            AtPriorityZero::Equal if demand.priority == 0 && swappiness > 0 => return Balance::Equal,
+            AtPriorityZero::Equal | AtPriorityZero::Fraction => {}
         }
         let family_pages =
             |family: Family| self.list_pages(zone, family.inactive()) + self.list_pages(zone, family.active());
@@ -92,7 +95,11 @@ impl<M: Machine> Lru<M> {
             return Balance::Only(Family::Anon);
         }
         // Enough inactive file pages: leave anonymous ones alone.
-        if self.choices.file_only == FileOnly::WhileInactiveSuffices && !self.is_inactive_low(zone, Family::File) {
+        let is_file_enough = match self.choices.file_only {
+            FileOnly::WhileInactiveSuffices => !self.is_inactive_low(zone, Family::File),
+            FileOnly::Never => false,
+        };
+        if is_file_enough {
             return Balance::Only(Family::File);
         }
         let mut lruvec = self.lruvec(zone).lock();
@@ -107,7 +114,10 @@ impl<M: Machine> Lru<M> {
             let family = family as usize;
             weight * (lruvec.recent_scanned[family] + 1) / (lruvec.recent_rotated[family] + 1)
         };
-        let more = u64::from(self.choices.family_weights == FamilyWeights::AndOne);
+        let more = match self.choices.family_weights {
+            FamilyWeights::AndOne => 1,
+            FamilyWeights::AsItIs => 0,
+        };
         let anon = part(swappiness + more, Family::Anon);
         let file = part(200 + more - swappiness.min(200), Family::File);
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
