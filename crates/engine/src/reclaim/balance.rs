@@ -1,33 +1,17 @@
 //! Balancing a node: one call of kswapd's work (`balance_pgdat`; mechanisms/reclaim, 18.4 to 18.6).
 
-use super::choices::{
-    CongestionEnds, FailedOrder, HighOrder, KswapdCompact, KswapdFloor, KswapdGap, KswapdNap, KswapdPriority,
-    KswapdRequest, KswapdTarget, OrderZeroCheck, SlabZones, SleepTest, ZoneBalance,
-};
+mod by_scan_volume;
+mod with_restarts;
+mod zone;
+
+use super::choices::{CongestionEnds, KswapdFloor, KswapdPriority, KswapdRequest, SleepTest, ZoneBalance};
 use super::kswapd::Request;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
-use crate::lru::CLUSTER;
-use crate::lru::wait::STALL;
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag};
-use crate::stat::Event;
 use crate::task::Task;
 use machine::{Func, Machine, Order, Step};
-
-/// What a pass over one zone says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ZonePass {
-    /// Enough was scanned that, had all of it been freed, the zone would be at its high mark.
-    scanned_enough: bool,
-    /// Pages wanted.
-    attempted: u64,
-    /// Pages looked at.
-    scanned: u64,
-    /// Is the zone at its high mark; with `KswapdGap::NeverLeft`, was it before?
-    is_balanced: bool,
-    /// Was it marked hopeless before this pass could do that? Then it does not count.
-    was_hopeless: bool,
-}
+use zone::ZonePass;
 
 /// What a pass over the zones of a node says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,11 +84,8 @@ impl<M: Machine> Reclaim<M> {
 
     /// Notes in a pass how a zone of it was left.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
-        match self.choices.kswapd_gap {
-            // A zone was judged before it was shrunk, and counts though it be hopeless.
-            KswapdGap::NeverLeft => {}
-            KswapdGap::EightTimesHigh | KswapdGap::Balance if left.was_hopeless => return,
-            KswapdGap::EightTimesHigh | KswapdGap::Balance => {}
+        if !left.counts {
+            return;
         }
         if left.is_balanced {
             pass.balanced_pages += zone.managed();
@@ -171,233 +152,9 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
     }
 
-    /// Shrinks one zone, if it needs it.
-    fn kswapd_shrink_zone(
-        &self,
-        task: &mut Task,
-        zone: &Zone<M>,
-        control: &mut ScanControl,
-        classzone: usize,
-        lru_pages: u64,
-    ) -> ZonePass {
-        let high = zone.high().max(CLUSTER);
-        control.to_reclaim_pages = match self.choices.kswapd_target {
-            KswapdTarget::Unbounded => u64::MAX,
-            KswapdTarget::HighWatermark => high,
-        };
-        // If compaction can do the rest, order-0 pages are what is wanted.
-        let can_compact = || control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
-        let order = match self.choices.high_order {
-            HighOrder::ByCompaction if can_compact() => Order::ZERO,
-            HighOrder::ByCompaction | HighOrder::ByReclaim => control.order,
-        };
-        let gap = match self.choices.kswapd_gap {
-            KswapdGap::NeverLeft => 0,
-            KswapdGap::EightTimesHigh => 7 * zone.high(),
-            KswapdGap::Balance => self.balance_gap(zone),
-        };
-        control.scanned = 0;
-        let needs_none = self.is_zone_balanced(zone, order, gap, classzone);
-        let is_left = match self.choices.slab_zones {
-            SlabZones::Shrunk => needs_none,
-            SlabZones::Every => false,
-        };
-        if is_left {
-            match self.choices.kswapd_priority {
-                KswapdPriority::RestartAfterCluster => zone.clear(ZoneFlag::CONGESTED),
-                KswapdPriority::ByScanVolume => {}
-            }
-            return ZonePass {
-                scanned_enough: true,
-                attempted: 0,
-                scanned: 0,
-                is_balanced: true,
-                was_hopeless: Self::is_marked_hopeless(zone),
-            };
-        }
-        match self.choices.kswapd_gap {
-            KswapdGap::EightTimesHigh | KswapdGap::Balance if needs_none => {}
-            KswapdGap::EightTimesHigh | KswapdGap::Balance | KswapdGap::NeverLeft => {
-                self.shrink_zone(task, zone, control);
-            }
-        }
-        let dropped = self.shrink_slab(task, control.scanned, lru_pages);
-        control.reclaimed += dropped.pages;
-        let was_hopeless = Self::is_marked_hopeless(zone);
-        if dropped.objects == 0 && self.is_hopeless(zone) {
-            zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
-        }
-        zone.clear(ZoneFlag::WRITEBACK);
-        // Where every zone is shrunk in any case, what it had before counts.
-        let is_balanced = match self.choices.kswapd_gap {
-            KswapdGap::NeverLeft => needs_none,
-            KswapdGap::EightTimesHigh | KswapdGap::Balance => self.is_zone_balanced(zone, order, 0, classzone),
-        };
-        if is_balanced && !Self::is_marked_hopeless(zone) {
-            zone.clear(ZoneFlag::CONGESTED);
-            zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
-        }
-        let scanned_enough = needs_none || control.scanned >= high;
-        let attempted = if needs_none { 0 } else { high };
-        ZonePass { scanned_enough, attempted, scanned: control.scanned, is_balanced, was_hopeless }
-    }
-
-    /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
-    ///
-    /// With `ZoneBalance::AllZones`, an order that cannot be had ends only in one way: a pass that frees less than a
-    /// cluster gives it up. While there is something to free, the call goes on.
-    fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
-        let mut request = request;
-        // Kept when the call starts again: it is zero only if the first look found nothing to do.
-        let mut end = 0;
-        loop {
-            self.stat.count(Event::Pageoutrun, 1);
-            let mut control = ScanControl::kswapd(request.order);
-            let mut is_balanced = false;
-            let mut total_scanned = 0;
-            for priority in (self.floor()..=DEF_PRIORITY).rev() {
-                control.priority = priority;
-                let Some(highest) = self.highest_unbalanced(node, &control) else {
-                    is_balanced = true;
-                    break;
-                };
-                end = highest;
-                request.classzone = end;
-                let lru_pages = self.reclaimable_up_to(node, end);
-                let mut pass = NodePass::default();
-                for (kind, zone) in self.zones_up_to(node, highest) {
-                    if Self::is_marked_hopeless(zone) && priority != DEF_PRIORITY {
-                        continue;
-                    }
-                    let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
-                    total_scanned += zone_pass.scanned;
-                    self.note_zone(&mut pass, zone, &control, end, zone_pass);
-                    match self.choices.zone_balance {
-                        ZoneBalance::QuarterOfUsable => {
-                            if Self::is_marked_hopeless(zone) && end == kind && end > 0 {
-                                end -= 1;
-                            }
-                        }
-                        ZoneBalance::AllZones | ZoneBalance::AnySuitableZone => {}
-                    }
-                }
-                self.end_pass(node, control.reclaimed);
-                if self.is_pass_enough(node, request, &pass) {
-                    is_balanced = true;
-                    break;
-                }
-                if total_scanned > 0 && priority < DEF_PRIORITY - 2 {
-                    self.kswapd_nap(&pass);
-                }
-                if control.reclaimed >= CLUSTER || self.machine.is_killed() {
-                    break;
-                }
-            }
-            self.end_node_at_priority(node, control.priority);
-            if is_balanced && !self.machine.is_killed() && self.lacks_single_pages(node, request.order, end) {
-                request.order = Order::ZERO;
-                self.machine.relax();
-                continue;
-            }
-            if is_balanced || self.machine.is_killed() {
-                match self.choices.kswapd_compact {
-                    KswapdCompact::AfterBalance => self.compact_node_if_needed(node, request.order, end),
-                    KswapdCompact::Never | KswapdCompact::ByProgress => {}
-                }
-                return Request { order: request.order, classzone: end };
-            }
-            self.machine.relax();
-            match self.choices.failed_order {
-                // Give up on the order, but not on order 0.
-                FailedOrder::GivenUp if control.reclaimed < CLUSTER => request.order = Order::ZERO,
-                FailedOrder::GivenUp | FailedOrder::Kept => {}
-            }
-        }
-    }
-
     /// A pass has ended for all of a node, zones that had nothing to do included.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
         self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| self.end_at_priority(zone, priority));
-    }
-
-    /// Waits between passes, as `kswapd_nap` has it.
-    fn kswapd_nap(&self, pass: &NodePass) {
-        match self.choices.kswapd_nap {
-            KswapdNap::None => {}
-            KswapdNap::Always => self.congestion_wait(STALL),
-            KswapdNap::CongestionWait if pass.is_under_min => self.stat.count(Event::KswapdSkipCongestionWait, 1),
-            KswapdNap::CongestionWait => self.congestion_wait(STALL),
-        }
-    }
-
-    /// The node is balanced for an order above 0: is it, as far as `order_zero_check` asks, for single pages too?
-    fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
-        match self.choices.order_zero_check {
-            OrderZeroCheck::Done if order > Order::ZERO => {}
-            OrderZeroCheck::Done | OrderZeroCheck::LeftOut => return false,
-        }
-        let mut lacks = false;
-        for (_, zone) in self.zones_up_to(node, end).filter(|(_, zone)| !Self::is_marked_hopeless(zone)) {
-            if self.is_zone_balanced(zone, Order::ZERO, 0, 0) {
-                zone.clear(ZoneFlag::CONGESTED);
-            } else {
-                lacks = true;
-            }
-        }
-        lacks
-    }
-
-    /// Later: one descent, a step when a pass scanned too little to reach the marks or freed nothing.
-    fn balance_by_scan_volume(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
-        self.stat.count(Event::Pageoutrun, 1);
-        let mut request = request;
-        let mut control = ScanControl::kswapd(request.order);
-        let mut end = 0;
-        let ended_at = loop {
-            let priority = control.priority;
-            let mut attempted = 0;
-            let mut raise = true;
-            let mut needs_compaction = request.order > Order::ZERO;
-            control.reclaimed = 0;
-            let Some(highest) = self.highest_unbalanced(node, &control) else { break priority };
-            end = highest;
-            request.classzone = end;
-            let lru_pages = self.reclaimable_up_to(node, end);
-            needs_compaction &= !self.has_block(node, request.order, end);
-            let mut node_pass = NodePass::default();
-            for (_, zone) in self.zones_up_to(node, end) {
-                if Self::is_marked_hopeless(zone) && control.priority != DEF_PRIORITY {
-                    continue;
-                }
-                let pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
-                attempted += pass.attempted;
-                raise &= !pass.scanned_enough;
-                self.note_zone(&mut node_pass, zone, &control, end, pass);
-            }
-            self.end_pass(node, control.reclaimed);
-            if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {
-                request.order = Order::ZERO;
-                control.order = Order::ZERO;
-            }
-            if self.machine.is_killed() {
-                break priority;
-            }
-            if needs_compaction && control.reclaimed > attempted {
-                self.compact_node_if_needed(node, control.order, end);
-            }
-            self.machine.relax();
-            if raise || control.reclaimed == 0 {
-                if control.priority <= self.floor() {
-                    break priority;
-                }
-                control.priority -= 1;
-            }
-            if self.is_pass_enough(node, request, &node_pass) {
-                break priority;
-            }
-        };
-        self.end_node_at_priority(node, ended_at);
-        Request { order: request.order, classzone: end }
     }
 
     /// Does some zone have a block of the order above its low mark?

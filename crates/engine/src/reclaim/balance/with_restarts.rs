@@ -1,0 +1,117 @@
+//! Balancing a node up to 3.10: down from priority 12, and from 12 again as soon as a pass freed a cluster (mechanisms/reclaim, 18.4
+//! and 18.5).
+
+use super::{NodePass, Request};
+use crate::lru::CLUSTER;
+use crate::lru::wait::STALL;
+use crate::memory::{NodeId, ZoneFlag};
+use crate::reclaim::choices::{FailedOrder, KswapdCompact, KswapdNap, OrderZeroCheck, ZoneBalance};
+use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{Machine, Order};
+
+impl<M: Machine> Reclaim<M> {
+    /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
+    ///
+    /// With `ZoneBalance::AllZones`, an order that cannot be had ends only in one way: a pass that frees less than a
+    /// cluster gives it up. While there is something to free, the call goes on.
+    pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
+        let mut request = request;
+        // Kept when the call starts again: it is zero only if the first look found nothing to do.
+        let mut end = 0;
+        loop {
+            self.stat.count(Event::Pageoutrun, 1);
+            let mut control = ScanControl::kswapd(request.order);
+            let mut is_balanced = false;
+            let mut total_scanned = 0;
+            for priority in (self.floor()..=DEF_PRIORITY).rev() {
+                control.priority = priority;
+                let Some(highest) = self.highest_unbalanced(node, &control) else {
+                    is_balanced = true;
+                    break;
+                };
+                end = highest;
+                request.classzone = end;
+                let lru_pages = self.reclaimable_up_to(node, end);
+                let mut pass = NodePass::default();
+                for (kind, zone) in self.zones_up_to(node, highest) {
+                    if Self::is_marked_hopeless(zone) && priority != DEF_PRIORITY {
+                        continue;
+                    }
+                    let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
+                    total_scanned += zone_pass.scanned;
+                    if zone_pass.was_left {
+                        zone.clear(ZoneFlag::CONGESTED);
+                    }
+                    self.note_zone(&mut pass, zone, &control, end, zone_pass);
+                    match self.choices.zone_balance {
+                        ZoneBalance::QuarterOfUsable => {
+                            if Self::is_marked_hopeless(zone) && end == kind && end > 0 {
+                                end -= 1;
+                            }
+                        }
+                        ZoneBalance::AllZones | ZoneBalance::AnySuitableZone => {}
+                    }
+                }
+                self.end_pass(node, control.reclaimed);
+                if self.is_pass_enough(node, request, &pass) {
+                    is_balanced = true;
+                    break;
+                }
+                if total_scanned > 0 && priority < DEF_PRIORITY - 2 {
+                    self.kswapd_nap(&pass);
+                }
+                if control.reclaimed >= CLUSTER || self.machine.is_killed() {
+                    break;
+                }
+            }
+            self.end_node_at_priority(node, control.priority);
+            if is_balanced && !self.machine.is_killed() && self.lacks_single_pages(node, request.order, end) {
+                request.order = Order::ZERO;
+                self.machine.relax();
+                continue;
+            }
+            if is_balanced || self.machine.is_killed() {
+                match self.choices.kswapd_compact {
+                    KswapdCompact::AfterBalance => self.compact_node_if_needed(node, request.order, end),
+                    KswapdCompact::Never | KswapdCompact::ByProgress => {}
+                }
+                return Request { order: request.order, classzone: end };
+            }
+            self.machine.relax();
+            match self.choices.failed_order {
+                // Give up on the order, but not on order 0.
+                FailedOrder::GivenUp if control.reclaimed < CLUSTER => request.order = Order::ZERO,
+                FailedOrder::GivenUp | FailedOrder::Kept => {}
+            }
+        }
+    }
+
+    /// Waits between passes, as `kswapd_nap` has it.
+    fn kswapd_nap(&self, pass: &NodePass) {
+        match self.choices.kswapd_nap {
+            KswapdNap::None => {}
+            KswapdNap::Always => self.congestion_wait(STALL),
+            KswapdNap::CongestionWait if pass.is_under_min => self.stat.count(Event::KswapdSkipCongestionWait, 1),
+            KswapdNap::CongestionWait => self.congestion_wait(STALL),
+        }
+    }
+
+    /// The node is balanced for an order above 0: is it, as far as `order_zero_check` asks, for single pages too?
+    fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
+        match self.choices.order_zero_check {
+            OrderZeroCheck::Done if order > Order::ZERO => {}
+            OrderZeroCheck::Done | OrderZeroCheck::LeftOut => return false,
+        }
+        let mut lacks = false;
+        for (_, zone) in self.zones_up_to(node, end).filter(|(_, zone)| !Self::is_marked_hopeless(zone)) {
+            if self.is_zone_balanced(zone, Order::ZERO, 0, 0) {
+                zone.clear(ZoneFlag::CONGESTED);
+            } else {
+                lacks = true;
+            }
+        }
+        lacks
+    }
+}

@@ -1,0 +1,154 @@
+//! What kswapd does to one zone in a pass over its node.
+
+use crate::compact::Suitability;
+use crate::lru::CLUSTER;
+use crate::memory::{Zone, ZoneFlag};
+use crate::reclaim::choices::{HighOrder, KswapdGap, KswapdTarget, SlabZones};
+use crate::reclaim::{Reclaim, ScanControl};
+use crate::task::Task;
+use machine::{Machine, Order};
+
+/// What a pass over one zone says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ZonePass {
+    /// Enough was scanned that, had all of it been freed, the zone would be at its high mark.
+    pub scanned_enough: bool,
+    /// Pages wanted.
+    pub attempted: u64,
+    /// Pages looked at.
+    pub scanned: u64,
+    /// Is the zone at its high mark; with `KswapdGap::NeverLeft`, was it before?
+    pub is_balanced: bool,
+    /// Does it count for its node? A zone that was marked hopeless before this pass could do that does not; with
+    /// `KswapdGap::NeverLeft` it does.
+    pub counts: bool,
+    /// It needed nothing, and nothing was done.
+    pub was_left: bool,
+}
+
+/// What is wanted of a zone.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Blocks of this order.
+    order: Order,
+    /// Judged for requests of this class zone.
+    classzone: usize,
+    /// Pages of the node's zones up to it that could be reclaimed.
+    lru_pages: u64,
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Shrinks one zone, if it needs it by `kswapd_gap`.
+    pub(super) fn kswapd_shrink_zone(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        control: &mut ScanControl,
+        classzone: usize,
+        lru_pages: u64,
+    ) -> ZonePass {
+        control.to_reclaim_pages = match self.choices.kswapd_target {
+            KswapdTarget::Unbounded => u64::MAX,
+            KswapdTarget::HighWatermark => zone.high().max(CLUSTER),
+        };
+        // If compaction can do the rest, order-0 pages are what is wanted.
+        let can_compact = || control.order > Order::ZERO && self.suitable(zone, control.order) != Suitability::Skipped;
+        let order = match self.choices.high_order {
+            HighOrder::ByCompaction if can_compact() => Order::ZERO,
+            HighOrder::ByCompaction | HighOrder::ByReclaim => control.order,
+        };
+        control.scanned = 0;
+        let wanted = Wanted { order, classzone, lru_pages };
+        match self.choices.kswapd_gap {
+            KswapdGap::NeverLeft => self.shrink_in_any_case(task, zone, control, wanted),
+            KswapdGap::EightTimesHigh => self.shrink_below_gap(task, zone, control, wanted, 7 * zone.high()),
+            KswapdGap::Balance => self.shrink_below_gap(task, zone, control, wanted, self.balance_gap(zone)),
+        }
+    }
+
+    /// Shrinks a zone, whatever it has. What it had before counts.
+    fn shrink_in_any_case(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        control: &mut ScanControl,
+        wanted: Wanted,
+    ) -> ZonePass {
+        let was_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
+        if was_balanced && !self.shrinks_slab_of_every_zone() {
+            return ZonePass::left(true);
+        }
+        self.shrink_zone(task, zone, control);
+        self.end_lists(task, zone, control, wanted);
+        self.end_zone(zone, was_balanced);
+        ZonePass { counts: true, ..ZonePass::shrunk(zone, control, was_balanced, was_balanced) }
+    }
+
+    /// Shrinks a zone that is not `gap` pages above its high mark.
+    fn shrink_below_gap(
+        &self,
+        task: &mut Task,
+        zone: &Zone<M>,
+        control: &mut ScanControl,
+        wanted: Wanted,
+        gap: u64,
+    ) -> ZonePass {
+        let needs_none = self.is_zone_balanced(zone, wanted.order, gap, wanted.classzone);
+        if needs_none && !self.shrinks_slab_of_every_zone() {
+            return ZonePass::left(!Self::is_marked_hopeless(zone));
+        }
+        if !needs_none {
+            self.shrink_zone(task, zone, control);
+        }
+        let was_hopeless = self.end_lists(task, zone, control, wanted);
+        let is_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
+        self.end_zone(zone, is_balanced);
+        ZonePass { counts: !was_hopeless, ..ZonePass::shrunk(zone, control, needs_none, is_balanced) }
+    }
+
+    const fn shrinks_slab_of_every_zone(&self) -> bool {
+        match self.choices.slab_zones {
+            SlabZones::Every => true,
+            SlabZones::Shrunk => false,
+        }
+    }
+
+    /// The lists of a zone were looked at: object caches follow, and the zone may be hopeless. Was it before?
+    fn end_lists(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl, wanted: Wanted) -> bool {
+        let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);
+        control.reclaimed += dropped.pages;
+        let was_hopeless = Self::is_marked_hopeless(zone);
+        if dropped.objects == 0 && self.is_hopeless(zone) {
+            zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
+        }
+        zone.clear(ZoneFlag::WRITEBACK);
+        was_hopeless
+    }
+
+    fn end_zone(&self, zone: &Zone<M>, is_balanced: bool) {
+        if is_balanced && !Self::is_marked_hopeless(zone) {
+            zone.clear(ZoneFlag::CONGESTED);
+            zone.clear(ZoneFlag::TAIL_LRU_DIRTY);
+        }
+    }
+}
+
+impl ZonePass {
+    /// Of a zone that needed nothing.
+    const fn left(counts: bool) -> Self {
+        Self { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true, counts, was_left: true }
+    }
+
+    /// Of a zone that was looked at, though perhaps it needed nothing.
+    fn shrunk<M: Machine>(zone: &Zone<M>, control: &ScanControl, needs_none: bool, is_balanced: bool) -> Self {
+        let high = zone.high().max(CLUSTER);
+        Self {
+            scanned_enough: needs_none || control.scanned >= high,
+            attempted: if needs_none { 0 } else { high },
+            scanned: control.scanned,
+            is_balanced,
+            counts: true,
+            was_left: false,
+        }
+    }
+}
