@@ -192,19 +192,16 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A scan of reclaim begins: pages that wait in the local CPU's batches are on no list that it could find them on.
+    /// A scan of reclaim begins: pages that wait in the local CPU's batches are on no list that it could find them on. Those that
+    /// wait for admission are judged.
     pub fn drain_before_scan(&self) {
-        if self.choices.drain.is_before_scans() {
-            self.drain_local();
-            self.judge_waiting();
-        }
+        self.drain_local();
+        self.judge_waiting();
     }
 
     /// Pages are about to be unmapped, dropped or looked for: a reference of a batch would be in the way.
     pub fn drain_before_use(&self) {
-        if self.choices.drain.is_before_uses() {
-            self.drain_local();
-        }
+        self.drain_local();
     }
 
     /// Applies what waits in the local CPU's batches (`lru_add_drain`).

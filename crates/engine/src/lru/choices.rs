@@ -7,7 +7,7 @@ choices! {
     [lru]
 
     /// Which policy orders the pages of a zone.
-    policy: PolicyKind = Classic, drawn 89 {
+    policy: PolicyKind = Classic, drawn 7 {
         /// Linux's active and inactive lists. All other choices of this section are about them.
         Classic drawn 6,
         /// The page goes that was not used for the longest time. Each use takes the LRU lock.
@@ -52,18 +52,6 @@ choices! {
         WhenFilled,
         /// By the page that finds it full, which then waits itself.
         WhenFull,
-    }
-
-    /// Before which operations a CPU flushes its own batches, however few pages they hold. Unless it is none, pages that
-    /// wait for [`Admission`] are judged before scans. Before pages of a file are dropped, those that wait go on lists in
-    /// any case.
-    drain: Drain = EveryUse, drawn 7 {
-        /// Scans of reclaim, swap-ins, and operations that unmap or drop pages (`lru_add_drain`).
-        EveryUse,
-        /// Scans of reclaim only.
-        Scans,
-        /// None: a batch is flushed when it is full, and together with those of all CPUs.
-        Nothing,
     }
 
     /// How pages go to the tail of the inactive list when their writeback ends.
@@ -249,24 +237,6 @@ impl Lists {
         match self {
             Self::Four => true,
             Self::Two => false,
-        }
-    }
-}
-
-impl Drain {
-    /// Is a batch flushed before scans of reclaim?
-    pub(crate) const fn is_before_scans(self) -> bool {
-        match self {
-            Self::EveryUse | Self::Scans => true,
-            Self::Nothing => false,
-        }
-    }
-
-    /// Is it before other uses, too?
-    pub(crate) const fn is_before_uses(self) -> bool {
-        match self {
-            Self::EveryUse => true,
-            Self::Scans | Self::Nothing => false,
         }
     }
 }

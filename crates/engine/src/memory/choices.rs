@@ -42,7 +42,7 @@ choices! {
     }
 
     /// Whose the lists of pages are, with their lock, and what reclaim knows of them: congestion, pages scanned, hopelessness.
-    lruvec_of: LruvecOf = Zone, drawn 92 {
+    lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,
         /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips the pages of

@@ -1,12 +1,13 @@
 //! The lists of a zone against plain vectors.
 
 use crate::{choices, memory};
-use engine::lru::choices::{AddFlush, Drain, ListChoice, Rotation};
+use engine::lru::choices::{AddFlush, ListChoice, Rotation};
 use engine::lru::{Choices, Family, Insert, ListKind, Lru, Recent, Taken};
 use engine::memory::{Flags, Layout, MigrateType, Owner, Warmth};
 use engine::stat::Event;
 use machine::{FrameNumber, Order};
 use proptest::prelude::*;
+use sim::Sim;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -175,27 +176,18 @@ fn a_batch_without_references_moves_no_stranger() {
     assert_eq!(lru.stat.get(Event::Pgrotated), 1);
 }
 
-/// Where a drain is not asked for, pages of a batch that is not full are on no list, until all CPUs' batches are applied.
+/// Pages of a batch that is not full go on lists before uses and scans that would miss them.
 #[test]
-fn a_batch_waits_for_the_uses_that_drain_it() {
-    for (drain, listed) in [(Drain::EveryUse, [1, 2]), (Drain::Scans, [0, 2]), (Drain::Nothing, [0, 0])] {
-        let lru = lru(Choices { drain, ..choices().lru });
-        let zone = &lru.zones[0];
-        let add = || {
-            lru.add(
-                lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap(),
-                Insert::Read { shadow: None },
-                false,
-            )
-        };
-        let listed_now = || ListKind::ALL.map(|kind| lru.list_pages(zone, kind)).iter().sum::<u64>();
-        add();
-        lru.drain_before_use();
-        let after_use = listed_now();
-        add();
-        lru.drain_before_scan();
-        assert_eq!([after_use, listed_now()], listed, "{drain:?}");
-        lru.drain_all();
-        assert_eq!(listed_now(), 2, "{drain:?}");
+fn a_batch_is_applied_before_uses_and_scans() {
+    let lru = lru(choices().lru);
+    let zone = &lru.zones[0];
+    let drains: [fn(&Lru<Sim>); 3] = [Lru::drain_before_use, Lru::drain_before_scan, Lru::drain_all];
+    for (drain, before) in drains.into_iter().zip(0..) {
+        let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+        lru.add(frame, Insert::Read { shadow: None }, false);
+        let listed = || ListKind::ALL.map(|kind| lru.list_pages(zone, kind)).iter().sum::<u64>();
+        assert_eq!(listed(), before);
+        drain(&lru);
+        assert_eq!(listed(), before + 1);
     }
 }
