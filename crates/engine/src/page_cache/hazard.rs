@@ -6,7 +6,7 @@
 //! page until it withdraws the pointer.
 //!
 //! A task that needs the page exclusively pays for this: it *closes* the slot, makes every CPU take notice
-//! ([`Machine::barrier`]), and reads the published pointers. One barrier serves all pages that were closed before it:
+//! ([`machine::Hazards::barrier`]), and reads the published pointers. One barrier serves all pages that were closed before it:
 //! a page keeps the number of the last barrier that had begun when it was closed. Reclaim closes pages when it clears
 //! their use marks, one round of the lists before it frees them, so it needs one barrier a round. A writer needs one
 //! for each open page that it makes dirty. It waits without the latch, because a reader may want the latch of a page
