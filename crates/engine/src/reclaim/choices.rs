@@ -109,7 +109,7 @@ choices! {
         Never,
         /// When balance ended and no zone has a block of the order.
         AfterBalance,
-        /// In a pass that reclaimed more than it attempted.
+        /// In a pass that reclaimed more than it attempted; only with `kswapd_priority = "by-scan-volume"`.
         ByProgress,
     }
 

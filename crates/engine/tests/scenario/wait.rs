@@ -1,12 +1,15 @@
 //! How long reclaimers wait for writes, and for each other.
 
 use crate::ground::{PAGES, Plan};
+use engine::Error;
 use engine::allocate::choices::ReserveThrottle;
 use engine::kernel::Choices;
 use engine::lru::choices::IsolatedWait;
 use engine::reclaim::choices::{DirectNap, ListStall, WriteoutThrottle};
 use machine::{Machine, Nanos};
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 /// Virtual time in which `tasks` write regions of half of memory more than there is, with nobody else to reclaim.
@@ -81,4 +84,43 @@ fn few_reclaim_directly_for_many() {
     assert!(waited > 100, "{waited}");
     assert!(three_scanned < all_scanned / 2, "{three_scanned}, {all_scanned}");
     assert!(three.0 < all.0 / 10 * 11, "{three}, {all}");
+}
+
+/// The reserve is used up, and all that lists have is held, so that kswapd frees nothing. Somebody else gives a page back now and then,
+/// so that the zone never counts as hopeless. Who waits for kswapd to fill the reserve is let go after some passes in vain, and
+/// looks for pages himself.
+#[test]
+fn nobody_waits_for_ever_for_a_kswapd_that_frees_nothing() {
+    let mut plan = Plan { swap_slots: 0, ..Plan::default() };
+    plan.choices.allocate.reserve_throttle = ReserveThrottle::On;
+    plan.run(|ground| {
+        let memory = ground.engine.memory();
+        let file = ground.import(200);
+        ground.read(&file, 0..200).unwrap();
+        ground.engine.lru().drain_all();
+        let held: Vec<_> = (0..200).filter_map(|page| file.index.get(page)).collect();
+        held.iter().for_each(|frame| memory.frames[*frame].get());
+        let mut taken = ground.take_until_free(memory.zones[0].min() / 4);
+        let is_over = Rc::new(Cell::new(false));
+        let ended = is_over.clone();
+        let asker = ground.spawn("asker", move |ground| {
+            let region = ground.region(1);
+            assert!(matches!(ground.touch(&region, 0..1, true), Err(Error::OutOfMemory { .. })));
+            ended.set(true);
+        });
+        // He may be let go, and he may have looked. Until then his only hope is that a page comes back.
+        let mut waited_us = 0;
+        while ground.count("pgscan_direct_normal") == 0 && waited_us < 2_000_000 {
+            let page = taken.pop();
+            ground.give_back(page);
+            ground.sim.pause(Nanos(20_000));
+            taken.extend(ground.take_until_free(memory.zones[0].min() / 4));
+            waited_us += 20;
+        }
+        assert!(ground.count("pgscan_direct_throttle") > 0, "he did not wait at all");
+        assert!(ground.count("pgscan_direct_normal") > 0, "he waits still, after two seconds");
+        assert!(ground.sim.join(asker) && is_over.get());
+        ground.give_back(taken);
+        held.iter().for_each(|frame| ground.engine.lru().put(*frame));
+    });
 }

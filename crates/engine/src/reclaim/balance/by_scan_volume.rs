@@ -2,6 +2,7 @@
 
 use super::{NodePass, Request};
 use crate::memory::NodeId;
+use crate::reclaim::choices::KswapdCompact;
 use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::stat::Event;
 use crate::task::Task;
@@ -18,7 +19,10 @@ impl<M: Machine> Reclaim<M> {
             let priority = control.priority;
             let mut attempted = 0;
             let mut raise = true;
-            let mut needs_compaction = request.order > Order::ZERO;
+            let mut needs_compaction = match self.choices.kswapd_compact {
+                KswapdCompact::ByProgress => request.order > Order::ZERO,
+                KswapdCompact::Never | KswapdCompact::AfterBalance => false,
+            };
             control.reclaimed = 0;
             let Some(highest) = self.highest_unbalanced(node, &control) else { break priority };
             end = highest;
@@ -54,6 +58,10 @@ impl<M: Machine> Reclaim<M> {
                 control.priority -= 1;
             }
             if self.is_pass_enough(node, request, &node_pass) {
+                match self.choices.kswapd_compact {
+                    KswapdCompact::AfterBalance => self.compact_node_if_needed(node, request.order, end),
+                    KswapdCompact::Never | KswapdCompact::ByProgress => {}
+                }
                 break priority;
             }
         };
