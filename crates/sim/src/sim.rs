@@ -362,6 +362,7 @@ impl Machine for Sim {
         self.0.cpus.len()
     }
 
+    #[inline]
     fn node(&self) -> usize {
         self.0.node_here()
     }
@@ -407,6 +408,7 @@ impl Machine for Sim {
         self.0.spend(step, n);
     }
 
+    #[inline]
     fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
         self.0.spend_on(step, frame, n);
     }

@@ -193,10 +193,18 @@ impl World {
     }
 
     /// The same for work on a frame, whose node may be another than the CPU's.
+    #[inline]
     pub(crate) fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
-        let cost = self.costs[step as usize] * u64::from(n);
-        let nodes = self.config.nodes.as_ref();
-        self.spend_picos(nodes.map_or(cost, |nodes| nodes.cost(cost, self.node_here(), frame)));
+        let mut cost = self.costs[step as usize] * u64::from(n);
+        if self.config.nodes.is_some() {
+            cost = self.cost_on(cost, frame);
+        }
+        self.spend_picos(cost);
+    }
+
+    #[cold]
+    fn cost_on(&self, cost: u64, frame: FrameNumber) -> u64 {
+        self.config.nodes.as_ref().map_or(cost, |nodes| nodes.cost(cost, self.node_here(), frame))
     }
 
     /// The memory node of a CPU.
@@ -205,6 +213,7 @@ impl World {
     }
 
     /// The memory node of the running CPU; the first outside of tasks.
+    #[inline]
     pub(crate) fn node_here(&self) -> usize {
         match self.lane.get() {
             _ if self.config.nodes.is_none() => 0,

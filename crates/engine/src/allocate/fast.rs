@@ -21,8 +21,11 @@ pub(super) enum Until {
 
 impl<M: Machine> Allocate<M> {
     pub(super) fn allocate_fast(&self, task: &mut Task, gfp: Gfp, order: Order) -> Option<FrameNumber> {
+        if self.nodes.len() == 1 {
+            return self.take_from_zonelist(gfp, order, Until::Low, MarkRights::default());
+        }
         let make_room = |zone: &Zone<M>| self.zone_reclaim(task, zone, gfp, order);
-        self.take_making_room(gfp, order, Until::Low, MarkRights::default(), make_room)
+        self.take_from_nodes(gfp, order, Until::Low, MarkRights::default(), make_room)
     }
 
     /// Takes a block from the first zone that stays above its mark.
@@ -33,11 +36,18 @@ impl<M: Machine> Allocate<M> {
         until: Until,
         rights: MarkRights,
     ) -> Option<FrameNumber> {
-        self.take_making_room(gfp, order, until, rights, |_| Room::NotWanted)
+        if self.nodes.len() > 1 {
+            return self.take_from_nodes(gfp, order, until, rights, |_| Room::NotWanted);
+        }
+        let zonelist = self.zonelist(gfp);
+        let classzone = self.zone(zonelist[0]).kind as usize;
+        let mut zones = zonelist.iter().map(|id| self.zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, until));
+        zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, until, rights))
     }
 
-    /// The same; where a zone is at its mark, `make_room` may free pages of it.
-    fn take_making_room(
+    /// The same where there are several nodes; where a zone is at its mark, `make_room` may free pages of it.
+    #[cold]
+    fn take_from_nodes(
         &self,
         gfp: Gfp,
         order: Order,
@@ -45,26 +55,13 @@ impl<M: Machine> Allocate<M> {
         rights: MarkRights,
         mut make_room: impl FnMut(&Zone<M>) -> Room,
     ) -> Option<FrameNumber> {
-        let classzone = self.classzone(gfp);
-        let preferred = self.preferred_zone(gfp);
-        let is_dirty_ok = |zone: &Zone<M>| {
-            // Dirty pages are spread over zones here, and only here: the slow path takes what there is.
-            let keeps_share = gfp.write && self.choices.zone_dirty_share.is_kept();
-            until != Until::Low || !keeps_share || self.is_zone_dirty_ok(zone)
-        };
+        let zonelist = self.zonelist(gfp);
+        let preferred = self.zone(zonelist[0]);
         let take = |zone: &Zone<M>| {
-            self.machine.spend(Step::WatermarkCheck, 1);
-            let is_above = |mark| zone.is_above(mark, order, classzone, rights);
-            let may_take = match until {
-                Until::Low => is_above(zone.low()),
-                Until::Min => is_above(zone.min()),
-                Until::High => is_above(zone.high()),
-                Until::Nothing => true,
-            };
-            let frame = if may_take { self.take(zone, order, gfp.migrate, Warmth::Hot) } else { None };
+            let frame = self.take_above(zone, preferred.kind as usize, gfp, order, until, rights);
             frame.inspect(|_| self.count_node(preferred, zone))
         };
-        let zones = || self.zonelist(gfp).iter().map(|id| self.zone(*id)).filter(|zone| is_dirty_ok(zone));
+        let zones = || zonelist.iter().map(|id| self.zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, until));
         let Some(cache) = self.zonelist_caches.get(usize::from(preferred.node.0)) else {
             return zones()
                 .find_map(|zone| take(zone).or_else(|| if make_room(zone) == Room::Made { take(zone) } else { None }));
@@ -88,6 +85,36 @@ impl<M: Machine> Allocate<M> {
             })
         });
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
+    }
+
+    /// Does the request leave a zone its share of the dirty limit? Dirty pages are spread over zones by the fast path alone: the slow
+    /// path takes what there is.
+    #[inline]
+    fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
+        let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();
+        !is_asked || self.is_zone_dirty_ok(zone)
+    }
+
+    /// Takes a block from a zone, if that stays above its mark.
+    #[inline]
+    fn take_above(
+        &self,
+        zone: &Zone<M>,
+        classzone: usize,
+        gfp: Gfp,
+        order: Order,
+        until: Until,
+        rights: MarkRights,
+    ) -> Option<FrameNumber> {
+        self.machine.spend(Step::WatermarkCheck, 1);
+        let is_above = |mark| zone.is_above(mark, order, classzone, rights);
+        let may_take = match until {
+            Until::Low => is_above(zone.low()),
+            Until::Min => is_above(zone.min()),
+            Until::High => is_above(zone.high()),
+            Until::Nothing => true,
+        };
+        if may_take { self.take(zone, order, gfp.migrate, Warmth::Hot) } else { None }
     }
 
     /// The zones that a request may use, in order.

@@ -77,8 +77,6 @@ impl<M: Machine> Allocate<M> {
     #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);
-        // A task that sleeps meanwhile may wake on another node's CPU; the order of zones stays.
-        let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.local_node())), ..gfp };
         if order > Order::ZERO {
             self.stat.count(Event::AllocHighOrder, 1);
         }
@@ -88,6 +86,8 @@ impl<M: Machine> Allocate<M> {
                 if order > Order::ZERO {
                     self.stat.count(Event::AllocHighOrderSlow, 1);
                 }
+                // A task that sleeps meanwhile may wake on another node's CPU; the order of zones stays.
+                let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.local_node())), ..gfp };
                 self.allocate_slow(task, gfp, order)
             }
         }

@@ -323,34 +323,39 @@ impl<M: Machine> Region<M> {
     #[inline]
     pub fn touch(&self, page: u32, write: bool) -> bool {
         let Some(slot) = self.slot(page) else { return false };
-        let entry = Entry(slot.load(Ordering::Acquire));
-        if !entry.allows(write) {
-            return entry == Entry::NONE && self.touch_huge(page, write);
-        }
         let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
-        if entry.0 & wanted == wanted {
-            return true;
+        loop {
+            let entry = Entry(slot.load(Ordering::Acquire));
+            if !entry.allows(write) {
+                match if entry == Entry::NONE { self.touch_huge(page, write) } else { Some(false) } {
+                    Some(is_touched) => return is_touched,
+                    None => continue,
+                }
+            }
+            // The entry may be taken away at the same time: set bits only in the entry that was seen.
+            if entry.0 & wanted == wanted
+                || slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                return true;
+            }
         }
-        // The entry may be taken away at the same time: set bits only in the entry that was seen.
-        slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            || self.touch(page, write)
     }
 
-    /// The same where a page has no entry of its own.
+    /// The same where a page has no entry of its own; `None` when that may have changed meanwhile.
     #[cold]
-    fn touch_huge(&self, page: u32, write: bool) -> bool {
-        let Some(table) = self.table(page) else { return false };
+    fn touch_huge(&self, page: u32, write: bool) -> Option<bool> {
+        let Some(table) = self.table(page) else { return Some(false) };
         let huge = Entry(table.huge.load(Ordering::Acquire));
         if !huge.allows(write) {
-            return false;
+            return Some(false);
         }
         // It is dirty since it was mapped.
-        huge.is_accessed()
+        let is_touched = huge.is_accessed()
             || table
                 .huge
                 .compare_exchange(huge.0, huge.0 | Entry::ACCESSED, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            || self.touch(page, write)
+                .is_ok();
+        is_touched.then_some(true)
     }
 
     /// Clears the accessed bit; was it set? Of a huge page, the one bit that it has.

@@ -289,11 +289,7 @@ impl<M: Machine> Memory<M> {
     }
 
     /// Counts a block taken from `zone` that was wanted from `preferred` (`zone_statistics`).
-    #[inline]
     pub(crate) fn count_node(&self, preferred: &Zone<M>, zone: &Zone<M>) {
-        if self.nodes.len() == 1 {
-            return;
-        }
         if zone.node == preferred.node {
             zone.stat.count(ZoneEvent::NumaHit, 1);
         } else {
