@@ -23,9 +23,9 @@ pub mod files;
 use placed::{Entry, Error, Node, Place, Value, one_of};
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Refused, Section};
 use crate::lru::choices::PolicyKind;
 use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
-use choice::{Refused, Section};
 
 /// Names the sections: each is a module of the engine with a `choices.rs`.
 macro_rules! sections {

@@ -14,7 +14,7 @@
 //! * [`page_cache`]: files, and which of their pages are in memory;
 //! * [`slab`]: kernel objects, many to a page;
 //! * [`memory`]: frames, zones, watermarks, free lists;
-//! * [`stat`]: counters, open to all floors; [`task`]: the state of a task.
+//! * [`stat`]: counters, open to all floors; [`choice`]: how choices are declared; [`task`]: the state of a task.
 //!
 //! Inside, a floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call up does
 //! not compile. Where a floor has a name that one below has, too, `let swap: &Swap<M> = self;` names the floor that is meant.
@@ -28,6 +28,7 @@ pub mod access;
 pub mod allocate;
 pub mod anonymous;
 pub mod check;
+pub mod choice;
 pub mod compact;
 pub mod interrupt;
 pub mod kernel;

@@ -1,6 +1,6 @@
 //! Choices of `[access]`: readahead, huge pages.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// Readahead, huge pages.

@@ -1,6 +1,6 @@
 //! Choices of `[allocate]`: the allocator's slow path.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// The allocator's slow path.

@@ -1,6 +1,6 @@
 //! Choices of `[compact]`: when compaction is thought worth trying.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// When compaction is thought worth trying.

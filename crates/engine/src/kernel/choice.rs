@@ -1,79 +1,12 @@
-//! How a choice is declared, once, and what is known of it at run time.
+//! What is known of all choices together, and which kernel has which value.
 //!
-//! A floor's `choices.rs` is one `choices!`, which makes its section's struct `Choices`, an enum for each choice among names, and
-//! a [`Section`] that tells all of it: what a key decides, its values and what they mean, its default, its limits, and what a swarm
-//! draws. `explain`, the swarm, messages, `docs/choices.md` and [`super::Choices::check`] read that.
-//!
-//! ```text
-//! choices! {
-//!     /// What is read from swap.
-//!     [swap]
-//!
-//!     /// What a number is, and its unit.
-//!     page_cluster: u8 = 3 in 0..=9, drawn 23: [0, 3, 5];
-//!
-//!     /// What is decided.
-//!     window: SwapWindows = Fixed, drawn 27 {
-//!         /// What the value does, and what it costs.
-//!         Fixed,
-//!         /// A swarm draws this value twice as often as the other.
-//!         ByUse drawn 2,
-//!     }
-//! }
-//! ```
-//!
-//! The enums have no `==`: whoever reads a choice matches it, so that a new value does not compile before every reader has taken a
-//! side. Where a reader wants a yes or no, a method beside the declaration says it.
-//!
-//! A value has its variant's name in kebab-case. The number after `drawn` says when a swarm draws the choice: a new one is the
-//! last, so that the worlds of existing seeds keep what they drew before it.
-//!
-//! A default is the value of the oldest kernel, [`super::ROOT`], whose file says the same. Since which kernel another value holds is
-//! told by kernel files: [`Choice::since`].
+//! Choices are declared by the floors that obey them ([`crate::choice`]).
 
-use placed::Value;
-use std::sync::LazyLock;
+pub use crate::choice::{Choice, Named, Section};
 
 use super::{Kernel, Origin, Setting, defaults, files};
-
-/// A section of kernel files: a floor of the engine that has choices.
-#[derive(Debug)]
-pub struct Section {
-    /// Its name.
-    pub name: &'static str,
-    pub(crate) comment: &'static str,
-    /// Its keys.
-    pub choices: &'static [Choice],
-}
-
-/// One key of a kernel file.
-#[derive(Debug)]
-pub struct Choice {
-    /// The section: a module of the engine.
-    pub section: &'static str,
-    /// The key in it.
-    pub key: &'static str,
-    pub(crate) comment: &'static str,
-    /// Its values, by name; none where it is a number.
-    pub values: &'static [Named],
-    /// Smallest and largest, of a number. Where a limit is the kernel's own sysctl's, it is that; the others keep out what no
-    /// machine has.
-    pub limits: Option<(i64, i64)>,
-    /// When a swarm draws it: no two choices have the same.
-    pub draw_order: u32,
-    /// The numbers that a swarm draws, each as often as the others; none where the choice is among names.
-    pub drawn_numbers: &'static [&'static str],
-}
-
-/// A value that has a name.
-#[derive(Debug)]
-pub struct Named {
-    /// The name, as a kernel file has it.
-    pub name: &'static str,
-    pub(crate) comment: &'static str,
-    /// How often a swarm draws it, beside the others of its choice.
-    pub weight: u32,
-}
+use placed::Value;
+use std::sync::LazyLock;
 
 /// The first kernel that has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,31 +17,11 @@ pub struct Since {
     pub source: String,
 }
 
-impl Section {
-    /// What its choices are about.
-    #[must_use]
-    pub fn about(&self) -> String {
-        prose(self.comment)
-    }
-}
-
 impl Choice {
     /// The choice under a section and a key, `lru.swappiness`, or under a key alone.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
-    }
-
-    /// Section and key, as on the command line: `lru.swappiness`.
-    #[must_use]
-    pub fn path(&self) -> String {
-        format!("{}.{}", self.section, self.key)
-    }
-
-    /// What it decides.
-    #[must_use]
-    pub fn about(&self) -> String {
-        prose(self.comment)
     }
 
     /// What [`super::ROOT`] has, and every kernel whose files do not name it.
@@ -120,13 +33,6 @@ impl Choice {
         let defaults = defaults();
         let node = defaults.get(self.section).and_then(|section| section.get(self.key));
         node.expect("the struct has all keys that were declared with it").value.clone()
-    }
-
-    /// What a swarm draws from, as a kernel file writes it. A value stands in it as often as its weight says.
-    #[must_use]
-    pub fn drawn(&self) -> Vec<String> {
-        let names = self.values.iter().flat_map(|value| (0..value.weight).map(|_| format!("\"{}\"", value.name)));
-        names.chain(self.drawn_numbers.iter().map(|&number| number.to_owned())).collect()
     }
 
     /// The values that a number may have, in words; `None` of a choice among names.
@@ -164,14 +70,6 @@ impl Choice {
     }
 }
 
-impl Named {
-    /// What the value does.
-    #[must_use]
-    pub fn about(&self) -> String {
-        prose(self.comment)
-    }
-}
-
 /// The kernels that come with the engine, bases before what is built on them.
 static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
     let mut kernels: Vec<Kernel> = files::names().filter_map(Kernel::built_in).collect();
@@ -183,173 +81,6 @@ static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
 pub fn all() -> impl Iterator<Item = &'static Choice> {
     super::SECTIONS.iter().flat_map(|section| section.choices)
 }
-
-/// The comment of a declaration as one text, without the brackets of links.
-fn prose(comment: &str) -> String {
-    let lines: Vec<&str> = comment.lines().map(str::trim).collect();
-    lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
-}
-
-/// A number out of its limits, and where.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub section: &'static str,
-    pub message: String,
-}
-
-/// What a choice of numbers has: one, or a list.
-pub(crate) trait Numbers {
-    fn numbers(&self) -> impl Iterator<Item = i128>;
-}
-
-macro_rules! numbers {
-    ($($type:ty),*) => {
-        $(impl Numbers for $type {
-            fn numbers(&self) -> impl Iterator<Item = i128> {
-                std::iter::once(i128::from(*self))
-            }
-        })*
-    };
-}
-numbers!(u8, u32, u64, i64);
-
-impl<const N: usize> Numbers for [u64; N] {
-    fn numbers(&self) -> impl Iterator<Item = i128> {
-        self.iter().map(|&number| i128::from(number))
-    }
-}
-
-/// Refuses a choice of numbers one of which is out of its limits: this is the one place that does, for files and for what is made
-/// in Rust.
-pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> Result<(), Refused> {
-    let Some((low, high)) = choice.limits else { return Ok(()) };
-    let Some(found) = numbers.numbers().find(|number| !(i128::from(low)..=i128::from(high)).contains(number)) else {
-        return Ok(());
-    };
-    let range = if high == i64::MAX { format!("at least {low}") } else { format!("{low} to {high}") };
-    let message = format!("`{}`: expected {range}, found {found}", choice.key);
-    Err(Refused { section: choice.section, message })
-}
-
-/// Declares the choices of a section: see the head of this file.
-macro_rules! choices {
-    (
-        $(#[doc = $comment:literal])*
-        [$section:ident]
-        $(
-            $(#[doc = $about:literal])*
-            $key:ident: $type:tt = $default:tt $(in $limits:expr)?, drawn $order:literal
-            $(: [$($drawn:expr),* $(,)?];)?
-            $({ $($values:tt)* })?
-        )*
-    ) => {
-        $(
-            $crate::kernel::choice::choices! {
-                @enum $type = $default $(#[doc = $about])* [$($($values)*)?]
-            }
-        )*
-
-        #[doc = concat!("The section `[", stringify!($section), "]` of a kernel file.")]
-        #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct Choices {
-            $($(#[doc = $about])* pub $key: $type,)*
-        }
-
-        impl PartialEq for Choices {
-            fn eq(&self, other: &Self) -> bool {
-                $($crate::kernel::choice::choices!(@eq self.$key, other.$key, [$($($values)*)?]))&&*
-            }
-        }
-
-        impl Eq for Choices {}
-
-        impl Default for Choices {
-            fn default() -> Self {
-                Self { $($key: $crate::kernel::choice::choices!(@default $type = $default [$($($values)*)?]),)* }
-            }
-        }
-
-        impl Choices {
-            /// Refuses the first number that is out of its limits.
-            pub(crate) fn check_limits(&self) -> Result<(), $crate::kernel::choice::Refused> {
-                let mut _choices = SECTION.choices.iter();
-                $(
-                    let _choice = _choices.next().expect("each key is declared once");
-                    $(
-                        // Names have none.
-                        let _: std::ops::RangeInclusive<i64> = $limits;
-                        $crate::kernel::choice::check_limits(_choice, &self.$key)?;
-                    )?
-                )*
-                Ok(())
-            }
-        }
-
-        /// All that is known of these choices.
-        pub static SECTION: $crate::kernel::choice::Section = $crate::kernel::choice::Section {
-            name: stringify!($section),
-            comment: concat!($($comment, "\n"),*),
-            choices: &[$($crate::kernel::choice::Choice {
-                section: stringify!($section),
-                key: stringify!($key),
-                comment: concat!($($about, "\n"),*),
-                values: $crate::kernel::choice::choices!(@values $type [$($($values)*)?]),
-                limits: $crate::kernel::choice::choices!(@limits $($limits)?),
-                draw_order: $order,
-                drawn_numbers: {
-                    $(const _: &[$type] = &[$($drawn),*];)?
-                    &[$($(stringify!($drawn)),*)?]
-                },
-            }),*],
-        };
-    };
-
-    // The enum of a choice among names; nothing for a number.
-    (@enum $type:tt = $default:tt $(#[doc = $about:literal])* []) => {};
-    (
-        @enum $type:ident = $default:ident $(#[doc = $about:literal])*
-        [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)+]
-    ) => {
-        $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize, strum::VariantNames)]
-        #[serde(rename_all = "kebab-case")]
-        #[strum(serialize_all = "kebab-case")]
-        pub enum $type {
-            $($(#[doc = $comment])* $variant,)+
-        }
-
-        impl Default for $type {
-            fn default() -> Self {
-                Self::$default
-            }
-        }
-    };
-
-    (@eq $a:expr, $b:expr, []) => { $a == $b };
-    (@eq $a:expr, $b:expr, [$($values:tt)+]) => { $a as usize == $b as usize };
-
-    (@default $type:tt = $default:tt []) => { $default };
-    (@default $type:ident = $default:ident [$($values:tt)+]) => { $type::$default };
-
-    (@limits) => { None };
-    (@limits $limits:expr) => {{
-        let limits: std::ops::RangeInclusive<i64> = $limits;
-        Some((*limits.start(), *limits.end()))
-    }};
-
-    (@values $type:tt []) => { &[] };
-    (@values $type:ident [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)+]) => {
-        &[$($crate::kernel::choice::Named {
-            name: <$type as strum::VariantNames>::VARIANTS[$type::$variant as usize],
-            comment: concat!($($comment, "\n"),*),
-            weight: $crate::kernel::choice::choices!(@weight $($weight)?),
-        }),*]
-    };
-    (@weight) => { 1 };
-    (@weight $weight:literal) => { $weight };
-}
-pub(crate) use choices;
 
 #[cfg(test)]
 mod tests {

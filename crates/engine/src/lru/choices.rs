@@ -1,6 +1,6 @@
 //! Choices of `[lru]`: batches in front of the LRU lock, and how much of which list is scanned.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// Batches in front of the LRU lock, and how much of which list is scanned.

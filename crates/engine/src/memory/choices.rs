@@ -1,6 +1,6 @@
 //! Choices of `[memory]`: watermarks, reserves, free lists.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// Watermarks, reserves, free lists.

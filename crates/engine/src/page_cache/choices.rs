@@ -1,6 +1,6 @@
 //! Choices of `[page_cache]`: who may change an index.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// Who may change an index.

@@ -1,6 +1,6 @@
 //! Choices of `[reclaim]`: kswapd, direct reclaim, the fate of a page.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// Kswapd, direct reclaim, the fate of a page.

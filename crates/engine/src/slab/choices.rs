@@ -1,6 +1,6 @@
 //! Choices of `[slab]`: how kernel objects are kept.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// How kernel objects are kept.

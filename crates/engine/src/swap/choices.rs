@@ -1,6 +1,6 @@
 //! Choices of `[swap]`: what is read from swap.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// What is read from swap.

@@ -1,6 +1,6 @@
 //! Choices of `[writeback]`: dirty limits, the flusher, failed writes.
 
-use crate::kernel::choice::choices;
+use crate::choice::choices;
 
 choices! {
     /// Dirty limits, the flusher, failed writes.
