@@ -16,8 +16,8 @@ use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Reclaims that found no page to look at, or none to be freed in zones that count as hopeless, before memory counts as
-/// exhausted. A reclaim that freed a page, or that met a zone in which one was freed, starts the count again; one that only
-/// waited for a write does not, for that write may be of a page that cannot be freed either.
+/// exhausted. A reclaim that freed a page, or that met a zone in which one was freed, starts the count again, the latter for
+/// [`HOPED_MAX`] only; one that only waited for a write does not, for that write may be of a page that cannot be freed either.
 ///
 /// mechanisms/reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
 /// hopeless, and fail at once in the second. But a mark is set by whoever scanned last, and only a freed page clears
@@ -26,9 +26,10 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// thread that holds pages is not given a CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// How long reclaims may only wait for writes, without one that starts the count again, before they count as fruitless, too: a
-/// disk that writes nothing for so long does not work, or everything that it is given fails.
-const WAITED_MAX: Nanos = Nanos::from_secs(5);
+/// How long reclaims may free nothing and only hope, or wait for writes, before they count as fruitless, too. A disk that writes
+/// nothing for so long does not work, or everything that it is given fails; and a zone may give hope only because others take a
+/// page of it and give it back, again and again.
+const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// How long a request waits after a fruitless reclaim: that long twice, then twice as long, and so on.
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
@@ -69,7 +70,7 @@ impl<M: Machine> Allocate<M> {
         let classzone = self.classzone(gfp);
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
         let mut compaction = Compaction::default();
-        let (mut reclaimed, mut fruitless_rounds, mut waits_since) = (0, 0, None);
+        let (mut reclaimed, mut fruitless_rounds, mut hopes_since) = (0, 0, None);
         // Others are told at once.
         let may_exhaust = gfp.fs && !gfp.no_retry;
         if !gfp.no_kswapd {
@@ -121,11 +122,13 @@ impl<M: Machine> Allocate<M> {
                 progress
             };
             match progress {
-                Progress::Freed(_) | Progress::Hope => (fruitless_rounds, waits_since) = (0, None),
-                Progress::Waited => {
+                Progress::Freed(_) => (fruitless_rounds, hopes_since) = (0, None),
+                Progress::Hope | Progress::Waited => {
                     let now = self.machine.now();
-                    if now.since(*waits_since.get_or_insert(now)) >= WAITED_MAX {
+                    if now.since(*hopes_since.get_or_insert(now)) >= HOPED_MAX {
                         progress = Progress::Nothing;
+                    } else if progress == Progress::Hope {
+                        fruitless_rounds = 0;
                     }
                 }
                 Progress::Blind | Progress::Nothing => {}
