@@ -1,6 +1,7 @@
 //! A kernel: the modules' choices put together, and where each of them comes from.
 //!
-//! Kernel files go forward in time. [`ROOT`], the oldest kernel, names every key, and the defaults of the declarations are its values.
+//! Kernel files go forward in time. [`ROOT`], the oldest kernel, names every key, and the defaults of the declarations
+//! are its values.
 //! Every other file names only what it changes from its `base`, an earlier kernel:
 //!
 //! ```toml
@@ -13,7 +14,8 @@
 //!
 //! A section is a module's `choices.rs`, declared as [`choice`] says. What no file of the chain names is as in [`ROOT`].
 //! Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller: the engine
-//! opens no files. Those of its own folder `kernels/` are inside it: [`files`]. Who calls it: `lab` for every command, applications for their own kernels.
+//! opens no files. Those of its own folder `kernels/` are inside it: [`files`]. Who calls it: `lab` for every command,
+//! applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 

@@ -256,7 +256,8 @@ impl<M: Machine> Engine<M> {
         vmstat
     }
 
-    /// Looks at everything: is every frame in exactly one place, and do counters add up? To be asked when no task is in the middle
+    /// Looks at everything: is every frame in exactly one place, and do counters add up? To be asked when no task is in
+    /// the middle
     /// of anything.
     ///
     /// # Errors

@@ -255,7 +255,8 @@ struct Bare(Arena);
 impl Bare {
     fn new(pages: u64) -> Self {
         let pages = pages as u32;
-        // SAFETY: nobody has references to what is in frames, and bytes of two reads, should they meet in one, are as good as any.
+        // SAFETY: nobody has references to what is in frames, and bytes of two reads, should they meet in one, are as
+        // good as any.
         let arena = unsafe { Arena::new(pages, pages, false) }.expect("memory is there");
         (0..pages).for_each(|page| arena.write(FrameNumber(page), 0, &[1; PAGE as usize]));
         Self(arena)
@@ -437,7 +438,8 @@ struct Bench {
     filter: Option<String>,
     is_test: bool,
     sizes: Sizes,
-    /// Rounds that were measured, of the lines that were asked for: each reads other pages than all before it. Again and again the
+    /// Rounds that were measured, of the lines that were asked for: each reads other pages than all before it. Again
+    /// and again the
     /// same few hundred thousand would be a loop, of which a cache keeps more than of chance.
     measured: Cell<u64>,
 }

@@ -208,12 +208,14 @@ impl Builder {
         self
     }
 
-    /// Says whether what is swapped is encrypted, by a random key that nobody has but this memory, and that goes with it. Default:
+    /// Says whether what is swapped is encrypted, by a random key that nobody has but this memory, and that goes with
+    /// it. Default:
     /// no.
     ///
     /// AES-256-GCM-SIV, page by page; no two writes look alike. A page that was changed on the disk, or is that of an earlier
     /// write, is an error when it is read, as with checksums. It costs about 2 us for each page that goes either way on a
-    /// processor with instructions for AES, many times that on others, and 24 bytes of memory for each page of swap that was used.
+    /// processor with instructions for AES, many times that on others, and 24 bytes of memory for each page of swap
+    /// that was used.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).encrypt_swap(true).start()?;
@@ -356,7 +358,8 @@ impl Builder {
         self
     }
 
-    /// Makes the memory and starts its threads: kswapd, a flusher for each device (those of further devices when a file there is opened), and those that do its I/O.
+    /// Makes the memory and starts its threads: kswapd, a flusher for each device (those of further devices when a file
+    /// there is opened), and those that do its I/O.
     ///
     /// # Errors
     /// When a size is too small or too large, there are no shards or threads or more than 1024, the kernel is unknown or its

@@ -162,7 +162,8 @@ pub trait Runnable: Sync {
     /// One line about it.
     fn about(&self) -> &'static str;
 
-    /// All parameters of a run, those that `given`, the `[params]` of an experiment, leaves to their defaults included; none where
+    /// All parameters of a run, those that `given`, the `[params]` of an experiment, leaves to their defaults included;
+    /// none where
     /// those are wrong.
     fn params(&self, given: &Node) -> Option<serde_json::Value> {
         let _ = given;

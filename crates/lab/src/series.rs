@@ -1,7 +1,8 @@
 //! Counters over time: what `--series` records of a run.
 //!
 //! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
-//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them. With several memory nodes there are
+//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them. With several memory
+//! nodes there are
 //! `node0_pgalloc_normal` and so on: the same counters of each node.
 
 use std::io;

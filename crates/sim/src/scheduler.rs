@@ -1,8 +1,9 @@
 //! Which task runs on which CPU, by virtual runtime.
 //!
 //! A woken task goes to its previous CPU if that is idle, else to an idle one, else to the one with the fewest tasks;
-//! an idle CPU takes a task from the one with the most. Where there are several memory nodes, CPUs of the same node come first. A task gives way at the end of its slice, or earlier to a woken
-//! task that has had much less of the CPU, but never while it holds a lock or a per-CPU slot.
+//! an idle CPU takes a task from the one with the most. Where there are several memory nodes, CPUs of the same node come
+//! first. A task gives way at the end of its slice, or earlier to a woken task that has had much less of the CPU, but never
+//! while it holds a lock or a per-CPU slot.
 
 use crate::clock::picos;
 use crate::cpu::{Queued, cpu_of};
@@ -30,6 +31,11 @@ impl World {
         }
     }
 
+    /// Tasks that run or wait on a CPU.
+    fn load(&self, cpu: usize) -> usize {
+        self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some())
+    }
+
     fn choose_cpu(&self, task: &Task) -> usize {
         let previous = task.cpu.get();
         if self.config.nodes.is_some() {
@@ -41,18 +47,16 @@ impl World {
         if let Some(word) = self.idle.iter().position(|word| word.get() != 0) {
             return word * 64 + self.idle[word].get().trailing_zeros() as usize;
         }
-        let load = |cpu: usize| self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some());
-        let least = (0..self.cpus.len()).min_by_key(|&cpu| (load(cpu), cpu != previous, cpu));
+        let least = (0..self.cpus.len()).min_by_key(|&cpu| (self.load(cpu), cpu != previous, cpu));
         least.expect("a machine has a CPU")
     }
 
     fn choose_cpu_by_node(&self, task: &Task) -> usize {
         let previous = task.cpu.get();
         let home = task.bound_to.unwrap_or_else(|| self.node_of_cpu(previous));
-        let load = |cpu: usize| self.cpus[cpu].queue.borrow().len() + usize::from(self.cpus[cpu].task.get().is_some());
         let rank = |cpu: usize| {
             let (is_busy, is_far) = (!self.is_marked_idle(cpu), self.node_of_cpu(cpu) != home);
-            (is_busy, if is_busy { load(cpu) } else { 0 }, is_far, cpu != previous, cpu)
+            (is_busy, if is_busy { self.load(cpu) } else { 0 }, is_far, cpu != previous, cpu)
         };
         let allowed = (0..self.cpus.len()).filter(|cpu| self.may_run_on(task, *cpu));
         allowed.min_by_key(|cpu| rank(*cpu)).expect("a task is bound to a node with a CPU")

@@ -87,7 +87,8 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Does the request leave a zone its share of the dirty limit? Dirty pages are spread over zones by the fast path alone: the slow
+    /// Does the request leave a zone its share of the dirty limit? Dirty pages are spread over zones by the fast path
+    /// alone: the slow
     /// path takes what there is.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {

@@ -103,7 +103,8 @@ impl<M: Machine> Allocate<M> {
         Ok(frame)
     }
 
-    /// Adds a slab to a cache: a block of the order that it wants, if that can be had without much effort, a single page otherwise
+    /// Adds a slab to a cache: a block of the order that it wants, if that can be had without much effort, a single
+    /// page otherwise
     /// (`__GFP_NORETRY | __GFP_NOWARN`). Below the low mark even that wakes kswapd for the order, and reclaims once.
     ///
     /// # Errors

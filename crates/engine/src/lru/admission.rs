@@ -46,7 +46,8 @@ const LEAST_HELD_PART: u64 = 8;
 
 /// Pages that are judged at once, at most, when a reader's page finds no room to wait.
 ///
-/// The reader does that work beside its own read. Half of all that wait, 32 pages, made one read in 32 twice as long, which is the
+/// The reader does that work beside its own read. Half of all that wait, 32 pages, made one read in 32 twice as long,
+/// which is the
 /// 99th percentile. Of 2, 4, 8, 16 and 32, tried on zram with 1, 2 and 16 threads: docs/measuring.md.
 const JUDGED_MAX: usize = 8;
 
@@ -57,7 +58,8 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was in its slot.
+    /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was
+    /// in its slot.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>) {
         let how = Insert::Read { shadow };
         if self.own.is_some() {

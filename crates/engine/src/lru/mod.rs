@@ -1,6 +1,7 @@
 //! LRU: the order in which pages are reclaimed.
 //!
-//! *Holds* the lists of each lruvec, a zone's or a node's, and the per-CPU batches in front of their lock, and drops the last reference of a
+//! *Holds* the lists of each lruvec, a zone's or a node's, and the per-CPU batches in front of their lock, and drops
+//! the last reference of a
 //! page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through [`Lru::add_read`] where not
 //! all pages that are read reach a list. They move by [`Lru::mark_accessed`] and [`Lru::rotate`], and leave by
 //! [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`. *Locks*: the slot of a batch

@@ -56,13 +56,15 @@ const fn distance(shadow: Shadow, age: u32) -> u32 {
     age.wrapping_sub(left_at) % AGES
 }
 
-/// Pages that leave until one that comes back is no longer missed, of a memory that holds `held`: half of these. About so long would
+/// Pages that leave until one that comes back is no longer missed, of a memory that holds `held`: half of these. About
+/// so long would
 /// it have stayed on an inactive list, unused.
 const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Missed pages of a kind that do not tell yet that it is missed more often. Chosen, no other was tried; the comparison of classes in mechanisms/multigen, 4, has 64.
+/// Missed pages of a kind that do not tell yet that it is missed more often. Chosen, no other was tried; the comparison
+/// of classes in mechanisms/multigen, 4, has 64.
 const FEW_MISSED: u64 = 8;
 
 /// Pages of another kind stay when they are missed more than this many times as often as evicted ones, in halves: where
@@ -110,9 +112,12 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Is this kind missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]? If hardly any of the other left, and
-    /// none of those was missed, it is: what is listed then will tell. (To count half a page more as missed there left reclaim 2 % of
-    /// uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read from the disk for 26.4; docs/admission.md.)
+    /// Is this kind missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]? If hardly any of the
+    /// other left, and
+    /// none of those was missed, it is: what is listed then will tell. (To count half a page more as missed there left
+    /// reclaim 2 % of
+    /// uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read from the disk for 26.4;
+    /// docs/admission.md.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // Without dividing.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -130,7 +135,8 @@ struct Lately {
 }
 
 impl Lately {
-    /// Counts pages that have left, by kind; no more than the last `window` are to be known. Two who do so at once may forget a few.
+    /// Counts pages that have left, by kind; no more than the last `window` are to be known. Two who do so at once may
+    /// forget a few.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)

@@ -45,7 +45,8 @@ choices! {
     lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,
-        /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips the pages of
+        /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips
+        /// the pages of
         /// higher ones, and counts them (`pgskip`).
         Node,
     }

@@ -512,7 +512,8 @@ impl Frame {
         self.owner.store(owner.encode(), Ordering::Release);
     }
 
-    /// Buddy order, swap slot, the page that this is a copy of, or when the page was closed to readers with hazard pointers ([`crate::page_cache::hazard`]).
+    /// Buddy order, swap slot, the page that this is a copy of, or when the page was closed to readers with hazard
+    /// pointers ([`crate::page_cache::hazard`]).
     #[inline]
     pub fn private(&self) -> u32 {
         self.private.load(Ordering::Acquire)

@@ -85,7 +85,12 @@ pub enum LayoutError {
     },
     /// The zones of a node are not in ascending order, each at most once.
     ZoneOrder,
-    /// More nodes than can be, or distances that are none.
+    /// More nodes than can be.
+    TooManyNodes {
+        /// Nodes of the layout.
+        nodes: usize,
+    },
+    /// Distances that are none.
     Distances,
 }
 
@@ -107,10 +112,10 @@ impl std::fmt::Display for LayoutError {
                 "there is no memory for the descriptors of {frames} frames: {} MiB",
                 (frames * size_of::<Frame>() as u64) >> 20
             ),
+            Self::TooManyNodes { nodes } => write!(f, "{nodes} nodes are too many: at most {NODES_MAX} can be"),
             Self::Distances => write!(
                 f,
-                "at most {NODES_MAX} nodes can be; `distances` has a row for each with a number for each, 10 for itself and more \
-                 for others"
+                "`distances` has a row for each node with a number for each, 10 for itself and more for others"
             ),
             Self::ZoneOrder => write!(f, "zones must stand in the order dma, dma32, normal, each at most once"),
         }
@@ -300,10 +305,13 @@ impl<M: Machine> Memory<M> {
         zone.stat.count(if is_local { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther }, 1);
     }
 
-    /// Whose the lruvecs are.
+    /// Is an lruvec shared by the zones of a node, so that a scan for a low zone meets pages of higher ones?
     #[inline]
-    pub(crate) fn lruvec_of(&self) -> LruvecOf {
-        self.choices.lruvec_of
+    pub(crate) fn shares_lruvecs(&self) -> bool {
+        match self.choices.lruvec_of {
+            LruvecOf::Zone => false,
+            LruvecOf::Node => true,
+        }
     }
 
     /// How many lruvecs there are.
@@ -315,17 +323,20 @@ impl<M: Machine> Memory<M> {
     /// lruvec is the node's, the lower ones of the node.
     #[inline]
     pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
-        let first = match self.choices.lruvec_of {
-            LruvecOf::Zone => zone.id,
-            LruvecOf::Node => self.node(zone.node).zones[0],
-        };
+        let first = if self.shares_lruvecs() { self.node(zone.node).zones[0] } else { zone.id };
         &self.zones[usize::from(first.0)..=usize::from(zone.id.0)]
     }
 
-    /// The zones whose pages are on a zone's lruvec.
-    pub fn zones_of_lruvec(&self, zone: &Zone<M>) -> impl Iterator<Item = &Zone<M>> {
-        let lruvec = zone.lruvec;
-        self.zones.iter().filter(move |zone| zone.lruvec == lruvec)
+    /// The zones whose pages are on a zone's lruvec: itself, or all of its node.
+    #[inline]
+    pub fn zones_of_lruvec(&self, zone: &Zone<M>) -> &[Zone<M>] {
+        let first = usize::from(zone.id.0);
+        if !self.shares_lruvecs() {
+            return &self.zones[first..=first];
+        }
+        let zones = &self.node(zone.node).zones;
+        let first = usize::from(zones[0].0);
+        &self.zones[first..first + zones.len()]
     }
 
     /// A gauge over all zones, pages.
@@ -344,15 +355,7 @@ impl<M: Machine> Memory<M> {
     #[must_use]
     pub fn vmstat_of(&self, counts: impl Fn(&Zone<M>) -> bool) -> Vmstat {
         let mut vmstat = Vmstat::new();
-        let named = || {
-            ZoneEvent::ALL.into_iter().filter(|event| match event {
-                ZoneEvent::Pgskip => match self.choices.lruvec_of {
-                    LruvecOf::Node => true,
-                    LruvecOf::Zone => false,
-                },
-                event => self.nodes.len() > 1 || !event.is_of_nodes(),
-            })
-        };
+        let named = || ZoneEvent::named(self.nodes.len(), self.shares_lruvecs());
         for event in named() {
             vmstat.extend((0..ZONE_KINDS).map(|kind| (event.name_in(kind), 0)));
         }
@@ -402,7 +405,10 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
         && (0..layout.nodes.len())
             .all(|a| (0..layout.nodes.len()).all(|b| (layout.distance(a, b) == LOCAL_DISTANCE) == (a == b)))
         && layout.distances.iter().flatten().all(|distance| *distance >= LOCAL_DISTANCE);
-    if layout.nodes.len() > NODES_MAX || !layout.distances.is_empty() && !is_square {
+    if layout.nodes.len() > NODES_MAX {
+        return Err(LayoutError::TooManyNodes { nodes: layout.nodes.len() });
+    }
+    if !layout.distances.is_empty() && !is_square {
         return Err(LayoutError::Distances);
     }
     let pages = layout.pages();

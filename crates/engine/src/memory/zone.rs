@@ -46,7 +46,8 @@ pub struct ZoneId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
 
-/// An lruvec: lists of pages with their lock. It is a zone's or a node's ([`super::choices::LruvecOf`]), and numbered as those are.
+/// An lruvec: lists of pages with their lock. It is a zone's or a node's ([`super::choices::LruvecOf`]), and numbered
+/// as those are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LruvecId(pub u8);
 
@@ -56,7 +57,8 @@ pub struct LruvecId(pub u8);
 pub struct Layout {
     /// The nodes, at least one.
     pub nodes: Vec<NodeLayout>,
-    /// How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself, 20 where an
+    /// How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself,
+    /// 20 where an
     /// access takes twice as long (ACPI, "System Locality Information Table"). Empty: 20 to all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u8>>,

@@ -189,7 +189,8 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Takes a page out of its file if nobody but the caller refers to it and it is clean; the page is then the
-    /// caller's alone, without any reference, to be freed. Otherwise nothing was changed. See [`crate::swap::Swap::remove_mapping`].
+    /// caller's alone, without any reference, to be freed. Otherwise nothing was changed. See
+    /// [`crate::swap::Swap::remove_mapping`].
     ///
     /// The caller isolated the page (one reference), locked it and unmapped it. Readers may have it by hazard pointers:
     /// then `held` says who is known not to, and without it the page stays. It leaves `shadow`.

@@ -15,7 +15,8 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// What is taken in this time lies between min and low (`MarkDistance::ByRate`).
 ///
 /// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms, with
-/// two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in ten thousand reclaim for itself and
+/// two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in ten
+/// thousand reclaim for itself and
 /// leaves 5 % of memory unused, where 20 leaves 11 %. With 16 threads there one in a thousand does, if the system gives kswapd
 /// short slices (Linux 6.12), otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
@@ -23,8 +24,10 @@ const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 /// Marks are moved at most so often: a rate over less is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
-/// Passes in a row that freed nothing, before nobody waits for kswapd any more: the tasks look for themselves then, and are told that
-/// memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on unreclaimable nodes" (Linux 4.12), each of
+/// Passes in a row that freed nothing, before nobody waits for kswapd any more: the tasks look for themselves then, and
+/// are told that
+/// memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on unreclaimable nodes"
+/// (Linux 4.12), each of
 /// 12 passes. Earlier kernels let them wait for ever.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
@@ -252,7 +255,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
-    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of pages that were
+    /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of
+    /// pages that were
     /// dropped at once count no further than what may wait for that.
     fn move_marks(&self, node: NodeId) {
         let memory: &Memory<M> = self;
@@ -345,7 +349,8 @@ impl<M: Machine> Reclaim<M> {
         self.machine.wake(&state.kswapd_wait);
     }
 
-    /// A pass of kswapd has ended. Lets waiting direct reclaimers go when the reserve is filled again, or when kswapd cannot fill it.
+    /// A pass of kswapd has ended. Lets waiting direct reclaimers go when the reserve is filled again, or when kswapd
+    /// cannot fill it.
     pub(super) fn end_pass(&self, node: NodeId, reclaimed: u64) {
         let state = self.node_state(node);
         if reclaimed > 0 {

@@ -148,7 +148,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Has the zone's lruvec been scanned six times over without a page going back to its free lists?
     fn is_hopeless(&self, zone: &Zone<M>) -> bool {
-        let reclaimable: u64 = self.zones_of_lruvec(zone).map(|zone| self.reclaimable_pages(zone)).sum();
+        let reclaimable: u64 = self.zones_of_lruvec(zone).iter().map(|zone| self.reclaimable_pages(zone)).sum();
         zone.pages_scanned() >= 6 * reclaimable
     }
 

@@ -72,7 +72,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone was marked so.
+    /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone
+    /// was marked so.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {

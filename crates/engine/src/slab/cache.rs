@@ -22,7 +22,8 @@ const SLAB_ORDER_MAX: u8 = 3;
 const MIN_PARTIAL: usize = 5;
 
 /// The order of SLUB's slabs of objects of so many bytes: the smallest that holds `4 × (fls(CPUs) + 1)` of them and wastes
-/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects (mechanisms/balance-trial, 6).
+/// no more than a sixteenth; else than an eighth; else than a quarter; else the same for fewer objects
+/// (mechanisms/balance-trial, 6).
 #[must_use]
 pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     let fls = u64::from(usize::BITS - cpus.leading_zeros());

@@ -277,6 +277,14 @@ impl ZoneEvent {
         )
     }
 
+    /// Those that say something on a machine with so many nodes, whose zones share lruvecs or do not.
+    pub fn named(nodes: usize, shares_lruvecs: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |event| match event {
+            Self::Pgskip => shares_lruvecs,
+            event => nodes > 1 || !event.is_of_nodes(),
+        })
+    }
+
     /// The name of its count in zones of a kind (`kind as usize`).
     #[must_use]
     pub fn name_in(self, kind: usize) -> String {
@@ -392,8 +400,7 @@ pub type Vmstat = BTreeMap<String, u64>;
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
-    let of_zones = ZoneEvent::ALL.into_iter().filter(|event| !event.is_of_nodes() && *event != ZoneEvent::Pgskip);
-    names.extend(of_zones.flat_map(|event| (0..ZONE_KINDS).map(move |kind| event.name_in(kind))));
+    names.extend(ZoneEvent::named(1, false).flat_map(|event| (0..ZONE_KINDS).map(move |kind| event.name_in(kind))));
     names.extend(Gauge::ALL.iter().map(|gauge| gauge.name().to_owned()));
     names.into_iter().map(|name| (name, 0)).collect()
 }

@@ -53,7 +53,8 @@ choices! {
         /// What is dirty on all devices together, and then the device's share of all that was ever written. A slow device that
         /// holds all that may be dirty stops writers of the others.
         Together,
-        /// What is dirty on it alone. Of the limits it has a share, by its speed beside that of the others with something to write;
+        /// What is dirty on it alone. Of the limits it has a share, by its speed beside that of the others with
+        /// something to write;
         /// what they have beyond their shares comes off it, down to a quarter.
         Apart,
     }

@@ -2,7 +2,8 @@
 //!
 //! *Holds* what is known of each device ([`backing`]): what is dirty on it, how fast it writes, its free blocks. *Flow*: a page
 //! becomes dirty (`dirty`); a sync, the [`flusher`] or reclaim writes it, files in file order (`write`); its completion ends
-//! that. How many pages may be dirty says [`dirty_limit`]; `access` holds writers back by it and by the [`bandwidth`] of their device.
+//! that. How many pages may be dirty says [`dirty_limit`]; `access` holds writers back by it and by the [`bandwidth`]
+//! of their device.
 //! *Called by* `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then
 //! `writeback`; blocks and rates last. *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
 //!

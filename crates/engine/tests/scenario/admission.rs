@@ -62,7 +62,8 @@ fn a_shadow_costs_time_where_pages_leave_one() {
     assert_eq!(time(Admission::Always, 0), time(Admission::Always, 1_000_000));
 }
 
-/// A set is read twice, then three times as many pages as there are pass, each once: it stays, and reclaim has next to nothing to do.
+/// A set is read twice, then three times as many pages as there are pass, each once: it stays, and reclaim has next to
+/// nothing to do.
 #[test]
 fn what_is_read_once_passes_by() {
     let passed = |admission| {

@@ -150,7 +150,8 @@ fn restarts_are_counted_as_runs() {
     assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
 }
 
-/// The reserve against the upper zone is larger than the lower zone. A kswapd that knows orders alone sleeps nevertheless: nothing
+/// The reserve against the upper zone is larger than the lower zone. A kswapd that knows orders alone sleeps
+/// nevertheless: nothing
 /// that it does could bring the zone over that reserve.
 #[test]
 fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
@@ -164,7 +165,8 @@ fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_cla
     plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
         ground.read(&file, 0..2 * PAGES as u32).unwrap();
-        // Pages that are freed there while kswapd naps take away the lower zone's mark of being hopeless, by which it would not be
+        // Pages that are freed there while kswapd naps take away the lower zone's mark of being hopeless, by which it
+        // would not be
         // looked at.
         let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
         for _ in 0..200 {

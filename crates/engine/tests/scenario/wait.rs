@@ -86,7 +86,8 @@ fn few_reclaim_directly_for_many() {
     assert!(three.0 < all.0 / 10 * 11, "{three}, {all}");
 }
 
-/// The reserve is used up, and all that lists have is held, so that kswapd frees nothing. Somebody else gives a page back now and then,
+/// The reserve is used up, and all that lists have is held, so that kswapd frees nothing. Somebody else gives a page
+/// back now and then,
 /// so that the zone never counts as hopeless. Who waits for kswapd to fill the reserve is let go after some passes in vain, and
 /// looks for pages himself.
 #[test]

@@ -125,7 +125,8 @@ impl Hazards {
     #[inline(always)]
     fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();
-        // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives, or a static one.
+        // SAFETY: with this machine's number, it is one of its records, which stay where they are as long as it lives,
+        // or a static one.
         (id == self.id).then(|| unsafe { &*record })
     }
 

@@ -26,7 +26,8 @@ pub fn row_names() -> Vec<String> {
 const DIAGNOSIS: [(&str, &str); 2] =
     [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
-/// The groups `vmscan`, `faults` and, where an engine tells, `diagnosis`: `counters` holds what each name of `/proc/vmstat` grew by.
+/// The groups `vmscan`, `faults` and, where an engine tells, `diagnosis`: `counters` holds what each name of
+/// `/proc/vmstat` grew by.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};

@@ -2,7 +2,8 @@
 //!
 //! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of a zone is for;
 //! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim begins a
-//! scan with a demand and asks for victims; it decides the fate of each, for which it asks for a verdict, and puts back those that
+//! scan with a demand and asks for victims; it decides the fate of each, for which it asks for a verdict, and puts back
+//! those that
 //! stay. *Called by* `reclaim`, which knows no list: priorities, writes and waits are its own, lists are the policy's.
 //!
 //! [`classic`] is Linux's: the engine runs it with batches, two families of lists and the rules of each kernel. [`simple`] has
@@ -77,7 +78,8 @@ impl Insert {
 /// How a page was used since it was last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Page tables that touched it since it was last asked, and one more for uses through its file, but for the first since it came.
+    /// Page tables that touched it since it was last asked, and one more for uses through its file, but for the first
+    /// since it came.
     pub touched: u32,
     /// Was it ever used through its file? Not if it was read ahead in vain.
     pub is_referenced: bool,
@@ -88,7 +90,8 @@ pub struct Seen {
 /// Which page next. One value orders the pages of one zone; every call but [`Policy::moves_on_use`] is under its lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
-/// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a page's bits
+/// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a
+/// page's bits
 /// a policy may change `ACTIVE`, which is its own. Uses are noted in `REFERENCED` and `USED_AGAIN` without the policy, by a store
 /// at most, and come to it as [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
@@ -103,7 +106,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// A listed page was used; only with [`Policy::moves_on_use`].
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, at most as many as there is room for in `out`, the next to go first. They are listed no longer.
+    /// Hands out up to `want` pages, at most as many as there is room for in `out`, the next to go first. They are
+    /// listed no longer.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
     /// What becomes of a page that was handed out, by how it was used.
@@ -112,7 +116,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// A page that was handed out stays: as one in use with [`Verdict::Activate`], as one that could not go with any other.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// A page that was handed out is about to go. What it leaves comes back with [`Insert::shadow`], if the page is read again. If somebody
+    /// A page that was handed out is about to go. What it leaves comes back with [`Insert::shadow`], if the page is
+    /// read again. If somebody
     /// uses the page in this moment, [`Policy::put_back`] follows.
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None

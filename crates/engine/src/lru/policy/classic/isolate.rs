@@ -5,7 +5,6 @@ use super::{Family, ListKind, Lruvec, Pool};
 use crate::lru::choices::{IsolatedLimit, Putback};
 use crate::lru::policy::{CLUSTER, Demand, Pages, Taken};
 use crate::lru::{Isolated, Lru};
-use crate::memory::choices::LruvecOf;
 use crate::memory::{Flags, Warmth, Zone, ZoneKind};
 use crate::stat::{Event, ZoneEvent};
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
@@ -121,7 +120,7 @@ impl<M: Machine> Lru<M> {
     /// Pages of a family that are off their lists in the hands of reclaimers.
     #[must_use]
     pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
-        self.zones_of_lruvec(zone).map(|zone| zone.gauges.get(family.isolated())).sum()
+        self.zones_of_lruvec(zone).iter().map(|zone| zone.gauges.get(family.isolated())).sum()
     }
 
     /// Takes up to `pages` entries off the tail of a list: pages, each with one more reference and no longer on any list. A huge
@@ -169,27 +168,18 @@ impl<M: Machine> Lru<M> {
     /// The zone of a page that is on the lists of `zone`'s lruvec.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
-        match self.lruvec_of() {
-            LruvecOf::Zone => zone,
-            LruvecOf::Node => self.zone_of(frame),
-        }
+        if self.shares_lruvecs() { self.zone_of(frame) } else { zone }
     }
 
     /// Is a page of `zone`'s lruvec of a zone that cannot serve what `zone` can?
     #[inline]
     fn is_of_higher_zone(&self, zone: &Zone<M>, frame: FrameNumber) -> bool {
-        match self.lruvec_of() {
-            LruvecOf::Zone => false,
-            LruvecOf::Node => self.zone_of(frame).kind > zone.kind,
-        }
+        self.shares_lruvecs() && self.zone_of(frame).kind > zone.kind
     }
 
     /// How many pages a scan of a list may skip: each once.
     fn skips(&self, lruvec: &Lruvec, kind: ListKind) -> u64 {
-        match self.lruvec_of() {
-            LruvecOf::Zone => 0,
-            LruvecOf::Node => lruvec.list(kind).len(),
-        }
+        if self.shares_lruvecs() { lruvec.list(kind).len() } else { 0 }
     }
 
     /// Puts a page that a scan cannot use to the head of its list; false when all were skipped.

@@ -1,6 +1,7 @@
 //! LRU as the word says: the page goes that was not used for the longest time.
 //!
-//! Each use moves the page, under the lock: the reference that other policies are measured by, not one that a kernel could pay for.
+//! Each use moves the page, under the lock: the reference that other policies are measured by, not one that a kernel
+//! could pay for.
 
 use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::List;
