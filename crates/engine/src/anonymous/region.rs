@@ -261,7 +261,7 @@ impl<M: Machine> Region<M> {
     #[inline]
     pub fn entry(&self, page: u32) -> Entry {
         self.slot(page).map_or(Entry::NONE, |slot| match slot.load(Ordering::Acquire) {
-            0 => self.huge_part(page, slot),
+            0 if self.is_huge_allowed => self.huge_part(page, slot),
             entry => Entry(entry),
         })
     }
@@ -278,15 +278,20 @@ impl<M: Machine> Region<M> {
     }
 
     /// The head of the huge page that is mapped where `page` lies.
+    #[inline]
     pub fn huge_page(&self, page: u32) -> Option<FrameNumber> {
+        if !self.is_huge_allowed {
+            return None;
+        }
         Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
     }
 
-    /// Maps a huge page where `page` lies, touched and written just now, unless an entry there is in use. The caller holds the
-    /// entries' lock.
+    /// Maps a huge page where `page` lies, touched and written just now, unless an entry there is in use, or the region is to have
+    /// none. The caller holds the entries' lock.
     pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
         let Some(table) = self.table(page) else { return false };
-        let is_unused = table.entries.iter().all(|entry| entry.load(Ordering::Acquire) == 0)
+        let is_unused = self.is_huge_allowed
+            && table.entries.iter().all(|entry| entry.load(Ordering::Acquire) == 0)
             && table.huge.load(Ordering::Acquire) == 0;
         if is_unused {
             table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
@@ -327,7 +332,10 @@ impl<M: Machine> Region<M> {
         loop {
             let entry = Entry(slot.load(Ordering::Acquire));
             if !entry.allows(write) {
-                match if entry == Entry::NONE { self.touch_huge(page, write) } else { Some(false) } {
+                if entry != Entry::NONE || !self.is_huge_allowed {
+                    return false;
+                }
+                match self.touch_huge(page, write) {
                     Some(is_touched) => return is_touched,
                     None => continue,
                 }
@@ -363,7 +371,7 @@ impl<M: Machine> Region<M> {
     pub fn test_clear_accessed(&self, page: u32) -> bool {
         let Some(table) = self.table(page) else { return false };
         let slot = &table.entries[(page % ENTRIES) as usize];
-        let slot = if slot.load(Ordering::Relaxed) == 0 { &table.huge } else { slot };
+        let slot = if self.is_huge_allowed && slot.load(Ordering::Relaxed) == 0 { &table.huge } else { slot };
         slot.load(Ordering::Relaxed) & Entry::ACCESSED != 0
             && slot.fetch_and(!Entry::ACCESSED, Ordering::AcqRel) & Entry::ACCESSED != 0
     }
