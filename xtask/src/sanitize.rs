@@ -3,8 +3,8 @@
 //!
 //! Each check runs where this computer and its toolchains permit it; where not, a line says what is missing. What is
 //! built for it lies in `sanitize/` of the target folder, so that nobody else's build grows stale. There is nothing for
-//! Miri: all of the project's unsafe code calls the system or switches stacks,
-//! or has to do with memory from there, and Miri imitates neither.
+//! Miri: all of the project's unsafe code calls the system or switches stacks, or has to do with memory from there, and
+//! Miri imitates neither.
 
 mod toolchain;
 mod valgrind;

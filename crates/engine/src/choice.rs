@@ -1,10 +1,9 @@
 //! How a choice is declared, once: the lowest of all, since every floor declares its own.
 //!
-//! A floor's `choices.rs` is one `choices!`, which makes its section's struct `Choices`, an enum for each choice among names, and
-//! a [`Section`] that tells all of it: what a key decides, its values and what they mean, its default, its limits, and
-//! what a swarm
-//! draws. `explain`, the swarm, messages, `docs/choices.md` and [`crate::kernel::Choices::check`] read that, by
-//! [`crate::kernel::choice`].
+//! A floor's `choices.rs` is one `choices!`, which makes its section's struct `Choices`, an enum for each choice among
+//! names, and a [`Section`] that tells all of it: what a key decides, its values and what they mean, its default, its
+//! limits, and what a swarm draws. `explain`, the swarm, messages, `docs/choices.md` and
+//! [`crate::kernel::Choices::check`] read that, by [`crate::kernel::choice`].
 //!
 //! ```text
 //! choices! {
@@ -25,15 +24,13 @@
 //! ```
 //!
 //! The enums have no `==`: whoever reads a choice matches it, so that a new value does not compile before every reader
-//! has taken a
-//! side. Where a reader wants a yes or no, a method beside the declaration says it.
+//! has taken a side. Where a reader wants a yes or no, a method beside the declaration says it.
 //!
 //! A value has its variant's name in kebab-case. The number after `drawn` says when a swarm draws the choice: a new one is the
 //! last, so that the worlds of existing seeds keep what they drew before it.
 //!
 //! A default is the value of the oldest kernel, [`crate::kernel::ROOT`], whose file says the same. Since which kernel
-//! another value holds is
-//! told by kernel files: [`Choice::since`].
+//! another value holds is told by kernel files: [`Choice::since`].
 
 /// A section of kernel files: a floor of the engine that has choices.
 #[derive(Debug)]

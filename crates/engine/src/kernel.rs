@@ -1,8 +1,7 @@
 //! A kernel: the modules' choices put together, and where each of them comes from.
 //!
 //! Kernel files go forward in time. [`ROOT`], the oldest kernel, names every key, and the defaults of the declarations
-//! are its values.
-//! Every other file names only what it changes from its `base`, an earlier kernel:
+//! are its values. Every other file names only what it changes from its `base`, an earlier kernel:
 //!
 //! ```toml
 //! base = "3.10-rc4-vanilla"

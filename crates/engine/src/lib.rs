@@ -257,8 +257,7 @@ impl<M: Machine> Engine<M> {
     }
 
     /// Looks at everything: is every frame in exactly one place, and do counters add up? To be asked when no task is in
-    /// the middle
-    /// of anything.
+    /// the middle of anything.
     ///
     /// # Errors
     /// The first invariant found broken, with the frame, zone or file and the values.

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p highwater --bench disk` runs it at full size over a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder (an argument chooses the lines whose names contain it); `cargo test` at a small size, silently. What is
-//! compared runs in turns, and the figure is the median of the ratios
-//! of neighbours. Both sides read the same blocks, as a hash of what they found proves.
+//! compared runs in turns, and the figure is the median of the ratios of neighbours. Both sides read the same blocks,
+//! as a hash of what they found proves.
 
 #![allow(missing_docs)]
 

@@ -439,8 +439,7 @@ struct Bench {
     is_test: bool,
     sizes: Sizes,
     /// Rounds that were measured, of the lines that were asked for: each reads other pages than all before it. Again
-    /// and again the
-    /// same few hundred thousand would be a loop, of which a cache keeps more than of chance.
+    /// and again the same few hundred thousand would be a loop, of which a cache keeps more than of chance.
     measured: Cell<u64>,
 }
 

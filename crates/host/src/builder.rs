@@ -209,8 +209,7 @@ impl Builder {
     }
 
     /// Says whether what is swapped is encrypted, by a random key that nobody has but this memory, and that goes with
-    /// it. Default:
-    /// no.
+    /// it. Default: no.
     ///
     /// AES-256-GCM-SIV, page by page; no two writes look alike. A page that was changed on the disk, or is that of an earlier
     /// write, is an error when it is read, as with checksums. It costs about 2 us for each page that goes either way on a

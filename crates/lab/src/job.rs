@@ -163,8 +163,7 @@ pub trait Runnable: Sync {
     fn about(&self) -> &'static str;
 
     /// All parameters of a run, those that `given`, the `[params]` of an experiment, leaves to their defaults included;
-    /// none where
-    /// those are wrong.
+    /// none where those are wrong.
     fn params(&self, given: &Node) -> Option<serde_json::Value> {
         let _ = given;
         None

@@ -2,8 +2,7 @@
 //!
 //! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
 //! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them. With several memory
-//! nodes there are
-//! `node0_pgalloc_normal` and so on: the same counters of each node.
+//! nodes there are `node0_pgalloc_normal` and so on: the same counters of each node.
 
 use std::io;
 

@@ -160,10 +160,9 @@ const REFUSALS_MAX: u32 = 20;
 const STEPS_MAX: u64 = 1_500_000_000;
 
 /// The part of [`STEPS_MAX`] after which a world is late: its tasks end, and the last look reads no further. Where
-/// memory is full and
-/// swap, too, each page may cost a scan of all memory for as long as somebody asks, and a kswapd that some choices keep
-/// awake. That is
-/// slow and ends. What the watchdog looks for is a call that does not. Chosen, no other was tried.
+/// memory is full and swap, too, each page may cost a scan of all memory for as long as somebody asks, and a kswapd
+/// that some choices keep awake. That is slow and ends. What the watchdog looks for is a call that does not. Chosen, no
+/// other was tried.
 const LATE_PART: u64 = 4;
 
 /// What the main task needs of a world.

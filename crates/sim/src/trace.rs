@@ -1,9 +1,8 @@
 //! What happened when: slices of virtual time, recorded on request for a reader from outside.
 //!
-//! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore
-//! in it, too, up to there. Recording takes no virtual time and draws no random number: a run is the same with it and
-//! without. While
-//! nothing is recorded it costs a look at a flag in paths that are rare beside `World::spend`.
+//! A slice is noted when it ends, so that none is ever left open; what goes on at the end of the window is therefore in
+//! it, too, up to there. Recording takes no virtual time and draws no random number: a run is the same with it and
+//! without. While nothing is recorded it costs a look at a flag in paths that are rare beside `World::spend`.
 
 use crate::clock::{nanos, picos};
 use crate::lock::cause_name;

@@ -32,8 +32,7 @@ choices! {
         /// It writes 1.5 times as much as it has dirtied, and sleeps where there is nothing to write.
         Writes,
         /// At the limit it sleeps until a page has been written, and one task goes on for each: the longest waiting
-        /// first. Writes to
-        /// pages that are dirty already do not count.
+        /// first. Writes to pages that are dirty already do not count.
         ForWriteback,
     }
 

@@ -88,8 +88,7 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Does the request leave a zone its share of the dirty limit? Dirty pages are spread over zones by the fast path
-    /// alone: the slow
-    /// path takes what there is.
+    /// alone: the slow path takes what there is.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();

@@ -104,8 +104,8 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Adds a slab to a cache: a block of the order that it wants, if that can be had without much effort, a single
-    /// page otherwise
-    /// (`__GFP_NORETRY | __GFP_NOWARN`). Below the low mark even that wakes kswapd for the order, and reclaims once.
+    /// page otherwise (`__GFP_NORETRY | __GFP_NOWARN`). Below the low mark even that wakes kswapd for the order, and
+    /// reclaims once.
     ///
     /// # Errors
     /// As [`Allocate::allocate`], for the single page.

@@ -28,7 +28,7 @@ const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
 /// How long reclaims may free nothing and only hope, or wait for writes, before they count as fruitless, too. A disk that writes
 /// nothing for so long does not work, or everything that it is given fails; and a zone may give hope only because others take a
-/// page of it and give it back, again and again.
+/// page of it and give it back, again and again. Chosen, no other was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// How long a request waits after a fruitless reclaim: that long twice, then twice as long, and so on.

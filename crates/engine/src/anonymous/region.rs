@@ -286,12 +286,12 @@ impl<M: Machine> Region<M> {
         Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
     }
 
-    /// Maps a huge page where `page` lies, touched and written just now, unless an entry there is in use, or the region is to have
-    /// none. The caller holds the entries' lock.
+    /// Maps a huge page where `page` lies, touched and written just now, unless an entry there is in use. The caller holds the
+    /// entries' lock; the region may have huge pages.
     pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
         let Some(table) = self.table(page) else { return false };
-        let is_unused = self.is_huge_allowed
-            && table.entries.iter().all(|entry| entry.load(Ordering::Acquire) == 0)
+        debug_assert!(self.is_huge_allowed, "region {} is to have no huge page", self.id);
+        let is_unused = table.entries.iter().all(|entry| entry.load(Ordering::Acquire) == 0)
             && table.huge.load(Ordering::Acquire) == 0;
         if is_unused {
             table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);

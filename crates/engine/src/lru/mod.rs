@@ -1,13 +1,13 @@
 //! LRU: the order in which pages are reclaimed.
 //!
 //! *Holds* the lists of each lruvec, a zone's or a node's, and the per-CPU batches in front of their lock, and drops
-//! the last reference of a
-//! page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through [`Lru::add_read`] where not
-//! all pages that are read reach a list. They move by [`Lru::mark_accessed`] and [`Lru::rotate`], and leave by
-//! [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`. *Locks*: the slot of a batch
-//! (interrupts off); `lru`, one lruvec at a time; `zone` when a page is freed, never inside `lru`. Judging pages that
-//! waited ([`admission`]) also takes the locks that remove a page from its file, so a caller that adds pages it has
-//! read, or drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
+//! the last reference of a page (off its list, then free). *Flow*: pages enter through [`Lru::add`], or through
+//! [`Lru::add_read`] where not all pages that are read reach a list. They move by [`Lru::mark_accessed`] and
+//! [`Lru::rotate`], and leave by [`Lru::isolate`] or [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`.
+//! *Locks*: the slot of a batch (interrupts off); `lru`, one lruvec at a time; `zone` when a page is freed, never
+//! inside `lru`. Judging pages that waited ([`admission`]) also takes the locks that remove a page from its file, so a
+//! caller that adds pages it has read, or drains before a scan, holds no lock but a page's. *Description*:
+//! mechanisms/reclaim, 8, 9, 12.1.
 //!
 //! Next: [`crate::reclaim`], which isolates pages and decides their fate.
 

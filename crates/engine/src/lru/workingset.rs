@@ -57,8 +57,7 @@ const fn distance(shadow: Shadow, age: u32) -> u32 {
 }
 
 /// Pages that leave until one that comes back is no longer missed, of a memory that holds `held`: half of these. About
-/// so long would
-/// it have stayed on an inactive list, unused.
+/// so long would it have stayed on an inactive list, unused.
 const fn missed_within(held: u32) -> u32 {
     held / 2
 }
@@ -113,11 +112,9 @@ impl Rate {
     }
 
     /// Is this kind missed more often for its chances than the other, by [`HALVES_AS_OFTEN`]? If hardly any of the
-    /// other left, and
-    /// none of those was missed, it is: what is listed then will tell. (To count half a page more as missed there left
-    /// reclaim 2 % of
-    /// uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read from the disk for 26.4;
-    /// docs/admission.md.)
+    /// other left, and none of those was missed, it is: what is listed then will tell. (To count half a page more as
+    /// missed there left reclaim 2 % of uniform reads of 8 times memory for 5, and had 27.1 % of a set that shifts read
+    /// from the disk for 26.4; docs/admission.md.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // Without dividing.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()

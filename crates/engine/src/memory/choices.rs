@@ -46,8 +46,7 @@ choices! {
         /// Each zone has an lruvec.
         Zone,
         /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips
-        /// the pages of
-        /// higher ones, and counts them (`pgskip`).
+        /// the pages of higher ones, and counts them (`pgskip`).
         Node,
     }
 }

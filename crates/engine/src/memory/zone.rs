@@ -58,8 +58,7 @@ pub struct Layout {
     /// The nodes, at least one.
     pub nodes: Vec<NodeLayout>,
     /// How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself,
-    /// 20 where an
-    /// access takes twice as long (ACPI, "System Locality Information Table"). Empty: 20 to all others.
+    /// 20 where an access takes twice as long (ACPI, "System Locality Information Table"). Empty: 20 to all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u8>>,
 }

@@ -327,9 +327,8 @@ impl FileIndex {
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         let bit = 1 << (index % 64);
         // Most pages have none, and a look costs less than a locked step. Whoever gave this one a tag did so before the
-        // caller had
-        // its lock, or submitted its write: the look sees it. (A writer that dirties a page while its write fails may be too
-        // late for that: then its tag stays, which does no harm.)
+        // caller had its lock, or submitted its write: the look sees it. (A writer that dirties a page while its write
+        // fails may be too late for that: then its tag stays, which does no harm.)
         if let Some(word) = self.tags[tag as usize].get(index as usize / 64)
             && word.load(Ordering::Relaxed) & bit != 0
         {

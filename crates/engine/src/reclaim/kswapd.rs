@@ -14,21 +14,18 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// What is taken in this time lies between min and low (`MarkDistance::ByRate`).
 ///
-/// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms, with
-/// two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in ten
-/// thousand reclaim for itself and
-/// leaves 5 % of memory unused, where 20 leaves 11 %. With 16 threads there one in a thousand does, if the system gives kswapd
-/// short slices (Linux 6.12), otherwise one in a hundred.
+/// Kswapd is on a CPU a few milliseconds after it was woken, even when others compete for it. Of 2, 5, 10 and 20 ms,
+/// with two threads on two CPUs that take 470 thousand pages a second which reclaim has to supply, 5 lets one task in
+/// ten thousand reclaim for itself and leaves 5 % of memory unused, where 20 leaves 11 %. With 16 threads there one in
+/// a thousand does, if the system gives kswapd short slices (Linux 6.12), otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Marks are moved at most so often: a rate over less is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// Passes in a row that freed nothing, before nobody waits for kswapd any more: the tasks look for themselves then, and
-/// are told that
-/// memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on unreclaimable nodes"
-/// (Linux 4.12), each of
-/// 12 passes. Earlier kernels let them wait for ever.
+/// are told that memory is exhausted. Chosen: 16 calls in vain, as in "mm: fix 100% CPU kswapd busyloop on
+/// unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let them wait for ever.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
 /// The class zone that every request can use: kswapd's when nobody said otherwise.
@@ -256,8 +253,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Sets the distance of a node's marks by how fast pages were taken since kswapd last looked. Those in place of
-    /// pages that were
-    /// dropped at once count no further than what may wait for that.
+    /// pages that were dropped at once count no further than what may wait for that.
     fn move_marks(&self, node: NodeId) {
         let memory: &Memory<M> = self;
         match memory.choices.mark_distance {

@@ -37,8 +37,8 @@ impl Default for SwapWindow {
 
 impl SwapWindow {
     /// Logarithm of the slots to read for a fault on `page`, at most `log_max`. A window of which half was used soon
-    /// grows, and any
-    /// other shrinks, down to the one slot; from there it grows where the page is next to that of the fault before.
+    /// grows, and any other shrinks, down to the one slot; from there it grows where the page is next to that of the
+    /// fault before.
     pub(crate) fn next(&self, log_max: u32, page: u32) -> u32 {
         let last = self.last.swap(page, Relaxed);
         if log_max == 0 {

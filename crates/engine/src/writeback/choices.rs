@@ -54,8 +54,7 @@ choices! {
         /// holds all that may be dirty stops writers of the others.
         Together,
         /// What is dirty on it alone. Of the limits it has a share, by its speed beside that of the others with
-        /// something to write;
-        /// what they have beyond their shares comes off it, down to a quarter.
+        /// something to write; what they have beyond their shares comes off it, down to a quarter.
         Apart,
     }
 

@@ -29,8 +29,7 @@ fn limits_in_bytes_take_the_place_of_ratios() {
 }
 
 /// Pages that a task dirties in 20 s on a disk, over and over in a file; beside it, if so, another does on a disk 100
-/// times slower,
-/// which began 10 s before.
+/// times slower, which began 10 s before.
 fn written_beside_a_slow_disk(limits: DeviceLimits, is_beside: bool) -> u64 {
     // 4 channels: 20,000 and 200 pages a second, so that the slow disk could take 800 s for what may be dirty.
     let mut plan = Plan {

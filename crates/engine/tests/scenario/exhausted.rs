@@ -93,9 +93,9 @@ fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhaust
 }
 
 /// No swap slot is free and anonymous pages leave no room: the dirty limit, of what could be freed, is no page. So a
-/// write through a
-/// mapping waits until the flusher has written its page and made it read-only again. It is held back once and not each
-/// time: found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round for 55,000 s.
+/// write through a mapping waits until the flusher has written its page and made it read-only again. It is held back
+/// once and not each time: found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round
+/// for 55,000 s.
 #[test]
 fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

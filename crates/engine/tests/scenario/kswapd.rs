@@ -151,8 +151,7 @@ fn restarts_are_counted_as_runs() {
 }
 
 /// The reserve against the upper zone is larger than the lower zone. A kswapd that knows orders alone sleeps
-/// nevertheless: nothing
-/// that it does could bring the zone over that reserve.
+/// nevertheless: nothing that it does could bring the zone over that reserve.
 #[test]
 fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
     let layout = Layout::single_node(0, 1024, 3072);
@@ -166,8 +165,7 @@ fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_cla
         let file = ground.import(2 * PAGES as u32);
         ground.read(&file, 0..2 * PAGES as u32).unwrap();
         // Pages that are freed there while kswapd naps take away the lower zone's mark of being hopeless, by which it
-        // would not be
-        // looked at.
+        // would not be looked at.
         let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
         for _ in 0..200 {
             let page =

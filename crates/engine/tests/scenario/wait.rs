@@ -87,9 +87,8 @@ fn few_reclaim_directly_for_many() {
 }
 
 /// The reserve is used up, and all that lists have is held, so that kswapd frees nothing. Somebody else gives a page
-/// back now and then,
-/// so that the zone never counts as hopeless. Who waits for kswapd to fill the reserve is let go after some passes in vain, and
-/// looks for pages himself.
+/// back now and then, so that the zone never counts as hopeless. Who waits for kswapd to fill the reserve is let go
+/// after some passes in vain, and looks for pages himself.
 #[test]
 fn nobody_waits_for_ever_for_a_kswapd_that_frees_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

@@ -189,10 +189,9 @@ impl Host {
 
     /// Holds requests of the calling thread back until the plug is dropped, so that they go to the disk together.
     ///
-    /// Dropping it carries out the reads among them that are waited for side by side, and returns when these are finished.
-    /// Requests go earlier when there are 64, and before the thread sleeps in the machine. Plugs nest; the outermost
-    /// counts. A thread
-    /// with a plug must not wait for its requests by other means than the machine's.
+    /// Dropping it carries out the reads among them that are waited for side by side, and returns when these are
+    /// finished. Requests go earlier when there are 64, and before the thread sleeps in the machine. Plugs nest; the
+    /// outermost counts. A thread with a plug must not wait for its requests by other means than the machine's.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
         self.shared.disks.plug()

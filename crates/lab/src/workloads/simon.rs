@@ -37,8 +37,7 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 const MIB_PAGES: u64 = 256;
 
 /// How often what clients have received is given back, and how long a reader waits for a client before it looks again:
-/// chosen, short
-/// beside the time of a client.
+/// chosen, short beside the time of a client.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// A run is at most so long.
@@ -75,8 +74,8 @@ pub struct Params {
     /// 64 KiB at 1 Mbit/s. 0: nothing is sent.
     pub client_ms: u64,
     /// Clients that are served at most at a time, on the machine at full scale: with so many a reader waits, too.
-    /// Default 8192, which
-    /// does not limit clients that take 500 ms: what is sent to so many takes 740 MiB with files of 64 KiB.
+    /// Default 8192, which does not limit clients that take 500 ms: what is sent to so many takes 740 MiB with files of
+    /// 64 KiB.
     pub clients: u64,
     /// From when on free memory is judged, seconds after all are at work. Default 480.
     pub judged_from_s: u64,

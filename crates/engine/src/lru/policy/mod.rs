@@ -1,10 +1,10 @@
 //! Policies: which page next.
 //!
 //! *Holds* the trait [`Policy`] and what a policy and its caller say to each other: [`Demand`], what a scan of a zone is for;
-//! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim begins a
-//! scan with a demand and asks for victims; it decides the fate of each, for which it asks for a verdict, and puts back
-//! those that
-//! stay. *Called by* `reclaim`, which knows no list: priorities, writes and waits are its own, lists are the policy's.
+//! [`Insert`], how a page came; [`Seen`] and [`Verdict`], how a page was used and what follows from it. *Flow*: reclaim
+//! begins a scan with a demand and asks for victims; it decides the fate of each, for which it asks for a verdict, and
+//! puts back those that stay. *Called by* `reclaim`, which knows no list: priorities, writes and waits are its own,
+//! lists are the policy's.
 //!
 //! [`classic`] is Linux's: the engine runs it with batches, two families of lists and the rules of each kernel. [`simple`] has
 //! others, each in some lines. A program can bring its own ([`set_own`]). `lru.policy` says which runs. All are generic over
@@ -91,9 +91,8 @@ pub struct Seen {
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. Listed pages have their links for the policy, and so has the caller between. Of a
-/// page's bits
-/// a policy may change `ACTIVE`, which is its own. Uses are noted in `REFERENCED` and `USED_AGAIN` without the policy, by a store
-/// at most, and come to it as [`Seen`].
+/// page's bits a policy may change `ACTIVE`, which is its own. Uses are noted in `REFERENCED` and `USED_AGAIN` without
+/// the policy, by a store at most, and come to it as [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
     /// A page comes to memory.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
@@ -117,8 +116,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// A page that was handed out is about to go. What it leaves comes back with [`Insert::shadow`], if the page is
-    /// read again. If somebody
-    /// uses the page in this moment, [`Policy::put_back`] follows.
+    /// read again. If somebody uses the page in this moment, [`Policy::put_back`] follows.
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }

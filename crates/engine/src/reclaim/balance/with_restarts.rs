@@ -1,6 +1,5 @@
 //! Balancing a node up to 3.10: down from priority 12, and from 12 again as soon as a pass freed a cluster
-//! (mechanisms/reclaim, 18.4
-//! and 18.5).
+//! (mechanisms/reclaim, 18.4 and 18.5).
 
 use super::{NodePass, Request};
 use crate::lru::CLUSTER;

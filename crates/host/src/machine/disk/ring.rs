@@ -6,8 +6,8 @@
 //! application that could end before them, and completions interrupt nobody.
 //!
 //! *Refused*: a filter of system calls that comes later, for a thread or for all, may refuse the rings. Then what a
-//! ring has taken
-//! on is waited for, and the rest goes to the background ring, or from there to threads that read and write.
+//! ring has taken on is waited for, and the rest goes to the background ring, or from there to threads that read and
+//! write.
 //!
 //! *Waited for*: a caller that waits for all of a batch borrows a ring, submits the batch with one system call, and handles the
 //! completions as they come, without a switch to another thread.
