@@ -37,10 +37,10 @@ impl<M: Machine> Access<M> {
         pages: std::ops::Range<u32>,
         write: bool,
     ) -> Result<(), Error> {
-        for page in pages {
-            if !region.touch(page, write) {
-                self.fault(task, region, page, write, Throttle::Yes)?;
-            }
+        let mut from = pages.start;
+        while let Some(page) = region.touch(from..pages.end, write) {
+            self.fault(task, region, page, write, Throttle::Yes)?;
+            from = page + 1;
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl<M: Machine> Access<M> {
         write: bool,
     ) -> Result<Option<DeviceId>, Error> {
         let mut dirtied = None;
-        while !region.touch(page, write) {
+        while region.touch(page..page + 1, write).is_some() {
             if self.machine.is_killed() {
                 return Err(Error::Killed);
             }

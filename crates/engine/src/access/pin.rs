@@ -210,7 +210,7 @@ impl<M: Machine> Access<M> {
         while write || !region.is_untouched(page) {
             // Held back at each try, a write would never be made where the flusher always writes the page meanwhile,
             // and makes it read-only.
-            if !region.touch(page, write) && self.fault(task, region, page, write, throttle)? {
+            if region.touch(page..page + 1, write).is_some() && self.fault(task, region, page, write, throttle)? {
                 throttle = Throttle::No;
             }
             // The page may be reclaimed at once: hold it, and look whether it is still mapped.

@@ -323,47 +323,28 @@ impl<M: Machine> Region<M> {
         Entry(self.slot(page).expect("the table was made before").swap(entry.0, Ordering::AcqRel))
     }
 
-    /// Touches a page as the processor does: is no fault needed? Then the accessed bit, and for a
-    /// write the dirty bit, is set.
+    /// Touches pages one after the other as the processor does, up to the first that needs a fault, which it returns. The
+    /// accessed bit of each, and for a write the dirty bit, is set.
+    ///
+    /// # Panics
+    /// When a page lies outside the region.
     #[inline]
-    pub fn touch(&self, page: u32, write: bool) -> bool {
-        let Some(slot) = self.slot(page) else { return false };
-        let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
-        loop {
-            let entry = Entry(slot.load(Ordering::Acquire));
-            if !entry.allows(write) {
-                if entry != Entry::NONE || !self.is_huge_allowed {
-                    return false;
+    pub fn touch(&self, pages: Range<u32>, write: bool) -> Option<u32> {
+        assert!(pages.end <= self.pages, "pages {pages:?} of a region of {} pages", self.pages);
+        let mut page = pages.start;
+        while page < pages.end {
+            let Some(table) = self.table(page) else { return Some(page) };
+            let first = page % ENTRIES;
+            let end = ENTRIES.min(first + (pages.end - page));
+            for slot in &table.entries[first as usize..end as usize] {
+                let is_touched = touch_entry(slot, write) || self.is_huge_allowed && touch_huge(table, slot, write);
+                if !is_touched {
+                    return Some(page);
                 }
-                match self.touch_huge(page, write) {
-                    Some(is_touched) => return is_touched,
-                    None => continue,
-                }
-            }
-            // The entry may be taken away at the same time: set bits only in the entry that was seen.
-            if entry.0 & wanted == wanted
-                || slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            {
-                return true;
+                page += 1;
             }
         }
-    }
-
-    /// The same where a page has no entry of its own; `None` when that may have changed meanwhile.
-    #[cold]
-    fn touch_huge(&self, page: u32, write: bool) -> Option<bool> {
-        let Some(table) = self.table(page) else { return Some(false) };
-        let huge = Entry(table.huge.load(Ordering::Acquire));
-        if !huge.allows(write) {
-            return Some(false);
-        }
-        // It is dirty since it was mapped.
-        let is_touched = huge.is_accessed()
-            || table
-                .huge
-                .compare_exchange(huge.0, huge.0 | Entry::ACCESSED, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok();
-        is_touched.then_some(true)
+        None
     }
 
     /// Clears the accessed bit; was it set? Of a huge page, the one bit that it has.
@@ -395,6 +376,45 @@ impl<M: Machine> Region<M> {
     }
 }
 
+/// Touches a page by its own entry; is no fault needed?
+#[inline]
+fn touch_entry(slot: &AtomicU64, write: bool) -> bool {
+    let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
+    loop {
+        let entry = Entry(slot.load(Ordering::Acquire));
+        if !entry.allows(write) {
+            return false;
+        }
+        // The entry may be taken away at the same time: set bits only in the entry that was seen.
+        if entry.0 & wanted == wanted
+            || slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            return true;
+        }
+    }
+}
+
+/// Touches a page whose own entry, `slot`, allowed no access, by the entry of a huge page; is no fault needed?
+#[cold]
+fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> bool {
+    loop {
+        let huge = Entry(table.huge.load(Ordering::Acquire));
+        if !huge.allows(write) {
+            // It may have been split since the page's own entry was looked at: that was filled before.
+            return touch_entry(slot, write);
+        }
+        // It is dirty since it was mapped.
+        if huge.is_accessed()
+            || table
+                .huge
+                .compare_exchange(huge.0, huge.0 | Entry::ACCESSED, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            return true;
+        }
+    }
+}
+
 /// All of some values; `None` when the system grants no memory for them.
 fn try_collect<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Box<[T]>> {
     let mut collected = Vec::new();
@@ -406,6 +426,7 @@ fn try_collect<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Box<[T]>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sim::{Config, Sim};
 
     #[test]
     fn an_entry_of_a_file_stays_one_when_it_becomes_writable() {
@@ -417,5 +438,41 @@ mod tests {
         assert_eq!((written.frame(), written.is_file()), (Some(frame), true));
         assert!(written.allows(true) && written.is_dirty());
         assert!(!Entry::mapped(frame, true).is_file() && !Entry::swapped(7).is_file());
+    }
+
+    fn region(pages: u32, is_huge_allowed: bool, tables: impl IntoIterator<Item = u32>) -> Region<Sim> {
+        let region = Region::new(&Sim::new(Config::uniform(1, 0)), 1, pages, is_huge_allowed, None);
+        for table in tables {
+            region.make_table(table * ENTRIES, FrameNumber(table)).expect("nobody else makes tables");
+        }
+        region
+    }
+
+    #[test]
+    fn pages_are_touched_up_to_the_first_that_needs_a_fault() {
+        let region = region(3 * ENTRIES - 5, false, [0, 1]);
+        for page in 500..1024 {
+            region.replace(page, Entry(Entry::PRESENT));
+        }
+        assert_eq!(region.touch(499..600, false), Some(499));
+        assert_eq!(region.touch(500..1024, false), None);
+        assert!((500..1024).all(|page| region.entry(page).is_accessed() && !region.entry(page).is_dirty()));
+        assert_eq!(region.touch(500..1030, false), Some(1024), "there is no table");
+        assert_eq!(region.touch(600..700, true), Some(600), "it is read-only");
+        region.replace(600, region.entry(600).made_writable());
+        assert_eq!(region.touch(600..601, true), None);
+        assert_eq!(region.touch(7..7, true), None);
+    }
+
+    #[test]
+    fn pages_of_a_huge_page_are_touched_by_its_entry() {
+        let region = region(2 * ENTRIES, true, [0, 1]);
+        assert!(region.try_map_huge(ENTRIES, FrameNumber(512)));
+        assert!(region.test_clear_accessed(ENTRIES));
+        assert_eq!(region.touch(ENTRIES..2 * ENTRIES, true), None);
+        assert!(region.test_clear_accessed(ENTRIES + 9));
+        assert_eq!(region.touch(ENTRIES - 1..ENTRIES + 1, false), Some(ENTRIES - 1));
+        region.split_huge(ENTRIES);
+        assert_eq!(region.touch(ENTRIES..2 * ENTRIES, true), None);
     }
 }
