@@ -7,6 +7,7 @@
 //! * [`allocate`]: the fast path, and the slow path below the low mark. *Start here*;
 //! * [`reclaim`]: kswapd, direct reclaim, the fate of a page;
 //! * [`compact`]: whether compaction could help, and deferral;
+//! * [`migrate`]: a page moves to another frame;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
 //! * [`writeback`]: dirty pages on their way to devices;
 //! * [`anonymous`]: regions, and who maps a page;
@@ -34,6 +35,7 @@ pub mod interrupt;
 pub mod kernel;
 pub mod lru;
 pub mod memory;
+pub mod migrate;
 pub mod page_cache;
 pub mod reclaim;
 pub mod slab;
@@ -54,6 +56,7 @@ use compact::Compact;
 use lru::Lru;
 use machine::{DeviceId, Machine, Nanos};
 use memory::{Memory, NodeId};
+use migrate::Migrate;
 use page_cache::PageCache;
 use reclaim::Reclaim;
 use slab::Slab;
@@ -136,7 +139,7 @@ impl<M: Machine> Engine<M> {
         let anonymous = Anonymous::new(swap);
         let writeback = Writeback::new(anonymous, choices.writeback.clone(), devices);
         let lru = Lru::new(writeback, choices.lru.clone());
-        let compact = Compact::new(lru, choices.compact.clone());
+        let compact = Compact::new(Migrate::new(lru), choices.compact.clone());
         let reclaim = Reclaim::new(compact, choices.reclaim.clone());
         let allocate = Allocate::new(reclaim, choices.allocate.clone());
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
@@ -163,6 +166,12 @@ impl<M: Machine> Engine<M> {
     /// Whether compaction could help.
     #[inline(always)]
     pub fn compact(&self) -> &Compact<M> {
+        &self.access
+    }
+
+    /// Pages that move to other frames.
+    #[inline(always)]
+    pub fn migrate(&self) -> &Migrate<M> {
         &self.access
     }
 

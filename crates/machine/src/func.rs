@@ -101,6 +101,12 @@ pub enum Func {
     CompactZone,
     /// `compaction_suitable`: could compaction help.
     CompactionSuitable,
+    /// `isolate_migratepages`: look for pages to move.
+    IsolateMigratepages,
+    /// `isolate_freepages`: look for free pages to move them to.
+    IsolateFreepages,
+    /// `migrate_pages`: move pages to other frames.
+    MigratePages,
     /// `lru_add_drain`: flush the per-CPU LRU batches.
     LruAddDrain,
     /// `pagevec_lru_add`: insert a batch of pages.
@@ -135,7 +141,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 66] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -184,6 +190,9 @@ impl Func {
         Self::ThrottleVmWriteout,
         Self::CompactZone,
         Self::CompactionSuitable,
+        Self::IsolateMigratepages,
+        Self::IsolateFreepages,
+        Self::MigratePages,
         Self::LruAddDrain,
         Self::PagevecLruAdd,
         Self::ActivatePage,
@@ -253,6 +262,9 @@ impl Func {
             Self::ThrottleVmWriteout => "throttle_vm_writeout",
             Self::CompactZone => "compact_zone",
             Self::CompactionSuitable => "compaction_suitable",
+            Self::IsolateMigratepages => "isolate_migratepages",
+            Self::IsolateFreepages => "isolate_freepages",
+            Self::MigratePages => "migrate_pages",
             Self::LruAddDrain => "lru_add_drain",
             Self::PagevecLruAdd => "pagevec_lru_add",
             Self::ActivatePage => "activate_page",

@@ -126,6 +126,13 @@ pub trait Machine: Sized + 'static {
     /// are interrupted anyway.
     fn cond_resched(&self);
 
+    /// Is somebody else to have the caller's CPU as soon as it may be taken away? Then [`Machine::cond_resched`] gives it up. False
+    /// where tasks are interrupted anyway.
+    #[doc(alias = "need_resched")]
+    fn is_resched_due(&self) -> bool {
+        false
+    }
+
     /// Says that the calling task is in `func` until the span is dropped.
     fn span(&self, func: Func) -> Self::Span<'_>;
 

@@ -77,6 +77,12 @@ pub trait Lock<T> {
 
     /// Takes the lock if nobody holds it.
     fn try_lock(&self) -> Option<Self::Guard<'_>>;
+
+    /// Does somebody wait for the lock while it is held? False where that cannot be told.
+    #[doc(alias = "spin_is_contended")]
+    fn is_contended(&self) -> bool {
+        false
+    }
 }
 
 /// One `T` for each CPU, made by [`crate::Machine::per_cpu`].

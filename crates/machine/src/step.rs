@@ -77,11 +77,15 @@ pub enum Step {
     SlabObject,
     /// Look at one item of a flusher's or kswapd's work list.
     WorkItem,
+    /// Look at the descriptor of one frame, in order of their numbers.
+    ScanFrame,
+    /// Move one page to another frame: what a copy, two walks of its mappings and the change of its owner take together.
+    MigratePage,
 }
 
 impl Step {
     /// Every step, in declaration order: `ALL[step as usize] == step`.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 38] = [
         Self::SyscallEntry,
         Self::FaultEntry,
         Self::PteSet,
@@ -118,6 +122,8 @@ impl Step {
         Self::EndPage,
         Self::SlabObject,
         Self::WorkItem,
+        Self::ScanFrame,
+        Self::MigratePage,
     ];
 
     /// The name under which a cost table gives the step, in snake_case.
@@ -160,6 +166,8 @@ impl Step {
             Self::EndPage => "end_page",
             Self::SlabObject => "slab_object",
             Self::WorkItem => "work_item",
+            Self::ScanFrame => "scan_frame",
+            Self::MigratePage => "migrate_page",
         }
     }
 }

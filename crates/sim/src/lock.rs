@@ -105,6 +105,10 @@ impl RawLock {
         self.holder.get() == NO_LANE
     }
 
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.first.get() != NO_LANE
+    }
+
     pub(crate) fn is_held_by(&self, lane: LaneId) -> bool {
         self.holder.get() == lane
     }
@@ -287,6 +291,10 @@ impl<T: 'static> machine::Lock<T> for SpinLock<T> {
         self.world.note_taking(self.class);
         self.world.acquire(&self.raw, self.class as u8);
         Some(SpinGuard { lock: self })
+    }
+
+    fn is_contended(&self) -> bool {
+        self.raw.is_waited_for()
     }
 }
 

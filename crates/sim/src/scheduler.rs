@@ -137,6 +137,11 @@ impl World {
         }
     }
 
+    /// Is the running task to give way as soon as it may?
+    pub(crate) fn is_resched_due(&self) -> bool {
+        self.running().is_some() && self.cpus[cpu_of(self.lane.get())].wants_switch.get()
+    }
+
     /// The task on `cpu` goes back to the queue at the present time, perhaps in the middle of a spend, and the CPU
     /// takes the next.
     pub(crate) fn give_way(&self, cpu: usize) {

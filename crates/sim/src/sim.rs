@@ -421,6 +421,10 @@ impl Machine for Sim {
         self.0.relax();
     }
 
+    fn is_resched_due(&self) -> bool {
+        self.0.is_resched_due()
+    }
+
     #[inline]
     fn span(&self, func: Func) -> Span<'_> {
         Span::enter(&self.0, func)

@@ -7,6 +7,7 @@ use crate::anonymous::{Entry, Region};
 use crate::memory::Flags;
 use crate::page_cache::{File, ReadPattern};
 use crate::stat::Gauge;
+use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
 /// Entries between the one that is emptied and the one whose page's descriptor is asked for: as in
@@ -18,6 +19,7 @@ impl<M: Machine> Access<M> {
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
         self.drain_before_use();
+        region.is_closing.store(true, Release);
         for part in region.parts_with_table(0) {
             self.zap_pages(region, part);
             self.machine.cond_resched();

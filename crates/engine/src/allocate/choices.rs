@@ -32,6 +32,24 @@ choices! {
         AllOrders,
     }
 
+    /// Which request of an order above 0 is given up, rather than reclaimed for, when compaction was left out?
+    compaction_give_up: CompactionGiveUp = Deferred, drawn 101 {
+        /// One for a huge page of a fault (`__GFP_NO_KSWAPD`), when compaction failed lately.
+        Deferred,
+        /// The same, also when compaction gave up because others waited.
+        DeferredOrContended,
+        /// The same for each request for movable pages that does not insist (`__GFP_REPEAT`).
+        Movable,
+    }
+
+    /// Does a request for a huge page of a fault leave kswapd asleep (`__GFP_NO_KSWAPD`)?
+    huge_wakes_kswapd: HugeWakesKswapd = No, drawn 102 {
+        /// It leaves it asleep.
+        No,
+        /// It wakes it, as all do: there is no such flag.
+        Yes,
+    }
+
     /// What a task does when it reclaimed pages and still gets none.
     after_reclaim: AfterReclaim = Retries, drawn 79 {
         /// It reclaims again.

@@ -1,16 +1,18 @@
 //! The slow path: kswapd, compaction, direct reclaim (mechanisms/reclaim, 16).
 
-use super::choices::{AfterReclaim, AfterWait, DirectCompact, ReserveThrottle, RetryWait};
+use super::choices::{
+    AfterReclaim, AfterWait, CompactionGiveUp, DirectCompact, HugeWakesKswapd, ReserveThrottle, RetryWait,
+};
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
-use crate::compact::Suitability;
-use crate::memory::{Gfp, MarkRights};
+use crate::compact::{CompactRequest, Suitability};
+use crate::memory::{Gfp, MarkRights, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
 use crate::reclaim::throttle::DirectTurn;
 use crate::stat::Event;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Nanos, Order, Step};
+use machine::{FrameNumber, Func, Machine, Nanos, Order};
 
 /// How long a request that made progress, but got nothing, waits for a congested queue.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
@@ -43,10 +45,12 @@ const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 /// What direct compaction left behind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compaction {
-    /// The second run waits for locks.
-    is_sync: bool,
+    /// Later runs wait for locks.
+    is_later: bool,
     /// It was left out because it failed lately.
     was_deferred: bool,
+    /// It gave up because others waited.
+    was_contended: bool,
 }
 
 /// How a task goes on whose request needs pages reclaimed.
@@ -73,7 +77,11 @@ impl<M: Machine> Allocate<M> {
         let (mut reclaimed, mut fruitless_rounds, mut hopes_since) = (0, 0, None);
         // Others are told at once.
         let may_exhaust = gfp.fs && !gfp.no_retry;
-        if !gfp.no_kswapd {
+        let wakes_kswapd = match self.choices.huge_wakes_kswapd {
+            HugeWakesKswapd::No => !gfp.no_kswapd,
+            HugeWakesKswapd::Yes => true,
+        };
+        if wakes_kswapd {
             for id in zonelist {
                 self.wake_kswapd(self.zone(*id), order, classzone);
             }
@@ -99,9 +107,8 @@ impl<M: Machine> Allocate<M> {
             if let Some(frame) = self.direct_compact(gfp, order, rights, &mut compaction) {
                 return Ok(frame);
             }
-            compaction.is_sync = true;
-            if compaction.was_deferred && gfp.no_kswapd {
-                // A huge page is not worth reclaiming for when compaction keeps failing.
+            compaction.is_later = true;
+            if self.gives_up(gfp, order, compaction) {
                 return Err(failed());
             }
             let _stall = self.pressure.stall(&self.machine);
@@ -201,6 +208,20 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
+    /// Is a block not worth reclaiming for, since compaction keeps failing, or has no time (mechanisms/reclaim, 16.3, rule G)?
+    fn gives_up(&self, gfp: Gfp, order: Order, compaction: Compaction) -> bool {
+        match self.choices.compaction_give_up {
+            CompactionGiveUp::Deferred => compaction.was_deferred && gfp.no_kswapd,
+            CompactionGiveUp::DeferredOrContended => {
+                (compaction.was_deferred || compaction.was_contended) && gfp.no_kswapd
+            }
+            CompactionGiveUp::Movable => {
+                let is_movable = gfp.migrate == MigrateType::Movable && order > Order::ZERO;
+                (compaction.was_deferred || compaction.was_contended) && is_movable && !gfp.repeat
+            }
+        }
+    }
+
     /// Compacts the zones of a request of order > 0 and tries again (mechanisms/reclaim, 23.9).
     fn direct_compact(
         &self,
@@ -225,14 +246,18 @@ impl<M: Machine> Allocate<M> {
         let _span = self.machine.span(Func::DirectCompact);
         self.stat.count(Event::CompactStall, 1);
         let mut best = Suitability::Skipped;
+        let waits = self.compact_passes().waits(compaction.is_later);
+        let request = CompactRequest { order: Some(order), kind: gfp.migrate, waits, is_kswapd: false };
         for id in self.zonelist(gfp) {
             let zone = self.zone(*id);
-            let suitability = self.suitable(zone, order);
-            if suitability == Suitability::Continue {
-                let _span = self.machine.span(Func::CompactZone);
-                self.machine.spend(Step::WorkItem, 1);
+            let ended = self.compact_zone(zone, request);
+            compaction.was_contended |= ended.was_contended;
+            if let Some(head) = ended.captured {
+                self.note_success(preferred, order);
+                self.stat.count(Event::CompactSuccess, 1);
+                return Some(head);
             }
-            best = best.max(suitability);
+            best = best.max(ended.suitability);
             if zone.is_above(zone.low(), order, 0, MarkRights::default()) {
                 break;
             }
@@ -247,7 +272,7 @@ impl<M: Machine> Allocate<M> {
             self.stat.count(Event::CompactSuccess, 1);
         } else {
             self.stat.count(Event::CompactFail, 1);
-            if compaction.is_sync {
+            if self.defers_after(waits) {
                 self.defer(preferred, order);
             }
         }

@@ -7,7 +7,7 @@
 
 use super::reverse_map::FileMapping;
 use crate::swap::window::SwapWindow;
-use machine::atomic::{AtomicU64, Ordering};
+use machine::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -126,6 +126,11 @@ impl Entry {
         self.0 & wanted == wanted
     }
 
+    /// The same entry of another frame.
+    pub(super) const fn of_frame(self, frame: FrameNumber) -> Self {
+        Self(self.0 & ((1 << Self::SHIFT) - 1) | (frame.0 as u64) << Self::SHIFT)
+    }
+
     /// The same entry, writable and dirty.
     #[must_use]
     pub const fn made_writable(self) -> Self {
@@ -170,6 +175,8 @@ pub struct Region<M: Machine> {
     pub file: Option<FileMapping<M>>,
     /// What its faults read from swap together.
     pub(crate) swap_window: SwapWindow,
+    /// Is it about to be dropped? Set before its entries are emptied: what comes to be mapped later would stay.
+    pub(crate) is_closing: AtomicBool,
     /// By [`DIRECTORY`] tables.
     directories: Box<[OnceLock<Directory>]>,
     locks: Box<[M::Lock<()>]>,
@@ -187,6 +194,7 @@ impl<M: Machine> Region<M> {
             is_huge_allowed,
             file,
             swap_window: SwapWindow::default(),
+            is_closing: AtomicBool::new(false),
             directories: (0..tables.div_ceil(DIRECTORY)).map(|_| OnceLock::new()).collect(),
             locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
         }
@@ -321,6 +329,16 @@ impl<M: Machine> Region<M> {
     pub fn replace(&self, page: u32, entry: Entry) -> Entry {
         debug_assert!(self.huge_page(page).is_none(), "page {page} of region {} is part of a huge page", self.id);
         Entry(self.slot(page).expect("the table was made before").swap(entry.0, Ordering::AcqRel))
+    }
+
+    /// Lets the entry of a page map another frame; what it knows of the page stays. The caller holds the entry's lock and has
+    /// taken all references of the frame that was mapped.
+    pub(crate) fn replace_frame(&self, page: u32, to: FrameNumber) {
+        let slot = self.slot(page).expect("a page that is mapped has a table");
+        let moved = |entry: u64| Some(Entry(entry).of_frame(to).0);
+        // Accessed and dirty bits are set without the lock.
+        let before = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, moved);
+        debug_assert!(before.is_ok_and(|entry| Entry(entry).frame().is_some()), "page {page} is not mapped");
     }
 
     /// Touches pages one after the other as the processor does, up to the first that needs a fault, which it returns. The

@@ -11,7 +11,7 @@ use super::{Anonymous, Entry, Owners, Region};
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, ReadPattern, ReadState};
 use crate::stat::Gauge;
-use machine::atomic::Ordering::Release;
+use machine::atomic::Ordering::{Acquire, Release};
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -94,6 +94,13 @@ impl<M: Machine> FileMappers<M> {
     }
 }
 
+/// A mapping that was taken away for a while.
+pub(crate) struct TakenMapping<M: Machine> {
+    region: Arc<Region<M>>,
+    page: u32,
+    entry: Entry,
+}
+
 /// What mappings say of a page's use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
@@ -135,7 +142,7 @@ impl<M: Machine> Anonymous<M> {
     }
 
     /// Visits each region that maps a page of a file, with the page's place in it.
-    fn for_each_mapping(&self, file: &File<M>, frame: FrameNumber, mut visit: impl FnMut(&Region<M>, u32)) {
+    fn for_each_mapping(&self, file: &File<M>, frame: FrameNumber, mut visit: impl FnMut(&Arc<Region<M>>, u32)) {
         let index = self.frames[frame].index();
         for region in self.mappers.of(file).iter().filter_map(Weak::upgrade) {
             let place = region.file.as_ref().and_then(|mapped| mapped.place(index, region.pages));
@@ -213,6 +220,42 @@ impl<M: Machine> Anonymous<M> {
             let last = descriptor.put();
             assert!(!last, "whoever unmaps holds a reference of {frame}");
         });
+    }
+
+    /// Takes all mappings of a locked page of a file away for a while, so that nobody uses it: a fault waits for the page's lock.
+    /// Their references are dropped; the caller holds one.
+    pub(crate) fn take_mappings(&self, file: &File<M>, frame: FrameNumber) -> Vec<TakenMapping<M>> {
+        let mut taken = Vec::new();
+        if self.frames[frame].mappings() == 0 {
+            return taken;
+        }
+        self.for_each_mapping(file, frame, |region, page| {
+            let _guard = region.page_table(page).lock();
+            if region.entry(page).frame() != Some(frame) {
+                return;
+            }
+            let entry = region.replace(page, Entry::NONE);
+            self.unmapped(frame);
+            let last = self.frames[frame].put();
+            assert!(!last, "whoever takes mappings holds a reference of {frame}");
+            taken.push(TakenMapping { region: region.clone(), page, entry });
+        });
+        taken
+    }
+
+    /// Gives mappings of a page back, now of the frame `to`, which the caller has locked; not those whose region, or whose part of
+    /// the file, went away meanwhile.
+    pub(crate) fn give_mappings(&self, file: &File<M>, to: FrameNumber, taken: Vec<TakenMapping<M>>) {
+        for TakenMapping { region, page, entry } in taken {
+            let _guard = region.page_table(page).lock();
+            // Both are changed before entries are emptied, which takes this lock.
+            let is_wanted = !region.is_closing.load(Acquire) && self.frames[to].index() < file.length_pages();
+            if is_wanted && region.entry(page) == Entry::NONE {
+                region.replace(page, entry.of_frame(to));
+                self.frames[to].get();
+                self.mapped(to);
+            }
+        }
     }
 
     /// An entry of a page of a file was taken away: what it knew of the page must be known already.

@@ -1,6 +1,7 @@
 //! After failures, compaction is left out for a while (mechanisms/reclaim, 23.9).
 
 use super::Compact;
+use super::choices::{DeferAfter, Deferral, Passes};
 use machine::atomic::{AtomicU32, Ordering::Relaxed};
 use machine::{Machine, Order};
 
@@ -8,52 +9,85 @@ use crate::memory::Zone;
 
 /// How compaction of one zone failed lately.
 #[derive(Debug)]
-pub(super) struct Deferral {
+pub(super) struct Failures {
     considered: AtomicU32,
     shift: AtomicU32,
     /// The smallest order that failed.
     order_failed: AtomicU32,
 }
 
-impl Default for Deferral {
+impl Default for Failures {
     fn default() -> Self {
         Self { considered: AtomicU32::new(0), shift: AtomicU32::new(0), order_failed: AtomicU32::new(u32::MAX) }
     }
 }
 
 impl<M: Machine> Compact<M> {
-    fn deferral(&self, zone: &Zone<M>) -> &Deferral {
-        &self.deferrals[usize::from(zone.id.0)]
+    fn failures(&self, zone: &Zone<M>) -> &Failures {
+        &self.state(zone).failures
+    }
+
+    /// In which steps a request compacts.
+    pub(crate) const fn compact_passes(&self) -> Passes {
+        self.choices.passes
     }
 
     /// Compaction for `order` failed: leave out twice as many attempts as before.
     pub fn defer(&self, zone: &Zone<M>, order: Order) {
-        let deferral = self.deferral(zone);
-        deferral.considered.store(0, Relaxed);
-        let shift = (deferral.shift.load(Relaxed) + 1).min(u32::from(self.choices.max_defer_shift));
-        deferral.shift.store(shift, Relaxed);
-        deferral.order_failed.fetch_min(u32::from(order.0), Relaxed);
+        let failures = self.failures(zone);
+        failures.considered.store(0, Relaxed);
+        let shift = (failures.shift.load(Relaxed) + 1).min(u32::from(self.choices.max_defer_shift));
+        failures.shift.store(shift, Relaxed);
+        failures.order_failed.fetch_min(u32::from(order.0), Relaxed);
+    }
+
+    /// Does a failure of a run that waits, or of one that does not, defer later ones?
+    pub(crate) fn defers_after(&self, waits: bool) -> bool {
+        match self.choices.defer_after {
+            DeferAfter::AnyRun => true,
+            DeferAfter::WaitingRuns => waits,
+        }
     }
 
     /// Is compaction for `order` left out this time? Asking counts as an attempt.
     #[must_use]
     pub fn is_deferred(&self, zone: &Zone<M>, order: Order) -> bool {
-        let deferral = self.deferral(zone);
-        if u32::from(order.0) < deferral.order_failed.load(Relaxed) {
+        let failures = self.failures(zone);
+        let is_order_exempt = match self.choices.deferral {
+            Deferral::AllOrders => false,
+            Deferral::FromOrder => u32::from(order.0) < failures.order_failed.load(Relaxed),
+        };
+        if is_order_exempt {
             return false;
         }
-        let limit = 1 << deferral.shift.load(Relaxed);
-        let considered = (deferral.considered.load(Relaxed) + 1).min(limit);
-        deferral.considered.store(considered, Relaxed);
+        let limit = 1 << failures.shift.load(Relaxed);
+        let considered = (failures.considered.load(Relaxed) + 1).min(limit);
+        failures.considered.store(considered, Relaxed);
         considered < limit
+    }
+
+    /// Has a zone been left out as often as it can be, so that compaction of it begins anew?
+    #[doc(alias = "compaction_restarting")]
+    pub(super) fn restarts(&self, zone: &Zone<M>, order: Order) -> bool {
+        let failures = self.failures(zone);
+        let shift = failures.shift.load(Relaxed);
+        u32::from(order.0) >= failures.order_failed.load(Relaxed)
+            && shift == u32::from(self.choices.max_defer_shift)
+            && failures.considered.load(Relaxed) >= 1 << shift
+    }
+
+    /// Did a request of `order`, or of a smaller one, fail lately?
+    #[must_use]
+    pub fn has_failed(&self, zone: &Zone<M>, order: Order) -> bool {
+        u32::from(order.0) >= self.failures(zone).order_failed.load(Relaxed)
     }
 
     /// A request of `order` succeeded: try again at once.
     pub fn note_success(&self, zone: &Zone<M>, order: Order) {
-        let deferral = self.deferral(zone);
-        deferral.considered.store(0, Relaxed);
-        deferral.shift.store(0, Relaxed);
-        let _ = deferral.order_failed.fetch_update(Relaxed, Relaxed, |failed| {
+        let failures = self.failures(zone);
+        failures.considered.store(0, Relaxed);
+        failures.shift.store(0, Relaxed);
+        let _ = failures.order_failed.fetch_update(Relaxed, Relaxed, |failed| {
             (failed != u32::MAX && u32::from(order.0) >= failed).then_some(u32::from(order.0) + 1)
         });
     }
@@ -61,6 +95,6 @@ impl<M: Machine> Compact<M> {
     /// By how much [`Compact::is_deferred`] was raised: failures in a row.
     #[must_use]
     pub fn defer_shift(&self, zone: &Zone<M>) -> u32 {
-        self.deferral(zone).shift.load(Relaxed)
+        self.failures(zone).shift.load(Relaxed)
     }
 }

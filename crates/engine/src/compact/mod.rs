@@ -1,43 +1,68 @@
-//! Compaction: could sliding pages together make a large block, and is it worth a try?
+//! Compaction: pages are moved together, so that large blocks become free.
 //!
-//! *Holds* per zone how often compaction failed lately. The scanners are not built yet: a run that
-//! would be worth trying ends at once, having moved nothing. *Called by* `reclaim` and `allocate`;
-//! calls no reclaim. *Locks*: none. *Description*: mechanisms/reclaim, 23.1, 23.2, 23.9.
+//! *Holds* per zone how compaction failed lately ([`defer`]), and where its scanners left off ([`cached`]). *Flow*: a run
+//! ([`Compact::compact_zone`]) asks whether it could help ([`suitable`]); then one scanner takes movable pages from low
+//! frames ([`migrate_scanner`]), another free pages from high ones ([`free_scanner`]), and [`crate::migrate`] moves the
+//! first to the second, until the scanners meet or a block is there. *Called by* `reclaim` and `allocate`; calls no reclaim.
+//! *Locks*: `lru` and `zone`, one at a time. *Description*: mechanisms/reclaim, 23.
 //!
 //! Next: [`crate::reclaim`].
 
+mod cached;
 pub mod choices;
 pub mod defer;
+mod free_scanner;
+mod migrate_scanner;
+mod run;
 pub mod suitable;
 
 pub use choices::Choices;
+pub use run::{CompactRequest, Ended};
 pub use suitable::Suitability;
 
-use crate::lru::Lru;
-use defer::Deferral;
+use crate::memory::Zone;
+use crate::migrate::Migrate;
+use cached::Cached;
+use defer::Failures;
 use machine::Machine;
+use machine::atomic::AtomicU32;
 use std::ops::Deref;
 
 /// The floor of compaction.
 pub struct Compact<M: Machine> {
-    lru: Lru<M>,
+    migrate: Migrate<M>,
     /// The section `[compact]` of the kernel file.
     pub choices: Choices,
-    deferrals: Vec<Deferral>,
+    states: Vec<ZoneState>,
+}
+
+/// What is kept of one zone.
+#[derive(Debug)]
+struct ZoneState {
+    failures: Failures,
+    cached: Cached,
+    /// Runs under way.
+    running: AtomicU32,
 }
 
 impl<M: Machine> Deref for Compact<M> {
-    type Target = Lru<M>;
+    type Target = Migrate<M>;
     #[inline]
-    fn deref(&self) -> &Lru<M> {
-        &self.lru
+    fn deref(&self) -> &Migrate<M> {
+        &self.migrate
     }
 }
 
 impl<M: Machine> Compact<M> {
     /// Nothing has failed yet.
-    pub fn new(lru: Lru<M>, choices: Choices) -> Self {
-        let deferrals = lru.zones.iter().map(|_| Deferral::default()).collect();
-        Self { lru, choices, deferrals }
+    pub fn new(migrate: Migrate<M>, choices: Choices) -> Self {
+        let state =
+            |zone| ZoneState { failures: Failures::default(), cached: Cached::new(zone), running: AtomicU32::new(0) };
+        let states = migrate.zones.iter().map(state).collect();
+        Self { migrate, choices, states }
+    }
+
+    fn state(&self, zone: &Zone<M>) -> &ZoneState {
+        &self.states[usize::from(zone.id.0)]
     }
 }

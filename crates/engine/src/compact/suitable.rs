@@ -1,6 +1,7 @@
 //! Could compaction of a zone help a request? (mechanisms/reclaim, 23.1 and 23.2)
 
 use super::Compact;
+use super::choices::BlockThere;
 use crate::memory::{MAX_ORDERS, MarkRights, Zone};
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine, Order, Step};
@@ -52,8 +53,11 @@ impl<M: Machine> Compact<M> {
         if (0..=self.choices.extfrag_threshold).contains(&index) {
             return Suitability::Skipped;
         }
-        if index == -1000 && zone.is_above(mark, order, 0, rights) {
-            return Suitability::Partial;
+        match self.choices.block_there {
+            BlockThere::Partial if index == -1000 && zone.is_above(mark, order, 0, rights) => {
+                return Suitability::Partial;
+            }
+            BlockThere::Partial | BlockThere::Compacts => {}
         }
         Suitability::Continue
     }

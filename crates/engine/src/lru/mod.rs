@@ -15,6 +15,7 @@ pub mod admission;
 pub mod batch;
 pub mod choices;
 pub mod drop_pages;
+pub(crate) mod given;
 pub mod huge;
 pub mod policy;
 pub mod wait;

@@ -81,6 +81,41 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
+    /// Takes the free block that begins at `head`, if one does; returns its order.
+    pub fn take_given(&mut self, head: FrameNumber) -> Option<Order> {
+        let order = free_order(self.frames, head)?;
+        self.unlink(head, usize::from(order.0), self.listed_kind(head));
+        self.freed -= order.pages() as i64;
+        Some(order)
+    }
+
+    /// Takes the first block from the lists of one type, of the order or a larger one, of those that `is_allowed` of their
+    /// order; the rest of a larger one stays on the same lists. Whatever was as large as a pageblock becomes movable.
+    pub fn capture(
+        &mut self,
+        order: Order,
+        kind: MigrateType,
+        is_allowed: impl Fn(Order) -> bool,
+    ) -> Option<FrameNumber> {
+        let orders = order.0..MAX_ORDERS as u8;
+        let first = |from: u8| self.area.list(usize::from(from), kind).first().map(|head| (from, head));
+        let (from, head) = orders.filter_map(first).find(|(from, _)| is_allowed(Order(*from)))?;
+        self.unlink(head, usize::from(from), kind);
+        self.split(head, usize::from(from), usize::from(order.0), kind);
+        self.freed -= order.pages() as i64;
+        self.make_movable(head, Order(from));
+        Some(head)
+    }
+
+    /// Pageblocks of a block that is nearly as large as one, or larger, are movable from now on.
+    pub fn make_movable(&self, head: FrameNumber, order: Order) {
+        if order.0 + 1 >= PAGEBLOCK_ORDER.0 {
+            for at in (head.0..head.0 + order.pages() as u32).step_by(BLOCK_PAGES as usize) {
+                self.zone.set_block_type(FrameNumber(at), MigrateType::Movable);
+            }
+        }
+    }
+
     fn take_smallest(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         let (from, head) =
             (order..MAX_ORDERS).find_map(|o| self.area.lists[o][kind as usize].first().map(|head| (o, head)))?;
@@ -206,6 +241,14 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.frames[head].clear_free(Flags::BUDDY);
         self.count_block(order, -1);
     }
+}
+
+/// The order of the free block that begins at a frame, if one does.
+pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order> {
+    let frame = &frames[head];
+    // Without the lock the block may be taken between the two looks: what is there then may be no order.
+    let order = frame.is(Flags::BUDDY).then(|| frame.private() & 0xff)?;
+    ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }
 
 /// A page will be freed soon: whether it merges is decided by its buddy, and by the buddy of both.

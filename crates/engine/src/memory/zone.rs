@@ -387,6 +387,11 @@ impl<M: Machine> Zone<M> {
         true
     }
 
+    /// Is a free block of the order or a larger one counted, of whatever type?
+    pub(crate) fn has_free_block(&self, order: Order) -> bool {
+        self.nr_free[usize::from(order.0)..].iter().any(|blocks| blocks.load(Relaxed) > 0)
+    }
+
     /// Does the frame lie in this zone?
     #[inline]
     pub fn holds(&self, frame: FrameNumber) -> bool {

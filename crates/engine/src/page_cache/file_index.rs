@@ -268,6 +268,20 @@ impl FileIndex {
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
+    /// Lets a slot hold the page in another frame, not open to readers with hazard pointers; its tags stay. The caller has
+    /// frozen `from` and copied it.
+    ///
+    /// # Panics
+    /// When the slot does not hold `from`.
+    pub(crate) fn replace(&self, index: u32, from: FrameNumber, to: FrameNumber) {
+        let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
+        let stored = slot.swap(PAGE | to.0, Ordering::SeqCst);
+        assert!(frame_of(stored) == Some(from), "slot {index} holds {:?}, not {from}", frame_of(stored));
+        if let Some(contiguity) = &self.contiguity {
+            contiguity.note(index, to, || self.get(index.checked_sub(1)?));
+        }
+    }
+
     /// Forgets the pages that were in slots from `index` on: what comes there is another page.
     pub fn forget_shadows(&self, index: u32) {
         for slot in self.used.within(index as usize..self.end() as usize).flatten().filter_map(|at| self.slots.get(at))

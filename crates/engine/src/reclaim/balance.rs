@@ -7,8 +7,8 @@ mod zone;
 use super::choices::{CongestionEnds, KswapdFloor, KswapdPriority, KswapdRequest, SleepTest, ZoneBalance};
 use super::kswapd::Request;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
-use crate::compact::Suitability;
-use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag};
+use crate::compact::CompactRequest;
+use crate::memory::{MarkRights, MigrateType, NodeId, Zone, ZoneFlag};
 use crate::task::Task;
 use machine::{Func, Machine, Order, Step};
 use zone::ZonePass;
@@ -169,9 +169,10 @@ impl<M: Machine> Reclaim<M> {
             return;
         }
         for (_, zone) in self.zones_up_to(node, usize::MAX) {
-            if !self.is_deferred(zone, order) && self.suitable(zone, order) == Suitability::Continue {
-                let _span = self.machine.span(Func::CompactZone);
-                self.machine.spend(Step::WorkItem, 1);
+            if !self.is_deferred(zone, order) {
+                let request =
+                    CompactRequest { order: Some(order), kind: MigrateType::Movable, waits: false, is_kswapd: true };
+                self.compact_zone(zone, request);
             }
             if zone.is_above(zone.low(), order, 0, MarkRights::default()) {
                 self.note_success(zone, order);

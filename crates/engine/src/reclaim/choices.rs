@@ -210,6 +210,9 @@ choices! {
         /// Also the other pages of each page's aligned block of that order, up to the first that cannot be taken;
         /// below priority 10 from all lists, used or not. Makes blocks, and takes pages in use.
         AlignedBlocks,
+        /// Also the other pages of each page's aligned block of that order that are on the same list, up to the first that
+        /// cannot be taken; none of them is taken because of its block.
+        SameList,
         /// The pages at the tail.
         Never,
     }
@@ -220,6 +223,8 @@ choices! {
         Ignored,
         /// A zone is shrunk until compaction can begin, and not at all where it already can.
         Obeyed,
+        /// The same; and each failure of compaction in a row doubles what a zone is shrunk by before that.
+        ScaledByFailures,
     }
 
     /// In which zones above their high mark kswapd clears `ZONE_CONGESTED`.
@@ -297,7 +302,7 @@ impl ForCompaction {
     /// Does reclaim end and begin by what compaction needs?
     pub(crate) const fn is_obeyed(self) -> bool {
         match self {
-            Self::Obeyed => true,
+            Self::Obeyed | Self::ScaledByFailures => true,
             Self::Ignored => false,
         }
     }

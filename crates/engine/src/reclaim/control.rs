@@ -33,6 +33,8 @@ pub struct ScanControl {
     pub is_kswapd: bool,
     /// Whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must be kept.
     pub takes_blocks: bool,
+    /// No page of the list that was looked at last was kept, but for those that are being written (`LumpyReclaim::SameList`).
+    pub blocks_last: bool,
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,
     /// Nothing was found so far. Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that
@@ -57,6 +59,7 @@ impl ScanControl {
             reclaimed: 0,
             is_kswapd: true,
             takes_blocks: false,
+            blocks_last: true,
             waits_for_writeback: false,
             doubts_marks: false,
         }

@@ -305,6 +305,7 @@ impl<M: Machine> Reclaim<M> {
             ticket = self.machine.ticket(&state.kswapd_wait);
         }
         if self.may_sleep(node, time_left, balanced) {
+            self.node(node).zones.iter().for_each(|id| self.note_kswapd_sleeps(self.zone(*id)));
             self.machine.sleep(&state.kswapd_wait, ticket, None);
         } else if time_left > Nanos(0) {
             self.stat.count(Event::KswapdLowWmarkHitQuickly, 1);

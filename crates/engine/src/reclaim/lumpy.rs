@@ -18,7 +18,8 @@ impl<M: Machine> Reclaim<M> {
     /// With `LumpyReclaim::ByOrder` a costly order takes all pages of a block at every priority, and a task naps once
     /// and then waits for those that are being written; otherwise, above priority 9, a block's pages must be on the
     /// same list; below, all are taken, active and in use or not, and a task waits for those that are being written
-    /// once little else is left (priority 4).
+    /// once little else is left (priority 4). With `LumpyReclaim::SameList` pages are taken from the same list alone, and
+    /// waited for in the same way.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,
@@ -28,11 +29,12 @@ impl<M: Machine> Reclaim<M> {
         control: &mut ScanControl,
     ) -> u64 {
         let is_costly = control.order > COSTLY_ORDER;
-        let by_order = match self.choices.lumpy_reclaim {
-            LumpyReclaim::ByOrder => true,
-            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => false,
+        let is_urgent = is_costly || control.priority < DEF_PRIORITY - 2;
+        let (by_order, any_list, takes_blocks) = match self.choices.lumpy_reclaim {
+            LumpyReclaim::ByOrder => (true, is_costly, is_costly),
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => (false, is_urgent, is_urgent),
+            LumpyReclaim::SameList => (false, false, is_urgent),
         };
-        let any_list = is_costly || !by_order && control.priority < DEF_PRIORITY - 2;
         let (victims, scanned) = self.isolate_block_victims(zone, pool, pages, control.order, any_list, !by_order);
         let taken = &victims.pages;
         let (scan_event, steal_event) = reclaim_events(control);
@@ -42,7 +44,7 @@ impl<M: Machine> Reclaim<M> {
         }
         self.deactivate_isolated(taken);
         let mut counts = ListCounts::default();
-        control.takes_blocks = any_list;
+        control.takes_blocks = takes_blocks;
         let mut survivors = self.shrink_clusters(task, zone, taken, control, &mut counts);
         let waits_from = if is_costly { Some(DEF_PRIORITY) } else { (!by_order).then_some(4) };
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
@@ -55,6 +57,7 @@ impl<M: Machine> Reclaim<M> {
             survivors = self.shrink_clusters(task, zone, &survivors, control, &mut counts);
             control.waits_for_writeback = false;
         }
+        control.blocks_last = control.takes_blocks;
         control.takes_blocks = false;
         let freed = (taken.len() - survivors.len()) as u64;
         zone.stat.count(steal_event, freed);

@@ -1,7 +1,7 @@
 //! Shrinking one zone: clusters of pages that its policy chooses, until the policy's targets, or enough pages, are reached
 //! (mechanisms/reclaim, 12, 14, 24).
 
-use super::choices::{ListStall, LumpyReclaim, ZoneWriteback};
+use super::choices::{ForCompaction, ListStall, LumpyReclaim, ZoneWriteback};
 use super::control::COSTLY_ORDER;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
@@ -79,7 +79,7 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn demand(&self, control: &ScanControl) -> Demand {
         control.demand(match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => control.order,
-            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => Order::ZERO,
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => Order::ZERO,
         })
     }
 
@@ -103,10 +103,12 @@ impl<M: Machine> Reclaim<M> {
         }
         self.drain_before_scan();
         match self.choices.lumpy_reclaim {
-            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks if control.order > Order::ZERO => {
+            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList
+                if control.order > Order::ZERO =>
+            {
                 return self.shrink_blocks(task, zone, pool, pages, control);
             }
-            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => {}
+            LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => {}
         }
         let Taken { entries: taken, pages, scanned } = self.isolate_victims(zone, pool, pages);
         let (scan_event, steal_event) = reclaim_events(control);
@@ -187,7 +189,16 @@ impl<M: Machine> Reclaim<M> {
         if round.reclaimed == 0 && !may_look_on() {
             return false;
         }
-        let needed = 2 * order.pages();
+        match self.choices.lumpy_reclaim {
+            LumpyReclaim::SameList if !control.blocks_last => return false,
+            LumpyReclaim::SameList | LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => {}
+        }
+        let needed = match self.choices.for_compaction {
+            ForCompaction::ScaledByFailures if self.has_failed(zone, order) => {
+                (2 * order.pages()) << self.defer_shift(zone)
+            }
+            ForCompaction::ScaledByFailures | ForCompaction::Obeyed | ForCompaction::Ignored => 2 * order.pages(),
+        };
         if control.reclaimed < needed && self.victim_pages(zone) > needed {
             return true;
         }

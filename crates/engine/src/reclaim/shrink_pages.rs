@@ -193,7 +193,7 @@ impl<M: Machine> Reclaim<M> {
     fn note_kept(&self, control: &mut ScanControl, is_written: bool) {
         control.takes_blocks &= match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => true,
-            LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => is_written,
+            LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => is_written,
         };
     }
 
@@ -242,7 +242,12 @@ impl<M: Machine> Reclaim<M> {
             return Fate::Keep;
         }
 
-        let verdict = self.judge_page(frame, control.takes_blocks, owners);
+        let is_taken_with_block = control.takes_blocks
+            && match self.choices.lumpy_reclaim {
+                LumpyReclaim::ByOrder | LumpyReclaim::AlignedBlocks | LumpyReclaim::Never => true,
+                LumpyReclaim::SameList => false,
+            };
+        let verdict = self.judge_page(frame, is_taken_with_block, owners);
         match verdict {
             Verdict::Activate => return Fate::Activate,
             Verdict::Keep => return Fate::Keep,
@@ -372,7 +377,7 @@ impl<M: Machine> Reclaim<M> {
         // The swap device's own congestion is not looked at (mechanisms/reclaim, 22).
         let for_block = match self.choices.lumpy_reclaim {
             LumpyReclaim::AlignedBlocks => control.takes_blocks && control.order > COSTLY_ORDER,
-            LumpyReclaim::ByOrder | LumpyReclaim::Never => false,
+            LumpyReclaim::ByOrder | LumpyReclaim::SameList | LumpyReclaim::Never => false,
         };
         let may_write_congested = task.may_write_congested || task.writes_to == Some(device) || for_block;
         if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {

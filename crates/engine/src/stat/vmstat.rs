@@ -68,6 +68,32 @@ pub enum Event {
     CompactFail,
     /// `compact_success`: direct compactions that made room.
     CompactSuccess,
+    /// `compact_migrate_scanned`: frames that compaction looked at for pages to move.
+    CompactMigrateScanned,
+    /// `compact_free_scanned`: frames that it looked at for free pages.
+    CompactFreeScanned,
+    /// `compact_isolated`: pages that it took off their lists, of both kinds.
+    CompactIsolated,
+    /// `compact_blocks_moved`: groups of up to 32 pages that it moved together.
+    CompactBlocksMoved,
+    /// `pgmigrate_success`: pages moved to another frame (`compact_pages_moved` before 3.8).
+    PgmigrateSuccess,
+    /// `pgmigrate_fail`: pages that were to be moved and stayed (`compact_pagemigrate_failed` before 3.8).
+    PgmigrateFail,
+    /// `compact_run_complete`: runs of compaction that went through the whole zone. This and the next five are this engine's own.
+    CompactRunComplete,
+    /// `compact_run_partial`: runs that ended because a block was there, or the task was killed.
+    CompactRunPartial,
+    /// `compact_run_no_targets`: runs that ended for want of free pages to move others to.
+    CompactRunNoTargets,
+    /// `compact_run_contended`: runs that ended because others waited for a lock or for the CPU.
+    CompactRunContended,
+    /// `compact_captured`: blocks that a run took for its request before anybody else could (`compact.capture`).
+    CompactCaptured,
+    /// `compact_skip_ahead`: times that a free scanner jumped to where another one was (`compact.free_start = "cached"`).
+    CompactSkipAhead,
+    /// `compact_overlap`: runs that began in a zone in which another one was under way.
+    CompactOverlap,
     /// `thp_fault_alloc`: huge pages given to faults.
     ThpFaultAlloc,
     /// `thp_fault_fallback`: faults that got small pages for want of a huge one.
@@ -90,7 +116,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 49] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -118,6 +144,19 @@ impl Event {
         Self::CompactStall,
         Self::CompactFail,
         Self::CompactSuccess,
+        Self::CompactMigrateScanned,
+        Self::CompactFreeScanned,
+        Self::CompactIsolated,
+        Self::CompactBlocksMoved,
+        Self::PgmigrateSuccess,
+        Self::PgmigrateFail,
+        Self::CompactRunComplete,
+        Self::CompactRunPartial,
+        Self::CompactRunNoTargets,
+        Self::CompactRunContended,
+        Self::CompactCaptured,
+        Self::CompactSkipAhead,
+        Self::CompactOverlap,
         Self::ThpFaultAlloc,
         Self::ThpFaultFallback,
         Self::ThpSplit,
@@ -160,6 +199,19 @@ impl Event {
             Self::CompactStall => "compact_stall",
             Self::CompactFail => "compact_fail",
             Self::CompactSuccess => "compact_success",
+            Self::CompactMigrateScanned => "compact_migrate_scanned",
+            Self::CompactFreeScanned => "compact_free_scanned",
+            Self::CompactIsolated => "compact_isolated",
+            Self::CompactBlocksMoved => "compact_blocks_moved",
+            Self::PgmigrateSuccess => "pgmigrate_success",
+            Self::PgmigrateFail => "pgmigrate_fail",
+            Self::CompactRunComplete => "compact_run_complete",
+            Self::CompactRunPartial => "compact_run_partial",
+            Self::CompactRunNoTargets => "compact_run_no_targets",
+            Self::CompactRunContended => "compact_run_contended",
+            Self::CompactCaptured => "compact_captured",
+            Self::CompactSkipAhead => "compact_skip_ahead",
+            Self::CompactOverlap => "compact_overlap",
             Self::ThpFaultAlloc => "thp_fault_alloc",
             Self::ThpFaultFallback => "thp_fault_fallback",
             Self::ThpSplit => "thp_split",

@@ -7,6 +7,7 @@
 mod admission;
 mod allocation;
 mod choices;
+mod compaction;
 mod dirty_limit;
 mod exhausted;
 mod file;

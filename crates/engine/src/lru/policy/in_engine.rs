@@ -142,6 +142,19 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned }
     }
 
+    /// A given page was taken off the policy's list.
+    pub(in crate::lru) fn count_own_isolated(
+        &self,
+        zone: &Zone<M>,
+        frame: FrameNumber,
+        by_family: &mut [u64; Family::ALL.len()],
+    ) {
+        let weight = self.frames.weight(frame);
+        self.list_zone(zone, frame).gauges.add(COUNTED.gauge(), -(weight as i64));
+        zone.gauges.add(Family::File.isolated(), weight as i64);
+        by_family[Family::File as usize] += weight;
+    }
+
     pub(in crate::lru) fn put_back_own(&self, own: &InEngine<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let mut gone = Victims::new();

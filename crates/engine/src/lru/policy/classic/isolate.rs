@@ -10,7 +10,7 @@ use crate::stat::{Event, ZoneEvent};
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
 /// Pages taken off lists with the blocks that they lie in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BlockVictims {
     /// The pages.
     pub pages: Vec<FrameNumber>,
@@ -19,6 +19,16 @@ pub struct BlockVictims {
 }
 
 impl BlockVictims {
+    /// How many pages there are of each family.
+    pub(in crate::lru) const fn by_family(&self) -> &[u64; Family::ALL.len()] {
+        &self.by_family
+    }
+
+    /// The same, to be counted up.
+    pub(in crate::lru) const fn by_family_mut(&mut self) -> &mut [u64; Family::ALL.len()] {
+        &mut self.by_family
+    }
+
     /// Pages in all.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -100,7 +110,11 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    fn of_family<'a>(&'a self, pages: &'a [FrameNumber], family: Family) -> impl Iterator<Item = FrameNumber> + 'a {
+    pub(in crate::lru) fn of_family<'a>(
+        &'a self,
+        pages: &'a [FrameNumber],
+        family: Family,
+    ) -> impl Iterator<Item = FrameNumber> + 'a {
         pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
@@ -258,7 +272,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Takes a listed page off its list, unless its last reference is falling.
-    fn isolate_one(
+    pub(in crate::lru) fn isolate_one(
         &self,
         zone: &Zone<M>,
         lruvec: &mut Lruvec,

@@ -1,0 +1,67 @@
+//! Where the scanners of a zone left off, and what they have seen (mechanisms/reclaim, 23.4).
+
+use super::Compact;
+use crate::memory::{PAGEBLOCK_ORDER, Zone, last_block};
+use machine::Machine;
+use machine::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+
+/// Pages of a pageblock.
+pub(super) const BLOCK_PAGES: u32 = PAGEBLOCK_ORDER.pages() as u32;
+
+/// The scanner for pages to move found none in a pageblock.
+pub(super) const NOTHING_TO_MOVE: u8 = 1;
+/// The scanner for free pages found none there.
+pub(super) const NOTHING_FREE: u8 = 2;
+
+/// The state of one zone; places are pages from its start on.
+#[derive(Debug)]
+pub(super) struct Cached {
+    /// Where the scanner for pages to move starts (`Start::CachedBoth`).
+    pub(super) migrate: AtomicU32,
+    /// Where the scanner for free pages does.
+    pub(super) free: AtomicU32,
+    /// What scanners did not find in each pageblock.
+    blocks: Box<[AtomicU8]>,
+    /// Has a task's run gone through the whole zone since the marks were forgotten?
+    pub(super) is_scanned: AtomicBool,
+}
+
+impl Cached {
+    pub(super) fn new<M: Machine>(zone: &Zone<M>) -> Self {
+        let blocks = zone.spanned.div_ceil(u64::from(BLOCK_PAGES));
+        Self {
+            migrate: AtomicU32::new(0),
+            free: AtomicU32::new(last_block(zone)),
+            blocks: (0..blocks).map(|_| AtomicU8::new(0)).collect(),
+            is_scanned: AtomicBool::new(false),
+        }
+    }
+
+    /// Was nothing found in the pageblock at a place lately?
+    pub(super) fn is_marked(&self, at: u32, mark: u8) -> bool {
+        self.blocks[(at / BLOCK_PAGES) as usize].load(Relaxed) & mark != 0
+    }
+
+    pub(super) fn mark(&self, at: u32, mark: u8) {
+        self.blocks[(at / BLOCK_PAGES) as usize].fetch_or(mark, Relaxed);
+    }
+}
+
+impl<M: Machine> Compact<M> {
+    /// Forgets in which pageblocks nothing was found: both scanners start at the ends again.
+    #[doc(alias = "reset_isolation_suitable")]
+    pub(super) fn forget_marks(&self, zone: &Zone<M>) {
+        let cached = &self.state(zone).cached;
+        cached.migrate.store(0, Relaxed);
+        cached.free.store(last_block(zone), Relaxed);
+        cached.blocks.iter().for_each(|block| block.store(0, Relaxed));
+        cached.is_scanned.store(false, Relaxed);
+    }
+
+    /// kswapd goes to sleep: forgets the marks of a zone that a task's run has gone through.
+    pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
+        if self.state(zone).cached.is_scanned.load(Relaxed) {
+            self.forget_marks(zone);
+        }
+    }
+}

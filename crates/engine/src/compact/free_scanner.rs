@@ -1,0 +1,144 @@
+//! The scanner for free pages: from high frames to low ones, a pageblock at a time (mechanisms/reclaim, 23.6).
+
+use super::Compact;
+use super::cached::{BLOCK_PAGES, NOTHING_FREE};
+use super::choices::{Contention, Start};
+use super::run::Run;
+use crate::memory::free_area::FreeArea;
+use crate::memory::{Zone, last_block};
+use crate::stat::Event;
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Func, Lock, Machine, Step};
+
+impl<M: Machine> Compact<M> {
+    /// Takes free pages off their lists until there are as many as `wanted`, or the scanner is where pages are moved from.
+    pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: usize) {
+        let _span = self.machine.span(Func::IsolateFreepages);
+        let cached = &self.state(zone).cached;
+        let (is_for_order, is_marking) = (run.request.order.is_some(), self.is_marking(run));
+        let lowest = run.migrate_at.next_multiple_of(BLOCK_PAGES);
+        let mut at = run.free_at;
+        // The highest pageblock that had free pages: the next search begins there, for pages that were moved may lie behind.
+        let mut highest = lowest.min(at);
+        let mut held = None;
+        while at > lowest.max(run.migrate_at) && run.free.len() < wanted {
+            match self.choices.start {
+                // Another scanner is there: not so while this one has wrapped, and that has not.
+                Start::CachedFree if is_for_order => {
+                    let other = cached.free.load(Relaxed);
+                    if (!run.is_wrapped || other > run.free_start) && other < at {
+                        self.stat.count(Event::CompactSkipAhead, 1);
+                        at = other;
+                        if at <= lowest {
+                            break;
+                        }
+                    }
+                }
+                Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => {}
+            }
+            if self.gives_up_search(zone, run) {
+                run.is_contended = true;
+                break;
+            }
+            let head = FrameNumber(zone.start.0 + at);
+            let is_passed = is_marking && cached.is_marked(at, NOTHING_FREE);
+            let mut taken = 0;
+            if !is_passed && self.is_suitable_target(zone, head) {
+                taken = self.isolate_block(zone, run, at, &mut held);
+            } else {
+                self.machine.spend(Step::ScanFrame, 1);
+            }
+            if taken > 0 {
+                highest = highest.max(at);
+                run.found_free = true;
+                match self.choices.start {
+                    Start::CachedFree if is_for_order => cached.free.store(highest, Relaxed),
+                    Start::CachedFreeRestricted if is_for_order && run.is_wrapped => {
+                        cached.free.store(highest, Relaxed)
+                    }
+                    Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => {}
+                }
+            } else if is_marking {
+                cached.mark(at, NOTHING_FREE);
+                if !run.found_free {
+                    cached.free.fetch_min(at, Relaxed);
+                }
+            }
+            if run.free.len() < wanted {
+                at = at.saturating_sub(BLOCK_PAGES);
+            }
+        }
+        drop(held);
+        run.free_at = highest;
+        match self.choices.start {
+            Start::CachedFreeRestricted
+                if is_for_order && !run.is_wrapped && cached.free.load(Relaxed) == last_block(zone) =>
+            {
+                cached.free.store(highest, Relaxed);
+            }
+            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => {}
+        }
+    }
+
+    /// Takes all free pages of one pageblock; returns how many. `held` keeps the zone's lock from block to block, where the kernel
+    /// does so.
+    fn isolate_block<'a>(
+        &self,
+        zone: &'a Zone<M>,
+        run: &mut Run,
+        at: u32,
+        held: &mut Option<<M::Lock<FreeArea> as Lock<FreeArea>>::Guard<'a>>,
+    ) -> u64 {
+        let end = u64::from(at + BLOCK_PAGES).min(zone.online()) as u32;
+        let frame_at = |offset: u32| FrameNumber(zone.start.0 + offset);
+        let locks_late = match self.choices.contention {
+            Contention::Held | Contention::Released | Contention::GivesUp => false,
+            Contention::EndsRun => true,
+        };
+        if held.is_none() && !locks_late {
+            *held = Some(zone.free.lock());
+        }
+        let (mut offset, mut taken) = (at, 0);
+        let mut passed = 0;
+        while offset < end {
+            let frame = frame_at(offset);
+            passed += 1;
+            if self.free_order(frame).is_none() {
+                offset += 1;
+                continue;
+            }
+            let area = held.get_or_insert_with(|| zone.free.lock());
+            let Some(order) = self.split_free_block(zone, area, frame) else {
+                offset += 1;
+                continue;
+            };
+            let pages = order.pages() as u32;
+            run.free.extend((0..pages).map(|n| frame_at(offset + n)));
+            taken += u64::from(pages);
+            offset += pages;
+        }
+        self.machine.spend_on(Step::ScanFrame, zone.start, passed);
+        self.stat.count(Event::CompactFreeScanned, u64::from(passed));
+        self.stat.count(Event::CompactIsolated, taken);
+        match self.choices.contention {
+            Contention::Held => {}
+            Contention::Released | Contention::GivesUp | Contention::EndsRun => *held = None,
+        }
+        taken
+    }
+
+    /// Is the search to end because others wait? A run that waits lets them in.
+    fn gives_up_search(&self, zone: &Zone<M>, run: &Run) -> bool {
+        match self.choices.contention {
+            Contention::Held => return false,
+            Contention::Released => {}
+            Contention::GivesUp | Contention::EndsRun => {
+                if !run.request.waits && (self.machine.is_resched_due() || zone.free.is_contended()) {
+                    return true;
+                }
+            }
+        }
+        self.machine.cond_resched();
+        false
+    }
+}

@@ -1,0 +1,187 @@
+//! The scanner for pages to move: from low frames to high ones, a pageblock at a time (mechanisms/reclaim, 23.5).
+
+use super::Compact;
+use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};
+use super::choices::{Contention, Passes, Start};
+use super::run::Run;
+use crate::lru::given::LockedLists;
+use crate::lru::wait::STALL;
+use crate::lru::{CLUSTER, Family, ListKind};
+use crate::memory::{Flags, MigrateType, Zone};
+use crate::stat::Event;
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Func, Machine, Step};
+
+/// After so many frames the lock of the lists is let go.
+const HELD_FRAMES: u32 = 32;
+
+/// What a look at a pageblock found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Pages, in [`Run::pages`].
+    Pages,
+    /// None there: the next pageblock.
+    Nothing,
+    /// The run is to end.
+    Abort,
+}
+
+/// What to do about others who wait.
+enum Others {
+    GoOn,
+    LetIn,
+    GiveUp,
+}
+
+impl<M: Machine> Compact<M> {
+    /// Takes up to 32 pages off their lists, of the pageblock in which the scanner is.
+    pub(super) fn isolate_migratepages(&self, zone: &Zone<M>, run: &mut Run) -> Found {
+        let _span = self.machine.span(Func::IsolateMigratepages);
+        let start = run.migrate_at;
+        let end = (start / BLOCK_PAGES + 1) * BLOCK_PAGES;
+        if end > run.free_at {
+            run.migrate_at = end;
+            return Found::Nothing;
+        }
+        while self.are_too_many_isolated_to_move(zone) {
+            if !run.request.waits || self.machine.is_killed() {
+                return Found::Abort;
+            }
+            self.congestion_wait(STALL);
+        }
+        let frame_at = |offset: u32| FrameNumber(zone.start.0 + offset);
+        let skips_kinds = match self.choices.passes {
+            Passes::One => false,
+            Passes::AsyncFirst => !run.request.waits,
+        };
+        let cached = &self.state(zone).cached;
+        let is_cached = self.is_marking(run);
+        if skips_kinds && zone.block_type(frame_at(start)) != MigrateType::Movable
+            || is_cached && cached.is_marked(start, NOTHING_TO_MOVE)
+        {
+            self.machine.spend(Step::ScanFrame, 1);
+            self.note_passed(zone, run, end);
+            run.migrate_at = end;
+            return Found::Nothing;
+        }
+        let mut offset = start;
+        let mut look = Look { lists: None, since: start };
+        let mut gave_up = false;
+        let takes_first = match self.choices.contention {
+            Contention::Held | Contention::Released | Contention::GivesUp => true,
+            Contention::EndsRun => false,
+        };
+        while offset < end && (run.pages.pages.len() as u64) < CLUSTER {
+            let is_due = offset.is_multiple_of(HELD_FRAMES) && offset > start;
+            match self.about_others(zone, run, is_due) {
+                Others::GoOn => {}
+                Others::LetIn => {
+                    self.account(zone, &mut look, offset);
+                    look.lists = None;
+                    self.machine.cond_resched();
+                }
+                Others::GiveUp => {
+                    run.is_contended = true;
+                    gave_up = true;
+                    break;
+                }
+            }
+            if look.lists.is_none() && takes_first {
+                look.lists = Some(self.lock_lists(zone));
+            }
+            let frame = frame_at(offset);
+            let descriptor = &self.frames[frame];
+            let flags = descriptor.flags();
+            let frames = if flags.has(Flags::BUDDY) {
+                // Its other pages are on no list either; they are passed one by one, at the same cost.
+                self.free_order(frame).map_or(1, |order| order.pages() as u32)
+            } else if flags.has(Flags::COMPOUND) {
+                descriptor.head_of().map_or(1, |(_, order)| order.pages() as u32)
+            } else {
+                let is_refused = !flags.has(Flags::LRU) || skips_kinds && flags.has(Flags::WRITEBACK);
+                if !is_refused {
+                    let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
+                    if self.isolate_given(zone, lists, frame, &mut run.pages) {
+                        self.machine.spend(Step::IsolatePage, 1);
+                    }
+                }
+                1
+            };
+            offset = (offset + frames).min(end);
+        }
+        self.account(zone, &mut look, offset);
+        drop(look);
+        let taken = run.pages.pages.len() as u64;
+        self.stat.count(Event::CompactMigrateScanned, u64::from(offset - start));
+        self.stat.count(Event::CompactIsolated, taken);
+        if is_cached && offset == end {
+            if taken == 0 && start.is_multiple_of(BLOCK_PAGES) {
+                cached.mark(start, NOTHING_TO_MOVE);
+            }
+            self.note_passed(zone, run, end);
+        }
+        run.found_pages |= taken > 0;
+        run.migrate_at = if gave_up { end } else { offset };
+        let ends = match self.choices.contention {
+            Contention::EndsRun => gave_up && taken == 0,
+            Contention::Held | Contention::Released | Contention::GivesUp => false,
+        };
+        match taken {
+            _ if ends => Found::Abort,
+            0 => Found::Nothing,
+            _ => Found::Pages,
+        }
+    }
+
+    /// Charges the frames that were looked at since this was last done.
+    fn account(&self, zone: &Zone<M>, look: &mut Look<'_, M>, offset: u32) {
+        self.machine.spend_on(Step::ScanFrame, zone.start, offset - look.since);
+        look.since = offset;
+    }
+
+    /// A pageblock was gone through without a page in this run so far: others need not look at it again.
+    fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
+        if self.is_marking(run) && !run.found_pages {
+            self.state(zone).cached.migrate.fetch_max(end, Relaxed);
+        }
+    }
+
+    /// Does a run mark pageblocks in which it finds nothing, and pass over marked ones?
+    pub(super) fn is_marking(&self, run: &Run) -> bool {
+        match self.choices.start {
+            Start::CachedBoth => run.request.order.is_some(),
+            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted => false,
+        }
+    }
+
+    fn about_others(&self, zone: &Zone<M>, run: &Run, is_due: bool) -> Others {
+        let somebody_waits = || self.machine.is_resched_due() || self.are_lists_contended(zone);
+        match self.choices.contention {
+            Contention::Held => Others::GoOn,
+            Contention::Released if is_due || somebody_waits() => Others::LetIn,
+            Contention::GivesUp | Contention::EndsRun if somebody_waits() => {
+                if run.request.waits {
+                    Others::LetIn
+                } else {
+                    Others::GiveUp
+                }
+            }
+            Contention::GivesUp if is_due => Others::LetIn,
+            Contention::Released | Contention::GivesUp | Contention::EndsRun => Others::GoOn,
+        }
+    }
+
+    /// Would so many pages off their lists make them look empty to others?
+    fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
+        let isolated: u64 = Family::ALL.into_iter().map(|family| self.isolated_pages(zone, family)).sum();
+        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(zone, kind)).sum();
+        isolated > listed / 2
+    }
+}
+
+/// A look at a pageblock.
+struct Look<'a, M: Machine> {
+    lists: Option<LockedLists<'a, M>>,
+    /// Up to here, frames were charged.
+    since: u32,
+}

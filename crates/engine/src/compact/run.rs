@@ -1,0 +1,254 @@
+//! One run of compaction over one zone (`compact_zone`; mechanisms/reclaim, 23.3 and 23.4).
+
+use super::cached::BLOCK_PAGES;
+use super::choices::{Capture, Contention, NoTargets, Scanners, Start};
+use super::migrate_scanner::Found;
+use super::{Compact, Suitability};
+use crate::lru::policy::classic::BlockVictims;
+use crate::memory::{MarkRights, MigrateType, Zone, last_block};
+use crate::stat::Event;
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Func, Machine, Order, Step};
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactRequest {
+    /// The order of the block that is wanted; none: the whole zone is to be compacted
+    /// (`/proc/sys/vm/compact_memory`).
+    pub order: Option<Order>,
+    /// The migrate type of who asks.
+    pub kind: MigrateType,
+    /// Does it wait for locks and for its turn?
+    pub waits: bool,
+    /// Is it kswapd's?
+    pub is_kswapd: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How far it got.
+    pub suitability: Suitability,
+    /// The block that it took for its request, with one reference on the first page.
+    pub captured: Option<FrameNumber>,
+    /// Did it give up because others waited?
+    pub was_contended: bool,
+}
+
+impl Ended {
+    const fn with(suitability: Suitability) -> Self {
+        Self { suitability, captured: None, was_contended: false }
+    }
+}
+
+/// A run under way. Places are pages from the zone's start on.
+pub(super) struct Run {
+    pub(super) request: CompactRequest,
+    /// Where the scanner for pages to move is.
+    pub(super) migrate_at: u32,
+    /// Where the scanner for free pages is: a pageblock's beginning.
+    pub(super) free_at: u32,
+    /// Where that one started.
+    pub(super) free_start: u32,
+    /// Has it begun again at the zone's end?
+    pub(super) is_wrapped: bool,
+    /// Pages off their lists, to be moved.
+    pub(super) pages: BlockVictims,
+    /// Free pages off theirs.
+    pub(super) free: Vec<FrameNumber>,
+    /// Others waited, and it gives up.
+    pub(super) is_contended: bool,
+    /// Has each scanner found something in this run? From then on it moves no cached place.
+    pub(super) found_pages: bool,
+    pub(super) found_free: bool,
+    captured: Option<FrameNumber>,
+}
+
+impl<M: Machine> Compact<M> {
+    /// Compacts a zone for a request, as far as that could help. *May sleep.*
+    pub fn compact_zone(&self, zone: &Zone<M>, request: CompactRequest) -> Ended {
+        if let Some(order) = request.order {
+            let suitability = self.suitable(zone, order);
+            if suitability != Suitability::Continue {
+                return Ended::with(suitability);
+            }
+        }
+        let _span = self.machine.span(Func::CompactZone);
+        match self.choices.scanners {
+            Scanners::None => {
+                self.machine.spend(Step::WorkItem, 1);
+                Ended::with(Suitability::Continue)
+            }
+            Scanners::Both => {
+                let running = &self.state(zone).running;
+                if running.fetch_add(1, Relaxed) > 0 {
+                    self.stat.count(Event::CompactOverlap, 1);
+                }
+                let ended = self.run(zone, request);
+                running.fetch_sub(1, Relaxed);
+                ended
+            }
+        }
+    }
+
+    /// Compacts all zones as far as they can be (`/proc/sys/vm/compact_memory`). *May sleep.*
+    pub fn compact_memory(&self) {
+        self.drain_all();
+        self.drain_all_per_cpu();
+        let request = CompactRequest { order: None, kind: MigrateType::Movable, waits: true, is_kswapd: false };
+        for zone in &self.zones {
+            self.compact_zone(zone, request);
+        }
+        self.drain_all_per_cpu();
+    }
+
+    fn run(&self, zone: &Zone<M>, request: CompactRequest) -> Ended {
+        let mut run = self.begin(zone, request);
+        let mut lacks_targets = false;
+        let suitability = loop {
+            let state = self.progress(zone, &mut run);
+            if state != Suitability::Continue {
+                break state;
+            }
+            match self.isolate_migratepages(zone, &mut run) {
+                Found::Nothing => continue,
+                Found::Abort => break Suitability::Partial,
+                Found::Pages => {}
+            }
+            lacks_targets = self.move_pages(zone, &mut run);
+            match self.choices.no_targets {
+                NoTargets::EndsRun if lacks_targets => break Suitability::Partial,
+                NoTargets::EndsRun | NoTargets::GoesOn => {}
+            }
+            self.try_capture(zone, &mut run);
+        };
+        for frame in run.free.drain(..) {
+            self.free_target(frame);
+        }
+        let end = match suitability {
+            _ if run.captured.is_some() => Event::CompactRunPartial,
+            Suitability::Complete => Event::CompactRunComplete,
+            _ if run.is_contended => Event::CompactRunContended,
+            _ if lacks_targets => Event::CompactRunNoTargets,
+            Suitability::Skipped | Suitability::Continue | Suitability::Partial => Event::CompactRunPartial,
+        };
+        self.stat.count(end, 1);
+        Ended { suitability, captured: run.captured, was_contended: run.is_contended }
+    }
+
+    fn begin(&self, zone: &Zone<M>, request: CompactRequest) -> Run {
+        let cached = &self.state(zone).cached;
+        let last = last_block(zone);
+        let (migrate_at, free_at) = match self.choices.start {
+            Start::CachedFree | Start::CachedFreeRestricted if request.order.is_some() => {
+                (0, cached.free.load(Relaxed))
+            }
+            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted => (0, last),
+            Start::CachedBoth => {
+                if request.order.is_none()
+                    || !request.is_kswapd && request.order.is_some_and(|order| self.restarts(zone, order))
+                {
+                    self.forget_marks(zone);
+                }
+                (cached.migrate.load(Relaxed), cached.free.load(Relaxed))
+            }
+        };
+        // A zone may have become smaller, or never had more.
+        let free_at = free_at.min(last) / BLOCK_PAGES * BLOCK_PAGES;
+        Run {
+            request,
+            migrate_at,
+            free_at,
+            free_start: free_at,
+            is_wrapped: false,
+            pages: BlockVictims::default(),
+            free: Vec::new(),
+            is_contended: false,
+            found_pages: false,
+            found_free: false,
+            captured: None,
+        }
+    }
+
+    /// Does a run go on?
+    #[doc(alias = "compact_finished")]
+    fn progress(&self, zone: &Zone<M>, run: &mut Run) -> Suitability {
+        let ends_contended = match self.choices.contention {
+            Contention::EndsRun => run.is_contended,
+            Contention::Held | Contention::Released | Contention::GivesUp => false,
+        };
+        if ends_contended || self.machine.is_killed() {
+            return Suitability::Partial;
+        }
+        if run.free_at <= run.migrate_at && !self.wraps(zone, run) {
+            if !run.request.is_kswapd {
+                self.state(zone).cached.is_scanned.store(true, Relaxed);
+            }
+            return Suitability::Complete;
+        }
+        if run.is_wrapped && run.free_at <= run.free_start {
+            return Suitability::Complete;
+        }
+        let Some(order) = run.request.order else { return Suitability::Continue };
+        self.machine.spend(Step::WatermarkCheck, 1);
+        if !zone.is_above(zone.low() + order.pages(), order, 0, MarkRights::default()) {
+            return if run.captured.is_some() { Suitability::Partial } else { Suitability::Continue };
+        }
+        let is_there = match self.choices.capture {
+            Capture::AfterEachGroup if !run.request.is_kswapd => run.captured.is_some(),
+            Capture::AfterEachGroup | Capture::Never => self.has_block_for(zone, order, run.request.kind),
+        };
+        if is_there { Suitability::Partial } else { Suitability::Continue }
+    }
+
+    /// The scanners have met: lets that for free pages begin at the zone's end again, if it began elsewhere.
+    fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
+        match self.choices.start {
+            Start::CachedFree | Start::CachedFreeRestricted if run.request.order.is_some() && !run.is_wrapped => {
+                let last = last_block(zone);
+                self.state(zone).cached.free.store(last, Relaxed);
+                run.free_at = last;
+                run.is_wrapped = true;
+                run.free_at > run.migrate_at
+            }
+            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => false,
+        }
+    }
+
+    /// Moves the pages that were taken; says whether there were too few free ones.
+    fn move_pages(&self, zone: &Zone<M>, run: &mut Run) -> bool {
+        let pages = std::mem::take(&mut run.pages);
+        // Who reclaims, as an allocating task and kswapd do, waits for no page.
+        let waits = run.request.waits && run.request.order.is_none();
+        let mut wanted = pages.pages.len();
+        let target = || {
+            if run.free.is_empty() {
+                self.isolate_freepages(zone, run, wanted);
+            }
+            let frame = run.free.pop();
+            wanted = wanted.saturating_sub(1);
+            frame
+        };
+        let migrated = self.migrate_pages(&pages.pages, target, waits);
+        self.stat.count(Event::CompactBlocksMoved, 1);
+        self.put_back_given(zone, &pages, &migrated.stay);
+        migrated.lacks_targets
+    }
+
+    fn try_capture(&self, zone: &Zone<M>, run: &mut Run) {
+        match self.choices.capture {
+            Capture::Never => return,
+            Capture::AfterEachGroup if run.request.is_kswapd || run.captured.is_some() => return,
+            Capture::AfterEachGroup => {}
+        }
+        let Some(order) = run.request.order else { return };
+        let kinds: &[MigrateType] = match run.request.kind {
+            MigrateType::Movable => &MigrateType::ALL[..MigrateType::PER_CPU],
+            MigrateType::Unmovable => &[MigrateType::Unmovable],
+            MigrateType::Reclaimable => &[MigrateType::Reclaimable],
+            MigrateType::Reserve => &[],
+        };
+        run.captured = self.capture(zone, order, kinds);
+        self.stat.count(Event::CompactCaptured, run.captured.is_some().into());
+    }
+}

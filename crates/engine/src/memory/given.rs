@@ -1,0 +1,92 @@
+//! Taking given free pages: what compaction moves pages to, and the block that it makes.
+//!
+//! Locks: the zone's `free` lock, which the caller has. Description: mechanisms/reclaim, 23.6 and 23.8.
+
+use super::buddy::{FreeLists, free_order};
+use super::free_area::{BLOCK_PAGES, FreeArea, MigrateType, PAGEBLOCK_ORDER};
+use super::watermark::MarkRights;
+use super::{Memory, Zone};
+use crate::stat::ZoneEvent;
+use machine::{FrameNumber, Lock, Machine, Order, Step};
+
+impl<M: Machine> Memory<M> {
+    /// The order of the free block that begins at a frame, if one does. Without the zone's lock it may be taken any moment.
+    #[inline]
+    pub(crate) fn free_order(&self, head: FrameNumber) -> Option<Order> {
+        free_order(&self.frames, head)
+    }
+
+    /// May pages of the pageblock that begins at `head` be taken to move others to: is it movable, or free as a whole?
+    #[doc(alias = "suitable_migration_target")]
+    pub(crate) fn is_suitable_target(&self, zone: &Zone<M>, head: FrameNumber) -> bool {
+        match zone.block_type(head) {
+            MigrateType::Movable => true,
+            MigrateType::Reserve => false,
+            MigrateType::Unmovable | MigrateType::Reclaimable => {
+                self.free_order(head).is_some_and(|order| order >= PAGEBLOCK_ORDER)
+            }
+        }
+    }
+
+    /// Takes the free block that begins at `head` off its list, as single pages without a reference, if one does and the zone is
+    /// above its low mark without it; returns its order. `area` is the zone's.
+    #[doc(alias = "split_free_page")]
+    pub(crate) fn split_free_block(&self, zone: &Zone<M>, area: &mut FreeArea, head: FrameNumber) -> Option<Order> {
+        let order = self.free_order(head).filter(|order| self.may_take(zone, *order))?;
+        self.machine.spend(Step::BuddyTake, 1);
+        let mut lists = FreeLists::new(zone, &self.frames, area);
+        lists.take_given(head)?;
+        lists.make_movable(head, order);
+        zone.stat.count(ZoneEvent::Pgalloc, order.pages());
+        Some(order)
+    }
+
+    /// Makes a single page that [`Memory::split_free_block`] took one that is in use, with `references` of them.
+    pub(crate) fn prepare_given(&self, frame: FrameNumber, references: u32) {
+        let descriptor = &self.frames[frame];
+        debug_assert!(
+            descriptor.flags().0 == 0 && descriptor.references() == 0,
+            "{frame} was not free: {descriptor:?}"
+        );
+        descriptor.set_private(0);
+        descriptor.set_references(references);
+    }
+
+    /// Takes a block of the order from the free lists of the first of `kinds` that has one, if the zone is above its low mark
+    /// without it; with one reference on the first page.
+    #[doc(alias = "compact_capture_page")]
+    pub(crate) fn capture(&self, zone: &Zone<M>, order: Order, kinds: &[MigrateType]) -> Option<FrameNumber> {
+        if !zone.has_free_block(order) {
+            return None;
+        }
+        let mut area = zone.free.try_lock()?;
+        self.machine.spend(Step::BuddyTake, 1);
+        let mut lists = FreeLists::new(zone, &self.frames, &mut area);
+        let head = kinds.iter().find_map(|kind| lists.capture(order, *kind, |from| self.may_take(zone, from)))?;
+        drop(lists);
+        self.prepare_given(head, 1);
+        zone.stat.count(ZoneEvent::Pgalloc, order.pages());
+        Some(head)
+    }
+
+    /// Could a request of the order and type be served from its own lists, or by a whole pageblock of another type's?
+    pub(crate) fn has_block_for(&self, zone: &Zone<M>, order: Order, kind: MigrateType) -> bool {
+        if !zone.has_free_block(order) {
+            return false;
+        }
+        let area = zone.free.lock();
+        (usize::from(order.0)..super::MAX_ORDERS).any(|from| {
+            let kinds = if from >= usize::from(PAGEBLOCK_ORDER.0) { &MigrateType::ALL[..] } else { &[kind][..] };
+            kinds.iter().any(|kind| !area.list(from, *kind).is_empty())
+        })
+    }
+
+    fn may_take(&self, zone: &Zone<M>, order: Order) -> bool {
+        zone.is_above(zone.low() + order.pages(), Order::ZERO, 0, MarkRights::default())
+    }
+}
+
+/// Where in a zone its last pageblock begins, pages.
+pub(crate) fn last_block<M: Machine>(zone: &Zone<M>) -> u32 {
+    (zone.online().saturating_sub(1) / BLOCK_PAGES * BLOCK_PAGES) as u32
+}

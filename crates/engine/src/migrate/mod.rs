@@ -1,0 +1,190 @@
+//! Migrate: a page moves to another frame.
+//!
+//! *Flow*: the caller has taken pages off their lists and has free frames of the same zone; each page that nobody but its owner
+//! refers to is copied, its owner is told of the new frame in one step, and the old frame is free ([`Migrate::migrate_pages`]).
+//! A page of a file keeps its place in the index with its tags ([`Migrate::move_file_page`]), an anonymous one its entry with
+//! the accessed and dirty bits and its slot in swap ([`Migrate::move_anonymous_page`]). What is pinned, latched, being read or
+//! being written stays where it is. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`;
+//! `lru` and `zone` after them. Between the moment in which a page is frozen and that in which its new frame is found, no time
+//! passes: who looks for it meanwhile looks again and again. *Description*: mechanisms/reclaim, 23.7.
+//!
+//! Next: [`crate::compact`], which says which pages and where to.
+
+mod anonymous_page;
+mod file_page;
+
+use crate::anonymous::Owners;
+use crate::lru::Lru;
+use crate::memory::{Flags, Owner, Warmth};
+use crate::stat::Event;
+use machine::{FrameNumber, Func, Machine, Order, Step};
+use std::ops::Deref;
+
+/// Rounds over a list: pages that were in use are tried again.
+const ROUNDS: u32 = 10;
+
+/// From this round on, who may wait does.
+const FIRST_ROUND_TO_WAIT: u32 = 3;
+
+/// The state of a page that goes with it. Not [`Flags::LOCKED`], [`Flags::LRU`], [`Flags::HAZARD`], and whatever a frame has
+/// without a page.
+const CARRIED: Flags = Flags::REFERENCED
+    .with(Flags::UPTODATE)
+    .with(Flags::DIRTY)
+    .with(Flags::SWAPCACHE)
+    .with(Flags::RECLAIM)
+    .with(Flags::SWAPBACKED)
+    .with(Flags::USED_AGAIN)
+    .with(Flags::WRITE_FAILED);
+
+/// The floor of migration.
+pub struct Migrate<M: Machine> {
+    lru: Lru<M>,
+}
+
+impl<M: Machine> Deref for Migrate<M> {
+    type Target = Lru<M>;
+    #[inline]
+    fn deref(&self) -> &Lru<M> {
+        &self.lru
+    }
+}
+
+/// What became of pages that were to be moved.
+#[derive(Debug, Default)]
+pub struct Migrated {
+    /// How many have new frames; their old ones are free.
+    pub moved: u64,
+    /// Those that stay, isolated as before.
+    pub stay: Vec<FrameNumber>,
+    /// Did some stay because there was no frame left to move them to?
+    pub lacks_targets: bool,
+}
+
+/// How one page came away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    /// It has a new frame.
+    Done,
+    /// Somebody uses it: it may be moved later.
+    Busy,
+    /// It cannot be moved.
+    Never,
+}
+
+impl<M: Machine> Migrate<M> {
+    /// Nothing moves yet.
+    pub const fn new(lru: Lru<M>) -> Self {
+        Self { lru }
+    }
+
+    /// Moves isolated pages to frames that `target` gives: free ones of the same zone, without a reference. `waits` says whether
+    /// the caller may wait for a page's lock and its write; who reclaims never does. *May sleep.*
+    pub fn migrate_pages(
+        &self,
+        pages: &[FrameNumber],
+        mut target: impl FnMut() -> Option<FrameNumber>,
+        waits: bool,
+    ) -> Migrated {
+        let _span = self.machine.span(Func::MigratePages);
+        let mut owners = Owners::default();
+        let mut result = Migrated::default();
+        let mut left = pages.to_vec();
+        let mut next_target = None;
+        for round in 1..=ROUNDS {
+            let mut again = Vec::new();
+            let mut rest = left.into_iter();
+            while let Some(from) = rest.next() {
+                let Some(to) = next_target.take().or_else(&mut target) else {
+                    result.lacks_targets = true;
+                    result.stay.push(from);
+                    result.stay.extend(rest.by_ref());
+                    result.stay.append(&mut again);
+                    break;
+                };
+                match self.move_page(from, to, waits && round >= FIRST_ROUND_TO_WAIT, &mut owners) {
+                    Move::Done => result.moved += 1,
+                    Move::Busy => {
+                        again.push(from);
+                        next_target = Some(to);
+                    }
+                    Move::Never => {
+                        result.stay.push(from);
+                        next_target = Some(to);
+                    }
+                }
+                self.machine.cond_resched();
+            }
+            left = again;
+            if left.is_empty() {
+                break;
+            }
+        }
+        result.stay.append(&mut left);
+        if let Some(unused) = next_target {
+            self.free_target(unused);
+        }
+        self.stat.count(Event::PgmigrateSuccess, result.moved);
+        self.stat.count(Event::PgmigrateFail, result.stay.len() as u64);
+        result
+    }
+
+    /// Gives back a frame that nothing was moved to.
+    pub(crate) fn free_target(&self, frame: FrameNumber) {
+        self.free(frame, Order::ZERO, Warmth::Hot);
+    }
+
+    fn move_page(&self, from: FrameNumber, to: FrameNumber, waits: bool, owners: &mut Owners<M>) -> Move {
+        let descriptor = &self.frames[from];
+        debug_assert!(
+            std::ptr::eq(self.zone_of(from), self.zone_of(to)),
+            "{from} is to be moved to another zone, where it is not counted: {to}"
+        );
+        self.machine.spend(Step::ScanFrame, 1);
+        if !descriptor.try_lock() {
+            if !waits {
+                return Move::Busy;
+            }
+            self.lock_page(from);
+        }
+        if descriptor.is(Flags::WRITEBACK) && waits {
+            self.wait_for_clear(from, Flags::WRITEBACK);
+        }
+        let flags = descriptor.flags();
+        let moved = if flags.has(Flags::ERROR) || flags.has(Flags::COMPOUND) || !flags.has(Flags::UPTODATE) {
+            Move::Never
+        } else if flags.has(Flags::WRITEBACK) {
+            Move::Busy
+        } else {
+            match descriptor.owner() {
+                Owner::None => Move::Never,
+                Owner::File(_) => self.move_file_page(from, to, owners),
+                Owner::Region(_) => self.move_anonymous_page(from, to, owners),
+            }
+        };
+        if moved != Move::Done {
+            self.unlock_page(from);
+            return moved;
+        }
+        self.machine.spend_on(Step::MigratePage, to, 1);
+        self.add_moved(to, flags.has(Flags::ACTIVE));
+        // Nobody else can refer to it, and whoever waited for its lock would.
+        descriptor.reset_free();
+        self.free(from, Order::ZERO, Warmth::Hot);
+        Move::Done
+    }
+
+    /// Makes `to` the page that the frozen frame `from` is, with so many references; its owner's index or entry still says
+    /// `from`.
+    fn copy_page_state(&self, from: FrameNumber, to: FrameNumber, references: u32) {
+        let (old, new) = (&self.frames[from], &self.frames[to]);
+        self.prepare_given(to, 0);
+        new.set_free(Flags(old.flags().0 & CARRIED.0));
+        new.set_owner(old.owner(), old.index());
+        if old.is(Flags::SWAPCACHE) {
+            new.set_private(old.private());
+        }
+        self.machine.copy_frame(from, to);
+        new.set_references(references);
+    }
+}
