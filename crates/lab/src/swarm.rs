@@ -173,13 +173,21 @@ struct Plan {
     tasks: Vec<draw::TaskPlan>,
     shared: u64,
     faults: Vec<(machine::Nanos, DeviceId, sim::disk::Fault)>,
+    compacts_every: Option<machine::Nanos>,
 }
 
 impl Plan {
     fn of(world: &World) -> Self {
-        let World { seed, cpus, tasks, shared, faults, .. } = world;
-        let mean_step = world.mean_step();
-        Self { mean_step, cpus: *cpus, seed: *seed, tasks: tasks.clone(), shared: *shared, faults: faults.clone() }
+        let World { seed, cpus, tasks, shared, faults, compacts_every, .. } = world;
+        Self {
+            mean_step: world.mean_step(),
+            cpus: *cpus,
+            seed: *seed,
+            tasks: tasks.clone(),
+            shared: *shared,
+            faults: faults.clone(),
+            compacts_every: *compacts_every,
+        }
     }
 }
 
@@ -201,8 +209,13 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     events.extend(plan.faults.iter().map(|(time, device, fault)| (*time, Event::Fault(*device, fault.clone()))));
     start_events(sim, events);
     start_watchdog(sim, plan, &shared.is_late);
+    let compactor = plan.compacts_every.map(|interval| start_compactor(shared, interval));
     for worker in workers {
         sim.join(worker);
+    }
+    if let Some(compactor) = compactor {
+        sim.kill(compactor);
+        sim.join(compactor);
     }
     if plan.seed == CORRUPTING_SEED {
         let store = shared.common.borrow()[0].clone();
@@ -272,6 +285,19 @@ fn start_events(sim: &Sim, mut events: Vec<(machine::Nanos, Event)>) {
             }
         }
     });
+}
+
+/// Moves pages about while the others work.
+fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
+    let shared = shared.clone();
+    shared.sim.clone().spawn("compactor", move || {
+        while !shared.sim.is_killed() {
+            let began = shared.sim.now();
+            shared.engine.compact().compact_memory();
+            // Half of the time at most: in a small zone, reclaim waits for the pages that a run has taken off their lists.
+            shared.sim.pause(interval.max(shared.sim.now().since(began)));
+        }
+    })
 }
 
 /// Tells a world that it is late, and fails one whose tasks work on and on: in virtual time that could take for ever.

@@ -218,8 +218,6 @@ impl<M: Machine> Compact<M> {
     /// Moves the pages that were taken; says whether there were too few free ones.
     fn move_pages(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         let pages = std::mem::take(&mut run.pages);
-        // Who reclaims, as an allocating task and kswapd do, waits for no page.
-        let waits = run.request.waits && run.request.order.is_none();
         let mut wanted = pages.pages.len();
         let target = || {
             if run.free.is_empty() {
@@ -229,7 +227,7 @@ impl<M: Machine> Compact<M> {
             wanted = wanted.saturating_sub(1);
             frame
         };
-        let migrated = self.migrate_pages(&pages.pages, target, waits);
+        let migrated = self.migrate_pages(&pages.pages, target);
         self.stat.count(Event::CompactBlocksMoved, 1);
         self.put_back_given(zone, &pages, &migrated.stay);
         migrated.lacks_targets

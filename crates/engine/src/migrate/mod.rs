@@ -23,9 +23,6 @@ use std::ops::Deref;
 /// Rounds over a list: pages that were in use are tried again.
 const ROUNDS: u32 = 10;
 
-/// From this round on, who may wait does.
-const FIRST_ROUND_TO_WAIT: u32 = 3;
-
 /// The state of a page that goes with it. Not [`Flags::LOCKED`], [`Flags::LRU`], [`Flags::HAZARD`], and whatever a frame has
 /// without a page.
 const CARRIED: Flags = Flags::REFERENCED
@@ -78,20 +75,17 @@ impl<M: Machine> Migrate<M> {
         Self { lru }
     }
 
-    /// Moves isolated pages to frames that `target` gives: free ones of the same zone, without a reference. `waits` says whether
-    /// the caller may wait for a page's lock and its write; who reclaims never does. *May sleep.*
-    pub fn migrate_pages(
-        &self,
-        pages: &[FrameNumber],
-        mut target: impl FnMut() -> Option<FrameNumber>,
-        waits: bool,
-    ) -> Migrated {
+    /// Moves isolated pages to frames that `target` gives: free ones of the same zone, without a reference. *May sleep.*
+    ///
+    /// It waits for no page. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock; but whoever has
+    /// that may wait itself, in a small zone, until the other pages are back on their lists.
+    pub fn migrate_pages(&self, pages: &[FrameNumber], mut target: impl FnMut() -> Option<FrameNumber>) -> Migrated {
         let _span = self.machine.span(Func::MigratePages);
         let mut owners = Owners::default();
         let mut result = Migrated::default();
         let mut left = pages.to_vec();
         let mut next_target = None;
-        for round in 1..=ROUNDS {
+        for _ in 0..ROUNDS {
             let mut again = Vec::new();
             let mut rest = left.into_iter();
             while let Some(from) = rest.next() {
@@ -102,7 +96,7 @@ impl<M: Machine> Migrate<M> {
                     result.stay.append(&mut again);
                     break;
                 };
-                match self.move_page(from, to, waits && round >= FIRST_ROUND_TO_WAIT, &mut owners) {
+                match self.move_page(from, to, &mut owners) {
                     Move::Done => result.moved += 1,
                     Move::Busy => {
                         again.push(from);
@@ -134,7 +128,7 @@ impl<M: Machine> Migrate<M> {
         self.free(frame, Order::ZERO, Warmth::Hot);
     }
 
-    fn move_page(&self, from: FrameNumber, to: FrameNumber, waits: bool, owners: &mut Owners<M>) -> Move {
+    fn move_page(&self, from: FrameNumber, to: FrameNumber, owners: &mut Owners<M>) -> Move {
         let descriptor = &self.frames[from];
         debug_assert!(
             std::ptr::eq(self.zone_of(from), self.zone_of(to)),
@@ -142,13 +136,7 @@ impl<M: Machine> Migrate<M> {
         );
         self.machine.spend(Step::ScanFrame, 1);
         if !descriptor.try_lock() {
-            if !waits {
-                return Move::Busy;
-            }
-            self.lock_page(from);
-        }
-        if descriptor.is(Flags::WRITEBACK) && waits {
-            self.wait_for_clear(from, Flags::WRITEBACK);
+            return Move::Busy;
         }
         let flags = descriptor.flags();
         let moved = if flags.has(Flags::ERROR) || flags.has(Flags::COMPOUND) || !flags.has(Flags::UPTODATE) {

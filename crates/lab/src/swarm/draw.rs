@@ -90,6 +90,8 @@ pub(super) struct World {
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
     /// What runs in place of the tasks, without faults.
     pub workload: Option<Drawn>,
+    /// How long after one run of compaction over all memory another begins, if any does.
+    pub compacts_every: Option<Nanos>,
 }
 
 impl World {
@@ -137,6 +139,7 @@ impl World {
             shared: 1 + rng.below(3),
             faults,
             workload,
+            compacts_every: draw_compaction(seed),
         }
     }
 
@@ -342,6 +345,12 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
+/// Every other world compacts its memory again and again; drawn by itself, so that the worlds are what they would be without.
+fn draw_compaction(seed: u64) -> Option<Nanos> {
+    let rng = &mut Rng::new(seed, u64::MAX - 11);
+    (rng.below(2) == 0).then(|| Nanos(log_between(rng, 100_000, 100_000_000)))
+}
+
 impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, cpus, zones, step_ns, fairness, slice, interrupt_cpu, swap_slots, .. } = self;
@@ -388,6 +397,9 @@ impl fmt::Display for World {
         }
         if let Some(drawn) = &self.workload {
             return write!(f, "; {drawn}");
+        }
+        if let Some(interval) = self.compacts_every {
+            write!(f, "; compacts every {interval}")?;
         }
         write!(f, "; {} shared; tasks", self.shared)?;
         for TaskPlan { role, budget_pages, size_pages, killed_at } in &self.tasks {
