@@ -138,7 +138,8 @@ impl<M: Machine> Access<M> {
         }
         let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages, Gauge::NrBounce];
         let counted: u64 = gauges.into_iter().map(|gauge| self.gauge(gauge)).sum();
-        ensure(kernel == counted, || format!("{kernel} kernel pages, gauges say {counted}"))
+        let lent = self.lent_pages();
+        ensure(kernel == counted + lent, || format!("{kernel} kernel pages, gauges say {counted}, and {lent} are lent"))
     }
 
     fn check_files(&self) -> Result<(), Broken> {

@@ -28,12 +28,13 @@ pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 
 use crate::allocate::{Allocate, OutOfMemory};
+use crate::memory::{Block, Gfp, OWNERS_MAX};
 use crate::page_cache::File;
 use crate::slab::object_cache::{NoPlace, ObjectKind};
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::atomic::Ordering;
-use machine::{DeviceId, Machine, PAGE_BYTES};
+use machine::{DeviceId, Machine, Order, PAGE_BYTES};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -103,6 +104,41 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
+    /// Looks a file up of which the engine keeps nothing but its inode and directory entry, as a walk of a file system does:
+    /// they are in use for a moment, and then among those that may be dropped. Such files have numbers of their own. Returns
+    /// whether the inode had to be made, which takes a read of the device where one is simulated. *May sleep.*
+    ///
+    /// # Errors
+    /// When memory for them is exhausted.
+    ///
+    /// # Panics
+    /// When the number is [`OWNERS_MAX`] or more.
+    pub fn look_up(&self, task: &mut Task, number: u32) -> Result<bool, Error> {
+        assert!(number < OWNERS_MAX, "files that are not opened have numbers below {OWNERS_MAX}, not {number}");
+        let id = u32::MAX - number;
+        let mut was_dropped = false;
+        for kind in [ObjectKind::Inode, ObjectKind::Dentry] {
+            while !self.object_caches.get(kind).hold(id) {
+                was_dropped |= kind == ObjectKind::Inode;
+                if let Err(error) = self.add_object(task, kind, Some(id)) {
+                    self.object_caches.get(ObjectKind::Inode).let_go(id);
+                    return Err(error);
+                }
+            }
+        }
+        self.object_caches.get(ObjectKind::Dentry).let_go(id);
+        Ok(was_dropped)
+    }
+
+    /// Takes a block for somebody outside of the engine, who gives it back by [`Memory::take_back`](crate::memory::Memory::take_back).
+    /// *May sleep*, if `gfp` says so.
+    ///
+    /// # Errors
+    /// As [`Allocate::allocate`].
+    pub fn take_block(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<Block, OutOfMemory> {
+        self.allocate(task, gfp, order).map(|head| self.lend(head, order))
+    }
+
     /// Ends what [`Access::open`] began.
     pub fn close(&self, file: &File<M>) {
         if file.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -161,7 +197,8 @@ impl<M: Machine> Access<M> {
         self.forget_file(file);
     }
 
-    /// Drops the clean pages of all files (`drop_caches`); returns how many.
+    /// Drops the clean pages of all files (`drop_caches`); returns how many. Objects of the kernel stay:
+    /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs).
     pub fn drop_caches(&self) -> u64 {
         self.drain_all();
         self.files().iter().map(|file| self.invalidate_file(file)).sum()

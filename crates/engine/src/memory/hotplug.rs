@@ -51,12 +51,28 @@ impl<M: Machine> Memory<M> {
         self.free_block(frame, Order::ZERO);
     }
 
+    /// `min_free_kbytes` now, KiB: as it was set last, else as choices say for what is managed now.
+    pub fn min_free_kbytes(&self) -> u64 {
+        match self.min_free_kbytes.load(Relaxed) {
+            0 => watermark::min_free_kbytes(&self.choices, self.managed_pages(), self.zones.len() as u64),
+            kib => kib,
+        }
+    }
+
+    /// Sets the sysctl `min_free_kbytes` while the engine runs; the marks follow. 0 leaves it to the choices again. The
+    /// pageblocks that were set aside when the zones were empty stay as they are.
+    #[doc(alias = "min_free_kbytes_sysctl_handler")]
+    pub fn set_min_free_kbytes(&self, kib: u64) {
+        self.min_free_kbytes.store(kib, Relaxed);
+        self.set_marks();
+    }
+
     /// Sets marks, reserves and the sizes of per-CPU lists by what is managed now.
     #[doc(alias = "setup_per_zone_wmarks")]
     pub fn set_marks(&self) {
         self.set_lowmem_reserves();
         let lowmem_pages = self.managed_pages();
-        let min_free_kbytes = watermark::min_free_kbytes(&self.choices, lowmem_pages, self.zones.len() as u64);
+        let min_free_kbytes = self.min_free_kbytes();
         let mut total = min_free_kbytes / 4;
         for zone in &self.zones {
             let managed = zone.managed();

@@ -14,6 +14,7 @@ pub mod free_area;
 pub mod gfp;
 mod given;
 pub mod hotplug;
+pub mod lent;
 pub mod list;
 pub mod per_cpu;
 pub mod watermark;
@@ -25,6 +26,7 @@ pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner
 pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
+pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
@@ -60,6 +62,10 @@ pub struct Memory<M: Machine> {
     pub nodes: Vec<Node>,
     /// Pages that never count as dirtyable, over all zones: what the marks and lowmem reserves keep back.
     reserve_pages: AtomicU64,
+    /// `min_free_kbytes` as it was set while the engine ran; 0 while the choices say it.
+    min_free_kbytes: AtomicU64,
+    /// Pages of blocks that somebody outside has.
+    lent_pages: AtomicU64,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
 }
 
@@ -173,6 +179,8 @@ impl<M: Machine> Memory<M> {
             zones,
             nodes,
             reserve_pages: AtomicU64::new(0),
+            min_free_kbytes: AtomicU64::new(0),
+            lent_pages: AtomicU64::new(0),
             per_cpu,
         };
         memory.set_marks();

@@ -9,6 +9,12 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
+/// Pages that a request to drop all objects counts as looked at, of as many.
+const DROPPED_PART: u64 = 1000;
+
+/// A round of such a request that drops no more objects than this is the last: others make new ones all the time.
+const DROPPED_FEW: u64 = 10;
+
 /// What shrinking the caches brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
@@ -54,6 +60,21 @@ impl<M: Machine> Reclaim<M> {
             dropped.pages += self.free_shrunk(task, cache.kind(), &shrunk);
         }
         dropped
+    }
+
+    /// Drops the objects of all caches that nobody uses (`drop_caches`), and with inodes the clean pages of their files;
+    /// returns how many objects. It goes on until a round drops hardly any.
+    #[doc(alias = "drop_slab")]
+    pub fn drop_slabs(&self, task: &mut Task) -> u64 {
+        let mut dropped = 0;
+        loop {
+            // As if as many pages had been looked at as there are: each object is looked at twice.
+            let round = self.shrink_slab(task, DROPPED_PART, DROPPED_PART).objects;
+            dropped += round;
+            if round <= DROPPED_FEW || self.machine.is_killed() {
+                return dropped;
+            }
+        }
     }
 
     /// Returns the pages freed that count to reclaim's target.

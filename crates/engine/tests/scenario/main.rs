@@ -17,6 +17,7 @@ mod high_order;
 mod huge;
 mod kernels_of_2_6_23;
 mod kswapd;
+mod lent;
 mod lruvec;
 mod map;
 mod nodes;

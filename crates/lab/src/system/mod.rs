@@ -35,11 +35,11 @@ use crate::scale::Scale;
 use ::sim::Rng;
 use contents::Kept;
 pub use engine::anonymous::{MapMode, Sharing};
-use engine::memory::{NodeId, Zone};
+use engine::memory::{Block, Gfp, NodeId, Zone};
 use engine::reclaim::{KswapdCalls, PriorityZero};
 use engine::stat::Vmstat;
 use engine::{Engine, Unacknowledged};
-use machine::{Machine, Nanos, PAGE_BYTES};
+use machine::{FrameNumber, Machine, Nanos, Order, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -179,6 +179,12 @@ impl<M: Machine> EngineView for Engine<M> {
         memory.nodes.iter().map(|node| memory.node_vmstat(node.id)).collect()
     }
 }
+
+/// A page of a file that is held where it is: it can be neither freed nor moved. Dropping it holds the page for ever: see
+/// [`System::release_page`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct HeldPage(pub(crate) FrameNumber);
 
 /// A system with memory, files and tasks, as one task sees it.
 ///
@@ -360,6 +366,58 @@ pub trait System: Sized + 'static {
 
     /// The other side has what was sent. Without effect on a ground without a network.
     fn acknowledge(&self, _sent: Unacknowledged) {}
+
+    /// Asks the kernel for a block of 2^`order` pages, as a module of it does; none when it gives none. It comes back by
+    /// [`System::give_block_back`].
+    ///
+    /// # Errors
+    /// When the ground gives no blocks.
+    fn take_block(&self, gfp: Gfp, order: Order) -> Result<Option<Block>, SystemError> {
+        let _ = (gfp, order);
+        Err(SystemError("blocks of memory cannot be asked for on this ground".into()))
+    }
+
+    /// Gives a block back. Without effect on a ground that gives none.
+    fn give_block_back(&self, _block: Block) {}
+
+    /// Looks up a file of which nobody reads more than its inode and name; `number` says which of them. Returns whether its
+    /// inode was not in memory.
+    ///
+    /// # Errors
+    /// When memory is exhausted, or the ground has no such files.
+    fn look_up(&self, number: u32) -> Result<bool, SystemError> {
+        let _ = number;
+        Err(SystemError("there are no files but those that were made on this ground".into()))
+    }
+
+    /// Drops what [`System::drop_caches`] does, and the inodes and directory entries that nobody uses.
+    ///
+    /// # Errors
+    /// When the ground does not permit it.
+    fn drop_caches_and_slabs(&self) -> Result<(), SystemError> {
+        Err(SystemError("inodes cannot be dropped on this ground".into()))
+    }
+
+    /// Sets the sysctl `min_free_kbytes`; returns what it was.
+    ///
+    /// # Errors
+    /// When the ground does not permit it.
+    fn set_min_free_kbytes(&self, kib: u64) -> Result<u64, SystemError> {
+        let _ = kib;
+        Err(SystemError("`min_free_kbytes` cannot be set on this ground".into()))
+    }
+
+    /// Reads a page of a file and holds it until [`System::release_page`]: whoever wants to write it waits so long.
+    ///
+    /// # Errors
+    /// As [`System::read_in_place`], and when the ground holds no pages.
+    fn hold_page(&self, file: &mut Self::File, page: u64) -> Result<HeldPage, SystemError> {
+        let _ = (file, page);
+        Err(SystemError("pages cannot be held on this ground".into()))
+    }
+
+    /// Lets a page go that was held. Its file may have been removed. Without effect on a ground that holds none.
+    fn release_page(&self, _page: HeldPage) {}
 
     /// CPU time so far by call path, `task;func;func`; empty where the ground cannot tell.
     fn profile(&self) -> BTreeMap<String, Nanos> {

@@ -1,9 +1,9 @@
 //! The ground `sim`: the engine in a simulated machine.
 
 use super::contents::Kept;
-use super::{CpuTimes, DiskSample, EngineView, Faults, Given, MapMode, System, SystemError, page_bytes};
+use super::{CpuTimes, DiskSample, EngineView, Faults, Given, HeldPage, MapMode, System, SystemError, page_bytes};
 use engine::anonymous::Region;
-use engine::memory::{Gfp, Layout};
+use engine::memory::{Block, Gfp, Layout};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
@@ -11,7 +11,7 @@ use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, Unacknowledged};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
-use machine::{DeviceId, Func, Machine, Nanos, Operation, PAGE_BYTES, Step};
+use machine::{DeviceId, Func, Machine, Nanos, Operation, Order, PAGE_BYTES, Step};
 use sim::Sim;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -189,6 +189,24 @@ impl SimSystem {
         Ok(OpenFile { engine, file, state: ReadState::default(), last_in_place: None, seen_failures })
     }
 
+    /// Pins a page of a file for reading.
+    fn pin(&self, open: &mut OpenFile, page: u64) -> Result<machine::FrameNumber, SystemError> {
+        let OpenFile { file, state, last_in_place, .. } = open;
+        let pages = file.length().div_ceil(page_bytes(1));
+        if page >= pages {
+            return Err(SystemError(format!("page {page} lies after the end of a file of {pages} pages")));
+        }
+        let page = page as u32;
+        let is_new_use = last_in_place.replace(page) != Some(page);
+        match self.engine().access().pin_cached(file, page, || is_new_use) {
+            Some((frame, _)) => Ok(frame),
+            None => {
+                let mut task = self.task.borrow_mut();
+                self.engine().access().pin_for_read(&mut task, file, state, page, 1).map_err(words)
+            }
+        }
+    }
+
     /// What a program takes to copy bytes to or from its own memory. The engine counts what it copies itself.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
@@ -290,25 +308,11 @@ impl System for SimSystem {
         page: u64,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, SystemError> {
-        let OpenFile { file, state, last_in_place, .. } = file;
-        let pages = file.length().div_ceil(page_bytes(1));
-        if page >= pages {
-            return Err(SystemError(format!("page {page} lies after the end of a file of {pages} pages")));
-        }
-        let page = page as u32;
         // The bytes are copied for the reader, which costs no virtual time: a simulated machine keeps but a stamp of them.
         let mut bytes = [0; PAGE_BYTES];
         let frame = {
             let _span = self.shared.sim.span(Func::FileRead);
-            let is_new_use = last_in_place.replace(page) != Some(page);
-            let frame = match self.engine().access().pin_cached(file, page, || is_new_use) {
-                Some((frame, _)) => frame,
-                None => self
-                    .engine()
-                    .access()
-                    .pin_for_read(&mut self.task.borrow_mut(), file, state, page, 1)
-                    .map_err(words)?,
-            };
+            let frame = self.pin(file, page)?;
             self.shared.sim.read_frame(frame, 0, &mut bytes);
             frame
         };
@@ -413,6 +417,40 @@ impl System for SimSystem {
         self.engine().access().acknowledge(sent);
     }
 
+    fn take_block(&self, gfp: Gfp, order: Order) -> Result<Option<Block>, SystemError> {
+        Ok(self.engine().access().take_block(&mut self.task.borrow_mut(), gfp, order).ok())
+    }
+
+    fn give_block_back(&self, block: Block) {
+        self.engine().memory().take_back(block);
+    }
+
+    fn look_up(&self, number: u32) -> Result<bool, SystemError> {
+        self.engine().access().look_up(&mut self.task.borrow_mut(), number).map_err(words)
+    }
+
+    fn drop_caches_and_slabs(&self) -> Result<(), SystemError> {
+        self.engine().access().drop_caches();
+        self.engine().reclaim().drop_slabs(&mut self.task.borrow_mut());
+        Ok(())
+    }
+
+    fn set_min_free_kbytes(&self, kib: u64) -> Result<u64, SystemError> {
+        let was = self.engine().memory().min_free_kbytes();
+        self.engine().memory().set_min_free_kbytes(kib);
+        Ok(was)
+    }
+
+    fn hold_page(&self, file: &mut OpenFile, page: u64) -> Result<HeldPage, SystemError> {
+        let _span = self.shared.sim.span(Func::FileRead);
+        self.pin(file, page).map(HeldPage)
+    }
+
+    fn release_page(&self, page: HeldPage) {
+        let HeldPage(frame) = page;
+        self.engine().access().unpin_read(frame, &self.engine().memory().frames[frame]);
+    }
+
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         std::mem::take(&mut *self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -471,6 +509,33 @@ mod tests {
         for (name, check) in conformance::suite() {
             assert_eq!(on_small(true, check), on_small(false, check), "{name}");
         }
+    }
+
+    /// What a page that is held shows is that nothing else makes it stay: neither reclaim nor the removal of its file.
+    #[test]
+    fn a_held_page_stays_and_a_block_comes_back() {
+        on_small(true, |system| {
+            let file = system.create("a")?;
+            system.write(&file, 0, &vec![0; 64 * PAGE_BYTES])?;
+            system.sync(&file)?;
+            let mut file = system.open("a")?;
+            let held = system.hold_page(&mut file, 7)?;
+            system.drop_caches_and_slabs()?;
+            assert_eq!(system.vmstat()["nr_file_pages"], 1);
+            drop(file);
+            system.remove("a")?;
+            system.release_page(held);
+            assert_eq!(system.vmstat()["nr_file_pages"], 0);
+            let free = system.free_pages();
+            let block = system.take_block(Gfp::USER_MOVABLE, Order(6))?.expect("half of memory is free");
+            assert_eq!(free - system.free_pages(), 64);
+            system.give_block_back(block);
+            assert!(system.take_block(Gfp::HUGE_PAGE, Order(10))?.is_none(), "all of memory");
+            assert!(system.look_up(3)? && !system.look_up(3)?);
+            let was = system.set_min_free_kbytes(256)?;
+            assert_eq!((system.set_min_free_kbytes(was)?, system.set_min_free_kbytes(was)?), (256, was));
+            Ok(())
+        });
     }
 
     #[test]

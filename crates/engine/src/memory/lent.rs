@@ -1,0 +1,56 @@
+//! Blocks that somebody outside of the engine has: a driver, a module of the kernel, a test.
+//!
+//! The engine knows nothing of what is in them, so it can neither free nor move them. They count as kernel memory, under
+//! no gauge: `/proc/vmstat` has none for pages that were just allocated.
+
+use super::{Flags, Memory};
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Machine, Order};
+
+/// A block of pages that its owner gives back. Dropping it keeps its memory for ever: see [`Memory::take_back`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Block {
+    head: FrameNumber,
+    order: Order,
+}
+
+impl Block {
+    /// Its first frame.
+    #[must_use]
+    pub const fn head(&self) -> FrameNumber {
+        self.head
+    }
+
+    /// How many pages it has.
+    #[must_use]
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+}
+
+impl<M: Machine> Memory<M> {
+    /// Lends a block that was allocated, with one reference on its first page.
+    pub fn lend(&self, head: FrameNumber, order: Order) -> Block {
+        for n in 0..order.pages() as u32 {
+            self.frames[FrameNumber(head.0 + n)].set(Flags::KERNEL);
+        }
+        self.lent_pages.fetch_add(order.pages(), Relaxed);
+        Block { head, order }
+    }
+
+    /// Takes a block back, and frees it.
+    pub fn take_back(&self, block: Block) {
+        let Block { head, order } = block;
+        self.lent_pages.fetch_sub(order.pages(), Relaxed);
+        for n in 0..order.pages() as u32 {
+            self.frames[FrameNumber(head.0 + n)].clear(Flags::KERNEL);
+        }
+        self.free_block(head, order);
+    }
+
+    /// Pages of all blocks that are lent.
+    pub fn lent_pages(&self) -> u64 {
+        self.lent_pages.load(Relaxed)
+    }
+}
