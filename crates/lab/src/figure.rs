@@ -24,6 +24,8 @@ pub enum Format {
     Decimals(u8),
     /// As a whole percentage, without its sign: the row's unit says it.
     Percent,
+    /// A share in percent, with this many decimals; a change of it is told in points.
+    Points(u8),
     /// With this many decimals; 0 as `never`: a time that has not come.
     Moment(u8),
 }
@@ -34,7 +36,9 @@ impl Format {
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Moment(_) if value == 0.0 => "never".into(),
-            Self::Decimals(decimals) | Self::Moment(decimals) => format!("{value:.*}", usize::from(decimals)),
+            Self::Decimals(decimals) | Self::Moment(decimals) | Self::Points(decimals) => {
+                format!("{value:.*}", usize::from(decimals))
+            }
             Self::Percent if value.fract() == 0.0 => format!("{value:.0}"),
             Self::Percent => format!("{value:.1}"),
         }

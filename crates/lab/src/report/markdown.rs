@@ -31,7 +31,7 @@ fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
         };
         out.push_str(&format!(" {}", row.format.show(value.median)));
         if let Some(base) = base.filter(|_| brackets && column > 0) {
-            out.push_str(&format!(" ({})", show.percent.bracket(row.better, base, value.median).trim()));
+            out.push_str(&format!(" ({})", show.percent.of(row.format).bracket(row.better, base, value.median).trim()));
         }
         if value.n > 1 {
             let [low, high] = [value.low, value.high].map(|value| row.format.show(value));

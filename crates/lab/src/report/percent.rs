@@ -1,6 +1,6 @@
 //! The percentages in brackets: positive is better.
 
-use crate::figure::Better;
+use crate::figure::{Better, Format};
 
 /// By which rule a percentage is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -14,9 +14,21 @@ pub enum PercentRule {
     /// MMTests of 2010 and 2011: relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
+    /// In points: the difference of two shares (stress-highalloc of 2012). Rows of shares are told so by every rule.
+    #[value(skip)]
+    Points,
 }
 
 impl PercentRule {
+    /// The rule for a row of this format.
+    #[must_use]
+    pub const fn of(self, format: Format) -> Self {
+        match format {
+            Format::Points(_) => Self::Points,
+            Format::Decimals(_) | Format::Percent | Format::Moment(_) => self,
+        }
+    }
+
     /// The change from `base` to `new` in percent.
     #[must_use]
     pub fn percent(self, better: Better, base: f64, new: f64) -> f64 {
@@ -25,6 +37,8 @@ impl PercentRule {
             return 0.0;
         }
         match self {
+            Self::Points if higher => new - base,
+            Self::Points => base - new,
             Self::Mmtests2010 if new == 0.0 => 0.0,
             Self::Mmtests2010 if higher => (new - base) * 100.0 / new,
             Self::Mmtests2010 => -((new - base) * 100.0 / new),
@@ -87,6 +101,22 @@ mod tests {
         assert_eq!(format!("{:.2}", Mmtests2010.percent(Better::Higher, 520.0, 420.0)), "-23.81");
         assert_eq!(Mmtests2010.percent(Better::Lower, 520.0, 0.0), 0.0);
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
+    }
+
+    /// Of nothing a share is made, which no ratio tells.
+    #[test]
+    fn every_point_of_the_posting_of_2012_is_recomputed() {
+        let text = crate::embedded::text("experiments/highalloc/published.toml").unwrap();
+        let published = Published::parse("published.toml", text).unwrap();
+        let rows: Vec<_> = published.rows.iter().filter(|row| row.group == "success").collect();
+        assert_eq!(rows.len(), 3);
+        let rule = Current.of(Format::Points(2));
+        for row in rows {
+            let points = row.values.iter().map(|value| rule.percent(row.better, row.values[0], *value));
+            assert_eq!(points.collect::<Vec<_>>(), row.pct, "{}", row.name);
+        }
+        assert_eq!(rule.bracket(Better::Higher, 0.0, 38.0), " 38.00%");
+        assert_eq!(Current.of(Format::Percent), Current);
     }
 
     #[test]

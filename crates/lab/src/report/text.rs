@@ -44,7 +44,19 @@ pub fn render(table: &Table, show: Show) -> String {
 
 /// Counters of the whole test have no percentages beside them.
 pub(super) fn has_brackets(group: &str) -> bool {
-    !matches!(group, "duration" | "vmstat" | "vmscan" | "iostat" | "faults" | "diagnosis" | "locks" | "interrupts off")
+    const WITHOUT: [&str; 10] = [
+        "duration",
+        "vmstat",
+        "vmscan",
+        "iostat",
+        "faults",
+        "diagnosis",
+        "locks",
+        "interrupts off",
+        "memory",
+        "compaction",
+    ];
+    !WITHOUT.contains(&group)
 }
 
 /// What stands above columns: what all have in common once, then of each what is its own.
@@ -128,14 +140,15 @@ fn lines_of(row: &TableRow, group: &str, show: Show) -> Vec<Line> {
         let text = row.format.show(median);
         // Beside itself the baseline changes nothing.
         let Some(base) = base.filter(|_| brackets && column > 0) else { return text.into() };
-        let percent = show.percent.percent(row.better, base, median);
+        let rule = show.percent.of(row.format);
+        let percent = rule.percent(row.better, base, median);
         let tone = match row.better {
             Better::Neutral => Tone::Plain,
             _ if percent >= COLORED_FROM => Tone::Better,
             _ if percent <= -COLORED_FROM => Tone::Worse,
             _ => Tone::Plain,
         };
-        Cell::new(format!("{text} ({})", show.percent.bracket(row.better, base, median)), tone)
+        Cell::new(format!("{text} ({})", rule.bracket(row.better, base, median)), tone)
     };
     let name = row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name);
     let figures = row.cells.iter().enumerate().map(figure).collect();

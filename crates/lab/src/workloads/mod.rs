@@ -2,6 +2,8 @@
 
 pub mod anon;
 pub mod big_file;
+pub mod build;
+pub mod highalloc;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;
@@ -22,6 +24,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
     &[
         &parallelio::Parallelio,
         &multibuild::Multibuild,
+        &highalloc::Highalloc,
         &postmark::Postmark,
         &streaming::Streaming,
         &ping::Ping,

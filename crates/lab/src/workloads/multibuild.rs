@@ -1,16 +1,16 @@
 //! Kernel builds, two at a time, in little memory (MMTests `multibuild`; mechanisms/benchmarks, 1.2).
 //!
-//! A build is a tree of sources that is unpacked, many compilers, eight at once, and a link. A compiler is a program
-//! whose text is mapped; it reads a source and the headers that all share, touches memory while it computes, and
-//! writes an object. The driver waits for all builds; that of MMTests did not wait for the last ones.
+//! A build is a tree of sources that is unpacked, many compilers, eight at once, and a link ([`super::build`]). The driver
+//! waits for all builds; that of MMTests did not wait for the last ones.
 
-use crate::extent::{Extent, kib_pages, mib_pages};
+use super::build::{self, Build};
+use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
-use crate::system::{CpuTimes, MapMode, Sharing, System, SystemError, difference, page_bytes};
+use crate::system::{CpuTimes, System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
-use machine::{Func, Nanos, PAGE_BYTES};
+use machine::{Func, Nanos};
 use serde::{Deserialize, Serialize};
 use sim::Sourced;
 use std::sync::Arc;
@@ -18,9 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How often the driver looks for builds that have ended.
 const REAP_EVERY: Nanos = Nanos::from_secs(5);
-
-/// Parts in which a compiler touches its memory and computes.
-const PARTS: u64 = 32;
 
 /// The `[params]` of an experiment, at full scale: what follows it are sizes of memory and of the tree. What the script
 /// of MMTests says has a default; what is assumed of a build has none.
@@ -72,41 +69,21 @@ fn jobs() -> u64 {
     8
 }
 
-/// Sizes at the scale of a run, in pages.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    tree_files: u64,
-    tree_file_pages: u64,
-    units: u64,
-    header_pages: u64,
-    headers: u64,
-    text_pages: u32,
-    memory_pages: [u64; 2],
-    object_pages: u64,
-    link_pages: u64,
-    image_pages: u64,
-    unit: Nanos,
-    link: Nanos,
-}
-
-impl Sizes {
-    fn of<S: System>(system: &S, params: &Params) -> Self {
-        let scale = system.given().scale;
-        let mib = |mib: u64| scale.of(mib * 256).max(1);
-        let headers = params.headers.value.max(1);
-        Self {
-            tree_files: scale.of(params.tree_files.value),
-            tree_file_pages: params.tree_file_kib.value.div_ceil(4),
-            units: params.units.value,
-            header_pages: scale.of(params.headers_kib.value / 4).div_ceil(headers).max(1),
-            headers,
-            text_pages: mib(params.text_mib.value) as u32,
-            memory_pages: params.memory_mib.value.map(mib),
-            object_pages: scale.of(params.object_kib.value / 4).max(1),
-            link_pages: mib(params.link_mib.value[0]),
-            image_pages: mib(params.link_mib.value[1]),
-            unit: Nanos(params.unit_ms.value * 1_000_000),
-            link: Nanos(params.link_ms.value * 1_000_000),
+impl Params {
+    /// What a build is like.
+    fn build(&self) -> build::Params {
+        build::Params {
+            tree_files: self.tree_files.clone(),
+            tree_file_kib: self.tree_file_kib.clone(),
+            units: self.units.clone(),
+            headers_kib: self.headers_kib.clone(),
+            headers: self.headers.clone(),
+            text_mib: self.text_mib.clone(),
+            memory_mib: self.memory_mib.clone(),
+            unit_ms: self.unit_ms.clone(),
+            object_kib: self.object_kib.clone(),
+            link_mib: self.link_mib.clone(),
+            link_ms: self.link_ms.clone(),
         }
     }
 }
@@ -136,9 +113,7 @@ impl Workload for Multibuild {
         if [params.builds, params.at_once, params.jobs, params.units.value].contains(&0) {
             return Err("`builds`, `at_once`, `jobs` and `units` must be above 0".to_owned());
         }
-        if params.memory_mib.value[0] > params.memory_mib.value[1] {
-            return Err("`memory_mib` is the least, then the most".to_owned());
-        }
+        params.build().check()?;
         if resources.memory_pages < 4096 {
             return Err(format!("too small for multibuild: {} pages, and 4096 are needed", resources.memory_pages));
         }
@@ -146,15 +121,13 @@ impl Workload for Multibuild {
     }
 
     fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
-        let tree = params.tree_files.value.saturating_mul(kib_pages(params.tree_file_kib.value));
-        let [least, most] = params.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
-        let unit = kib_pages(params.headers_kib.value).saturating_add(least.midpoint(most)).saturating_add(1);
-        let build = tree.saturating_add(params.units.value.saturating_mul(unit));
-        let wait_s = (params.unit_ms.value / 1000).max(params.link_ms.value / 1000);
+        let build = params.build();
+        let tree = build.tree_pages();
+        let operations = tree.saturating_add(params.units.value.saturating_mul(build.unit_operations()));
         Extent {
-            operations: build.saturating_mul(params.builds),
+            operations: operations.saturating_mul(params.builds),
             file_pages: tree.saturating_mul(params.at_once),
-            wait_s,
+            wait_s: build.wait_s(),
             time_s: None,
         }
     }
@@ -165,23 +138,23 @@ impl Workload for Multibuild {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
-        let sizes = Sizes::of(system, params);
-        write_file(system, "cc1", sizes.text_pages.into())?;
+        let model = Build::of(&params.build(), system.given().scale);
+        model.install(system)?;
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let at_once = params.at_once.min(params.builds);
         for build in 0..at_once {
-            unpack(system, build, sizes)?;
+            model.unpack(system, build)?;
         }
         let (mut next, mut active, mut built) = (0, Vec::new(), Vec::new());
         while built.len() < params.builds as usize && !system.is_killed() {
             while active.len() < at_once as usize && next < params.builds {
                 if next >= at_once {
-                    unpack(system, next, sizes)?;
+                    model.unpack(system, next)?;
                 }
                 let (build, jobs, is_done) = (next, params.jobs, Arc::new(AtomicU64::new(0)));
                 let done = is_done.clone();
-                let task = system.start(&format!("make-{build}"), move |system| {
-                    let result = make(system, build, jobs, sizes);
+                let task = system.start(&build::task_name(build), move |system| {
+                    let result = model.make(system, build, jobs);
                     done.store(1, Relaxed);
                     result
                 });
@@ -195,7 +168,7 @@ impl Workload for Multibuild {
             for (build, _, task) in ended {
                 let elapsed = task.join(system)?;
                 built.push(Built { elapsed, cpu: cpu_of(system, build) });
-                remove_tree(system, build, sizes)?;
+                model.remove(system, build)?;
             }
         }
         active.iter().for_each(|(_, _, task)| task.kill(system));
@@ -203,7 +176,7 @@ impl Workload for Multibuild {
         let elapsed_s = system.now().since(started).as_secs_f64();
         let counters = difference(&counters, &system.vmstat());
         let cpu = system.cpu_times().since(cpu);
-        system.remove("cc1")?;
+        system.remove(build::COMPILER)?;
         let mut rows = cputime_rows(&built);
         rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed_s));
         rows.extend(mmtests::vmstat_rows(&counters, elapsed_s));
@@ -214,7 +187,7 @@ impl Workload for Multibuild {
 
 /// CPU time of the tasks of a build.
 fn cpu_of<S: System>(system: &S, build: u64) -> CpuTimes {
-    let name = format!("make-{build}");
+    let name = build::task_name(build);
     let mut times = CpuTimes::default();
     for (path, time) in system.profile() {
         if path.split(';').next() == Some(name.as_str()) {
@@ -222,128 +195,6 @@ fn cpu_of<S: System>(system: &S, build: u64) -> CpuTimes {
         }
     }
     times
-}
-
-fn write_file<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
-    let file = system.create(name)?;
-    let bytes = vec![0; PAGE_BYTES];
-    (0..pages).try_for_each(|page| system.write(&file, page_bytes(page), &bytes))
-}
-
-/// The sources of a tree are its first files, the headers those after them.
-fn tree_file(build: u64, n: u64) -> String {
-    format!("{build}/{n}")
-}
-
-fn unpack<S: System>(system: &S, build: u64, sizes: Sizes) -> Result<(), SystemError> {
-    (0..sizes.units + sizes.headers).chain(sizes.units + sizes.headers..sizes.tree_files).try_for_each(|n| {
-        let is_header = (sizes.units..sizes.units + sizes.headers).contains(&n);
-        write_file(system, &tree_file(build, n), if is_header { sizes.header_pages } else { sizes.tree_file_pages })
-    })
-}
-
-fn remove_tree<S: System>(system: &S, build: u64, sizes: Sizes) -> Result<(), SystemError> {
-    let files = sizes.tree_files.max(sizes.units + sizes.headers);
-    (0..files).try_for_each(|n| system.remove(&tree_file(build, n)))?;
-    (0..sizes.units).try_for_each(|unit| system.remove(&object(build, unit)))?;
-    system.remove(&format!("{build}/vmlinux"))
-}
-
-fn object(build: u64, unit: u64) -> String {
-    format!("{build}/{unit}.o")
-}
-
-/// One build; returns how long it took.
-fn make<S: System>(system: &S, build: u64, jobs: u64, sizes: Sizes) -> Result<Nanos, SystemError> {
-    let started = system.now();
-    let next = Arc::new(AtomicU64::new(0));
-    let workers: Vec<_> = (0..jobs)
-        .map(|_| {
-            let next = next.clone();
-            system.start(&format!("make-{build}"), move |system| {
-                loop {
-                    let unit = next.fetch_add(1, Relaxed);
-                    if unit >= sizes.units || system.is_killed() {
-                        return Ok(());
-                    }
-                    compile(system, build, unit, sizes)?;
-                }
-            })
-        })
-        .collect();
-    let ended: Vec<Result<(), SystemError>> = workers.into_iter().map(|worker| worker.join(system)).collect();
-    ended.into_iter().collect::<Result<Vec<()>, _>>()?;
-    if !system.is_killed() {
-        link(system, build, sizes)?;
-    }
-    Ok(system.now().since(started))
-}
-
-fn read_all<S: System>(system: &S, name: &str, buffer: &mut [u8]) -> Result<(), SystemError> {
-    let mut file = system.open(name)?;
-    let length = system.length(&file);
-    let mut at = 0;
-    while at < length {
-        at += system.read(&mut file, at, buffer)?.max(1) as u64;
-    }
-    Ok(())
-}
-
-fn compile<S: System>(system: &S, build: u64, unit: u64, sizes: Sizes) -> Result<(), SystemError> {
-    // All builds are of one tree: a unit costs the same in each of them.
-    let mut rng = system.rng(unit);
-    let mut buffer = vec![0; 8 * PAGE_BYTES];
-    let text = system.open("cc1")?;
-    let mode = MapMode { sharing: Sharing::Private, is_executable: true, ..MapMode::default() };
-    let text = system.map_file(&text, 0..sizes.text_pages, mode)?;
-    let [least, most] = sizes.memory_pages;
-    let pages = (least + rng.below(most - least + 1)) as u32;
-    let memory = system.map(pages)?;
-    let mut result = read_all(system, &tree_file(build, unit), &mut buffer);
-    // A quarter of the sources take half as long, a quarter half again.
-    let time = Nanos(sizes.unit.0 / 2 + rng.below(sizes.unit.0 + 1));
-    for part in 0..PARTS {
-        let piece = |all: u64| (all * part / PARTS)..(all * (part + 1) / PARTS);
-        let touched = |all: u32| {
-            let range = piece(all.into());
-            range.start as u32..range.end as u32
-        };
-        result = result.and_then(|()| {
-            for header in piece(sizes.headers) {
-                read_all(system, &tree_file(build, sizes.units + header), &mut buffer)?;
-            }
-            system.touch(&text, touched(sizes.text_pages), false)?;
-            system.touch(&memory, touched(pages), true)
-        });
-        if result.is_err() || system.is_killed() {
-            break;
-        }
-        system.compute(Nanos(time.0 / PARTS));
-    }
-    system.unmap(memory);
-    system.unmap(text);
-    result?;
-    write_file(system, &object(build, unit), sizes.object_pages)
-}
-
-fn link<S: System>(system: &S, build: u64, sizes: Sizes) -> Result<(), SystemError> {
-    let mut buffer = vec![0; 32 * PAGE_BYTES];
-    let pages = sizes.link_pages as u32;
-    let memory = system.map(pages)?;
-    let mut result = Ok(());
-    for unit in 0..sizes.units {
-        let start = (u64::from(pages) * unit / sizes.units) as u32;
-        let end = (u64::from(pages) * (unit + 1) / sizes.units) as u32;
-        result =
-            read_all(system, &object(build, unit), &mut buffer).and_then(|()| system.touch(&memory, start..end, true));
-        if result.is_err() || system.is_killed() {
-            break;
-        }
-        system.compute(Nanos(sizes.link.0 / sizes.units));
-    }
-    result = result.and_then(|()| write_file(system, &format!("{build}/vmlinux"), sizes.image_pages));
-    system.unmap(memory);
-    result
 }
 
 /// One figure of a build.
