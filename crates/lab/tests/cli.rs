@@ -489,6 +489,12 @@ fn what_cannot_end_is_refused() {
         ("postmark", "params.hog_sleep_s=9223372036854775807", "at most 36000 s"),
         ("multibuild", "params.builds=9223372036854775807", "operations: at most"),
         ("multibuild", "params.unit_ms=9223372036854775807", "at most 36000 s"),
+        ("highalloc", "params.warm_up_s=9223372036854775807", "at most 36000 s"),
+        ("highalloc", "params.every_ms=9223372036854775807", "at most 36000 s"),
+        ("highalloc", "params.copies=9223372036854775807", "the device has room for"),
+        ("highalloc", "params.build.units=9223372036854775807", "operations: at most"),
+        ("highalloc", "params.inodes=9223372036854775807", "must be at most 16777216"),
+        ("highalloc", "params.order=11", "`order` is 11: must be at most 10"),
     ] {
         let text = set(experiment, wrong);
         assert!(text.contains(told) && !text.contains("bug"), "{experiment} {wrong}: {text}");
@@ -504,8 +510,9 @@ fn what_cannot_end_is_refused() {
 
 #[test]
 fn too_small_a_scale_is_wrong_usage_of_every_experiment() {
-    for experiment in ["parallelio", "ping", "postmark", "multibuild", "streaming", "simon", "anon", "scan", "randread"]
-    {
+    const ALL: [&str; 10] =
+        ["parallelio", "ping", "postmark", "multibuild", "highalloc", "streaming", "simon", "anon", "scan", "randread"];
+    for experiment in ALL {
         let text = message(2, &["compare", experiment, "--scale", "1/65536"]);
         assert!(text.contains("at scale 1/65536: ") && !text.contains("replay"), "{experiment}: {text}");
     }

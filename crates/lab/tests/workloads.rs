@@ -166,6 +166,66 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
 }
 
+/// Three builds in 32 MiB, 16 blocks of order 9; passes of some seconds.
+fn blocks_under_load(params: &str) -> Job {
+    let sourced = |pairs: &[(&str, &str)]| -> String {
+        let line = |(key, value): &(&str, &str)| {
+            format!("{key} = {{ value = {value}, from = \"assumed\", source = \"small\" }}\n")
+        };
+        pairs.iter().map(line).collect()
+    };
+    let [of_load, of_build] = [
+        sourced(&[
+            ("copies", "2"),
+            ("inodes", "32000"),
+            ("inodes_per_page", "16"),
+            ("inode_readahead_pages", "32"),
+            ("look_up_us", "5"),
+            ("held_mib", "2"),
+        ]),
+        sourced(&[
+            ("tree_files", "16000"),
+            ("tree_file_kib", "12"),
+            ("units", "40"),
+            ("headers", "20"),
+            ("headers_kib", "2560"),
+            ("text_mib", "8"),
+            ("memory_mib", "[16, 48]"),
+            ("unit_ms", "290"),
+            ("object_kib", "60"),
+            ("link_mib", "[64, 16]"),
+            ("link_ms", "1000"),
+        ]),
+    ];
+    let params = format!("{params}warm_up_s = 3\nbefore_kill_s = 1\n{of_load}[build]\n{of_build}");
+    Job { scale: "1/16".parse().expect("a fraction"), ..job("highalloc", &params) }
+}
+
+#[test]
+fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
+    let workload = workloads::find("highalloc").expect("it is listed");
+    for params in ["", "unmovable_per_mille = 20\n"] {
+        let job = blocks_under_load(params);
+        workload.check(&job).expect("the parameters are right");
+        // That nothing of it stays, and every page is somewhere, is looked at where the run ends.
+        let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
+        let [first, second, rested] = ["Pass 1", "Pass 2", "while Rested"].map(|name| value(&rows, name));
+        assert!(
+            [first, second].iter().all(|percent| *percent < rested) && rested <= 100.0,
+            "{first} {second} {rested}"
+        );
+        assert!(rested >= 40.0, "{rested} % of memory in which nothing else is");
+        // Three trees of 1000 files, and a sixteenth of the inodes.
+        assert_eq!(value(&rows, "Files that updatedb looked up"), 5000.0);
+        assert!(value(&rows, "Units compiled") > 20.0);
+        assert!(value(&rows, "Pass 1 failure p50") <= value(&rows, "Pass 1 failure max"));
+        assert!(value(&rows, "Pass 1 begins with: slabs") > 0.0);
+        let known = workload.row_names(&job).expect("known");
+        let unknown: Vec<String> = rows.into_iter().map(|row| row.name).filter(|name| !known.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} are not among {known:?}");
+    }
+}
+
 /// 150 MiB at full scale end after two seconds: a kernel without the fault fills them with files.
 const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nfile_kib = 16\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
     judged_s = 2\nprint_every_s = 1\n";

@@ -174,6 +174,9 @@ impl Workload for Highalloc {
             ("unmovable_per_mille", params.unmovable_per_mille, 1000),
             ("copies", params.copies.value, COPIES_MAX),
             ("inodes", params.inodes.value, INODES_MAX),
+            ("inode_readahead_pages", params.inode_readahead_pages.value, READAHEAD_MAX),
+            ("held_mib", params.held_mib.value, HELD_MAX_MIB),
+            ("rested_min_free_kib", params.rested_min_free_kib, MIN_FREE_MAX_KIB),
         ] {
             if value > most {
                 return Err(format!("`{name}` is {value}: must be at most {most}"));
@@ -201,6 +204,8 @@ impl Workload for Highalloc {
             params.check_s,
             params.rest_s,
             params.before_kill_s,
+            params.success_max_s,
+            params.failure_max_s,
             params.look_up_us.value / 1_000_000,
             params.build.wait_s(),
         ];
@@ -282,6 +287,15 @@ const COPIES_MAX: u64 = 1000;
 
 /// Inodes at most: each costs the simulation an object.
 const INODES_MAX: u64 = 1 << 24;
+
+/// Pages of a table at most that are read at once, 16 MiB.
+const READAHEAD_MAX: u64 = 4096;
+
+/// Memory that a build holds at most, 1 TiB.
+const HELD_MAX_MIB: u64 = 1 << 20;
+
+/// The sysctl at most, 1 TiB.
+const MIN_FREE_MAX_KIB: u64 = 1 << 30;
 
 /// What the passes are called in print.
 const PASSES: [&str; 3] = ["Pass 1", "Pass 2", "while Rested"];
