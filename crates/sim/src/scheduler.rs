@@ -139,7 +139,12 @@ impl World {
 
     /// Is the running task to give way as soon as it may?
     pub(crate) fn is_resched_due(&self) -> bool {
-        self.running().is_some() && self.cpus[cpu_of(self.lane.get())].wants_switch.get()
+        if self.running().is_none() {
+            return false;
+        }
+        let state = &self.cpus[cpu_of(self.lane.get())];
+        // Another CPU may have taken who waited.
+        state.wants_switch.get() && !state.queue.borrow().is_empty()
     }
 
     /// The task on `cpu` goes back to the queue at the present time, perhaps in the middle of a spend, and the CPU

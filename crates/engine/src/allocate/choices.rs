@@ -38,7 +38,9 @@ choices! {
         Deferred,
         /// The same, also when compaction gave up because others waited.
         DeferredOrContended,
-        /// The same for each request for movable pages that does not insist (`__GFP_REPEAT`).
+        /// Each one for movable pages that does not insist (`__GFP_REPEAT`), when compaction failed lately.
+        MovableDeferred,
+        /// The same, also when compaction gave up because others waited.
         Movable,
     }
 

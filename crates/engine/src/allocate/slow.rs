@@ -210,15 +210,13 @@ impl<M: Machine> Allocate<M> {
 
     /// Is a block not worth reclaiming for, since compaction keeps failing, or has no time (mechanisms/reclaim, 16.3, rule G)?
     fn gives_up(&self, gfp: Gfp, order: Order, compaction: Compaction) -> bool {
+        let Compaction { was_deferred, was_contended, .. } = compaction;
+        let is_movable = gfp.migrate == MigrateType::Movable && order > Order::ZERO && !gfp.repeat;
         match self.choices.compaction_give_up {
-            CompactionGiveUp::Deferred => compaction.was_deferred && gfp.no_kswapd,
-            CompactionGiveUp::DeferredOrContended => {
-                (compaction.was_deferred || compaction.was_contended) && gfp.no_kswapd
-            }
-            CompactionGiveUp::Movable => {
-                let is_movable = gfp.migrate == MigrateType::Movable && order > Order::ZERO;
-                (compaction.was_deferred || compaction.was_contended) && is_movable && !gfp.repeat
-            }
+            CompactionGiveUp::Deferred => was_deferred && gfp.no_kswapd,
+            CompactionGiveUp::DeferredOrContended => (was_deferred || was_contended) && gfp.no_kswapd,
+            CompactionGiveUp::MovableDeferred => was_deferred && is_movable,
+            CompactionGiveUp::Movable => (was_deferred || was_contended) && is_movable,
         }
     }
 

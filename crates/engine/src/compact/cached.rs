@@ -27,11 +27,12 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    pub(super) fn new<M: Machine>(zone: &Zone<M>) -> Self {
+    /// Nothing was seen yet; the scanner for free pages is to start at `first_free`.
+    pub(super) fn new<M: Machine>(zone: &Zone<M>, first_free: u32) -> Self {
         let blocks = zone.spanned.div_ceil(u64::from(BLOCK_PAGES));
         Self {
             migrate: AtomicU32::new(0),
-            free: AtomicU32::new(last_block(zone)),
+            free: AtomicU32::new(first_free),
             blocks: (0..blocks).map(|_| AtomicU8::new(0)).collect(),
             is_scanned: AtomicBool::new(false),
         }

@@ -48,6 +48,9 @@ choices! {
         Ends,
         /// That for free pages where another one is, even while that has wrapped to the end: it may jump over most of the zone.
         CachedFree,
+        /// The same, with a first place that was set before the zone's own was known: it lies too low by the number of the
+        /// zone's first frame. Nobody has shown that a kernel did this; it is one guess at why one hardly compacted.
+        CachedFreeMisplaced,
         /// That for free pages where the last one that wrapped left off.
         CachedFreeRestricted,
         /// Both behind pageblocks in which nothing was found, until the marks of those are forgotten.
@@ -84,6 +87,15 @@ choices! {
         AnyRun,
         /// Those of runs that wait for locks.
         WaitingRuns,
+    }
+
+    /// Does kswapd's compaction end what failures make wait, once a zone has a block?
+    kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
+        /// It does.
+        Yes,
+        /// Only requests do: they are left out until they have been asked often enough. One guess at why a kernel of 2012 hardly
+        /// compacted.
+        No,
     }
 
     /// Does a run take the block that it made for its request, before another task can?

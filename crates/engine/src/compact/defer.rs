@@ -1,7 +1,7 @@
 //! After failures, compaction is left out for a while (mechanisms/reclaim, 23.9).
 
 use super::Compact;
-use super::choices::{DeferAfter, Deferral, Passes};
+use super::choices::{DeferAfter, Deferral, KswapdEndsDeferral, Passes};
 use machine::atomic::{AtomicU32, Ordering::Relaxed};
 use machine::{Machine, Order};
 
@@ -80,6 +80,14 @@ impl<M: Machine> Compact<M> {
     #[must_use]
     pub fn has_failed(&self, zone: &Zone<M>, order: Order) -> bool {
         u32::from(order.0) >= self.failures(zone).order_failed.load(Relaxed)
+    }
+
+    /// kswapd compacted a zone that has a block of the order now.
+    pub(crate) fn note_kswapd_success(&self, zone: &Zone<M>, order: Order) {
+        match self.choices.kswapd_ends_deferral {
+            KswapdEndsDeferral::Yes => self.note_success(zone, order),
+            KswapdEndsDeferral::No => {}
+        }
     }
 
     /// A request of `order` succeeded: try again at once.

@@ -24,7 +24,7 @@ impl<M: Machine> Compact<M> {
         while at > lowest.max(run.migrate_at) && run.free.len() < wanted {
             match self.choices.start {
                 // Another scanner is there: not so while this one has wrapped, and that has not.
-                Start::CachedFree if is_for_order => {
+                Start::CachedFree | Start::CachedFreeMisplaced if is_for_order => {
                     let other = cached.free.load(Relaxed);
                     if (!run.is_wrapped || other > run.free_start) && other < at {
                         self.stat.count(Event::CompactSkipAhead, 1);
@@ -34,7 +34,11 @@ impl<M: Machine> Compact<M> {
                         }
                     }
                 }
-                Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => {}
+                Start::Ends
+                | Start::CachedFree
+                | Start::CachedFreeMisplaced
+                | Start::CachedFreeRestricted
+                | Start::CachedBoth => {}
             }
             if self.gives_up_search(zone, run) {
                 run.is_contended = true;
@@ -52,11 +56,17 @@ impl<M: Machine> Compact<M> {
                 highest = highest.max(at);
                 run.found_free = true;
                 match self.choices.start {
-                    Start::CachedFree if is_for_order => cached.free.store(highest, Relaxed),
+                    Start::CachedFree | Start::CachedFreeMisplaced if is_for_order => {
+                        cached.free.store(highest, Relaxed)
+                    }
                     Start::CachedFreeRestricted if is_for_order && run.is_wrapped => {
                         cached.free.store(highest, Relaxed)
                     }
-                    Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => {}
+                    Start::Ends
+                    | Start::CachedFree
+                    | Start::CachedFreeMisplaced
+                    | Start::CachedFreeRestricted
+                    | Start::CachedBoth => {}
                 }
             } else if is_marking {
                 cached.mark(at, NOTHING_FREE);
@@ -76,7 +86,11 @@ impl<M: Machine> Compact<M> {
             {
                 cached.free.store(highest, Relaxed);
             }
-            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => {}
+            Start::Ends
+            | Start::CachedFree
+            | Start::CachedFreeMisplaced
+            | Start::CachedFreeRestricted
+            | Start::CachedBoth => {}
         }
     }
 

@@ -150,7 +150,7 @@ impl<M: Machine> Compact<M> {
     pub(super) fn is_marking(&self, run: &Run) -> bool {
         match self.choices.start {
             Start::CachedBoth => run.request.order.is_some(),
-            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted => false,
+            Start::Ends | Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted => false,
         }
     }
 

@@ -20,9 +20,10 @@ pub use choices::Choices;
 pub use run::{CompactRequest, Ended};
 pub use suitable::Suitability;
 
-use crate::memory::Zone;
+use crate::memory::{Zone, last_block};
 use crate::migrate::Migrate;
 use cached::Cached;
+use choices::Start;
 use defer::Failures;
 use machine::Machine;
 use machine::atomic::AtomicU32;
@@ -56,8 +57,15 @@ impl<M: Machine> Deref for Compact<M> {
 impl<M: Machine> Compact<M> {
     /// Nothing has failed yet.
     pub fn new(migrate: Migrate<M>, choices: Choices) -> Self {
-        let state =
-            |zone| ZoneState { failures: Failures::default(), cached: Cached::new(zone), running: AtomicU32::new(0) };
+        let first_free = |zone: &Zone<M>| match choices.start {
+            Start::CachedFreeMisplaced => last_block(zone).saturating_sub(zone.start.0),
+            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => last_block(zone),
+        };
+        let state = |zone| ZoneState {
+            failures: Failures::default(),
+            cached: Cached::new(zone, first_free(zone)),
+            running: AtomicU32::new(0),
+        };
         let states = migrate.zones.iter().map(state).collect();
         Self { migrate, choices, states }
     }

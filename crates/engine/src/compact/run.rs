@@ -140,10 +140,10 @@ impl<M: Machine> Compact<M> {
         let cached = &self.state(zone).cached;
         let last = last_block(zone);
         let (migrate_at, free_at) = match self.choices.start {
-            Start::CachedFree | Start::CachedFreeRestricted if request.order.is_some() => {
+            Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted if request.order.is_some() => {
                 (0, cached.free.load(Relaxed))
             }
-            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted => (0, last),
+            Start::Ends | Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted => (0, last),
             Start::CachedBoth => {
                 if request.order.is_none()
                     || !request.is_kswapd && request.order.is_some_and(|order| self.restarts(zone, order))
@@ -204,14 +204,20 @@ impl<M: Machine> Compact<M> {
     /// The scanners have met: lets that for free pages begin at the zone's end again, if it began elsewhere.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
-            Start::CachedFree | Start::CachedFreeRestricted if run.request.order.is_some() && !run.is_wrapped => {
+            Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted
+                if run.request.order.is_some() && !run.is_wrapped =>
+            {
                 let last = last_block(zone);
                 self.state(zone).cached.free.store(last, Relaxed);
                 run.free_at = last;
                 run.is_wrapped = true;
                 run.free_at > run.migrate_at
             }
-            Start::Ends | Start::CachedFree | Start::CachedFreeRestricted | Start::CachedBoth => false,
+            Start::Ends
+            | Start::CachedFree
+            | Start::CachedFreeMisplaced
+            | Start::CachedFreeRestricted
+            | Start::CachedBoth => false,
         }
     }
 

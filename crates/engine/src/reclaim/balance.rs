@@ -175,7 +175,7 @@ impl<M: Machine> Reclaim<M> {
                 self.compact_zone(zone, request);
             }
             if zone.is_above(zone.low(), order, 0, MarkRights::default()) {
-                self.note_success(zone, order);
+                self.note_kswapd_success(zone, order);
             }
         }
     }
