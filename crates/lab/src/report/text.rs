@@ -44,7 +44,7 @@ pub fn render(table: &Table, show: Show) -> String {
 
 /// Counters of the whole test have no percentages beside them.
 pub(super) fn has_brackets(group: &str) -> bool {
-    const WITHOUT: [&str; 10] = [
+    const WITHOUT: [&str; 11] = [
         "duration",
         "vmstat",
         "vmscan",
@@ -53,6 +53,7 @@ pub(super) fn has_brackets(group: &str) -> bool {
         "diagnosis",
         "locks",
         "interrupts off",
+        "requests",
         "memory",
         "compaction",
     ];

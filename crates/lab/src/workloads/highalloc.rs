@@ -623,7 +623,7 @@ impl Pass {
             let row = |(statistic, per_mille): (&str, usize)| {
                 let ms = percentile(&sorted, per_mille).as_secs_f64() * 1000.0;
                 let name = format!("{} {what} {statistic}", self.name);
-                Row::new("latency", name, "ms", Better::Lower, Format::Decimals(3), ms)
+                Row::new("requests", name, "ms", Better::Lower, Format::Decimals(3), ms)
             };
             if sorted.is_empty() {
                 return Vec::new();
