@@ -3,12 +3,16 @@
 
 mod common;
 
+use common::gate::{Gate, Gated};
 use common::{builder, folder, memory};
-use highwater::{Error, File, IoError, OpenOptions};
+use highwater::{Advice, Error, File, IoError, OpenOptions};
 use std::cell::RefCell;
 use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
@@ -48,6 +52,131 @@ fn a_read_beside_a_cut_gets_what_the_file_had() {
             }
         });
     });
+    memory.check().unwrap();
+}
+
+/// A cut waits for a write of another page before the system cuts, too. Meanwhile the page that it cuts is changed, synced,
+/// dropped and read: what was cut off does not come back from the disk, and the disk never has half of the change.
+#[test]
+fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
+    const CUT: u64 = 5;
+    const IN_PAGE: usize = 100;
+    for has_checksums in [false, true] {
+        let folder = folder();
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 8 * PAGE as usize]).unwrap();
+        let (gate, (at_gate, arrivals)) = (Arc::<Gate>::default(), mpsc::channel());
+        let held = gate.clone();
+        let memory = builder()
+            .checksums(has_checksums)
+            .behind(move |inner| Arc::new(Gated::new(inner, &held, &at_gate).only_at(0)))
+            .start()
+            .unwrap();
+        let file = memory.open(&path).unwrap();
+        file.read_exact_at(&mut [0; PAGE as usize], CUT * PAGE).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                file.write_all_at(&[1], 0).unwrap();
+                file.sync_data().unwrap();
+            });
+            arrivals.recv().unwrap();
+            scope.spawn(|| {
+                file.set_len(CUT * PAGE + IN_PAGE as u64).unwrap();
+                file.set_len(8 * PAGE).unwrap();
+                is_over.store(true, Ordering::Release);
+            });
+            while file.len() == 8 * PAGE {
+                thread::yield_now();
+            }
+            scope.spawn(|| {
+                file.write_all_at(&[2], CUT * PAGE).unwrap();
+                file.sync_data().unwrap();
+            });
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    file.advise(CUT * PAGE..(CUT + 1) * PAGE, Advice::DontNeed);
+                    file.read_at(&mut [0; PAGE as usize], CUT * PAGE).unwrap();
+                }
+            });
+            thread::sleep(Duration::from_millis(200));
+            let stored = fs::read(&path);
+            gate.open();
+            let stored = stored.unwrap();
+            let page = &stored[(CUT * PAGE) as usize..((CUT + 1) * PAGE) as usize];
+            assert!(
+                stored.len() as u64 == 8 * PAGE && page.iter().all(|byte| *byte == 7),
+                "half of a page was written"
+            );
+        });
+        let mut bytes = [1; PAGE as usize];
+        file.read_exact_at(&mut bytes, CUT * PAGE).unwrap();
+        assert!(bytes[0] == 2 && bytes[1..IN_PAGE].iter().all(|byte| *byte == 7));
+        assert_eq!(bytes[IN_PAGE..].iter().position(|byte| *byte != 0), None, "checksums: {has_checksums}");
+        file.sync_data().unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap()[(CUT * PAGE) as usize..][..PAGE as usize], bytes);
+        memory.check().unwrap();
+    }
+}
+
+/// A file in memory that the system will not make shorter, or longer, once that is sealed.
+fn sealable() -> (fs::File, String) {
+    // SAFETY: the name ends with a zero, and a descriptor that is returned is nobody else's.
+    let file = unsafe {
+        let number = libc::memfd_create(c"sealed".as_ptr(), libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC);
+        assert!(number >= 0);
+        fs::File::from_raw_fd(number)
+    };
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    (file, path)
+}
+
+fn seal(file: &fs::File, seal: i32) {
+    // SAFETY: it changes what the system allows with the file, and no memory.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seal) }, 0);
+}
+
+/// The system's file is not yet as long as the new end of a cut, and may not become so: nothing is cut.
+#[test]
+fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
+    let (sealed, path) = sealable();
+    let memory = memory();
+    let file = memory.open(&path).unwrap();
+    let bytes: Vec<u8> = (0..3 * PAGE).map(|n| n as u8 | 1).collect();
+    file.write_all_at(&bytes, 0).unwrap();
+    seal(&sealed, libc::F_SEAL_GROW);
+    for end in [PAGE, PAGE + 5] {
+        let error = file.set_len(end).unwrap_err();
+        assert!(matches!(error, Error::File { .. }), "{error}");
+        let mut found = vec![0; 3 * PAGE as usize];
+        assert_eq!((file.len(), file.read_at(&mut found, 0).unwrap()), (3 * PAGE, 3 * PAGE as usize));
+        assert!(found == bytes);
+    }
+    memory.check().unwrap();
+}
+
+/// The system refuses to cut its file: here it is cut, and what was cut off never comes back.
+#[test]
+fn what_the_system_does_not_cut_off_stays_cut_off_here() {
+    const END: u64 = 5 * PAGE + 100;
+    let (sealed, path) = sealable();
+    let memory = memory();
+    let file = memory.open(&path).unwrap();
+    file.write_all_at(&[7; 8 * PAGE as usize], 0).unwrap();
+    file.sync_data().unwrap();
+    seal(&sealed, libc::F_SEAL_SHRINK);
+    file.set_len(END).unwrap_err();
+    for _ in 0..2 {
+        file.sync_data().unwrap();
+        memory.drop_caches();
+        assert_eq!((file.len(), file.read_at(&mut [0; 8 * PAGE as usize], 5 * PAGE).unwrap()), (END, 100));
+        let page = file.page(5).unwrap();
+        assert!(page[..100] == [7; 100] && page[100..].iter().all(|byte| *byte == 0));
+        drop(page);
+        file.set_len(8 * PAGE).unwrap_err();
+        file.write_at(&[1], 8 * PAGE).unwrap_err();
+    }
     memory.check().unwrap();
 }
 

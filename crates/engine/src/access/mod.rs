@@ -1,6 +1,6 @@
 //! Access: what a task does with memory and files.
 //!
-//! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`dirty_throttle`] slows its writers down.
+//! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] cuts it, [`dirty_throttle`] slows its writers down.
 //! [`fault`] serves touches of a region, [`map_file`] those of mapped files. [mod@send] holds data that leaves by the
 //! network. *Called by* the tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside.
 //! *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
@@ -13,6 +13,7 @@ pub mod dirty_throttle;
 pub mod dirty_write;
 pub mod error;
 pub mod fault;
+pub mod length;
 pub mod map_file;
 pub mod pin;
 pub mod read;
@@ -24,6 +25,7 @@ pub mod write;
 
 pub use choices::Choices;
 pub use error::Error;
+pub use length::HeldEnd;
 pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 

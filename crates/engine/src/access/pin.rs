@@ -144,7 +144,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// The same, and the task is not held back.
-    fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
+    pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
         // With the page locked: who makes the file shorter now finds it.
@@ -236,39 +236,5 @@ impl<M: Machine> Access<M> {
             self.unlatch(frame, write);
             self.put(frame);
         }
-    }
-
-    /// Makes a file `bytes` long: what lies after that is gone, what is added reads as zeroes. *May sleep.*
-    ///
-    /// # Errors
-    /// When the page that the new end cuts cannot be read, or memory for it is exhausted; then nothing was
-    /// changed.
-    pub fn set_length(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<(), Error> {
-        if bytes >= file.length() {
-            file.extend(bytes);
-            return Ok(());
-        }
-        let end = file.end_page();
-        let (page, in_page) = ((bytes / PAGE_BYTES as u64) as u32, (bytes % PAGE_BYTES as u64) as usize);
-        if in_page > 0 {
-            // It may grow again: what is cut off must read as zeroes then.
-            let frame = self.pin_dirty(task, file, page)?;
-            self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
-            // With the latch: nobody writes after the new end before it is one.
-            file.set_length(bytes);
-            self.unpin_write(file, frame);
-        } else {
-            file.set_length(bytes);
-        }
-        let from = if in_page > 0 { page + 1 } else { page };
-        self.unmap_file_range(file, from);
-        self.truncate_pages(file, from);
-        file.index.forget_shadows(from);
-        // Whoever was about to copy a page for a private mapping has done so by now.
-        self.unmap_file_range(file, from);
-        // Writers may have made it longer meanwhile.
-        self.give_file_blocks(file, from..end.max(file.end_page()));
-        self.release_orphans();
-        Ok(())
     }
 }

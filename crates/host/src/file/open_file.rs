@@ -7,12 +7,12 @@ use crate::machine::{Device, Host, InUse, Use, try_lock_file, try_share_file};
 use crate::shared::Shared;
 use engine::page_cache::File as Cached;
 use machine::PAGE_BYTES;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,11 @@ pub(crate) struct OpenFile {
     /// Held for writing by whoever sets the length in the system, and shared by writes that make the file longer: what
     /// they write must not be cut off before the file is as long here.
     pub(super) length: RwLock<()>,
+    /// The system has refused to cut the file where it ends here: what lies after that must go before it is longer again.
+    /// Becomes true with `length` held for writing.
+    is_uncut: AtomicBool,
+    /// Held by who tries once more.
+    cutting: Mutex<()>,
     /// Its syncs.
     pub(super) rounds: Rounds,
     /// Nobody may take it for a swap file meanwhile, or write it from another memory.
@@ -81,6 +86,8 @@ impl OpenFile {
             told: AtomicU32::new(0),
             is_regular: metadata.is_file(),
             length: RwLock::new(()),
+            is_uncut: AtomicBool::new(false),
+            cutting: Mutex::new(()),
             rounds: Rounds::default(),
             _in_use: in_use,
         })
@@ -96,6 +103,29 @@ impl OpenFile {
         let failure = self.cached.write_error_since(&self.told, failed_before)?;
         let offset = u64::from(failure.page) * PAGE_BYTES as u64;
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
+    }
+
+    /// Cuts the file in the system where it ends here. The caller holds `length` for writing.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn cut_in_system(&self) -> io::Result<()> {
+        let cut = self.device.set_len(self.cached.length());
+        self.is_uncut.store(cut.is_err(), Ordering::Release);
+        cut
+    }
+
+    /// Cuts off in the system what it once refused to, before the file becomes longer here. The caller holds `length`, which
+    /// is as good as alone: nobody makes the file longer before this has succeeded.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn finish_cut(&self) -> io::Result<()> {
+        if !self.is_uncut.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _alone = self.cutting.lock();
+        if self.is_uncut.load(Ordering::Acquire) { self.cut_in_system() } else { Ok(()) }
     }
 
     pub(super) fn cannot_set_length(&self, source: io::Error) -> Error {

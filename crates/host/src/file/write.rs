@@ -60,7 +60,9 @@ impl File {
                 return Err(Error::File { path, doing: "write after the end of the file", source });
             }
             // Past a `set_len` that waits: whom that one waits for may in turn wait for a page of this thread.
-            let _longer = self.opened().length.read_recursive();
+            let open = self.opened();
+            let _longer = open.length.read_recursive();
+            open.finish_cut().map_err(|source| open.cannot_set_length(source))?;
             self.shared
                 .with_task(|engine, task| engine.access().write(task, cached, offset + done as u64, &bytes[done..]))
                 .map_err(|error| self.error(error))?;
@@ -79,7 +81,9 @@ impl File {
     /// Makes the file `bytes` long, in the system, too: what lies after that is gone, what is added reads as zeroes.
     ///
     /// # Errors
-    /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses.
+    /// When the page that the new end cuts cannot be read, the handle is read-only, or the system refuses. Nothing has changed
+    /// then, with one exception: where the system refuses to make its file shorter, the file is as long as asked here, and the
+    /// system still has the rest. That is tried again before the file becomes longer, so what was cut off does not come back.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -105,20 +109,26 @@ impl File {
             return Err(open.cannot_set_length(io::Error::other("a block device is as long as it is")));
         }
         let _alone = open.length.write();
-        let set_in_system = || open.device.set_len(bytes).map_err(|source| open.cannot_set_length(source));
-        let is_cut = bytes < cached.length();
-        if !is_cut {
-            // If the system refuses, nothing has changed.
-            set_in_system()?;
+        let refused = |source| open.cannot_set_length(source);
+        if bytes >= cached.length() {
+            open.finish_cut().and_then(|()| open.device.set_len(bytes)).map_err(refused)?;
+            cached.extend(bytes);
+            return Ok(());
         }
-        self.shared
-            .with_task(|engine, task| engine.access().set_length(task, cached, bytes))
+        let access = self.shared.engine.access();
+        let end = self
+            .shared
+            .with_task(|engine, task| engine.access().hold_end(task, cached, bytes))
             .map_err(|error| self.error(error))?;
-        if is_cut {
-            // Nobody reads from the disk what lies after the new end any more, and none of it is being written. What lies
-            // before it may not have come there yet: then this makes the file longer.
-            set_in_system()?;
-        }
-        Ok(())
+        // What lies before the new end may not have come to the disk yet, so the system's file may be shorter than that. It
+        // becomes as long first: a system that allows no such length refuses here, when nothing has changed.
+        let is_set = open.device.lengthen(bytes).and_then(|()| {
+            access.cut(cached, &end);
+            // Nobody reads from the disk what lies after the new end any more, and none of it is being written.
+            open.cut_in_system()
+        });
+        // Only now may the page that was cut leave memory. Before, the disk has old bytes after the new end.
+        access.release_end(cached, end);
+        is_set.map_err(refused)
     }
 }

@@ -28,15 +28,23 @@ pub struct Gated {
     gate: Arc<Gate>,
     /// Somebody has come to the gate.
     at_gate: Mutex<mpsc::Sender<()>>,
+    /// Only writes that begin with this block wait.
+    block: Option<u64>,
 }
 
 impl Gated {
     pub fn new(inner: Arc<dyn Backend>, gate: &Arc<Gate>, at_gate: &mpsc::Sender<()>) -> Self {
-        Self { inner, gate: gate.clone(), at_gate: Mutex::new(at_gate.clone()) }
+        Self { inner, gate: gate.clone(), at_gate: Mutex::new(at_gate.clone()), block: None }
+    }
+
+    /// Writes that begin with another block pass.
+    pub fn only_at(self, block: u64) -> Self {
+        Self { block: Some(block), ..self }
     }
 
     fn pass(&self, transfer: &Transfer) {
-        if transfer.request().operation == Operation::Write {
+        let request = transfer.request();
+        if request.operation == Operation::Write && self.block.is_none_or(|block| block == request.block) {
             let _ = self.at_gate.lock().unwrap().send(());
             self.gate.pass();
         }

@@ -55,10 +55,14 @@ pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
         return device.backend.run(Transfer::new(Arc::clone(device), request));
     }
+    let whole = request.frames.len() * BLOCK_BYTES;
+    if device.bytes_within(first_byte(&request), whole) < whole {
+        return Transfer::new(Arc::clone(device), request).perform();
+    }
     let mut runs = Runs::new();
     device.context.arena.runs(&request.frames, 0, &mut runs);
     let moved = sys::transfer(device.file(), Operation::Read, first_byte(&request), &runs);
-    if moved == Ok(request.frames.len() * BLOCK_BYTES) && device.lost_in(&request).is_none() {
+    if moved == Ok(whole) && device.lost_in(&request).is_none() {
         device.context.complete(request, Ok(()));
     } else {
         Transfer::new(Arc::clone(device), request).go_on(moved);
@@ -76,6 +80,8 @@ pub struct Transfer {
     request: Request,
     /// Bytes to be moved: of a write, none after the end of the file.
     bytes: usize,
+    /// Bytes that lay within the file when the transfer began.
+    within: usize,
     /// Of a write: who waits for it knows it by this.
     generation: Option<Generation>,
     /// Of a write that has begun: how often others had cut the file before.
@@ -94,15 +100,17 @@ impl Transfer {
         device.begin();
         let generation = (request.operation == Operation::Write).then(|| device.begin_write());
         let whole = request.frames.len() * BLOCK_BYTES;
+        let within = device.bytes_within(first_byte(&request), whole);
         let bytes = match request.operation {
             Operation::Read => whole,
-            Operation::Write => device.bytes_within(first_byte(&request), whole),
+            Operation::Write => within,
         };
         let progress = Progress::default();
         let transfer = Self {
             device,
             request,
             bytes,
+            within,
             generation,
             cuts_before: None,
             progress,
@@ -126,8 +134,14 @@ impl Transfer {
         }
     }
 
-    /// Compares what was read with what is known of it; a write that failed leaves nothing known.
+    /// Compares what was read with what is known of it; a write that failed leaves nothing known. What was read after the
+    /// file's end becomes zeroes.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
+        if self.request.operation == Operation::Read && self.within < self.bytes {
+            // The system has more where it refused to cut the file, or others have made it longer. The end is that of the
+            // read's beginning: whoever moves it into a page that is being read waits for that page.
+            self.zero_from(self.within);
+        }
         if (self.request.operation, result) == (Operation::Read, Ok(()))
             && let Some(lost) = self.device.lost_in(&self.request)
         {
@@ -330,7 +344,7 @@ impl Transfer {
         match self.progress.advance(extent, moved, || device.ends()) {
             Next::Done => Some(Ok(())),
             Next::ZeroRest => {
-                self.zero_rest();
+                self.zero_from(self.progress.done);
                 Some(Ok(()))
             }
             Next::Again => None,
@@ -375,10 +389,11 @@ impl Transfer {
         Extent { operation: self.request.operation, offset: first_byte(&self.request), bytes: self.bytes }
     }
 
-    fn zero_rest(&self) {
-        let (arena, done) = (&self.device.context.arena, self.progress.done);
-        let mut offset = done % BLOCK_BYTES;
-        for &frame in &self.request.frames[done / BLOCK_BYTES..] {
+    /// Makes zeroes of all bytes from `start` on, counted from the beginning of the request.
+    fn zero_from(&self, start: usize) {
+        let arena = &self.device.context.arena;
+        let mut offset = start % BLOCK_BYTES;
+        for &frame in &self.request.frames[start / BLOCK_BYTES..] {
             arena.zero_from(frame, offset);
             offset = 0;
         }

@@ -252,6 +252,19 @@ impl Device {
         }
     }
 
+    /// Makes the file at least `bytes` bytes long in the system.
+    ///
+    /// # Errors
+    /// Those of the system; then nothing has changed.
+    pub fn lengthen(&self, bytes: u64) -> io::Result<()> {
+        if self.file.metadata()?.len() >= bytes {
+            return Ok(());
+        }
+        // What is under way may make it longer: that must not be cut off here.
+        self.writes.wait();
+        if self.file.metadata()?.len() < bytes { self.file.set_len(bytes) } else { Ok(()) }
+    }
+
     /// Gives the file its length in the system. No write from before puts anything after that. The owner's own length is this
     /// already, or is smaller.
     ///

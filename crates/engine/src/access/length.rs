@@ -1,0 +1,86 @@
+//! The length of a file.
+//!
+//! A file becomes shorter in three steps, so that a ground whose files end somewhere themselves can do its part between them:
+//! [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. From the first to the last the page that the new end cuts stays
+//! in memory and is not written: its bytes after the end may still be on the device meanwhile, and nobody reads them there.
+//!
+//! *Locks*: the latch of that page, and under it page locks of those after it. Who has a page lock waits for no latch.
+
+use super::{Access, Error};
+use crate::memory::Flags;
+use crate::page_cache::File;
+use crate::task::Task;
+use machine::{FrameNumber, Machine, PAGE_BYTES};
+use std::sync::Arc;
+
+/// The place at which a file is about to be cut: see [`Access::hold_end`].
+#[derive(Debug)]
+#[must_use = "the page that it cuts is held until the end is released"]
+pub struct HeldEnd {
+    /// Where the file will end, in bytes.
+    bytes: u64,
+    /// The page that is cut, if the end lies within one.
+    frame: Option<FrameNumber>,
+}
+
+impl<M: Machine> Access<M> {
+    /// Makes a file `bytes` long: what lies after that is gone, what is added reads as zeroes. *May sleep.*
+    ///
+    /// # Errors
+    /// When the page that the new end cuts cannot be read, or memory for it is exhausted; then nothing was
+    /// changed.
+    pub fn set_length(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<(), Error> {
+        if bytes >= file.length() {
+            file.extend(bytes);
+            return Ok(());
+        }
+        let end = self.hold_end(task, file, bytes)?;
+        self.cut(file, &end);
+        self.release_end(file, end);
+        Ok(())
+    }
+
+    /// Gets ready to cut a file after `bytes` bytes: nothing has changed yet. The page that is cut is latched, and no write of it
+    /// is under way or begins, where pages are stable (`writeback.stable_pages`). *May sleep.*
+    ///
+    /// # Errors
+    /// When that page cannot be read, or memory for it is exhausted.
+    pub fn hold_end(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<HeldEnd, Error> {
+        if bytes.is_multiple_of(PAGE_BYTES as u64) {
+            return Ok(HeldEnd { bytes, frame: None });
+        }
+        let frame = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
+        // A write that begins before the cut and ends after it might take only the bytes before the new end to the device: half
+        // of an older page beside half of a newer one.
+        self.wait_for_clear(frame, Flags::WRITEBACK);
+        Ok(HeldEnd { bytes, frame: Some(frame) })
+    }
+
+    /// Cuts the file there: nothing after its new end is in memory, nor being written, when this returns. *May sleep.*
+    pub fn cut(&self, file: &Arc<File<M>>, end: &HeldEnd) {
+        let old_end = file.end_page();
+        let in_page = (end.bytes % PAGE_BYTES as u64) as usize;
+        if let Some(frame) = end.frame {
+            // It may grow again: what is cut off must read as zeroes then.
+            self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
+        }
+        // With the latch: nobody writes after the new end before it is one.
+        file.set_length(end.bytes);
+        let from = end.bytes.div_ceil(PAGE_BYTES as u64) as u32;
+        self.unmap_file_range(file, from);
+        self.truncate_pages(file, from);
+        file.index.forget_shadows(from);
+        // Whoever was about to copy a page for a private mapping has done so by now.
+        self.unmap_file_range(file, from);
+        // Writers may have made it longer meanwhile.
+        self.give_file_blocks(file, from..old_end.max(file.end_page()));
+    }
+
+    /// Lets go of what [`Access::hold_end`] holds. *May sleep.*
+    pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
+        match end.frame {
+            Some(frame) => self.unpin_write(file, frame),
+            None => self.release_orphans(),
+        }
+    }
+}
