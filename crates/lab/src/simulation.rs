@@ -51,7 +51,7 @@ impl Simulation {
     /// The machine of a job, scaled: memory, swap and the disk's bandwidth; not its latencies.
     ///
     /// # Errors
-    /// When the machine has no disk, or the engine cannot work with so little memory.
+    /// When the machine has no disk, or one that is too slow at this scale, or the engine cannot work with so little memory.
     pub fn of_job(job: &Job) -> Result<Self, Failure> {
         let machine = &job.machine;
         let layout = job.layout();
@@ -60,6 +60,10 @@ impl Simulation {
         };
         let mut disk = disk.clone();
         disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
+        // At full scale it was one when its file was read.
+        disk.device.check().map_err(|why| {
+            Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
+        })?;
         Ok(Self {
             layout,
             before: machine.before.clone(),

@@ -509,6 +509,17 @@ fn what_cannot_end_is_refused() {
 }
 
 #[test]
+fn a_disk_that_is_too_slow_at_a_scale_is_wrong_usage() {
+    let slow = "machine.disk.device.read_bandwidth_bytes_per_s=100000";
+    let arguments = ["compare", "randwrite", "--scale", "1/64", "--kernels", "highwater", "--set", slow];
+    for dry in [&[][..], &["--dry-run"]] {
+        let text = message(2, &[&arguments, dry].concat());
+        let told = "at scale 1/64: its disk is none: read_bandwidth_bytes_per_s is 1562: must be at least 4096";
+        assert!(text.contains(told) && !text.contains("replay"), "{text}");
+    }
+}
+
+#[test]
 fn too_small_a_scale_is_wrong_usage_of_every_experiment() {
     const ALL: [&str; 10] =
         ["parallelio", "ping", "postmark", "multibuild", "highalloc", "streaming", "simon", "anon", "scan", "randread"];
