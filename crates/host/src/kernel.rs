@@ -2,6 +2,8 @@
 
 use engine::kernel::{Kernel, Source, files};
 use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The engine's kernels that applications may choose.
@@ -20,6 +22,19 @@ pub(crate) fn highwater() -> Kernel {
     Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
+/// Bytes of a kernel file at most. One that somebody wrote has some thousand; a device may have no end.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Text of a file.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    Ok(text)
+}
+
 /// A kernel that comes with the library, or, when `name` has a `/` or ends in `.toml`, a file; its `base` is sought
 /// beside it and then in the library.
 pub(crate) fn find(name: &str) -> Result<Kernel, String> {
@@ -28,7 +43,7 @@ pub(crate) fn find(name: &str) -> Result<Kernel, String> {
         return Ok(Kernel::built_in(name).expect("it is offered"));
     }
     let path = Path::new(name);
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+    let text = read(path).map_err(|error| format!("{name}: {error}"))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     // What an offered kernel is built on comes with it.
     let is_within = Cell::new(false);
@@ -37,7 +52,7 @@ pub(crate) fn find(name: &str) -> Result<Kernel, String> {
             return files::source(base).ok_or_else(|| format!("there is no kernel `{base}`"));
         }
         let file = path.with_file_name(format!("{base}.toml"));
-        match std::fs::read_to_string(&file) {
+        match read(&file) {
             Ok(text) => Ok(Source { file: file.display().to_string(), text }),
             Err(_) => offered(base).inspect(|_| is_within.set(true)),
         }
@@ -61,6 +76,7 @@ mod tests {
         let upper = find(&write("upper.toml", "base = \"lower\"\n[lru]\nswappiness = 10\n")).unwrap();
         assert_eq!((upper.choices.lru.batch, upper.choices.lru.swappiness), (20, 10));
         assert_eq!((&*upper.bases[1], upper.bases.last().unwrap().as_str()), ("highwater", engine::kernel::ROOT));
+        assert_eq!(find("/dev/zero").unwrap_err(), "/dev/zero: it has more than 16 MiB");
         let refused = find(&write("old.toml", "base = \"2.6.23-rc5\"\n[lru]\nbatch = 20\n")).unwrap_err();
         assert!(refused.contains("old.toml:1: there is no kernel `2.6.23-rc5`, only "), "{refused}");
     }

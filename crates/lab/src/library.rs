@@ -4,7 +4,8 @@
 //! embedded files. After a kernel's name or file, `+KEY=VALUE` changes a value.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -41,9 +42,20 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
+/// Bytes of a file at most. One that somebody wrote has some thousand; a device may have no end.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// Text of a file, or a message that names the file and says why not.
-fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|error| {
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    let text = || {
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
+        }
+        String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+    };
+    text().map_err(|error: io::Error| {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "there is no such file".to_owned(),
             io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),

@@ -107,6 +107,29 @@ fn unknown_names_come_with_the_nearest_known() {
 }
 
 #[test]
+fn a_very_long_name_is_neither_compared_nor_shown_whole() {
+    let folder = Folder::new();
+    let file = folder.file("long.toml", &format!("base = \"{}\"\n[lru]\nbatch = 31\n", "long".repeat(1 << 18)));
+    let started = std::time::Instant::now();
+    let text = message(2, &["explain", &file]);
+    assert!(text.contains("no kernel is called `longlong") && text.contains("… (1048576 bytes)`"), "{text}");
+    assert!(text.len() < 3000 && started.elapsed().as_secs() < 2, "{} bytes, {:?}", text.len(), started.elapsed());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_without_end_is_refused() {
+    for arguments in [
+        &["explain", "/dev/zero"][..],
+        &["compare", "/dev/zero"],
+        &["compare", "parallelio", "--kernel", "/dev/zero"],
+        &["compare", "parallelio", "--machine", "/dev/zero"],
+    ] {
+        assert_eq!(message(2, arguments), "error: cannot read /dev/zero: it has more than 16 MiB\n");
+    }
+}
+
+#[test]
 fn an_unknown_key_of_a_kernel_file_is_told_with_file_and_line() {
     let folder = Folder::new();
     let kernel = folder.file("mine.toml", "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_flor = \"one\"\n");

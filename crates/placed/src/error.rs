@@ -24,6 +24,9 @@ impl fmt::Display for Place {
     }
 }
 
+/// Characters that are shown of a name or value between backquotes.
+const QUOTED_MAX: usize = 200;
+
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -48,10 +51,19 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "{place}: {}", self.message),
-            None => write!(f, "{}", self.message),
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
         }
+        // What is quoted comes from a file, and may be as long as that.
+        for (n, part) in self.message.split('`').enumerate() {
+            f.write_str(if n == 0 { "" } else { "`" })?;
+            match part.char_indices().nth(QUOTED_MAX) {
+                Some(_) if n % 2 == 0 => f.write_str(part)?,
+                Some((end, _)) => write!(f, "{}… ({} bytes)", &part[..end], part.len())?,
+                None => f.write_str(part)?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,15 @@
 //! Which known name somebody means who writes another.
 
+/// Characters of a name that is compared with others: the time for that grows with the length, and no known name is as long.
+const COMPARED_MAX: usize = 100;
+
 /// The known name that is nearest to `found`, if one is near enough to be a slip of the hand.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '.', ' '], "-");
+    if found.chars().nth(COMPARED_MAX).is_some() {
+        return None;
+    }
     let wanted = plain(found);
     known
         .into_iter()
@@ -43,5 +49,7 @@ mod tests {
         assert_eq!(nearest("scan_priority", known), Some("min_scan_priority"));
         assert_eq!(nearest("priorty", known), Some("min_scan_priority"));
         assert_eq!(nearest("colour", known), None);
+        let long = "zone_balance".repeat(100_000);
+        assert_eq!(nearest(&long, known), None);
     }
 }
