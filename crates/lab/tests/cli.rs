@@ -129,6 +129,16 @@ fn a_file_without_end_is_refused() {
     }
 }
 
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[test]
+fn a_file_that_may_not_grow_is_told_and_not_the_end_of_the_process() {
+    let folder = Folder::new();
+    let command = format!("ulimit -f 0; exec {} list > {}", env!("CARGO_BIN_EXE_highwater"), folder.path("list"));
+    let output = Command::new("sh").args(["-c", &command]).output().expect("a shell is there");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("cannot write the report: "), "{output:?}");
+}
+
 #[test]
 fn an_unknown_key_of_a_kernel_file_is_told_with_file_and_line() {
     let folder = Folder::new();

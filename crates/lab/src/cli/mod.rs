@@ -105,6 +105,8 @@ impl From<io::Error> for End {
 #[must_use]
 pub fn main() -> ExitCode {
     panics::keep_quiet();
+    #[cfg(feature = "linux")]
+    crate::system::linux::sys::ignore_size_signal();
     let run = || {
         // Not clap's, which would suggest it to who mistypes another.
         match apart::work_if_told(workloads::find) {

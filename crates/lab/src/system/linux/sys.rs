@@ -196,6 +196,12 @@ fn thread_time() -> Nanos {
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// Makes a write past the largest size that a file may have (`ulimit -f`) an error, rather than the end of the process.
+pub fn ignore_size_signal() {
+    // SAFETY: no handler is set, and the signal has no other use here.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Says that a descriptor will read at random places. A system that takes no such advice reads no worse than without.
 pub fn expect_random_reads(file: &File) {
     // SAFETY: the call takes a descriptor, which is open, and numbers.
