@@ -403,7 +403,12 @@ impl World {
                 self.list_tasks()
             )),
             EventKind::TimeLimit => {
-                self.fail(format!("the time limit is over, with these tasks:{}", self.list_tasks()))
+                let limit = self.config.time_limit.expect("a limit that is over was set");
+                self.fail(format!(
+                    "the time limit of {limit} is over: does a step cost too much, or is a disk too slow, for what is to be \
+                     done? These tasks have not ended:{}",
+                    self.list_tasks()
+                ))
             }
         }
     }
