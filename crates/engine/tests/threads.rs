@@ -172,6 +172,18 @@ fn cut(world: &Shared, _: usize) {
     drop(at_work);
 }
 
+/// Compacts memory again and again, less than half of the time: in a small zone, reclaim waits for the pages that a run has
+/// taken off their lists.
+fn compact(world: &Shared, _: usize) {
+    let at_work = AtWork(world);
+    while world.at_work.load(Relaxed) > 1 {
+        let began = std::time::Instant::now();
+        world.engine.compact().compact_memory();
+        thread::sleep(began.elapsed().max(Duration::from_micros(200)));
+    }
+    drop(at_work);
+}
+
 fn use_file(world: &Shared, worker: usize) {
     let at_work = AtWork(world);
     let engine = &world.engine;
@@ -239,6 +251,16 @@ fn nothing_is_lost_where_pages_wait_for_their_list() {
 fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     let vmstat = run(by_refault(), &[cut, read_and_drop, read_and_drop, read_and_drop]);
     assert!(vmstat["lru_used_once_normal"] > 0, "{vmstat:?}");
+}
+
+/// Pages move to other frames while others read, write, map and swap them.
+#[test]
+fn nothing_is_lost_while_pages_move() {
+    let [file, region, ..] = EACH_ITS_OWN;
+    for choices in [choices(), by_refault()] {
+        let vmstat = run(choices, &[file, region, region, compact]);
+        assert!(vmstat["pgmigrate_success"] > 0, "{vmstat:?}");
+    }
 }
 
 /// One in three writes of files fails, and what failed is written again while others dirty it.

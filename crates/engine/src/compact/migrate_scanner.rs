@@ -5,7 +5,6 @@ use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};
 use super::choices::{Contention, Passes, Start};
 use super::run::Run;
 use crate::lru::given::LockedLists;
-use crate::lru::wait::STALL;
 use crate::lru::{CLUSTER, Family, ListKind};
 use crate::memory::{Flags, MigrateType, Zone};
 use crate::stat::Event;
@@ -47,7 +46,7 @@ impl<M: Machine> Compact<M> {
             if !run.request.waits || self.machine.is_killed() {
                 return Found::Abort;
             }
-            self.congestion_wait(STALL);
+            self.wait_for_putback(|| self.are_too_many_isolated_to_move(zone));
         }
         let frame_at = |offset: u32| FrameNumber(zone.start.0 + offset);
         let skips_kinds = match self.choices.passes {
