@@ -1,8 +1,8 @@
 //! Compaction: pages are moved together, so that large blocks become free.
 //!
-//! *Holds* per zone how compaction failed lately ([`defer`]), and where its scanners left off ([`cached`]). *Flow*: a run
+//! *Holds* per zone how compaction failed lately ([`defer`]), and where its scanners left off (`cached`). *Flow*: a run
 //! ([`Compact::compact_zone`]) asks whether it could help ([`suitable`]); then one scanner takes movable pages from low
-//! frames ([`migrate_scanner`]), another free pages from high ones ([`free_scanner`]), and [`crate::migrate`] moves the
+//! frames (`migrate_scanner`), another free pages from high ones (`free_scanner`), and [`crate::migrate`] moves the
 //! first to the second, until the scanners meet or a block is there. *Called by* `reclaim` and `allocate`; calls no reclaim.
 //! *Locks*: `lru` and `zone`, one at a time. *Description*: mechanisms/reclaim, 23.
 //!

@@ -2,8 +2,8 @@
 //!
 //! *Flow*: the caller has taken pages off their lists and has free frames of the same zone; each page that nobody but its owner
 //! refers to is copied, its owner is told of the new frame in one step, and the old frame is free ([`Migrate::migrate_pages`]).
-//! A page of a file keeps its place in the index with its tags ([`Migrate::move_file_page`]), an anonymous one its entry with
-//! the accessed and dirty bits and its slot in swap ([`Migrate::move_anonymous_page`]). What is pinned, latched, being read or
+//! A page of a file keeps its place in the index with its tags (`file_page`), an anonymous one its entry with
+//! the accessed and dirty bits and its slot in swap (`anonymous_page`). What is pinned, latched, being read or
 //! being written stays where it is. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`;
 //! `lru` and `zone` after them. Between the moment in which a page is frozen and that in which its new frame is found, no time
 //! passes: who looks for it meanwhile looks again and again. *Description*: mechanisms/reclaim, 23.7.
