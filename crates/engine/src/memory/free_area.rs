@@ -36,6 +36,17 @@ impl MigrateType {
     /// Types that have per-CPU lists: the first three.
     pub const PER_CPU: usize = 3;
 
+    /// As `/proc/pagetypeinfo` prints it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unmovable => "Unmovable",
+            Self::Reclaimable => "Reclaimable",
+            Self::Movable => "Movable",
+            Self::Reserve => "Reserve",
+        }
+    }
+
     pub(super) const fn fallbacks(self) -> [Self; 2] {
         match self {
             Self::Unmovable => [Self::Reclaimable, Self::Movable],

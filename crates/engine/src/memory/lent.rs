@@ -3,9 +3,12 @@
 //! The engine knows nothing of what is in them, so it can neither free nor move them. They count as kernel memory, under
 //! no gauge: `/proc/vmstat` has none for pages that were just allocated.
 
-use super::{Flags, Memory};
+use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
+
+/// What the descriptor of a lent page has in place of its page number: no other kernel page has one.
+const LENT: u32 = u32::MAX;
 
 /// A block of pages that its owner gives back. Dropping it keeps its memory for ever: see [`Memory::take_back`].
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +36,9 @@ impl<M: Machine> Memory<M> {
     /// Lends a block that was allocated, with one reference on its first page.
     pub fn lend(&self, head: FrameNumber, order: Order) -> Block {
         for n in 0..order.pages() as u32 {
-            self.frames[FrameNumber(head.0 + n)].set(Flags::KERNEL);
+            let descriptor = &self.frames[FrameNumber(head.0 + n)];
+            descriptor.set(Flags::KERNEL);
+            descriptor.set_owner(Owner::None, LENT);
         }
         self.lent_pages.fetch_add(order.pages(), Relaxed);
         Block { head, order }
@@ -44,9 +49,17 @@ impl<M: Machine> Memory<M> {
         let Block { head, order } = block;
         self.lent_pages.fetch_sub(order.pages(), Relaxed);
         for n in 0..order.pages() as u32 {
-            self.frames[FrameNumber(head.0 + n)].clear(Flags::KERNEL);
+            let descriptor = &self.frames[FrameNumber(head.0 + n)];
+            descriptor.clear(Flags::KERNEL);
+            descriptor.set_owner(Owner::None, 0);
         }
         self.free_block(head, order);
+    }
+
+    /// Is it a page of a lent block?
+    pub fn is_lent(&self, frame: FrameNumber) -> bool {
+        let descriptor = &self.frames[frame];
+        descriptor.is(Flags::KERNEL) && descriptor.index() == LENT
     }
 
     /// Pages of all blocks that are lent.

@@ -16,6 +16,7 @@ mod given;
 pub mod hotplug;
 pub mod lent;
 pub mod list;
+pub mod map;
 pub mod per_cpu;
 pub mod watermark;
 pub mod zeroes;
@@ -28,6 +29,7 @@ pub use gfp::Gfp;
 pub(crate) use given::last_block;
 pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
+pub use map::{BlockMap, Use, ZoneMap};
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};
 pub use zone::{

@@ -1,7 +1,7 @@
 //! The free lists against a set of free pages.
 
 use crate::memory;
-use engine::memory::{Layout, MAX_ORDERS, Memory, MigrateType, Warmth};
+use engine::memory::{Layout, MAX_ORDERS, Memory, MigrateType, Use, Warmth};
 use machine::{FrameNumber, Lock, Order};
 use proptest::prelude::*;
 use sim::Sim;
@@ -52,6 +52,22 @@ fn listed_pages(memory: &Memory<Sim>) -> BTreeSet<u32> {
     pages
 }
 
+/// The map of memory agrees with the lists, and the pages of each block add up.
+fn check_map(memory: &Memory<Sim>, free: &BTreeSet<u32>) -> Result<(), TestCaseError> {
+    let map = &memory.map()[0];
+    for (order, heads) in blocks(memory) {
+        prop_assert_eq!(map.free[order].iter().sum::<u64>(), heads.len() as u64);
+        prop_assert_eq!(memory.free_blocks(&memory.zones[0])[order], heads.len() as u64);
+    }
+    for (n, block) in map.blocks.iter().enumerate() {
+        let (first, end) = (512 * n as u64, (512 * (n as u64 + 1)).min(PAGES));
+        prop_assert_eq!(block.pages.iter().map(|pages| u64::from(*pages)).sum::<u64>(), end - first);
+        let expected = free.range(first as u32..end as u32).count();
+        prop_assert_eq!(usize::from(block.pages[Use::Free as usize]), expected);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -88,6 +104,7 @@ proptest! {
                 Step::Drain => memory.drain_all_per_cpu(),
             }
             prop_assert_eq!(&listed_pages(&memory), &free);
+            check_map(&memory, &free)?;
         }
         for (head, order) in taken {
             prop_assert!(memory.frames[head].put());

@@ -2,7 +2,7 @@
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;
-use engine::memory::Gfp;
+use engine::memory::{Gfp, MigrateType, Use};
 use engine::slab::choices::SlabOrder;
 use machine::Order;
 
@@ -17,6 +17,15 @@ fn a_block_that_is_lent_is_missing_until_it_is_taken_back() {
             (0..4).map(|_| engine.access().take_block(&mut task, Gfp::USER_MOVABLE, Order(9)).unwrap()).collect();
         assert_eq!((before - free(), engine.memory().lent_pages()), (2048, 2048));
         engine.check().unwrap();
+        // The map shows the same, block by block.
+        let map = &engine.memory().map()[0];
+        let pages = |of: Use| map.blocks.iter().map(|block| u64::from(block.pages[of as usize])).sum::<u64>();
+        assert_eq!((map.blocks.len(), pages(Use::Lent)), (8, 2048));
+        assert_eq!(map.blocks.iter().filter(|block| block.most() == Some(Use::Lent)).count(), 4);
+        assert!(pages(Use::Free) >= free() && Use::ALL.into_iter().map(pages).sum::<u64>() == PAGES);
+        assert_eq!(MigrateType::ALL.map(|kind| map.pageblocks(kind)).iter().sum::<u64>(), 8);
+        assert!(map.buddyinfo().starts_with("Node 0, zone   Normal "), "{}", map.buddyinfo());
+        assert!(map.to_string().contains("type      Movable "), "{map}");
         assert!(blocks.iter().all(|block| block.head().0 % 512 == 0 && block.order() == Order(9)));
         blocks.into_iter().for_each(|block| engine.memory().take_back(block));
         assert_eq!((free(), engine.memory().lent_pages()), (before, 0));

@@ -1,0 +1,183 @@
+//! What physical memory looks like at a moment: free blocks, types of pageblocks, and what is in each of them.
+//!
+//! Views only. They take no lock, change nothing and take no virtual time: they go by descriptors alone, as a ground may look
+//! between any two steps of its tasks. What a task has in its hands at that moment is [`Use::Other`].
+//! Description: mechanisms/reclaim, 6.
+
+use super::buddy::free_order;
+use super::free_area::BLOCK_PAGES;
+use super::{Flags, MAX_ORDERS, Memory, MigrateType, NodeId, Owner, Zone};
+use machine::atomic::Ordering::Relaxed;
+use machine::{FrameNumber, Machine};
+use std::fmt;
+
+/// What a page is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Free, on a free list or a CPU's.
+    Free,
+    /// On an LRU list of files.
+    File,
+    /// On an LRU list of anonymous pages.
+    Anonymous,
+    /// Part of a compound page, which is a huge one.
+    Huge,
+    /// Kernel memory.
+    Kernel,
+    /// Part of a block that somebody outside has ([`super::Block`]).
+    Lent,
+    /// On an LRU list, and held by somebody beside its index, the swap cache and page tables.
+    Pinned,
+    /// Taken offline.
+    Offline,
+    /// On its way from one of these to another: isolated, in a batch, in a task's hands.
+    Other,
+}
+
+impl Use {
+    /// All uses; `ALL[u as usize] == u`.
+    pub const ALL: [Self; 9] = [
+        Self::Free,
+        Self::File,
+        Self::Anonymous,
+        Self::Huge,
+        Self::Kernel,
+        Self::Lent,
+        Self::Pinned,
+        Self::Offline,
+        Self::Other,
+    ];
+}
+
+/// A pageblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockMap {
+    /// Its migrate type.
+    pub kind: MigrateType,
+    /// Its pages by use; `pages[u as usize]`. Together 512, or fewer at the end of a zone.
+    pub pages: [u16; Use::ALL.len()],
+}
+
+impl BlockMap {
+    /// What more than half of its pages are used for, if that is one thing.
+    #[must_use]
+    pub fn most(&self) -> Option<Use> {
+        let all: u16 = self.pages.iter().sum();
+        Use::ALL.into_iter().find(|it| 2 * self.pages[*it as usize] > all)
+    }
+}
+
+/// A zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneMap {
+    /// Its node.
+    pub node: NodeId,
+    /// As the kernel prints it.
+    pub name: &'static str,
+    /// Free blocks by order and migrate type of their list; those of CPUs' lists are not counted, nor frames that wait to be
+    /// listed.
+    pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
+    /// Its pageblocks from low to high frames, as far as memory is present.
+    pub blocks: Vec<BlockMap>,
+}
+
+impl ZoneMap {
+    /// Pageblocks of a type.
+    #[must_use]
+    pub fn pageblocks(&self, kind: MigrateType) -> u64 {
+        self.blocks.iter().filter(|block| block.kind == kind).count() as u64
+    }
+
+    /// The zone's line of `/proc/buddyinfo`: free blocks of orders 0 to 10.
+    #[must_use]
+    pub fn buddyinfo(&self) -> String {
+        let counts = self.free.iter().map(|kinds| format!("{:>6} ", kinds.iter().sum::<u64>()));
+        format!("Node {}, zone {:>8} {}", self.node.0, self.name, counts.collect::<String>())
+    }
+}
+
+impl fmt::Display for ZoneMap {
+    /// The zone's lines of `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for kind in MigrateType::ALL {
+            write!(f, "Node {:>4}, zone {:>8}, type {:>12} ", self.node.0, self.name, kind.name())?;
+            self.free.iter().try_for_each(|kinds| write!(f, "{:>6} ", kinds[kind as usize]))?;
+            writeln!(f)?;
+        }
+        write!(f, "Node {}, zone {:>8} ", self.node.0, self.name)?;
+        MigrateType::ALL.into_iter().try_for_each(|kind| write!(f, "{:>12} ", self.pageblocks(kind)))
+    }
+}
+
+impl<M: Machine> Memory<M> {
+    /// Free blocks of each order, as the zone counts them.
+    #[must_use]
+    pub fn free_blocks(&self, zone: &Zone<M>) -> [u64; MAX_ORDERS] {
+        zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
+    }
+
+    /// All zones, lowest first.
+    #[must_use]
+    pub fn map(&self) -> Vec<ZoneMap> {
+        self.zones.iter().map(|zone| self.map_of(zone)).collect()
+    }
+
+    /// A zone.
+    #[must_use]
+    pub fn map_of(&self, zone: &Zone<M>) -> ZoneMap {
+        let (online, present) = (zone.online(), zone.present());
+        let block = |n: u64| BlockMap {
+            kind: zone.block_type(FrameNumber(zone.start.0 + (n * BLOCK_PAGES) as u32)),
+            pages: Default::default(),
+        };
+        let mut blocks: Vec<BlockMap> = (0..present.div_ceil(BLOCK_PAGES)).map(block).collect();
+        let mut free = [[0; MigrateType::ALL.len()]; MAX_ORDERS];
+        let mut count = |offset: u64, of: Use| blocks[(offset / BLOCK_PAGES) as usize].pages[of as usize] += 1;
+        let mut offset = 0;
+        while offset < online {
+            let frame = FrameNumber(zone.start.0 + offset as u32);
+            let Some(order) = free_order(&self.frames, frame) else {
+                count(offset, self.use_of(frame));
+                offset += 1;
+                continue;
+            };
+            let kind = (self.frames[frame].private() >> 8) as usize;
+            // Where others run meanwhile it may have been taken since, and its word be another.
+            free[usize::from(order.0)][kind.min(MigrateType::ALL.len() - 1)] += 1;
+            let end = (offset + order.pages()).min(online);
+            (offset..end).for_each(|offset| count(offset, Use::Free));
+            offset = end;
+        }
+        // Frames that are on no list yet: nobody has touched their descriptors.
+        (online..present).for_each(|offset| count(offset, Use::Free));
+        ZoneMap { node: zone.node, name: zone.kind.name(), free, blocks }
+    }
+
+    /// What a page is used for that is no free block's.
+    fn use_of(&self, frame: FrameNumber) -> Use {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        if flags.has(Flags::PER_CPU) {
+            return Use::Free;
+        }
+        if flags.has(Flags::OFFLINE) {
+            return Use::Offline;
+        }
+        if flags.has(Flags::KERNEL) {
+            return if self.is_lent(frame) { Use::Lent } else { Use::Kernel };
+        }
+        if flags.has(Flags::COMPOUND) {
+            return Use::Huge;
+        }
+        if !flags.has(Flags::LRU) {
+            return Use::Other;
+        }
+        let is_file = matches!(descriptor.owner(), Owner::File(_));
+        let expected = descriptor.mappings() + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
+        match descriptor.references() > expected {
+            true => Use::Pinned,
+            false if flags.has(Flags::SWAPBACKED) => Use::Anonymous,
+            false => Use::File,
+        }
+    }
+}
