@@ -27,6 +27,7 @@ fn main() {
             scale,
             profile: false,
             series_every: None,
+            memory_every: None,
             trace: None,
             locks: false,
             ground: lab::ground::Ground::Sim,

@@ -124,6 +124,7 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
         scale,
         profile: false,
         series_every: None,
+        memory_every: None,
         trace: None,
         locks: false,
         ground: Ground::Sim,

@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use engine::{kernel::Kernel, memory::Layout};
+use machine::Nanos;
 use placed::Node;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::{
     figure::Row,
     ground::Ground,
     hardware::Machine,
+    memory_map::Moment,
     progress::Progress,
     scale::Scale,
     series::{Every, Series},
@@ -38,6 +40,8 @@ pub struct Job {
     pub profile: bool,
     /// How often its counters are recorded, if that is wanted; virtual time, or real.
     pub series_every: Option<Every>,
+    /// How often memory is looked at, if that is wanted; on a simulated machine.
+    pub memory_every: Option<Nanos>,
     /// What is recorded for a trace, if one is wanted; on a simulated machine.
     pub trace: Option<TraceConfig>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
@@ -120,6 +124,9 @@ pub struct Outcome {
     pub profile: Option<Vec<String>>,
     /// Counters over time, if wanted.
     pub series: Option<Series>,
+    /// Memory over time, if wanted.
+    #[serde(skip)]
+    pub memory: Option<Vec<Moment>>,
     /// What happened when, if a trace was wanted.
     #[serde(skip)]
     pub trace: Option<Trace>,

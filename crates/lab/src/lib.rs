@@ -34,6 +34,7 @@ pub mod interrupt;
 pub mod job;
 pub mod library;
 pub mod machine_file;
+pub mod memory_map;
 pub mod panics;
 pub mod plan;
 pub mod plot;

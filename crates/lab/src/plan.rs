@@ -7,6 +7,7 @@ mod sets;
 use std::sync::Arc;
 
 use engine::kernel::Kernel;
+use machine::Nanos;
 use placed::Error;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     hardware::Machine,
     job::{Failure, Job, Order, Runnable},
     library,
+    memory_map::RunMemory,
     report::{Column, Table, locks, nodes},
     scale::Scale,
     series::{Every, RunSeries},
@@ -52,6 +54,8 @@ pub struct Request {
     pub profile: bool,
     /// How often counters are recorded, if that is wanted.
     pub series_every: Option<Every>,
+    /// How often memory is looked at, if that is wanted.
+    pub memory_every: Option<Nanos>,
     /// Is what a picture of its runs needs wanted?
     pub picture: bool,
     /// The part of each run that a trace is wanted of.
@@ -131,6 +135,8 @@ pub struct Results {
     pub profile: Vec<String>,
     /// Counters over time of every job; empty if none were wanted.
     pub series: Vec<RunSeries>,
+    /// Memory over time of every job; empty if that was not wanted.
+    pub memory: Vec<RunMemory>,
     /// What happened when in every job; empty if that was not wanted.
     pub traces: Vec<RunTrace>,
 }
@@ -201,6 +207,7 @@ impl Plan {
             scale: request.scale.unwrap_or(Scale::FULL),
             profile: request.profile,
             series_every: request.series_every.or((drawn == Some(Picture::OverTime)).then_some(Every::Some)),
+            memory_every: request.memory_every,
             trace: None,
             locks: request.locks,
             ground: Ground::Sim,
@@ -390,6 +397,7 @@ mod tests {
                 page_events: 0,
                 profile,
                 series: None,
+                memory: None,
                 trace: None,
                 notes: vec![],
                 report: Vec::new(),

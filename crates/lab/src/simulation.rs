@@ -9,10 +9,11 @@ use crate::backend::Backend;
 use crate::ground::Place;
 use crate::hardware::{Before, Cpu, Disk, Network};
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::memory_map;
 use crate::progress::Progress;
 use crate::report::{locks, nodes};
 use crate::scale::Scale;
-use crate::series::{self, Every, Recorder};
+use crate::series::{self, Recorder};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use crate::system::{DiskSample, EngineView, Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
@@ -169,7 +170,7 @@ impl Backend for Simulated {
         let system = SimSystem::new(&sim, &job.kernel.choices, &simulation.system_config(W::VERIFIES), given)
             .map_err(|error| Failure(format!("machine `{}` at scale {}: {error}", job.machine.name, job.scale)))?;
         watch(&sim, progress, system.disk_samples());
-        let series = job.series_every.map(|every| record(&sim, &system, every, progress));
+        let recorded = record(&sim, &system, job, progress);
         if let Some(config) = job.trace {
             sim.start_trace(config);
         }
@@ -211,7 +212,8 @@ impl Backend for Simulated {
             virtual_time_ns,
             page_events,
             profile,
-            series: series.map(|recorder| recorder.borrow().clone().finish()),
+            series: recorded.series.borrow_mut().take().map(Recorder::finish),
+            memory: recorded.memory.borrow_mut().take().map(memory_map::Recorder::finish),
             trace: sim.take_trace(),
             notes: Vec::new(),
             report: found.report,
@@ -245,23 +247,36 @@ fn page_events(vmstat: &Vmstat) -> u64 {
     vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
 }
 
-/// Has counters recorded, from outside of the machine: the run is the same without.
-fn record(sim: &Sim, system: &SimSystem, every: Every, progress: &Progress) -> Rc<RefCell<Recorder>> {
-    let series = Rc::new(RefCell::new(Recorder::new(every)));
-    let (engine, watched, cell, progress) = (system.shared_engine(), sim.clone(), series.clone(), progress.clone());
-    let every = series.borrow().every();
+/// What is recorded of a run while it goes on.
+#[derive(Clone, Default)]
+struct Recorded {
+    series: Rc<RefCell<Option<Recorder>>>,
+    memory: Rc<RefCell<Option<memory_map::Recorder>>>,
+}
+
+/// Has counters and memory recorded, from outside of the machine: the run is the same without.
+fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
+    let recorded = Recorded::default();
+    *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
+    *recorded.memory.borrow_mut() = job.memory_every.map(memory_map::Recorder::new);
+    let every = recorded.series.borrow().as_ref().map(Recorder::every).into_iter().chain(job.memory_every).min();
+    let Some(every) = every else { return recorded };
+    let (engine, watched, progress) = (system.shared_engine(), sim.clone(), progress.clone());
+    let Recorded { series, memory } = recorded.clone();
     sim.observe(every, move |now| {
-        if !cell.borrow().is_due(now) {
-            return;
+        if let Some(series) = series.borrow_mut().as_mut().filter(|series| series.is_due(now)) {
+            let mut values = engine.vmstat();
+            series::add_operations(&mut values, progress.operations());
+            series::add_zones(&mut values, &*engine);
+            series::add_nodes(&mut values, &*engine);
+            series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
+            series.push(now, &values);
         }
-        let mut values = engine.vmstat();
-        series::add_operations(&mut values, progress.operations());
-        series::add_zones(&mut values, &*engine);
-        series::add_nodes(&mut values, &*engine);
-        series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
-        cell.borrow_mut().push(now, &values);
+        if let Some(memory) = memory.borrow_mut().as_mut().filter(|memory| memory.is_due(now)) {
+            memory.push(now, &engine.memory().map());
+        }
     });
-    series
+    recorded
 }
 
 /// Starts a task that tells how far the run is and samples the disk.

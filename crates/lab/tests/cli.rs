@@ -359,6 +359,28 @@ fn counters_over_time_are_written_and_change_no_report() {
 }
 
 #[test]
+fn memory_over_time_is_drawn_and_written_and_changes_no_report() {
+    let folder = Folder::new();
+    let (svg, csv) = (folder.path("memory.svg"), folder.path("buddyinfo.csv"));
+    let alone = print(&QUICK);
+    let both = ["--memory-map", &svg, "--buddyinfo", &csv, "--every", "0.5"];
+    assert_eq!(alone, print(&[&QUICK[..], &both].concat()));
+    let picture = fs::read_to_string(&svg).unwrap();
+    assert!(picture.contains("2.6.37-kanyzone\n") && picture.contains("handed out, or huge"), "{picture}");
+    let text = fs::read_to_string(&csv).unwrap();
+    assert!(text.starts_with("column,seed,seconds,node,zone,migrate_type,order,free_blocks,pageblocks\n"), "{text}");
+    let of = text.lines().filter(|line| line.starts_with("2.6.37-kanyzone,1,") && line.contains(",Movable,10,"));
+    assert!(of.count() > 20, "{text}");
+    let wrong = |more: &[&str]| message(2, &[&QUICK[..], more].concat());
+    assert!(wrong(&["--memory-map", &folder.path("memory.png")]).contains("--memory-map writes SVG"));
+    assert!(wrong(&["--memory-map", &svg, "--buddyinfo", &svg]).contains("same file"));
+    for option in ["--memory-map", "--buddyinfo"] {
+        let text = message(2, &["compare", "randread", "--on", "host", option, &svg]);
+        assert_eq!(text, format!("error: {option} works on the ground `sim` alone, not on `host`\n"));
+    }
+}
+
+#[test]
 fn what_has_no_figures_in_print_has_no_fidelity() {
     let text = message(2, &["fidelity", "randread"]);
     assert!(text.contains("`randread` has no published figures") && text.contains("parallelio"), "{text}");

@@ -233,6 +233,7 @@ fn job_on_the_library(folder: &Path, machine: &str, scale: &str) -> Job {
         scale: scale.parse().expect("a scale"),
         profile: false,
         series_every: None,
+        memory_every: None,
         trace: None,
         locks: false,
         ground: Ground::Host,

@@ -20,6 +20,7 @@ fn job(workload: &str, params: &str) -> Job {
         scale: SCALE.parse().expect("a fraction"),
         profile: false,
         series_every: None,
+        memory_every: None,
         trace: None,
         locks: false,
         ground: lab::ground::Ground::Sim,

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     bars::Bars,
     ground::Ground,
+    memory_map,
     plan::{JobFailure, Plan, Request},
     plot::{self, flames},
     report::{self, ReportFormat, Show, percent::PercentRule},
@@ -49,6 +50,7 @@ pub struct RunArguments {
 }
 
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("sampled").multiple(true))]
 struct Options {
     #[command(flatten)]
     experiment: ExperimentOptions,
@@ -71,10 +73,16 @@ struct Options {
     #[arg(long, value_name = "FILE.svg")]
     flamegraph: Option<PathBuf>,
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "sampled")]
     series: Option<PathBuf>,
-    /// The interval between lines of --series, in seconds of the run
-    #[arg(long, value_name = "SECONDS", requires = "series", default_value = "1", value_parser = parse_every)]
+    /// Draw physical memory over time: what most of each pageblock is used for, SVG (`sim`)
+    #[arg(long, value_name = "FILE.svg", group = "sampled")]
+    memory_map: Option<PathBuf>,
+    /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`)
+    #[arg(long, value_name = "FILE", group = "sampled")]
+    buddyinfo: Option<PathBuf>,
+    /// The interval of --series, --memory-map and --buddyinfo, in seconds of the run
+    #[arg(long, value_name = "SECONDS", requires = "sampled", default_value = "1", value_parser = parse_every)]
     #[arg(allow_negative_numbers = true)]
     every: Nanos,
     /// Write a trace for ui.perfetto.dev: tasks by CPU, interrupts, locks, disk requests (`sim`)
@@ -101,14 +109,21 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let request = Request {
         profile: options.profile.is_some() || options.flamegraph.is_some(),
         series_every: options.series.is_some().then_some(Every::Ns(options.every.0)),
+        memory_every: (options.memory_map.is_some() || options.buddyinfo.is_some()).then_some(options.every),
         picture: options.experiment.output.plot.is_some(),
         trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
         ..request
     };
-    if let Some(ground) = request.grounds.iter().find(|ground| ground.is_timed_by_the_wall() && request.trace.is_some())
-    {
-        return Err(End::Usage(format!("--trace works on the ground `sim` alone, not on `{ground}`")));
+    if let Some(ground) = request.grounds.iter().find(|ground| ground.is_timed_by_the_wall()) {
+        let of_sim = [
+            ("--trace", request.trace.is_some()),
+            ("--memory-map", options.memory_map.is_some()),
+            ("--buddyinfo", options.buddyinfo.is_some()),
+        ];
+        if let Some((option, _)) = of_sim.iter().find(|(_, is_wanted)| *is_wanted) {
+            return Err(End::Usage(format!("{option} works on the ground `sim` alone, not on `{ground}`")));
+        }
     }
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
     if !request.grounds.is_empty() && request.grounds.iter().all(is_real) {
@@ -142,6 +157,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let series = options.series.as_deref().map(Output::open).transpose()?;
     let traced = options.trace.as_deref().map(Output::open).transpose()?;
     let plot = options.experiment.output.open_plot()?;
+    let map = open_svg("--memory-map", options.memory_map.as_deref())?;
+    let buddyinfo = options.buddyinfo.as_deref().map(Output::open).transpose()?;
     let flames = open_svg("--flamegraph", options.flamegraph.as_deref())?;
     let files = [
         ("--output", &output),
@@ -150,6 +167,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         ("--trace", &traced),
         ("--plot", &plot),
         ("--flamegraph", &flames),
+        ("--memory-map", &map),
+        ("--buddyinfo", &buddyinfo),
     ];
     check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
     let plan = Plan::new(&request, workloads::find)?;
@@ -183,6 +202,13 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     }
     if let Some(file) = series {
         losses.note(file.write(|out| series::write(&results.series, out)));
+    }
+    if let Some(file) = map {
+        let svg = plot::memory::picture(&plan.experiment, &results.table, &results.memory);
+        losses.note(file.write(|out| out.write_all(svg.as_bytes())));
+    }
+    if let Some(file) = buddyinfo {
+        losses.note(file.write(|out| memory_map::write(&results.memory, out)));
     }
     if let Some(file) = traced {
         losses.note(file.write(|out| trace::write(&results.traces, out)));

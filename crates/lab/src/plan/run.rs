@@ -6,6 +6,7 @@ use super::{JobFailure, Plan, Results, Run};
 use crate::{
     grounds,
     job::{Failure, Outcome},
+    memory_map::RunMemory,
     progress::Progress,
     report::{Table, TableHead},
     runner::{self, Watch},
@@ -93,18 +94,19 @@ impl Plan {
             columns: self.columns.clone(),
             notes: self.notes(&ended),
         };
-        let (mut profile, mut series, mut traces) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut rows = vec![Vec::new(); self.columns.len()];
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
             profile.extend(outcome.profile.into_iter().flatten().map(|line| format!("{root};{line}")));
             let (column, seed) = (self.columns[run.column].id.clone(), run.job.seed);
+            memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
             series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
             traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
             rows[run.column].push(outcome.rows);
         }
         let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
-        Results { table, profile, series, traces }
+        Results { table, profile, series, memory, traces }
     }
 }
 

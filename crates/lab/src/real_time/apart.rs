@@ -232,6 +232,7 @@ fn work(
         scale: order.scale.parse()?,
         profile: false,
         series_every: order.series_every,
+        memory_every: None,
         trace: None,
         locks: false,
         ground: order.ground,

@@ -20,6 +20,7 @@ fn job(params: &str) -> Job {
         scale: "1/64".parse().expect("a fraction"),
         profile: false,
         series_every: None,
+        memory_every: None,
         trace: None,
         locks: false,
         ground: lab::ground::Ground::Sim,

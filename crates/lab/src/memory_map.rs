@@ -1,0 +1,211 @@
+//! Physical memory over time: what `--memory-map` draws and `--buddyinfo` writes of a run.
+
+use std::io;
+
+use engine::memory::{MAX_ORDERS, MigrateType, Use, ZoneMap};
+use machine::Nanos;
+
+use crate::report::csv::io_error;
+
+/// Records memory at even intervals.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    every: Nanos,
+    next: Nanos,
+    moments: Vec<Moment>,
+}
+
+impl Recorder {
+    /// A recorder that looks once in so much time.
+    #[must_use]
+    pub const fn new(every: Nanos) -> Self {
+        Self { every, next: Nanos(0), moments: Vec::new() }
+    }
+
+    /// Is it time to record?
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.next
+    }
+
+    /// Records a moment.
+    pub fn push(&mut self, now: Nanos, zones: &[ZoneMap]) {
+        self.next = Nanos((now.0 + 1).next_multiple_of(self.every.0.max(1)));
+        self.moments.push(Moment { now_ns: now.0, zones: zones.iter().map(Zone::of).collect() });
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn finish(self) -> Vec<Moment> {
+        self.moments
+    }
+}
+
+/// Memory at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// When, since the system started, ns.
+    pub now_ns: u64,
+    /// The zones, lowest first.
+    pub zones: Vec<Zone>,
+}
+
+/// A zone at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its node.
+    pub node: u8,
+    /// As the kernel prints it.
+    pub name: &'static str,
+    /// Free blocks by order and migrate type.
+    pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
+    /// Pageblocks by type.
+    pub pageblocks: [u64; MigrateType::ALL.len()],
+    /// What most of each pageblock is, from low to high frames.
+    pub most: Vec<Most>,
+}
+
+impl Zone {
+    fn of(map: &ZoneMap) -> Self {
+        Self {
+            node: map.node.0,
+            name: map.name,
+            free: map.free,
+            pageblocks: MigrateType::ALL.map(|kind| map.pageblocks(kind)),
+            most: map.blocks.iter().map(|block| Most::of(block.most())).collect(),
+        }
+    }
+}
+
+/// What more than half of a pageblock is, as it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Most {
+    /// Free.
+    Free,
+    /// Pages of files on LRU lists.
+    File,
+    /// Anonymous pages on LRU lists.
+    Anonymous,
+    /// Kernel memory.
+    Kernel,
+    /// A block that was handed out, or a huge page.
+    Whole,
+    /// Nothing of these.
+    Mixed,
+}
+
+impl Most {
+    /// All of them; `ALL[m as usize] == m`.
+    pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
+
+    const fn of(most: Option<Use>) -> Self {
+        match most {
+            Some(Use::Free) => Self::Free,
+            Some(Use::File) => Self::File,
+            Some(Use::Anonymous) => Self::Anonymous,
+            Some(Use::Kernel) => Self::Kernel,
+            Some(Use::Huge | Use::Lent) => Self::Whole,
+            Some(Use::Pinned | Use::Offline | Use::Other) | None => Self::Mixed,
+        }
+    }
+
+    /// As a legend says it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::File => "movable, file",
+            Self::Anonymous => "movable, anonymous",
+            Self::Kernel => "kernel",
+            Self::Whole => "handed out, or huge",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// The memory of a run, and which run that was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunMemory {
+    /// Its column.
+    pub column: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What was recorded.
+    pub moments: Vec<Moment>,
+}
+
+/// Writes runs as CSV: for each moment, zone and migrate type a line for each order with its free blocks, and one without an
+/// order with its pageblocks.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(runs: &[RunMemory], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new().from_writer(out);
+    let head = ["column", "seed", "seconds", "node", "zone", "migrate_type", "order", "free_blocks", "pageblocks"];
+    csv.write_record(head).map_err(io_error)?;
+    for RunMemory { column, seed, moments } in runs {
+        let seed = seed.to_string();
+        for Moment { now_ns, zones } in moments {
+            let seconds = format!("{:.3}", *now_ns as f64 / 1e9);
+            for zone in zones {
+                let node = zone.node.to_string();
+                for kind in MigrateType::ALL {
+                    let mut line = |order: &str, free: &str, pageblocks: &str| {
+                        let fields = [column, &*seed, &seconds, &node, zone.name, kind.name(), order, free, pageblocks];
+                        csv.write_record(fields).map_err(io_error)
+                    };
+                    for (order, kinds) in zone.free.iter().enumerate() {
+                        line(&order.to_string(), &kinds[kind as usize].to_string(), "")?;
+                    }
+                    line("", "", &zone.pageblocks[kind as usize].to_string())?;
+                }
+            }
+        }
+    }
+    csv.flush()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A zone whose first block is always kernel memory and whose others are handed out one after the other.
+    pub(crate) fn run() -> RunMemory {
+        let moment = |n: u64| {
+            let most = |block| match block {
+                0 => Most::Kernel,
+                block if block <= n => Most::Whole,
+                _ => Most::Free,
+            };
+            let mut free = [[0; 4]; MAX_ORDERS];
+            free[9][MigrateType::Movable as usize] = 7 - n;
+            let zone =
+                Zone { node: 0, name: "Normal", free, pageblocks: [1, 0, 7, 0], most: (0..8).map(most).collect() };
+            Moment { now_ns: n * 1_000_000_000, zones: vec![zone] }
+        };
+        RunMemory { column: "a".into(), seed: 7, moments: (0..8).map(moment).collect() }
+    }
+
+    #[test]
+    fn each_order_and_type_has_its_line_and_so_have_pageblocks() {
+        let mut out = Vec::new();
+        write(&[run()], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 1 + 8 * 4 * 12);
+        for line in ["a,7,2.000,0,Normal,Movable,9,5,", "a,7,2.000,0,Normal,Unmovable,,,1"] {
+            assert!(text.lines().any(|it| it == line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_recorder_looks_once_in_an_interval() {
+        let mut recorder = Recorder::new(Nanos(100));
+        for now in (0..1000).step_by(30).map(Nanos) {
+            if recorder.is_due(now) {
+                recorder.push(now, &[]);
+            }
+        }
+        let times: Vec<u64> = recorder.finish().iter().map(|moment| moment.now_ns).collect();
+        assert_eq!(times, [0, 120, 210, 300, 420, 510, 600, 720, 810, 900]);
+    }
+}

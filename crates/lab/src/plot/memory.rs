@@ -1,0 +1,176 @@
+//! Physical memory over time: a strip for each run, in which time grows to the right and frames from the bottom up.
+
+use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, text};
+use super::scale::{Axis, label};
+use crate::experiment::Experiment;
+use crate::memory_map::{Moment, Most, RunMemory};
+use crate::report::Table;
+
+/// Left of the strips, for sizes.
+const LEFT: i32 = 50;
+/// Above a strip, for its caption.
+const CAPTION: i32 = 28;
+/// Below a strip.
+const GAP: i32 = 12;
+/// Below the last strip, for the axis.
+const FOOT: i32 = 44;
+/// Width of a cell, pixels.
+const CELL: i32 = 4;
+/// Height of a strip at most, pixels.
+const HEIGHT: i32 = 192;
+/// Cells above each other at most.
+const ROWS: usize = 64;
+/// Pageblocks in a MiB, the other way round.
+const BLOCK_MIB: f64 = 2.0;
+
+/// The memory of runs, of the first seed of a table.
+#[must_use]
+pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> String {
+    let seed = table.seeds.first().copied();
+    let runs: Vec<&RunMemory> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
+    let mut about = vec![
+        experiment.about.clone(),
+        table.footer(),
+        "A cell is what more than half of most of its pageblocks is. Low frames are at the bottom.".to_owned(),
+    ];
+    if table.seeds.len() > 1 {
+        about.push(format!("Drawn is seed {}.", table.seeds[0]));
+    }
+    draw(&format!("{}: physical memory", experiment.name), about, &runs)
+}
+
+fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
+    let keys = Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() });
+    let frame = Frame { title: title.to_owned(), about, keys: keys.to_vec() };
+    let last = runs.iter().filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
+    let axis = Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false };
+    let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
+    frame.draw((CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT, |area| {
+        let mut top = 0;
+        for run in runs {
+            text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
+            strip(area, run, (left, right), top + CAPTION, axis);
+            top += CAPTION + HEIGHT + GAP;
+        }
+        for tick in axis.ticks(8) {
+            let x = axis.pixel(tick, left, right);
+            text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
+        }
+        text(area, "virtual time, s", ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+    })
+}
+
+/// Draws a run's strip, and how much memory lies below its edges.
+fn strip(area: &Area<'_>, run: &RunMemory, (left, right): (i32, i32), top: i32, axis: Axis) {
+    let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
+    if blocks == 0 {
+        return;
+    }
+    let columns = ((right - left) / CELL) as usize;
+    let cells = cells(&run.moments, blocks.min(ROWS), blocks, columns, axis);
+    let rows = cells.len() as i32;
+    let bottom = top + HEIGHT;
+    for (row, column, height, width, most) in joined(cells) {
+        let from = (left + column as i32 * CELL, bottom - HEIGHT * (row + height) as i32 / rows);
+        let to = (left + (column + width) as i32 * CELL, bottom - HEIGHT * row as i32 / rows);
+        fill(area, from, to, ink(most));
+    }
+    for (y, mib) in [(bottom - 6, 0.0), (top + 6, blocks as f64 * BLOCK_MIB)] {
+        text(area, &format!("{mib} MiB"), (left - 6, y), &canvas::words(FAINT, 11, Anchor::End));
+    }
+}
+
+fn blocks_of(moment: &Moment) -> usize {
+    moment.zones.iter().map(|zone| zone.most.len()).sum()
+}
+
+/// What is in each cell, row by row from low frames up; nothing where no moment was recorded.
+fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
+    let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
+    let mut begin = 0;
+    for (n, moment) in moments.iter().enumerate() {
+        // A moment stands for the time up to the next.
+        let place = |ns: u64| (axis.part(ns as f64 / 1e9) * columns as f64) as usize;
+        let end = moments.get(n + 1).map_or(columns, |next| place(next.now_ns));
+        let from = begin.min(columns - 1);
+        for (block, most) in moment.zones.iter().flat_map(|zone| &zone.most).enumerate() {
+            let row = &mut counts[block * rows / blocks];
+            row[from..end.max(from + 1)].iter_mut().for_each(|cell| cell[*most as usize] += 1);
+        }
+        begin = end;
+    }
+    let most = |cell: &[u32; Most::ALL.len()]| {
+        let (n, count) = cell.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
+        (*count > 0).then_some(Most::ALL[n])
+    };
+    counts.iter().map(|row| row.iter().map(most).collect()).collect()
+}
+
+/// Rectangles of one color: row, column, height, width.
+fn joined(mut cells: Vec<Vec<Option<Most>>>) -> Vec<(usize, usize, usize, usize, Most)> {
+    let mut found = Vec::new();
+    for row in 0..cells.len() {
+        let mut column = 0;
+        while column < cells[row].len() {
+            let Some(most) = cells[row][column] else {
+                column += 1;
+                continue;
+            };
+            let width = cells[row][column..].iter().take_while(|cell| **cell == Some(most)).count();
+            let range = column..column + width;
+            let is_same = |row: &&mut Vec<Option<Most>>| row[range.clone()].iter().all(|cell| *cell == Some(most));
+            let height = cells[row..].iter_mut().take_while(is_same).map(|row| row[range.clone()].fill(None)).count();
+            found.push((row, column, height, width, most));
+            column += width;
+        }
+    }
+    found
+}
+
+const fn ink(most: Most) -> Ink {
+    match most {
+        Most::Free => BAND,
+        Most::File => Ink::of(1),
+        Most::Anonymous => Ink::of(0),
+        Most::Kernel => Ink::of(3),
+        Most::Whole => Ink::of(2),
+        Most::Mixed => FAINT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory_map::tests::run;
+
+    #[test]
+    fn blocks_that_are_handed_out_one_after_the_other_are_a_stair() {
+        let axis = Axis { from: 0.0, to: 8.0, is_log: false };
+        let cells = cells(&run().moments, 8, 8, 8, axis);
+        for (row, cells) in cells.iter().enumerate() {
+            for (column, most) in cells.iter().enumerate() {
+                let expected = if row == 0 {
+                    Most::Kernel
+                } else if row <= column {
+                    Most::Whole
+                } else {
+                    Most::Free
+                };
+                assert_eq!(*most, Some(expected), "row {row}, column {column}");
+            }
+        }
+        let pieces = joined(cells);
+        assert_eq!(pieces[0], (0, 0, 1, 8, Most::Kernel));
+        assert_eq!(pieces.iter().map(|(_, _, height, width, _)| height * width).sum::<usize>(), 64);
+    }
+
+    #[test]
+    fn each_run_has_a_strip_and_the_legend_says_all_colors() {
+        let run = run();
+        let svg = draw("memory", Vec::new(), &[&run, &run]);
+        assert!(Most::ALL.iter().all(|most| svg.contains(most.words())), "{svg}");
+        assert_eq!(svg.matches("16 MiB").count(), 2);
+        assert!(svg.contains("prefers-color-scheme:dark"));
+        assert!(draw("nothing", Vec::new(), &[]).starts_with("<svg "));
+    }
+}
