@@ -89,9 +89,9 @@ fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: A
     let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
     let mut begin = 0;
     for (n, moment) in moments.iter().enumerate() {
-        // A moment stands for the time up to the next.
+        // A moment stands for the time up to the next; the last for itself, for its run has ended then.
         let place = |ns: u64| (axis.part(ns as f64 / 1e9) * columns as f64) as usize;
-        let end = moments.get(n + 1).map_or(columns, |next| place(next.now_ns));
+        let end = moments.get(n + 1).map_or(begin + 1, |next| place(next.now_ns)).min(columns);
         let from = begin.min(columns - 1);
         for (block, most) in moment.zones.iter().flat_map(|zone| &zone.most).enumerate() {
             let row = &mut counts[block * rows / blocks];
