@@ -6,7 +6,7 @@
 //! * [`access`]: what a task does: read, write, touch, fault;
 //! * [`allocate`]: the fast path, and the slow path below the low mark. *Start here*;
 //! * [`reclaim`]: kswapd, direct reclaim, the fate of a page;
-//! * [`compact`]: whether compaction could help, and deferral;
+//! * [`compact`]: whether compaction could help, its two scanners, and deferral;
 //! * [`migrate`]: a page moves to another frame;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
 //! * [`writeback`]: dirty pages on their way to devices;
@@ -163,7 +163,7 @@ impl<M: Machine> Engine<M> {
         &self.access
     }
 
-    /// Whether compaction could help.
+    /// Compaction: whether it could help, and its runs.
     #[inline(always)]
     pub fn compact(&self) -> &Compact<M> {
         &self.access

@@ -244,7 +244,7 @@ impl<M: Machine> Allocate<M> {
         let _span = self.machine.span(Func::DirectCompact);
         self.stat.count(Event::CompactStall, 1);
         let mut best = Suitability::Skipped;
-        let waits = self.compact_passes().waits(compaction.is_later);
+        let waits = self.compaction_waits(compaction.is_later);
         let request = CompactRequest { order: Some(order), kind: gfp.migrate, waits, is_kswapd: false };
         for id in self.zonelist(gfp) {
             let zone = self.zone(*id);

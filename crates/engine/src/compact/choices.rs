@@ -106,13 +106,3 @@ choices! {
         AfterEachGroup,
     }
 }
-
-impl Passes {
-    /// Does a run wait for locks, given that the request would have it wait?
-    pub(crate) const fn waits(self, is_later: bool) -> bool {
-        match self {
-            Self::One => true,
-            Self::AsyncFirst => is_later,
-        }
-    }
-}

@@ -27,9 +27,12 @@ impl<M: Machine> Compact<M> {
         &self.state(zone).failures
     }
 
-    /// In which steps a request compacts.
-    pub(crate) const fn compact_passes(&self) -> Passes {
-        self.choices.passes
+    /// Does a run wait for locks, and look at all pageblocks? `is_later` says whether a request has compacted before.
+    pub(crate) const fn compaction_waits(&self, is_later: bool) -> bool {
+        match self.choices.passes {
+            Passes::One => true,
+            Passes::AsyncFirst => is_later,
+        }
     }
 
     /// Compaction for `order` failed: leave out twice as many attempts as before.

@@ -2,7 +2,7 @@
 
 use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};
-use super::choices::{Contention, Passes, Start};
+use super::choices::{Contention, Start};
 use super::run::Run;
 use crate::lru::given::LockedLists;
 use crate::lru::{CLUSTER, Family, ListKind};
@@ -49,10 +49,8 @@ impl<M: Machine> Compact<M> {
             self.wait_for_putback(|| self.are_too_many_isolated_to_move(zone));
         }
         let frame_at = |offset: u32| FrameNumber(zone.start.0 + offset);
-        let skips_kinds = match self.choices.passes {
-            Passes::One => false,
-            Passes::AsyncFirst => !run.request.waits,
-        };
+        // Who does not wait takes what is easily had.
+        let skips_kinds = !run.request.waits;
         let cached = &self.state(zone).cached;
         let is_cached = self.is_marking(run);
         if skips_kinds && zone.block_type(frame_at(start)) != MigrateType::Movable

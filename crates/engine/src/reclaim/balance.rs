@@ -170,8 +170,12 @@ impl<M: Machine> Reclaim<M> {
         }
         for (_, zone) in self.zones_up_to(node, usize::MAX) {
             if !self.is_deferred(zone, order) {
-                let request =
-                    CompactRequest { order: Some(order), kind: MigrateType::Movable, waits: false, is_kswapd: true };
+                let request = CompactRequest {
+                    order: Some(order),
+                    kind: MigrateType::Movable,
+                    waits: self.compaction_waits(false),
+                    is_kswapd: true,
+                };
                 self.compact_zone(zone, request);
             }
             if zone.is_above(zone.low(), order, 0, MarkRights::default()) {
