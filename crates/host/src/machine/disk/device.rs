@@ -99,8 +99,10 @@ pub struct Device {
     is_direct: AtomicBool,
     /// The same file through the page cache of the kernel, once that is wanted; `None` where it cannot be had.
     buffered: OnceLock<Option<File>>,
-    /// Is it no block device?
+    /// Is it a file of a file system?
     is_regular: bool,
+    /// Is it a block device, whose length nobody changes?
+    is_block: bool,
     end: End,
     /// How long the file is for its owner, where that may lie within a block.
     length: OnceLock<Length>,
@@ -143,14 +145,15 @@ pub(super) struct Parts {
 
 impl Device {
     pub(super) fn new(parts: Parts) -> Self {
-        let is_regular = parts.file.metadata().is_ok_and(|status| status.is_file());
+        let kind = parts.file.metadata().ok().map(|status| status.file_type());
         Self {
             id: parts.id,
             name: parts.name,
             file: parts.file,
             is_direct: AtomicBool::new(parts.is_direct),
             buffered: OnceLock::new(),
-            is_regular,
+            is_regular: kind.is_some_and(|kind| kind.is_file()),
+            is_block: kind.is_some_and(|kind| kind.is_block_device()),
             end: End::default(),
             length: OnceLock::new(),
             writes: Generations::default(),
@@ -257,12 +260,12 @@ impl Device {
     /// # Errors
     /// Those of the system; then nothing has changed.
     pub fn lengthen(&self, bytes: u64) -> io::Result<()> {
-        if self.file.metadata()?.len() >= bytes {
+        if self.end_in_system()? >= bytes {
             return Ok(());
         }
         // What is under way may make it longer: that must not be cut off here.
         self.writes.wait();
-        if self.file.metadata()?.len() < bytes { self.file.set_len(bytes) } else { Ok(()) }
+        if self.end_in_system()? < bytes { self.file.set_len(bytes) } else { Ok(()) }
     }
 
     /// Gives the file its length in the system. No write from before puts anything after that. The owner's own length is this
@@ -277,7 +280,7 @@ impl Device {
         // Before there is less: nobody may take that for the work of others.
         self.end.expect_at_most(bytes);
         self.forget_checksums_after(bytes);
-        if self.file.metadata()?.len() != bytes {
+        if self.end_in_system()? != bytes {
             self.file.set_len(bytes)?;
         }
         self.end.expect(bytes);
@@ -358,9 +361,9 @@ impl Device {
         loop {
             let changes = self.end.changes();
             let expected = self.end.expected();
-            let (now, is_fixed) = self.end_in_system()?;
+            let now = self.end_in_system().map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
             if self.end.changes() == changes {
-                return Ok(Ends { now, expected, is_fixed });
+                return Ok(Ends { now, expected, is_fixed: self.is_block });
             }
         }
     }
@@ -377,17 +380,13 @@ impl Device {
         }
     }
 
-    /// Where it ends now, and whether that is a block device's end.
-    fn end_in_system(&self) -> Result<(u64, bool), Errno> {
-        let end = || {
-            let status = self.file.metadata()?;
-            if status.is_file() {
-                Ok((status.len(), false))
-            } else {
-                Ok(((&self.file).seek(SeekFrom::End(0))?, status.file_type().is_block_device()))
-            }
-        };
-        end().map_err(|error: io::Error| error.raw_os_error().unwrap_or(libc::EIO))
+    /// How long it is now in the system, in bytes.
+    ///
+    /// The position of the open file says it, which nothing else uses. `fstat` would also ask when the file was last changed,
+    /// and Linux (from 6.13) then gives the next write a time of its own: the inode is dirty again, and a commit of one page
+    /// takes half as long again.
+    fn end_in_system(&self) -> io::Result<u64> {
+        (&self.file).seek(SeekFrom::End(0))
     }
 
     /// The file system does not do what it promised: from now on through the page cache of the kernel.
