@@ -5,8 +5,9 @@
 //! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. The
 //! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
 //! page of the slot beside an eviction; the end of the file beside one; readers beside a writer of the page's bytes;
-//! readers with hazard pointers beside an eviction, and beside who waits for them. And one of kswapd, which falls
-//! asleep while it is asked for more.
+//! readers with hazard pointers beside an eviction, and beside who waits for them; readers of both kinds, a writer and
+//! the end of the file beside a page that moves to another frame. And one of kswapd, which falls asleep while it is asked
+//! for more.
 
 #![cfg(loom)]
 
@@ -358,6 +359,224 @@ fn who_waits_for_a_latch_is_woken() {
             bell.notify();
         }
         waiter.join().unwrap();
+    });
+}
+
+/// Where a page moves to.
+const TO: FrameNumber = FrameNumber(1);
+
+/// A page in slot 0, in [`FRAME`], to which the index has the only reference, and the free frame [`TO`]. The page's bytes are 1,
+/// or 2 once they were written; those of a frame that became another page's are 7.
+struct Moving {
+    frames: FrameTable,
+    index: FileIndex,
+    bytes: [UnsafeCell<u64>; 2],
+}
+
+// SAFETY: for the model: that nobody touches the bytes at the same time is what it checks.
+unsafe impl Sync for Moving {}
+// SAFETY: as above.
+unsafe impl Send for Moving {}
+
+impl Moving {
+    fn new() -> Arc<Self> {
+        let (frames, index) = (FrameTable::new(2).unwrap(), FileIndex::default());
+        frames[FRAME].set_references(1);
+        frames[FRAME].set_owner(FILE, 0);
+        index.insert(0, FRAME).expect("the slot is empty");
+        Arc::new(Self { frames, index, bytes: [UnsafeCell::new(1), UnsafeCell::new(0)] })
+    }
+
+    fn read(&self, frame: FrameNumber) -> u64 {
+        // SAFETY: the caller holds the page.
+        self.bytes[frame.index()].with(|bytes| unsafe { *bytes })
+    }
+
+    fn write(&self, frame: FrameNumber, value: u64) {
+        // SAFETY: the caller has the page, or the frame, alone.
+        self.bytes[frame.index()].with_mut(|bytes| unsafe { *bytes = value });
+    }
+
+    /// Moves the page as migration does, if nobody holds it; `hazard` is who may hold it by a hazard pointer. Its old frame is used
+    /// again at once.
+    fn migrate(&self, hazard: Option<&Hazard>) -> bool {
+        let (old, new) = (&self.frames[FRAME], &self.frames[TO]);
+        if !old.get_unless_zero() {
+            return false;
+        }
+        let is_held = hazard.is_some_and(|hazard| {
+            self.index.close(0, FRAME);
+            hazard.is_published()
+        });
+        let is_moved = old.try_lock() && {
+            let is_moved = old.owner() == FILE && self.copy_and_exchange(is_held);
+            old.clear(Flags::LOCKED);
+            is_moved
+        };
+        if is_moved {
+            assert_eq!(new.references(), 2, "nobody else has it for longer than a moment");
+            new.put();
+            self.write(FRAME, 7);
+        } else {
+            old.put();
+        }
+        is_moved
+    }
+
+    fn copy_and_exchange(&self, is_held: bool) -> bool {
+        let (old, new) = (&self.frames[FRAME], &self.frames[TO]);
+        if !old.try_latch(false) {
+            return false;
+        }
+        self.write(TO, self.read(FRAME));
+        if !old.freeze_latched(2) {
+            old.unlatch(false);
+            return false;
+        }
+        let is_open = self.index.find(0).is_some_and(|found| found.is_open());
+        if old.is(Flags::HAZARD) && (is_held || is_open) {
+            old.set_references(2);
+            return false;
+        }
+        new.set_owner(FILE, 0);
+        new.set_references(2);
+        self.index.replace(0, FRAME, TO);
+        true
+    }
+
+    /// Looks page 0 up until it has it, with a reference and the shared latch; nothing when it left the file.
+    fn get_shared(&self) -> Option<FrameNumber> {
+        loop {
+            let found = self.index.find(0)?;
+            match found.get_shared(&self.frames) {
+                Ok(_) => return Some(found.frame),
+                Err(Miss::Undo) => _ = self.frames[found.frame].put_shared(),
+                Err(_) => {}
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_reader_finds_the_bytes_of_a_page_that_moves() {
+    loom::model(|| {
+        let world = Moving::new();
+        let mover = thread::spawn({
+            let world = world.clone();
+            move || world.migrate(None)
+        });
+        let frame = world.get_shared().expect("it does not leave");
+        assert_eq!(world.read(frame), 1);
+        world.frames[frame].put_shared();
+        let is_moved = mover.join().unwrap();
+        assert_eq!(world.index.get(0), Some(if is_moved { TO } else { FRAME }));
+    });
+}
+
+#[test]
+fn a_page_that_is_read_by_hazard_pointer_does_not_move() {
+    loom::model(|| {
+        let (world, hazard) = (Moving::new(), Arc::new(Hazard::default()));
+        world.frames[FRAME].set(Flags::HAZARD);
+        world.index.open(0, FRAME);
+        let mover = thread::spawn({
+            let (world, hazard) = (world.clone(), hazard.clone());
+            move || world.migrate(Some(&hazard))
+        });
+        if let Some(found) = world.index.slot(0).and_then(|slot| slot.find_open()) {
+            hazard.publish(found.frame);
+            if found.is_unchanged() {
+                assert_eq!(world.read(found.frame), 1);
+            }
+            hazard.withdraw();
+        }
+        mover.join().unwrap();
+    });
+}
+
+#[test]
+fn a_page_that_was_opened_meanwhile_does_not_move() {
+    loom::model(|| {
+        let (world, hazard) = (Moving::new(), Arc::new(Hazard::default()));
+        let mover = thread::spawn({
+            let (world, hazard) = (world.clone(), hazard.clone());
+            move || world.migrate(Some(&hazard))
+        });
+        let frame = world.get_shared().expect("it does not leave");
+        world.frames[frame].set(Flags::HAZARD);
+        world.index.open(0, frame);
+        world.frames[frame].put_shared();
+        if let Some(found) = world.index.slot(0).and_then(|slot| slot.find_open()) {
+            hazard.publish(found.frame);
+            if found.is_unchanged() {
+                assert_eq!(world.read(found.frame), 1);
+            }
+            hazard.withdraw();
+        }
+        mover.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_written_while_a_page_moves_is_in_its_new_frame() {
+    loom::model(|| {
+        let world = Moving::new();
+        let mover = thread::spawn({
+            let world = world.clone();
+            move || world.migrate(None)
+        });
+        let has_written = world.index.get(0).is_some_and(|found| {
+            let frame = &world.frames[found];
+            if !frame.get_unless_zero() {
+                return false;
+            }
+            let is_latched = world.index.get(0) == Some(found) && frame.try_latch(true);
+            if is_latched {
+                world.write(found, 2);
+                frame.unlatch(true);
+            }
+            frame.put();
+            is_latched
+        });
+        mover.join().unwrap();
+        let frame = world.index.get(0).expect("it does not leave");
+        assert_eq!(world.read(frame), if has_written { 2 } else { 1 });
+    });
+}
+
+#[test]
+fn a_page_that_is_cut_off_does_not_move_and_one_that_moved_is_cut_off_in_its_new_frame() {
+    loom::model(|| {
+        let world = Moving::new();
+        let mover = thread::spawn({
+            let world = world.clone();
+            move || world.migrate(None)
+        });
+        // As `truncate`: a reference, the page lock, and a look whose page it is.
+        let is_cut = world.index.get(0).is_some_and(|found| {
+            let frame = &world.frames[found];
+            if !frame.get_unless_zero() {
+                return false;
+            }
+            let is_cut = frame.try_lock() && {
+                let is_cut = world.index.get(0) == Some(found);
+                if is_cut {
+                    world.index.remove(0, found, None);
+                    frame.set_owner(Owner::None, 0);
+                    frame.put();
+                }
+                frame.clear(Flags::LOCKED);
+                is_cut
+            };
+            frame.put();
+            is_cut
+        });
+        let is_moved = mover.join().unwrap();
+        assert_eq!(world.index.get(0).is_none(), is_cut);
+        let left = u32::from(!is_cut);
+        assert_eq!(world.frames[FRAME].references(), if is_moved { 0 } else { left });
+        assert_eq!(world.frames[TO].references(), if is_moved { left } else { 0 });
     });
 }
 

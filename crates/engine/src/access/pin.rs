@@ -220,6 +220,8 @@ impl<M: Machine> Access<M> {
             if !write && region.entry(page).is_zero_page() {
                 break;
             }
+            // It was frozen, to leave or to move: whoever does that goes first.
+            self.machine.relax();
         }
         Ok(None)
     }

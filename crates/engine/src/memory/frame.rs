@@ -375,6 +375,13 @@ impl Frame {
         is_clean
     }
 
+    /// As [`Frame::freeze`], by who has the shared latch, alone; the latch is gone with the references. Fails as well while
+    /// somebody waits for the latch.
+    #[inline]
+    pub fn freeze_latched(&self, expected: u32) -> bool {
+        self.references.compare_exchange(expected + READER, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
     /// Undoes [`Frame::freeze`], or gives a fresh page its first references.
     #[inline]
     pub fn set_references(&self, n: u32) {
@@ -711,7 +718,13 @@ mod tests {
         assert!(!frame.freeze(3), "latched pages cannot be frozen");
         frame.note_latch_wait();
         assert!(frame.unlatch(false), "somebody waits");
-        assert_eq!((frame.put_shared(), frame.put_shared()), ((false, false), (false, false)));
+        assert!(!frame.freeze_latched(3), "two have the latch");
+        assert_eq!(frame.put_shared(), (false, false));
+        frame.note_latch_wait();
+        assert!(!frame.freeze_latched(2), "somebody waits");
+        assert!(frame.unlatch(false) && frame.try_latch(false) && frame.freeze_latched(2));
+        assert_eq!(frame.get_shared(), Latched::Frozen);
+        frame.set_references(1);
         assert!(frame.try_latch(true));
         assert_eq!((frame.get_shared(), frame.references()), (Latched::Held, 1));
         assert!(!frame.unlatch(true) && frame.freeze(1));

@@ -25,7 +25,7 @@ impl<M: Machine> Migrate<M> {
         }
     }
 
-    /// Freezes a page that nobody uses, copies it, and lets the entry in `region` that maps it, whose lock the caller has, and
+    /// Copies a page that nobody uses, freezes it, and lets the entry in `region` that maps it, whose lock the caller has, and
     /// the swap cache name the new frame; false when somebody does use it.
     fn exchange_entries(&self, region: Option<&Region<M>>, from: FrameNumber, to: FrameNumber) -> bool {
         let (old, new) = (&self.frames[from], &self.frames[to]);
@@ -36,11 +36,8 @@ impl<M: Machine> Migrate<M> {
         }
         // The entry's, the swap cache's, and the caller's.
         let references = u32::from(region.is_some()) + u32::from(is_cached) + 1;
-        if !old.freeze(references) {
-            return false;
-        }
-        if old.is(Flags::HAZARD) {
-            old.set_references(references);
+        debug_assert!(!old.is(Flags::HAZARD), "only pages of files are open to readers with hazard pointers: {old:?}");
+        if !self.copy_and_freeze(from, to, references) {
             return false;
         }
         let index = old.index();

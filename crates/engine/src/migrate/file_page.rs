@@ -2,8 +2,8 @@
 
 use super::{Migrate, Move};
 use crate::anonymous::Owners;
-use crate::memory::Flags;
 use crate::page_cache::File;
+use crate::page_cache::hazard::Held;
 use machine::{FrameNumber, Machine, Step};
 
 /// References of a page of a file that nobody uses: its index's, and the caller's.
@@ -11,11 +11,18 @@ const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
     /// Moves a locked page of a file. Its mappings are taken away for that long, and given back: who faults meanwhile waits for
-    /// the page's lock.
-    pub(super) fn move_file_page(&self, from: FrameNumber, to: FrameNumber, owners: &mut Owners<M>) -> Move {
+    /// the page's lock. Readers may hold it by hazard pointers: then `held` says who is known not to, and without it the page
+    /// stays.
+    pub(super) fn move_file_page(
+        &self,
+        from: FrameNumber,
+        to: FrameNumber,
+        owners: &mut Owners<M>,
+        held: Option<&Held>,
+    ) -> Move {
         let Some(file) = owners.file_of(self, from).cloned() else { return Move::Never };
         let taken = self.take_mappings(&file, from);
-        if !self.exchange(&file, from, to) {
+        if !self.exchange(&file, from, to, held) {
             self.give_mappings(&file, from, taken);
             return Move::Busy;
         }
@@ -28,16 +35,15 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Freezes a page that nobody uses, copies it, and lets its index name the new frame; false when somebody does use it.
-    fn exchange(&self, file: &File<M>, from: FrameNumber, to: FrameNumber) -> bool {
+    /// Copies a page that nobody uses, freezes it, and lets its index name the new frame; false when somebody does use it.
+    fn exchange(&self, file: &File<M>, from: FrameNumber, to: FrameNumber, held: Option<&Held>) -> bool {
         let old = &self.frames[from];
         let _guard = self.lock_index(&file.i_pages);
         self.machine.spend(Step::IndexStore, 1);
-        if !old.freeze(UNUSED) {
+        if !self.copy_and_freeze(from, to, UNUSED) {
             return false;
         }
-        if old.is(Flags::HAZARD) {
-            // Somebody may read it without a reference.
+        if !self.is_free_of_readers(file, from, held) {
             old.set_references(UNUSED);
             return false;
         }

@@ -4,9 +4,13 @@
 //! refers to is copied, its owner is told of the new frame in one step, and the old frame is free ([`Migrate::migrate_pages`]).
 //! A page of a file keeps its place in the index with its tags (`file_page`), an anonymous one its entry with
 //! the accessed and dirty bits and its slot in swap (`anonymous_page`). What is pinned, latched, being read or
-//! being written stays where it is. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`;
-//! `lru` and `zone` after them. Between the moment in which a page is frozen and that in which its new frame is found, no time
-//! passes: who looks for it meanwhile looks again and again. *Description*: mechanisms/reclaim, 23.7.
+//! being written stays where it is. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`, then `i_pages`; then
+//! the shared latch, by try; `lru` and `zone` after them. *Description*: mechanisms/reclaim, 23.7.
+//!
+//! Others read the page until it has its new frame: it is copied under the shared latch, and only then frozen, for as long as it
+//! takes to write the new frame's number. Who looks for it in that time looks again. Readers with hazard pointers
+//! ([`crate::page_cache::hazard`]) are in no word of the frame: before a round the pages that they may hold are closed, and one
+//! barrier says which they do hold. Those stay.
 //!
 //! Next: [`crate::compact`], which says which pages and where to.
 
@@ -16,6 +20,7 @@ mod file_page;
 use crate::anonymous::Owners;
 use crate::lru::Lru;
 use crate::memory::{Flags, Owner, Warmth};
+use crate::page_cache::hazard::Held;
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Machine, Order, Step};
 use std::ops::Deref;
@@ -86,6 +91,8 @@ impl<M: Machine> Migrate<M> {
         let mut left = pages.to_vec();
         let mut next_target = None;
         for _ in 0..ROUNDS {
+            let may_be_held: Vec<_> = left.iter().copied().filter(|frame| self.may_be_held(*frame)).collect();
+            let held = (!may_be_held.is_empty()).then(|| self.close_pages(&may_be_held, &mut owners));
             let mut again = Vec::new();
             let mut rest = left.into_iter();
             while let Some(from) = rest.next() {
@@ -96,7 +103,7 @@ impl<M: Machine> Migrate<M> {
                     result.stay.append(&mut again);
                     break;
                 };
-                match self.move_page(from, to, &mut owners) {
+                match self.move_page(from, to, &mut owners, held.as_ref()) {
                     Move::Done => result.moved += 1,
                     Move::Busy => {
                         again.push(from);
@@ -128,7 +135,7 @@ impl<M: Machine> Migrate<M> {
         self.free(frame, Order::ZERO, Warmth::Hot);
     }
 
-    fn move_page(&self, from: FrameNumber, to: FrameNumber, owners: &mut Owners<M>) -> Move {
+    fn move_page(&self, from: FrameNumber, to: FrameNumber, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let descriptor = &self.frames[from];
         debug_assert!(
             std::ptr::eq(self.zone_of(from), self.zone_of(to)),
@@ -146,7 +153,7 @@ impl<M: Machine> Migrate<M> {
         } else {
             match descriptor.owner() {
                 Owner::None => Move::Never,
-                Owner::File(_) => self.move_file_page(from, to, owners),
+                Owner::File(_) => self.move_file_page(from, to, owners, held),
                 Owner::Region(_) => self.move_anonymous_page(from, to, owners),
             }
         };
@@ -162,8 +169,24 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Makes `to` the page that the frozen frame `from` is, with so many references; its owner's index or entry still says
-    /// `from`.
+    /// Copies the bytes of the locked page `from` to the free frame `to` and freezes the page; false when somebody writes it, or it
+    /// has other than so many references.
+    fn copy_and_freeze(&self, from: FrameNumber, to: FrameNumber, references: u32) -> bool {
+        let old = &self.frames[from];
+        if !old.try_latch(false) {
+            return false;
+        }
+        // Who writes to it has the exclusive latch, and who fills it the page lock.
+        self.machine.copy_frame(from, to);
+        let is_frozen = old.freeze_latched(references);
+        if !is_frozen {
+            self.unlatch(from, false);
+        }
+        is_frozen
+    }
+
+    /// Makes `to`, which has its bytes, the page that the frozen frame `from` is, with so many references; its owner's index or entry
+    /// still says `from`.
     fn copy_page_state(&self, from: FrameNumber, to: FrameNumber, references: u32) {
         let (old, new) = (&self.frames[from], &self.frames[to]);
         self.prepare_given(to, 0);
@@ -172,7 +195,6 @@ impl<M: Machine> Migrate<M> {
         if old.is(Flags::SWAPCACHE) {
             new.set_private(old.private());
         }
-        self.machine.copy_frame(from, to);
         new.set_references(references);
     }
 }

@@ -273,7 +273,7 @@ impl FileIndex {
     ///
     /// # Panics
     /// When the slot does not hold `from`.
-    pub(crate) fn replace(&self, index: u32, from: FrameNumber, to: FrameNumber) {
+    pub fn replace(&self, index: u32, from: FrameNumber, to: FrameNumber) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
         let stored = slot.swap(PAGE | to.0, Ordering::SeqCst);
         assert!(frame_of(stored) == Some(from), "slot {index} holds {:?}, not {from}", frame_of(stored));

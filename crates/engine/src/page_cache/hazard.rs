@@ -208,6 +208,37 @@ impl<M: Machine> PageCache<M> {
         self.frames[frame].is(Flags::HAZARD) && matches!(self.frames[frame].owner(), Owner::File(_))
     }
 
+    /// Closes pages that may be held by hazard pointers and that the caller has references of, and finds out once who holds them.
+    pub(crate) fn close_pages(&self, pages: &[FrameNumber], owners: &mut FileOwners<M>) -> Held {
+        for frame in pages {
+            self.close_page(*frame, owners);
+        }
+        let done = self.readers.barriers_done.load(Ordering::SeqCst);
+        let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].private(), done));
+        if is_known {
+            return self.held_at_last_barrier();
+        }
+        // One that was closed 2^31 barriers ago would be taken for one that will be.
+        let begun = self.readers.barriers_begun.load(Ordering::SeqCst);
+        pages.iter().for_each(|frame| self.frames[*frame].set_private(begun));
+        self.held()
+    }
+
+    /// Is a frozen page of a file held by no reader, as `held` knows? Then the mark that it may be is taken off. Nobody opens it
+    /// while it is frozen.
+    pub(crate) fn is_free_of_readers(&self, file: &File<M>, frame: FrameNumber, held: Option<&Held>) -> bool {
+        let descriptor = &self.frames[frame];
+        if !descriptor.is(Flags::HAZARD) {
+            return true;
+        }
+        let is_open = file.index.find(descriptor.index()).is_some_and(|found| found.is_open());
+        let is_free = !is_open && held.is_some_and(|held| held.is_free(frame, descriptor.private()));
+        if is_free {
+            descriptor.clear(Flags::HAZARD);
+        }
+        is_free
+    }
+
     /// As [`PageCache::remove_file_page`], of pages that may be held by hazard pointers and that the caller has a reference of,
     /// but has not locked: finds out once who holds them. Calls `then` with each, and whether it was removed.
     pub(crate) fn remove_mappings(
@@ -220,19 +251,7 @@ impl<M: Machine> PageCache<M> {
         if pages.is_empty() {
             return;
         }
-        for frame in pages {
-            self.close_page(*frame, owners);
-        }
-        let done = self.readers.barriers_done.load(Ordering::SeqCst);
-        let is_known = pages.iter().all(|frame| is_before(self.frames[*frame].private(), done));
-        let held = if is_known {
-            self.held_at_last_barrier()
-        } else {
-            // One that was closed 2^31 barriers ago would be taken for one that will be.
-            let begun = self.readers.barriers_begun.load(Ordering::SeqCst);
-            pages.iter().for_each(|frame| self.frames[*frame].set_private(begun));
-            self.held()
-        };
+        let held = self.close_pages(pages, owners);
         for &frame in pages {
             let descriptor = &self.frames[frame];
             let is_removed = descriptor.try_lock() && {

@@ -209,14 +209,9 @@ impl<M: Machine> PageCache<M> {
             if !descriptor.freeze_clean(2) {
                 return false;
             }
-            if descriptor.is(Flags::HAZARD) {
-                // Nobody opens it any more, now that it is frozen.
-                let is_open = file.index.find(descriptor.index()).is_some_and(|found| found.is_open());
-                if is_open || !held.is_some_and(|held| held.is_free(frame, descriptor.private())) {
-                    descriptor.set_references(2);
-                    return false;
-                }
-                descriptor.clear(Flags::HAZARD);
+            if !self.is_free_of_readers(file, frame, held) {
+                descriptor.set_references(2);
+                return false;
             }
             file.index.remove(descriptor.index(), frame, shadow);
             // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
