@@ -1,8 +1,8 @@
 //! What an application can be told.
 
 use crate::machine::SwapFileError;
-use engine::memory::READERS_MAX;
-use machine::IoError;
+use engine::memory::{MAX_ORDERS, READERS_MAX};
+use machine::{IoError, Order};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,11 @@ pub enum Error {
         /// So many bytes.
         bytes: u64,
     },
+    /// A block of contiguous memory would have more than 1024 pages.
+    OrderTooLarge {
+        /// The base-2 logarithm of its pages.
+        order: Order,
+    },
     /// A page could not be read back from swap.
     SwapRead {
         /// Its slot.
@@ -130,6 +135,9 @@ impl fmt::Display for Error {
                 let most = PAGES_MAX * machine::PAGE_BYTES as u64;
                 write!(f, "{bytes} bytes are too many for a file or region: {most} are the most")
             }
+            Self::OrderTooLarge { order } => {
+                write!(f, "there are no blocks of {order}: {} is the largest", Order(MAX_ORDERS as u8 - 1))
+            }
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
             Self::TooManyReaders { page } => {
                 write!(f, "page {page} has {READERS_MAX} guards for reading, which is as many as can be")
@@ -166,9 +174,11 @@ impl From<Error> for io::Error {
                 IoError::Device => io::ErrorKind::Other,
             },
             Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
-            Error::OutOfRange { .. } | Error::OutOfBytes { .. } | Error::TooLong { .. } | Error::Builder(_) => {
-                io::ErrorKind::InvalidInput
-            }
+            Error::OutOfRange { .. }
+            | Error::OutOfBytes { .. }
+            | Error::TooLong { .. }
+            | Error::OrderTooLarge { .. }
+            | Error::Builder(_) => io::ErrorKind::InvalidInput,
             Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
             Error::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => source.kind(),
             Error::Swap(SwapFileError::Size { .. }) => io::ErrorKind::InvalidInput,

@@ -35,6 +35,7 @@
 #![deny(unsafe_code)]
 
 mod builder;
+mod contiguous;
 mod error;
 mod file;
 mod kernel;
@@ -53,8 +54,9 @@ mod wrap;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use ::machine::IoError;
+pub use ::machine::{IoError, Order};
 pub use builder::Builder;
+pub use contiguous::Contiguous;
 pub use error::Error;
 pub use file::{Advice, File, OpenOptions};
 pub use machine::{Notice, SwapFileError};

@@ -1,12 +1,14 @@
 //! Memory: what an application sees of it.
 
+use crate::contiguous::Contiguous;
 use crate::error::Error;
 use crate::file::{File, OpenOptions};
 use crate::machine::Notice;
 use crate::region::Region;
 use crate::shared::{Parts, Shared};
 use crate::size::check_size;
-use machine::{Machine, PAGE_BYTES};
+use engine::memory::MAX_ORDERS;
+use machine::{Machine, Order, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -246,6 +248,51 @@ impl Memory {
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.engine.machine().notices()
+    }
+
+    /// Returns a block of `4096 << order` bytes of contiguous memory, all zeroes. Pages of files and regions are moved, written
+    /// and dropped for it. While others hold pages by guards ([`PageRead`](crate::PageRead), [`PageWrite`](crate::PageWrite)),
+    /// or by other blocks, these stay where they are.
+    ///
+    /// # Errors
+    /// When no such block can be made free, or the order is over 10.
+    ///
+    /// ```
+    /// use highwater::Order;
+    ///
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let blocks: Vec<_> = (0..4).map(|_| memory.contiguous(Order(9))).collect::<Result<_, _>>()?;
+    /// assert!(blocks.iter().all(|block| block.len() == 2 << 20 && block.iter().all(|byte| *byte == 0)));
+    /// assert!(memory.contiguous(Order(11)).is_err());
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn contiguous(&self, order: Order) -> Result<Contiguous, Error> {
+        Contiguous::new(&self.shared, order)
+    }
+
+    /// Moves pages together, so that free memory lies in large blocks. Linux: `/proc/sys/vm/compact_memory`.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// memory.compact();
+    /// println!("{:?}", memory.buddyinfo());
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn compact(&self) {
+        self.shared.engine.compact().compact_memory();
+    }
+
+    /// Returns how many free blocks of each order there are: `[0]` of a page, `[9]` of 512. Linux: `/proc/buddyinfo`.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// assert!(memory.buddyinfo().iter().sum::<u64>() > 0);
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub fn buddyinfo(&self) -> [u64; MAX_ORDERS] {
+        let memory = self.shared.engine.memory();
+        memory.free_blocks(&memory.zones[0])
     }
 
     /// Drops the clean pages of all files; returns how many.

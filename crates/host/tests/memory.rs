@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::pages::{Chance, PAGE, check_file, page, soak_seconds, use_region};
 use common::{builder, folder, memory};
 use highwater::{Builder, Error, IoError, Memory, OpenOptions};
 use std::fs;
@@ -10,24 +11,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-const PAGE: u64 = 4096;
-
-/// Bytes of `version` of a page.
-fn page(number: u64, version: u64) -> Vec<u8> {
-    let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd1b5_4a32_d192_ed03);
-    if version == 0 { vec![0; PAGE as usize] } else { seed.to_le_bytes().repeat(PAGE as usize / 8) }
-}
-
-/// A generator that is good enough to choose pages.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
 
 /// Four threads share 8 MiB and use 32: two have a file each, which they write, read, lengthen, cut, sync and drop
 /// from memory; two have regions. By copies and in place. For three seconds, or as long as HIGHWATER_SOAK_SECONDS says.
@@ -50,7 +33,10 @@ fn use_four_times_the_memory(builder: highwater::Builder) {
     let operations: u64 = std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());
         let work = |n: u64| {
-            scope.spawn(move || if n < 2 { use_file(memory, folder, n, end) } else { use_region(memory, n, end) })
+            scope.spawn(move || {
+                let is_done = || Instant::now() >= end;
+                if n < 2 { use_file(memory, folder, n, end) } else { use_region(memory, n, OWN_PAGES, is_done) }
+            })
         };
         let threads: Vec<_> = (0..4).map(work).collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread failed")).sum()
@@ -60,11 +46,6 @@ fn use_four_times_the_memory(builder: highwater::Builder) {
     assert!(vmstat.get("pgsteal_kswapd_normal") > 0 && vmstat.get("pswpin") > 0, "memory was never short: {vmstat}");
     memory.shutdown().unwrap();
     println!("{operations} operations in {seconds} s, every byte as written");
-}
-
-/// How long a test of much work takes, seconds: `usual`, or as long as HIGHWATER_SOAK_SECONDS says.
-fn soak_seconds(usual: u64) -> u64 {
-    std::env::var("HIGHWATER_SOAK_SECONDS").map_or(usual, |text| text.parse().expect("a number of seconds"))
 }
 
 const OWN_PAGES: u64 = 2048;
@@ -125,40 +106,7 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
     }
     let len = file.len();
     drop(file);
-    let bytes = fs::read(&path).unwrap();
-    assert_eq!(bytes.len() as u64, len);
-    for (number, found) in bytes.chunks(PAGE as usize).enumerate() {
-        assert!(found == page(number as u64, versions[number]), "file {n}, page {number} after it was closed");
-    }
-    operations
-}
-
-fn use_region(memory: &Memory, n: u64, end: Instant) -> u64 {
-    let region = memory.anonymous(OWN_PAGES * PAGE).unwrap();
-    let mut chance = Chance(n + 1);
-    let mut versions = vec![0; OWN_PAGES as usize];
-    let mut operations = 0;
-    let mut found = vec![0; PAGE as usize];
-    while Instant::now() < end {
-        operations += 1;
-        let number = chance.below(OWN_PAGES);
-        let version = &mut versions[number as usize];
-        match chance.below(4) {
-            0 => {
-                *version = operations;
-                region.write_at(&page(number, operations), number * PAGE).unwrap();
-            }
-            1 => {
-                *version = operations;
-                region.page_mut(number).unwrap().copy_from_slice(&page(number, operations));
-            }
-            2 => assert!(region.page(number).unwrap()[..] == page(number, *version)[..], "region {n}, page {number}"),
-            _ => {
-                region.read_at(&mut found, number * PAGE).unwrap();
-                assert!(found == page(number, *version), "region {n}, page {number}, version {version}");
-            }
-        }
-    }
+    check_file(&path, len, &versions);
     operations
 }
 
@@ -1046,7 +994,7 @@ fn memory_can_be_resized_while_it_is_used() {
     std::thread::scope(|scope| {
         let (memory, folder) = (&memory, folder.path());
         scope.spawn(move || use_file(memory, folder, 0, end));
-        scope.spawn(move || use_region(memory, 2, end));
+        scope.spawn(move || use_region(memory, 2, OWN_PAGES, || Instant::now() >= end));
         let (mut resized, mut refused) = (0, 0);
         for mib in [32, 4, 24, 8, 32, 5].into_iter().cycle().take_while(|_| Instant::now() < end) {
             let before = memory.size();

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod gate;
+pub mod pages;
 
 use highwater::{Builder, Memory};
 use machine::{Completions, FrameNumber, IoError, Operation, PAGE_BYTES, Request};

@@ -1,0 +1,106 @@
+//! Contiguous memory: a block of pages that lie one after the other in the arena.
+
+#![allow(unsafe_code)]
+
+use crate::error::Error;
+use crate::shared::Shared;
+use engine::memory::{Block, Gfp, MAX_ORDERS};
+use machine::{FrameNumber, Machine, Order, PAGE_BYTES};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// How the block is asked for: it stays where it is, and reclaim goes on until it has freed as many pages as the block has
+/// (`GFP_KERNEL | __GFP_REPEAT`).
+const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
+
+/// A block of `4096 << order` bytes, all zeroes at first, which is its holder's alone until this is dropped. It is a part of the
+/// memory that it comes from: pages of files and regions make room for it.
+///
+/// It begins at a multiple of its own size, or of 2 MiB if it is larger. A block of order 9 is one entry of the processor's table
+/// for huge pages, where the system has given the memory huge pages ([`Memory::notices`](crate::Memory::notices) says if not).
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// use highwater::Order;
+///
+/// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+/// let mut block = memory.contiguous(Order(9))?;
+/// assert_eq!((block.len(), block.as_ptr() as usize % (2 << 20)), (2 << 20, 0));
+/// block[1 << 20] = 7;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the block is given back at once"]
+pub struct Contiguous {
+    shared: Arc<Shared>,
+    /// `None` only while it is dropped.
+    block: Option<Block>,
+    bytes: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a block is memory that nobody else has, as a `Box` is; the engine that takes it back may be called by any thread.
+unsafe impl Send for Contiguous {}
+// SAFETY: as above.
+unsafe impl Sync for Contiguous {}
+
+impl Contiguous {
+    pub(crate) fn new(shared: &Arc<Shared>, order: Order) -> Result<Self, Error> {
+        if usize::from(order.0) >= MAX_ORDERS {
+            return Err(Error::OrderTooLarge { order });
+        }
+        let engine = &shared.engine;
+        let take = || shared.with_task(|engine, task| engine.access().take_block(task, CONTIGUOUS, order));
+        let block = take().or_else(|_| {
+            // What waits for its place on a list, or lies on lists of CPUs, was in the way.
+            engine.compact().compact_memory();
+            take()
+        });
+        let block = block.map_err(|error| Error::OutOfMemory { state: error.to_string() })?;
+        let head = block.head();
+        let frames = (0..order.pages() as u32).map(|n| FrameNumber(head.0 + n));
+        frames.for_each(|frame| engine.machine().zero_frame(frame));
+        let (bytes, len) = (engine.machine().bytes(head).cast(), order.pages() as usize * PAGE_BYTES);
+        Ok(Self { shared: shared.clone(), block: Some(block), bytes, len })
+    }
+
+    /// Returns the base-2 logarithm of its number of pages.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.block.as_ref().expect("it is not being dropped").order()
+    }
+}
+
+impl Deref for Contiguous {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the frames of a lent block lie one after the other in the arena, which is there for as long as `shared` is; they
+        // hold zeroes or what was written, and nobody else has them until the block is taken back.
+        unsafe { std::slice::from_raw_parts(self.bytes, self.len) }
+    }
+}
+
+impl DerefMut for Contiguous {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes, self.len) }
+    }
+}
+
+impl Drop for Contiguous {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.shared.engine.memory().take_back(block);
+        }
+    }
+}
+
+impl fmt::Debug for Contiguous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contiguous").field("order", &self.order()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! Pages whose contents say which they are, and threads that use them.
+
+use highwater::Memory;
+use std::fs;
+use std::path::Path;
+
+pub const PAGE: u64 = 4096;
+
+/// Bytes of `version` of a page.
+pub fn page(number: u64, version: u64) -> Vec<u8> {
+    let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    if version == 0 { vec![0; PAGE as usize] } else { seed.to_le_bytes().repeat(PAGE as usize / 8) }
+}
+
+/// A generator that is good enough to choose pages.
+pub struct Chance(pub u64);
+
+impl Chance {
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// How long a test of much work takes, seconds: `usual`, or as long as HIGHWATER_SOAK_SECONDS says.
+pub fn soak_seconds(usual: u64) -> u64 {
+    std::env::var("HIGHWATER_SOAK_SECONDS").map_or(usual, |text| text.parse().expect("a number of seconds"))
+}
+
+/// Writes and reads pages of a region of its own, by copies and in place, until `is_done`; returns how many operations that
+/// were. Every byte is as written.
+pub fn use_region(memory: &Memory, n: u64, pages: u64, is_done: impl Fn() -> bool) -> u64 {
+    let region = memory.anonymous(pages * PAGE).unwrap();
+    let mut chance = Chance(n + 1);
+    let mut versions = vec![0; pages as usize];
+    let mut operations = 0;
+    let mut found = vec![0; PAGE as usize];
+    while !is_done() {
+        operations += 1;
+        let number = chance.below(pages);
+        let version = &mut versions[number as usize];
+        match chance.below(4) {
+            0 => {
+                *version = operations;
+                region.write_at(&page(number, operations), number * PAGE).unwrap();
+            }
+            1 => {
+                *version = operations;
+                region.page_mut(number).unwrap().copy_from_slice(&page(number, operations));
+            }
+            2 => assert!(region.page(number).unwrap()[..] == page(number, *version)[..], "region {n}, page {number}"),
+            _ => {
+                region.read_at(&mut found, number * PAGE).unwrap();
+                assert!(found == page(number, *version), "region {n}, page {number}, version {version}");
+            }
+        }
+    }
+    for (number, version) in versions.into_iter().enumerate() {
+        region.read_at(&mut found, number as u64 * PAGE).unwrap();
+        assert!(found == page(number as u64, version), "region {n}, page {number} at the end");
+    }
+    operations
+}
+
+/// Every byte of a file that was closed is as written: `versions` of its pages.
+pub fn check_file(path: &Path, len: u64, versions: &[u64]) {
+    let bytes = fs::read(path).unwrap();
+    assert_eq!(bytes.len() as u64, len);
+    for (number, found) in bytes.chunks(PAGE as usize).enumerate() {
+        assert!(
+            found == page(number as u64, versions[number]),
+            "{}, page {number}, after it was closed",
+            path.display()
+        );
+    }
+}
