@@ -9,7 +9,7 @@
 #![allow(missing_docs)]
 
 use hdrhistogram::Histogram;
-use highwater::machine::Arena;
+use highwater::machine::{Arena, Backing};
 use highwater::{Advice, File, Memory, Region};
 use io_uring::{IoUring, opcode, types::Fd};
 use machine::FrameNumber;
@@ -257,7 +257,8 @@ impl Bare {
         let pages = pages as u32;
         // SAFETY: nobody has references to what is in frames, and bytes of two reads, should they meet in one, are as
         // good as any.
-        let arena = unsafe { Arena::new(pages, pages, false) }.expect("memory is there");
+        let arena = unsafe { Arena::new(pages, pages, Backing { is_locked: false, huge_pages: true }) }
+            .expect("memory is there");
         (0..pages).for_each(|page| arena.write(FrameNumber(page), 0, &[1; PAGE as usize]));
         Self(arena)
     }
@@ -430,6 +431,15 @@ const CROWDS: [(&str, u64, u64); 3] = [
 /// Touches of a region of one and a half times the memory, by threads.
 const SWAPS: [(&str, u64); 2] =
     [("swap, 1 thread: encrypted / as it is", 1), ("swap, 2 threads: encrypted / as it is", 2)];
+
+/// Hits of a file, with the library's memory in huge pages of the system and not; and hits of a region, one page in sixteen of
+/// memory: in blocks of order 9 and not.
+const HUGE: [&str; 4] = [
+    "system's huge pages: hit by guard / without",
+    "system's huge pages: hit by copy / without",
+    "region in huge pages: hit by guard / without",
+    "region in huge pages: hit of 8 bytes / without",
+];
 
 /// Pages of that memory.
 const CROWDED_PAGES: u64 = 4096;
@@ -609,6 +619,61 @@ impl Bench {
         }
     }
 
+    fn huge_pages(&self) {
+        let Sizes { hot_pages: pages, hits, .. } = self.sizes;
+        let [by_guard, by_copy, region_guard, region_word] = HUGE;
+        let size = (pages + pages / 4).max(4096);
+        if [by_guard, by_copy].iter().any(|name| self.wants(name)) {
+            let data = [Data::new("huge", pages), Data::new("none", pages)];
+            let start = |data: &Data, huge_pages| {
+                let memory =
+                    Memory::builder().size(size * PAGE).huge_pages(huge_pages).start().expect("memory is there");
+                let file = memory.open(&data.path).expect("it is there");
+                // In no order: neighbours lie apart.
+                let at = |page: u64| page * 0x9e37_79b1 % pages;
+                (0..4 * pages).for_each(|page| drop(file.page(at(page)).expect("the disk works")));
+                file
+            };
+            let (huge, small) = (start(&data[0], true), start(&data[1], false));
+            let guards = |file: &File, seed, n| guards(file, pages, seed, n);
+            let copies = |file: &File, seed, n| copies(file, pages, seed, n);
+            self.line(by_guard, (1, hits, &|s, n| guards(&huge, s, n)), (1, hits, &|s, n| guards(&small, s, n)), true);
+            let n = hits / 8;
+            self.line(by_copy, (1, n, &|s, n| copies(&huge, s, n)), (1, n, &|s, n| copies(&small, s, n)), true);
+        }
+        if ![region_guard, region_word].iter().any(|name| self.wants(name)) {
+            return;
+        }
+        // Others' pages come between those of a region that is written page by page.
+        let memory = Memory::builder().size(size * PAGE).start().expect("memory is there");
+        let pages = size / 16;
+        let [huge, small] = [memory.anonymous_huge(pages * PAGE), memory.anonymous(pages * PAGE)];
+        let (huge, small) = (huge.expect("address space is there"), small.expect("address space is there"));
+        let others = memory.anonymous(12 * pages * PAGE).expect("address space is there");
+        let write = |region: &Region, page: u64| {
+            region.write_at(&page.to_le_bytes(), page * PAGE).expect("memory is there");
+        };
+        (0..pages).for_each(|page| write(&huge, page));
+        for n in 0..pages {
+            write(&small, n * 0x9e37_79b1 % pages);
+            (12 * n..12 * (n + 1)).for_each(|page| write(&others, page));
+        }
+        assert!(self.is_test || memory.vmstat().get("thp_fault_fallback") == 0, "{}", memory.vmstat());
+        let guards = |region: &Region, seed, n| {
+            let mut chance = Chance(seed);
+            (0..n).fold(0, |hash, _| hash ^ word(&region.page(chance.below(pages)).expect("it is in memory")))
+        };
+        let words = |region: &Region, seed, n| {
+            let (mut chance, mut bytes) = (Chance(seed), [0; 8]);
+            (0..n).fold(0, |hash, _| {
+                region.read_at(&mut bytes, chance.below(pages) * PAGE).expect("it is in memory");
+                hash ^ word(&bytes)
+            })
+        };
+        self.line(region_guard, (1, hits, &|s, n| guards(&huge, s, n)), (1, hits, &|s, n| guards(&small, s, n)), true);
+        self.line(region_word, (1, hits, &|s, n| words(&huge, s, n)), (1, hits, &|s, n| words(&small, s, n)), true);
+    }
+
     fn misses(&self) {
         let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_empty, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
@@ -716,6 +781,9 @@ fn main() {
     }
     if SWAPS.iter().any(|(name, _)| bench.wants(name)) {
         bench.swaps();
+    }
+    if HUGE.iter().any(|name| bench.wants(name)) {
+        bench.huge_pages();
     }
     if MISSES.iter().any(|name| bench.wants(name)) {
         bench.misses();

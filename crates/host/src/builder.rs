@@ -67,6 +67,7 @@ pub struct Builder {
     checksums: bool,
     dirty_bytes: Option<u64>,
     locks_memory: bool,
+    huge_pages: bool,
     hazard_pointers: bool,
     wrap: Wrap,
 }
@@ -123,6 +124,7 @@ impl Default for Builder {
             checksums: false,
             dirty_bytes: None,
             locks_memory: false,
+            huge_pages: true,
             hazard_pointers: true,
             wrap: Wrap::default(),
         }
@@ -321,6 +323,22 @@ impl Builder {
         self
     }
 
+    /// Says whether the system is asked to keep the memory in its own huge pages (`MADV_HUGEPAGE`). Default: yes, as far as it
+    /// grants them.
+    ///
+    /// A random hit then seldom waits for the processor's walk of page tables. A huge page takes 2 MiB at the first touch of
+    /// any part of it.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).huge_pages(false).start()?;
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn huge_pages(mut self, are_used: bool) -> Self {
+        self.huge_pages = are_used;
+        self
+    }
+
     /// Says whether hits of clean pages may go uncounted, by hazard pointers. For measuring what they gain; default: yes.
     #[doc(hidden)]
     #[must_use]
@@ -395,6 +413,7 @@ impl Builder {
         config.io_threads = check_count("io_threads", self.io_threads.unwrap_or(config.io_threads))?;
         config.checksums = self.checksums;
         config.lock_memory = self.locks_memory;
+        config.huge_pages = self.huge_pages;
         config.hazard_pointers = self.hazard_pointers;
         // SAFETY: the engine alone has the host, and what handles do to the bytes of frames they do under the page's latch.
         #[allow(unsafe_code)]
@@ -402,9 +421,11 @@ impl Builder {
         let (swap, swap_use) = self.make_swap(&host)?;
         let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &[FILES_LAYOUT], swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
-        // The beginning was touched already.
-        use_huge_pages(engine.memory().frames.addresses(0..pages as u32));
-        collapse_to_huge_pages(engine.memory().frames.addresses(0..engine.memory().zones[0].online() as u32));
+        if self.huge_pages {
+            use_huge_pages(engine.memory().frames.addresses(0..pages as u32));
+            // The beginning was touched already.
+            collapse_to_huge_pages(engine.memory().frames.addresses(0..engine.memory().zones[0].online() as u32));
+        }
         let receivers = receivers(&engine, config.shards);
         host.attach(receivers.iter().map(Arc::downgrade));
         Memory::of(Parts { engine, receivers, swap: swap_use, wrap: self.wrap.clone() })

@@ -160,7 +160,25 @@ impl Memory {
     /// # Ok::<(), highwater::Error>(())
     /// ```
     pub fn anonymous(&self, bytes: u64) -> Result<Region, Error> {
-        Region::new(&self.shared, bytes)
+        Region::new(&self.shared, bytes, false)
+    }
+
+    /// Returns anonymous memory as [`Memory::anonymous`] does, in huge pages (`MADV_HUGEPAGE`): the first write to each 2 MiB of it
+    /// takes one block of order 9 for all of them, if one can be made free at once. The pages lie one after the other, in one entry of
+    /// the processor's table for huge pages; and the other 511 have no fault. Each is used, and goes to swap, for itself.
+    ///
+    /// # Errors
+    /// As [`Memory::anonymous`].
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous_huge(8 << 20)?;
+    /// heap.write_at(b"the first of 512 pages", 0)?;
+    /// assert_eq!((memory.vmstat().get("pgfault"), memory.vmstat().get("thp_fault_alloc")), (1, 1));
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn anonymous_huge(&self, bytes: u64) -> Result<Region, Error> {
+        Region::new(&self.shared, bytes, true)
     }
 
     /// Returns all counters now.

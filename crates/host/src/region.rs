@@ -27,13 +27,13 @@ pub struct Region {
 }
 
 impl Region {
-    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64) -> Result<Self, Error> {
+    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64, huge_pages: bool) -> Result<Self, Error> {
         shared.check_is_up()?;
         let pages = bytes.div_ceil(PAGE_BYTES as u64);
         if pages > PAGES_MAX {
             return Err(Error::TooLong { bytes });
         }
-        let mapped = shared.engine.anonymous().create_region((pages as u32).max(1), false);
+        let mapped = shared.engine.anonymous().create_region((pages as u32).max(1), huge_pages);
         Ok(Self { shared: shared.clone(), mapped, bytes })
     }
 

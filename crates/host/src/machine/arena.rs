@@ -50,6 +50,15 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
     }
 }
 
+/// How the system is to keep the memory of frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Backing {
+    /// Never in the system's own swap.
+    pub is_locked: bool,
+    /// In huge pages where the system grants them; else in none.
+    pub huge_pages: bool,
+}
+
 /// Frames in one mapping of this process's memory.
 #[derive(Debug)]
 pub struct Arena {
@@ -76,8 +85,7 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps `frames` frames, with address space for `frames_max`. Core dumps do not contain them. With `is_locked`, what is
-    /// touched of them never goes to the system's own swap.
+    /// Maps `frames` frames, with address space for `frames_max`. Core dumps do not contain them.
     ///
     /// # Errors
     /// When the system does not grant so much memory or address space, or does not let this process lock so much.
@@ -88,7 +96,7 @@ impl Arena {
     /// # Safety
     /// The arena's methods take no latch. Whoever has the arena must see to it that nobody touches the bytes of a frame while
     /// another thread changes them, by whatever of these methods, as the engine does.
-    pub unsafe fn new(frames: u32, frames_max: u32, is_locked: bool) -> io::Result<Self> {
+    pub unsafe fn new(frames: u32, frames_max: u32, backing: Backing) -> io::Result<Self> {
         assert!(0 < frames && frames <= frames_max, "{frames} frames of at most {frames_max}");
         let mapping_bytes = frames_max as usize * PAGE_BYTES + HUGE_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -108,11 +116,16 @@ impl Arena {
             frames: AtomicU32::new(0),
             frames_max,
             has_huge_pages: false,
-            is_locked,
+            is_locked: backing.is_locked,
             resizing: Mutex::new(()),
         };
         let all = 0..frames_max;
-        arena.has_huge_pages = arena.advise(&all, libc::MADV_HUGEPAGE).is_ok();
+        if backing.huge_pages {
+            arena.has_huge_pages = arena.advise(&all, libc::MADV_HUGEPAGE).is_ok();
+        } else {
+            // A system without them refuses even this.
+            let _ = arena.advise(&all, libc::MADV_NOHUGEPAGE);
+        }
         // A child process has no use for it, and a page that is shared with one must not be the target of a transfer.
         // Where that is not known it is not needed either.
         let _ = arena.advise(&all, libc::MADV_DONTFORK);
@@ -458,7 +471,7 @@ mod tests {
 
     fn arena(frames: u32, frames_max: u32) -> io::Result<Arena> {
         // SAFETY: one thread touches it.
-        unsafe { Arena::new(frames, frames_max, false) }
+        unsafe { Arena::new(frames, frames_max, Backing { is_locked: false, huge_pages: true }) }
     }
 
     fn byte(arena: &Arena, frame: u32) -> u8 {

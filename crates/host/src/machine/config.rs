@@ -11,6 +11,8 @@ pub struct Config {
     pub frames_max: u32,
     /// Is the memory of frames kept out of the system's swap? Default: no.
     pub lock_memory: bool,
+    /// Is the memory of frames to be in huge pages of the system? Default: yes, as far as it grants them.
+    pub huge_pages: bool,
     /// Slots of each per-CPU value. Default: the CPUs that the process may use, at least 2.
     pub shards: usize,
     /// How requests that nobody waits for in place reach the disk. Default: [`Io::Auto`].
@@ -37,6 +39,7 @@ impl Config {
             frames,
             frames_max: frames,
             lock_memory: false,
+            huge_pages: true,
             shards: thread::available_parallelism().map_or(1, usize::from).max(2),
             io: Io::default(),
             queue_depth: 256,

@@ -27,7 +27,7 @@ pub mod task;
 mod wait;
 
 use arena::FirstFrame;
-pub use arena::{Arena, collapse_to_huge_pages, use_huge_pages};
+pub use arena::{Arena, Backing, collapse_to_huge_pages, use_huge_pages};
 pub use config::{Config, Io};
 pub use copy::copy;
 pub use disk::{Cause, Checks, Device, Durable, Plug, Receiver, RequestError};
@@ -92,9 +92,10 @@ impl Host {
         assert!(config.shards > 0, "a machine has a CPU at least");
         assert!(config.queue_depth > 0, "a queue has a place at least");
         let notices = Arc::new(Notices::default());
+        let backing = Backing { is_locked: config.lock_memory, huge_pages: config.huge_pages };
         // SAFETY: the caller's.
-        let arena = Arc::new(unsafe { Arena::new(config.frames, config.frames_max, config.lock_memory) }?);
-        if !arena.has_huge_pages() {
+        let arena = Arc::new(unsafe { Arena::new(config.frames, config.frames_max, backing) }?);
+        if config.huge_pages && !arena.has_huge_pages() {
             notices.add(Notice::NoHugePages);
         }
         let disks = Disks::new(config, Arc::clone(&arena), Arc::clone(&notices));
