@@ -141,6 +141,7 @@ impl<M: Machine> Access<M> {
         if self.collapse(region, start, head) {
             self.khugepaged.collapsed.fetch_add(1, Relaxed);
             self.add(head, Insert::Fault, true);
+            self.put(head);
         } else {
             self.free_block(head, PAGEBLOCK_ORDER);
         }
@@ -177,7 +178,8 @@ impl<M: Machine> Access<M> {
         (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
     }
 
-    /// Copies the pages of a range into a fresh block, which one entry then maps; false when they cannot be a huge page any more.
+    /// Copies the pages of a range into a fresh block, which one entry then maps; false when they cannot be a huge page any more. The
+    /// caller has a reference of the huge page then: its region may be dropped before it is on a list.
     fn collapse(&self, region: &Region<M>, start: u32, head: FrameNumber) -> bool {
         let _span = self.machine.span(Func::CollapseHugePage);
         let frames = {
@@ -201,6 +203,7 @@ impl<M: Machine> Access<M> {
             for (_, frame) in &frames {
                 self.unmapped(*frame);
             }
+            self.frames[head].get();
             self.map_new_huge(region, start, head);
             // As after any unmapping: the last reference falls below, and with it the page leaves its list.
             frames.iter().for_each(|(_, frame)| self.frames[*frame].set_references(1));
