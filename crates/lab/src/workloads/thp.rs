@@ -95,7 +95,12 @@ impl Workload for Thp {
     const SIM_ONLY: Option<&'static str> = Some("the other grounds have no memory with huge pages");
 
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
-        let positive = [("tasks", &params.tasks), ("touch_s", &params.touch_s), ("sample", &params.sample)];
+        let positive = [
+            ("tasks", &params.tasks),
+            ("touch_s", &params.touch_s),
+            ("touch_ns", &params.touch_ns),
+            ("sample", &params.sample),
+        ];
         if let Some((name, _)) = positive.into_iter().find(|(_, value)| value.value == 0) {
             return Err(format!("`{name}` is 0: must be at least 1"));
         }
