@@ -1,8 +1,8 @@
 //! A processor's cache of translations, for pages of 4 KiB and of 2 MiB.
 //!
 //! Each CPU has one of each. A translation lies in one of four places that its address decides; the one that was looked up longest
-//! ago makes room. A task that comes to the CPU leaves the translations of others there, each with the region that it is of. One
-//! that was taken away by the kernel stays, too, until it has to make room: who finds it there was told of by a fault meanwhile.
+//! ago makes room. A task that comes to a CPU leaves the translations of others there, each with the region that it is of. One that
+//! the kernel takes away stays there, too: a page that was swapped out and in again soon costs its fault, and no walk.
 
 use machine::Nanos;
 use std::cell::Cell;

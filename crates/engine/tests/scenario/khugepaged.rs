@@ -130,7 +130,7 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
             let frame = region.entry(*page).frame().expect("just read");
             ground.engine.memory().frames[frame].is(engine::memory::Flags::SWAPCACHE)
         };
-        assert!(swapped.iter().any(|page| is_cached(page)));
+        assert!(swapped.iter().any(is_cached));
         ground.engine.lru().drain_all();
         let khugepaged = start_khugepaged(ground);
         ground.pause_ms(100);
