@@ -199,7 +199,7 @@ impl Sim {
 
     /// The calling task's CPU looks up where a page of 4 KiB, or of 2 MiB (`is_huge`), of the region `space` lies: page number
     /// `page` of its size. One lookup stands for `times` like it. What the CPU does not know costs a walk. Without a
-    /// [`TlbConfig`] nothing happens.
+    /// [`crate::TlbConfig`] nothing happens.
     pub fn translate(&self, space: u32, page: u32, is_huge: bool, times: u32) {
         let Some(config) = &self.0.config.tlb else { return };
         let Some(cpu) = self.0.cpu_here() else { return };
