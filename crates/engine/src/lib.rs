@@ -96,6 +96,8 @@ pub enum KernelTask {
     Kswapd(NodeId),
     /// Writes back to a device.
     Flusher(DeviceId),
+    /// Makes huge pages of small ones ([`Engine::khugepaged`]).
+    Khugepaged,
 }
 
 impl KernelTask {
@@ -105,6 +107,7 @@ impl KernelTask {
         match self {
             Self::Kswapd(node) => format!("kswapd{}", node.0),
             Self::Flusher(device) => format!("flush-{}", device.0),
+            Self::Khugepaged => "khugepaged".to_owned(),
         }
     }
 
@@ -113,7 +116,7 @@ impl KernelTask {
     pub fn node(self) -> Option<usize> {
         match self {
             Self::Kswapd(node) => Some(node.0.into()),
-            Self::Flusher(_) => None,
+            Self::Flusher(_) | Self::Khugepaged => None,
         }
     }
 }
@@ -223,7 +226,14 @@ impl<M: Machine> Engine<M> {
         &self.memory().machine
     }
 
-    /// The tasks that the ground starts.
+    /// The task that makes huge pages of small ones, if this kernel has it: the ground starts it when a region is made that may
+    /// have huge pages. Without it what a fault could not have, its range never gets.
+    #[must_use]
+    pub fn khugepaged(&self) -> Option<KernelTask> {
+        self.access.has_khugepaged().then_some(KernelTask::Khugepaged)
+    }
+
+    /// The tasks that the ground starts at once; see also [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         let kswapds = self.memory().nodes.iter().map(|node| KernelTask::Kswapd(node.id));
@@ -236,6 +246,7 @@ impl<M: Machine> Engine<M> {
         match task {
             KernelTask::Kswapd(node) => self.reclaim().run_kswapd(node),
             KernelTask::Flusher(device) => self.run_flusher(device),
+            KernelTask::Khugepaged => self.access.run_khugepaged(),
         }
     }
 

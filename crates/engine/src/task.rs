@@ -53,6 +53,12 @@ impl Task {
         done
     }
 
+    /// The task that makes huge pages of small ones.
+    #[must_use]
+    pub fn khugepaged() -> Self {
+        Self { is_kernel: true, ..Self::default() }
+    }
+
     /// A device's flusher.
     #[must_use]
     pub fn flusher() -> Self {

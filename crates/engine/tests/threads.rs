@@ -2,8 +2,8 @@
 //!
 //! The stories: tasks share 8 MiB, with kswapd and the flusher beside them. In two, three write and read anonymous
 //! pages at random and one a file, by calls and through a mapping; in the third, three read files and drop pages of one
-//! that a fourth cuts; in the fourth the device fails now and then. Nothing may be lost, and at the end every frame is in
-//! one place.
+//! that a fourth cuts; in the fourth the device fails now and then; in one, khugepaged makes huge pages of what others use.
+//! Nothing may be lost, and at the end every frame is in one place.
 //!
 //! Who has a CPU when is not ours to say: what a test asks of the counters holds in every order, also one task after
 //! the other.
@@ -19,7 +19,7 @@ use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use engine::writeback::choices::{StablePages, WriteFailure};
-use engine::{Engine, Error, Layout, ReadPattern, ReadState, Task, kernel};
+use engine::{Engine, Error, KernelTask, Layout, ReadPattern, ReadState, Task, kernel};
 use machine::{Completions, DeviceId, PAGE_BYTES};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -92,15 +92,29 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
 }
 
 fn use_region(world: &Shared, worker: usize) {
+    use_region_of(world, worker, REGION_PAGES, false);
+}
+
+/// One that is a huge page now and then: whoever reads or writes it splits that.
+fn use_huge_page(world: &Shared, worker: usize) {
+    use_region_of(world, worker, 512, true);
+}
+
+fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: bool) {
     let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
-    let region = engine.anonymous().create_region(REGION_PAGES, false);
-    let mut versions = vec![0; REGION_PAGES as usize];
+    let region = engine.anonymous().create_region(pages, is_huge_allowed);
+    let mut versions = vec![0; pages as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut found = vec![0; PAGE_BYTES];
     for round in 1..=ROUNDS {
-        let page = chance.below(REGION_PAGES);
+        let page = chance.below(pages);
+        if is_huge_allowed && round % 16 == 0 {
+            // What a program does without a copy, page after page, and by one entry where it is a huge page.
+            engine.access().touch(&mut task, &region, 0..pages, round % 32 == 0).expect("memory for all");
+            thread::sleep(Duration::from_micros(100));
+        }
         let offset = bytes(page);
         let version = &mut versions[page as usize];
         if chance.below(2) == 0 {
@@ -113,6 +127,13 @@ fn use_region(world: &Shared, worker: usize) {
             engine.access().read_region(&mut task, &region, offset, &mut found).expect("swap can be read");
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
+    }
+    // Khugepaged gets its turn, whoever had a CPU before: a block is free, and nobody wants the pages but batches of this CPU.
+    let began = std::time::Instant::now();
+    while is_huge_allowed && engine.access().pages_collapsed() < 2 && began.elapsed() < Duration::from_secs(60) {
+        engine.access().touch(&mut task, &region, 0..pages, true).expect("memory for all");
+        engine.lru().drain_before_use();
+        thread::sleep(Duration::from_millis(1));
     }
     drop(at_work);
     // Now all have twice the memory in use, however they took turns: half of it is on the device.
@@ -263,6 +284,17 @@ fn nothing_is_lost_while_pages_move() {
     }
 }
 
+/// Khugepaged copies ranges into huge pages while others read and write them, and split those.
+#[test]
+fn nothing_is_lost_while_small_pages_become_huge_ones() {
+    let mut choices = choices();
+    choices.access.khugepaged_scan_sleep_ms = 1;
+    choices.access.khugepaged_alloc_sleep_ms = 1;
+    let vmstat = run_beside(choices, &[use_huge_page, use_huge_page], Engine::khugepaged);
+    // The last look of each splits what it has then.
+    assert!(vmstat["thp_collapse_alloc"] >= 2 && vmstat["thp_split"] >= 2, "{vmstat:?}");
+}
+
 /// One in three writes of files fails, and what failed is written again while others dirty it.
 #[test]
 fn what_could_not_be_written_is_written_again() {
@@ -305,10 +337,20 @@ fn by_refault() -> kernel::Choices {
 }
 
 /// Returns the counters at the end.
-fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
+fn run(choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
+    run_beside(choices, jobs, |_| None)
+}
+
+/// The same beside one more task of the engine.
+fn run_beside(
+    mut choices: kernel::Choices,
+    jobs: &[Job],
+    one_more: fn(&Engine<ThreadMachine>) -> Option<KernelTask>,
+) -> Vmstat {
     choices.memory.min_free = engine::memory::choices::MinFree::Formula;
-    let (workers, kernel_tasks) = (jobs.len(), 2);
-    let machine = ThreadMachine::new(workers + kernel_tasks, MEMORY_PAGES as u32);
+    // Kswapd, the flusher, and perhaps that one.
+    let (workers, kernel_tasks_max) = (jobs.len(), 3);
+    let machine = ThreadMachine::new(workers + kernel_tasks_max, MEMORY_PAGES as u32);
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
     let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
@@ -339,6 +381,7 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
             .engine
             .kernel_tasks()
             .into_iter()
+            .chain(one_more(&world.engine))
             .enumerate()
             .map(|(n, task)| {
                 let world = world.clone();
@@ -348,7 +391,8 @@ fn run(mut choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
                 })
             })
             .collect();
-        assert_eq!(kernel.len(), kernel_tasks);
+        let kernel_tasks = kernel.len();
+        assert!((2..=kernel_tasks_max).contains(&kernel_tasks));
         let running: Vec<_> = jobs
             .iter()
             .enumerate()

@@ -98,6 +98,8 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     let highest = count.value - 1;
     let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", interrupt_cpu.value);
     ensure(interrupt_cpu.value <= highest, &["cpu", "interrupt_cpu"], words)?;
+    let words = format!("`tlb`: at most {} translations of a size, and walks of 1 s", Tlb::ENTRIES_MAX);
+    ensure(machine.cpu.tlb.as_ref().is_none_or(Tlb::is_sound), &["cpu", "tlb"], words)?;
     if let Some(network) = &machine.network {
         let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", network.interrupt_cpu.value);
         ensure(network.interrupt_cpu.value <= highest, &["network", "interrupt_cpu"], words)?;
@@ -167,9 +169,53 @@ pub struct Cpu {
     /// Who gets a lock that several CPUs spin for; `fifo` if it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
+    /// What it keeps of translations; they cost nothing where that is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tlb: Option<Tlb>,
+}
+
+/// The section `[cpu.tlb]`: translations of addresses that a CPU keeps, and what it takes to find another.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tlb {
+    /// Translations of pages of 4 KiB.
+    pub entries_4k: Sourced<usize>,
+    /// Translations of pages of 2 MiB.
+    pub entries_2m: Sourced<usize>,
+    /// A walk of the page table down to a page of 4 KiB, ns.
+    pub walk_4k_ns: Sourced<u64>,
+    /// A walk down to a page of 2 MiB, ns.
+    pub walk_2m_ns: Sourced<u64>,
+}
+
+impl Tlb {
+    /// Translations of one size at most, a hundred times what a processor has.
+    const ENTRIES_MAX: usize = 1 << 18;
+    /// The longest walk, 1 s.
+    const WALK_MAX_NS: u64 = 1_000_000_000;
+
+    fn sim_config(&self) -> sim::TlbConfig {
+        sim::TlbConfig {
+            entries_4k: self.entries_4k.value,
+            entries_2m: self.entries_2m.value,
+            walk_4k: machine::Nanos(self.walk_4k_ns.value),
+            walk_2m: machine::Nanos(self.walk_2m_ns.value),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        [&self.entries_4k, &self.entries_2m].iter().all(|entries| entries.value <= Self::ENTRIES_MAX)
+            && [&self.walk_4k_ns, &self.walk_2m_ns].iter().all(|walk| walk.value <= Self::WALK_MAX_NS)
+    }
 }
 
 impl Cpu {
+    /// What a simulated CPU keeps of translations.
+    #[must_use]
+    pub fn sim_tlb(&self) -> Option<sim::TlbConfig> {
+        self.tlb.as_ref().map(Tlb::sim_config)
+    }
+
     /// The memory node of each CPU.
     #[must_use]
     pub fn node_of_each(&self, nodes: usize) -> Vec<u8> {

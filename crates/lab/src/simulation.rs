@@ -101,6 +101,7 @@ impl Simulation {
             disks: vec![self.disk.device.clone()],
             interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
             lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
+            tlb: self.cpu.sim_tlb(),
             nodes: self.cpu.sim_nodes(&self.layout),
             network: self.network.as_ref().map(network_config),
             time_limit: Some(TIME_LIMIT),

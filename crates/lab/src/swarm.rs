@@ -123,6 +123,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     let kernel_tasks: Vec<TaskId> = engine
         .kernel_tasks()
         .into_iter()
+        .chain(engine.khugepaged())
         .map(|task| {
             let engine = engine.clone();
             sim.spawn_on(task.node(), &task.name(), move || engine.run(task))

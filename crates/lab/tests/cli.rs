@@ -550,6 +550,12 @@ fn what_cannot_end_is_refused() {
         ("highalloc", "params.build.units=9223372036854775807", "operations: at most"),
         ("highalloc", "params.inodes=9223372036854775807", "must be at most 16777216"),
         ("highalloc", "params.order=11", "`order` is 11: must be at most 10"),
+        ("thp", "params.touch_s=9223372036854775807", "at most 36000 s"),
+        ("thp", "params.tasks=9223372036854775807", "operations: at most"),
+        ("thp", "params.tasks=257", "`tasks` is 257: must be at most 256"),
+        ("thp", "params.file_percent=9223372036854775807", "the device has room for"),
+        ("thp", "params.program_percent=9223372036854775807", "operations: at most"),
+        ("thp", "machine.cpu.tlb.entries_4k=9223372036854775807", "translations of a size"),
     ] {
         let text = set(experiment, wrong);
         assert!(text.contains(told) && !text.contains("bug"), "{experiment} {wrong}: {text}");
@@ -576,8 +582,19 @@ fn a_disk_that_is_too_slow_at_a_scale_is_wrong_usage() {
 
 #[test]
 fn too_small_a_scale_is_wrong_usage_of_every_experiment() {
-    const ALL: [&str; 10] =
-        ["parallelio", "ping", "postmark", "multibuild", "highalloc", "streaming", "simon", "anon", "scan", "randread"];
+    const ALL: [&str; 11] = [
+        "parallelio",
+        "ping",
+        "postmark",
+        "multibuild",
+        "highalloc",
+        "thp",
+        "streaming",
+        "simon",
+        "anon",
+        "scan",
+        "randread",
+    ];
     for experiment in ALL {
         let text = message(2, &["compare", experiment, "--scale", "1/65536"]);
         assert!(text.contains("at scale 1/65536: ") && !text.contains("replay"), "{experiment}: {text}");

@@ -11,7 +11,7 @@ use std::process::Command;
 const WORLDS: u64 = 200;
 
 /// What reclaim can do, and must have done in some world, or the worlds are too easy.
-const MUST_HAPPEN: [&str; 28] = [
+const MUST_HAPPEN: [&str; 30] = [
     "pgscan_kswapd_normal",
     "pgscan_kswapd_dma",
     "pgscan_direct_normal",
@@ -37,6 +37,8 @@ const MUST_HAPPEN: [&str; 28] = [
     "thp_fault_alloc",
     "thp_fault_fallback",
     "thp_split",
+    "thp_collapse_alloc",
+    "thp_collapse_alloc_failed",
     "nr_mapped",
     "numa_miss",
     "zone_reclaim_failed",

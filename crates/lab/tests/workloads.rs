@@ -1,5 +1,6 @@
 //! The workloads for all grounds, small, on a simulated machine: they run, verify, and find what must come out.
 
+use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::Row;
 use lab::job::Job;
 use lab::progress::Progress;
@@ -225,6 +226,61 @@ fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
         let unknown: Vec<String> = rows.into_iter().map(|row| row.name).filter(|name| !known.contains(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?} are not among {known:?}");
     }
+}
+
+fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<Row> {
+    let of =
+        |name: &str, value: u64| format!("{name} = {{ value = {value}, from = \"assumed\", source = \"a test\" }}\n");
+    let fixed =
+        [("tasks", 4), ("touch_s", 2), ("store_percent", 50), ("touch_ns", 80), ("sample", 64)].map(|(n, v)| of(n, v));
+    let mut job = job("thp", &format!("{}{params}", fixed.concat()));
+    job.scale = "1/16".parse().expect("a fraction");
+    job.machine = Arc::new(library::machine("thp-4g").expect("an embedded machine"));
+    job.kernel = library::kernel("3.6-contended-v5").expect("an embedded kernel");
+    change(&mut job);
+    let workload = workloads::find("thp").expect("it is listed");
+    workload.check(&job).expect("the parameters are right");
+    let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
+    let known = workload.row_names(&job).expect("known");
+    let unknown: Vec<_> = rows.iter().filter(|row| !known.contains(&row.name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?} are not among {known:?}");
+    rows
+}
+
+/// With huge pages a touch is as much faster as walks are shorter, and not at all where those cost nothing.
+#[test]
+fn huge_pages_are_worth_what_walks_cost() {
+    let run = |huge_pages, walks: bool| {
+        let rows = huge_pages_beside_a_copy("", |job| {
+            job.kernel.choices.access.huge_pages = huge_pages;
+            if !walks {
+                Arc::make_mut(&mut job.machine).cpu.tlb = None;
+            }
+        });
+        ["Touches", "Coverage mean", "Minor Faults"].map(|name| value(&rows, name))
+    };
+    let ([always, covered, few], [never, bare, many]) = (run(HugePages::Always, true), run(HugePages::Never, true));
+    assert!(covered > 50.0 && bare == 0.0 && few < many / 2.0, "{covered} {bare} {few} {many}");
+    // A touch of 80 ns, and a walk of 40 or 5 for each of the hundreds of pages that do not fit into the TLB.
+    assert!(always > 1.15 * never && always < 1.5 * never, "{always} {never}");
+    let ([always, ..], [never, ..]) = (run(HugePages::Always, false), run(HugePages::Never, false));
+    assert!((always / never - 1.0).abs() < 0.02, "{always} {never}: no walk costs anything");
+}
+
+/// Faults that take what is free get less, and khugepaged makes up for it, if it is there.
+#[test]
+fn khugepaged_covers_what_faults_did_not_get() {
+    let run = |khugepaged| {
+        let rows = huge_pages_beside_a_copy("", |job| {
+            let access = &mut job.kernel.choices.access;
+            (access.huge_defrag, access.khugepaged) = (HugeDefrag::Never, khugepaged);
+            (access.khugepaged_scan_sleep_ms, access.khugepaged_alloc_sleep_ms) = (10, 10);
+        });
+        ["Coverage filled", "Coverage end", "thp_collapse_alloc"].map(|name| value(&rows, name))
+    };
+    let ([filled, end, made], [filled_without, end_without, none]) = (run(Khugepaged::On), run(Khugepaged::Off));
+    assert!(filled_without < 50.0 && end_without <= filled_without && none == 0.0, "{filled_without} {end_without}");
+    assert!(filled < end && end > 80.0 && made > 10.0, "{filled} {end} {made}");
 }
 
 /// 150 MiB at full scale end after two seconds: a kernel without the fault fills them with files.

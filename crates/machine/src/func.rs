@@ -15,6 +15,10 @@ pub enum Func {
     AnonymousPage,
     /// `do_swap_page`: fault on a page in swap.
     SwapPage,
+    /// `khugepaged`: the task that makes huge pages of small ones.
+    Khugepaged,
+    /// `collapse_huge_page`: copy a range of small pages into a huge one.
+    CollapseHugePage,
     /// `filemap_fault`: fault on a page of a mapped file.
     FileFault,
     /// `do_wp_page`: write fault on a read-only page.
@@ -141,12 +145,14 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 68] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
         Self::AnonymousPage,
         Self::SwapPage,
+        Self::Khugepaged,
+        Self::CollapseHugePage,
         Self::FileFault,
         Self::WritableCopy,
         Self::SwapinReadahead,
@@ -219,6 +225,8 @@ impl Func {
             Self::Fault => "handle_mm_fault",
             Self::AnonymousPage => "do_anonymous_page",
             Self::SwapPage => "do_swap_page",
+            Self::Khugepaged => "khugepaged",
+            Self::CollapseHugePage => "collapse_huge_page",
             Self::FileFault => "filemap_fault",
             Self::WritableCopy => "do_wp_page",
             Self::SwapinReadahead => "swapin_readahead",

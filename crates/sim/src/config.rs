@@ -3,6 +3,7 @@
 use crate::cost::CostModel;
 use crate::disk::DiskConfig;
 use crate::network::NetworkConfig;
+use crate::tlb::TlbConfig;
 use machine::Nanos;
 
 /// A simulated machine, its seed, and how far the seed may disturb it.
@@ -16,6 +17,8 @@ pub struct Config {
     pub scheduler: Scheduler,
     /// Who gets a contended lock.
     pub lock_fairness: LockFairness,
+    /// What a CPU keeps of translations; `None` where they cost nothing.
+    pub tlb: Option<TlbConfig>,
     /// Its memory nodes, if there are several.
     pub nodes: Option<Nodes>,
     /// Everything that is left to chance follows from it.
@@ -49,6 +52,7 @@ impl Config {
             cost: CostModel::uniform(step_ns),
             scheduler: Scheduler::default(),
             lock_fairness: LockFairness::default(),
+            tlb: None,
             nodes: None,
             seed: 1,
             frames: 0,

@@ -7,6 +7,7 @@
 //! * `fiber` is the stack of a task or of an interrupt handler; `scheduler` decides which task is on which CPU;
 //! * `lock`, `per_cpu` and `wait` are what tasks wait for;
 //! * `interrupt` and `device` bring requests to disks and back, `network` packets from a card;
+//! * `tlb` is what a CPU keeps of translations, where that costs something;
 //! * `profile`, `trace` and `fingerprint` observe;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
@@ -32,6 +33,7 @@ mod sim;
 pub mod sourced;
 mod stamps;
 mod task;
+mod tlb;
 pub mod trace;
 mod wait;
 mod world;
@@ -48,4 +50,5 @@ pub use rng::Rng;
 pub use sim::{CpuStatistics, Sim, Span};
 pub use sourced::{Origin, Sourced};
 pub use task::TaskId;
+pub use tlb::TlbConfig;
 pub use wait::WaitQueue;

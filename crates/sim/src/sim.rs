@@ -190,6 +190,25 @@ impl Sim {
         self.0.within(Func::User, || self.0.spend_picos(picos(time)));
     }
 
+    /// Do translations of addresses cost anything?
+    #[must_use]
+    #[inline]
+    pub fn has_tlb(&self) -> bool {
+        !self.0.tlbs.is_empty()
+    }
+
+    /// The calling task's CPU looks up where a page of 4 KiB, or of 2 MiB (`is_huge`), of the region `space` lies: page number
+    /// `page` of its size. One lookup stands for `times` like it. What the CPU does not know costs a walk. Without a
+    /// [`crate::TlbConfig`] nothing happens.
+    pub fn translate(&self, space: u32, page: u32, is_huge: bool, times: u32) {
+        let Some(config) = &self.0.config.tlb else { return };
+        let Some(cpu) = self.0.cpu_here() else { return };
+        if !self.0.tlbs[cpu].look_up(space, page, is_huge) {
+            let walk = if is_huge { config.walk_2m } else { config.walk_4k };
+            self.compute(Nanos(walk.0 * u64::from(times)));
+        }
+    }
+
     /// Has `look` called with the time of the first event from each multiple of `every` on, before that event happens. It
     /// sees the machine as it is then, and what it does takes no time: a run is the same with it and without. It must not
     /// use the machine as a task does: no spending, locking or sleeping.

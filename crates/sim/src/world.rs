@@ -21,6 +21,7 @@ use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::stamps::Stamps;
 use crate::task::{State, Task, TaskId};
+use crate::tlb::Tlb;
 use crate::trace::Recorder;
 use crate::wait::{Sleeper, WaitQueue};
 use machine::{Completions, FrameNumber, Func, Step};
@@ -118,6 +119,8 @@ pub(crate) struct World {
     observer: RefCell<Option<Observer>>,
     next_observation: Cell<u64>,
     pub(crate) stamps: Stamps,
+    /// By CPU; empty where translations cost nothing.
+    pub(crate) tlbs: Box<[Tlb]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
     /// Times without interrupts that are kept: begin and end.
@@ -171,6 +174,7 @@ impl World {
             uncongested: WaitQueue::default(),
             completions: RefCell::default(),
             stamps: Stamps::new(config.stamps, config.frames),
+            tlbs: config.tlb.iter().flat_map(|tlb| (0..cpus).map(|_| Tlb::new(tlb))).collect(),
             lock_counts: LockCounts::table(),
             mask_counts: MaskCounts::table(),
             off_windows: RefCell::default(),
@@ -219,6 +223,15 @@ impl World {
             _ if self.config.nodes.is_none() => 0,
             NO_LANE => 0,
             lane => self.node_of_cpu(cpu_of(lane)),
+        }
+    }
+
+    /// The CPU of the task or handler that runs; none outside of a run.
+    #[inline]
+    pub(crate) fn cpu_here(&self) -> Option<usize> {
+        match self.lane.get() {
+            NO_LANE => None,
+            lane => Some(cpu_of(lane)),
         }
     }
 

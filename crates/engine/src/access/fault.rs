@@ -1,6 +1,6 @@
 //! Touching memory, and the faults of pages that are not there.
 
-use super::choices::HugePages;
+use super::choices::{HugeDefrag, HugePages};
 use super::{Access, Error};
 use crate::allocate::OutOfMemory;
 use crate::anonymous::region::{ENTRIES, NoTable};
@@ -253,7 +253,11 @@ impl<M: Machine> Access<M> {
             HugePages::Always if region.is_huge_allowed && start + ENTRIES <= region.pages => {}
             HugePages::Always | HugePages::Never => return false,
         }
-        let Ok(head) = self.allocate(task, Gfp::HUGE_PAGE, PAGEBLOCK_ORDER) else {
+        let wait = match self.choices.huge_defrag {
+            HugeDefrag::Always => true,
+            HugeDefrag::Never => false,
+        };
+        let Ok(head) = self.allocate(task, Gfp { wait, ..Gfp::HUGE_PAGE }, PAGEBLOCK_ORDER) else {
             self.stat.count(Event::ThpFaultFallback, 1);
             return false;
         };
@@ -264,10 +268,7 @@ impl<M: Machine> Access<M> {
             self.machine.spend(Step::PteSet, 1);
             let is_mapped = region.try_map_huge(page, head);
             if is_mapped {
-                self.frames.make_compound(head, PAGEBLOCK_ORDER);
-                self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
-                self.frames[head].set_owner(Owner::Region(region.id), start);
-                self.mapped(head);
+                self.map_new_huge(region, start, head);
             }
             is_mapped
         };
@@ -280,6 +281,15 @@ impl<M: Machine> Access<M> {
             self.free_block(head, PAGEBLOCK_ORDER);
         }
         is_mapped
+    }
+
+    /// Makes a fresh block the huge page of a range, whose entry maps it already; its one reference becomes the mapping's. The
+    /// caller holds the entries' lock.
+    pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
+        self.frames.make_compound(head, PAGEBLOCK_ORDER);
+        self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
+        self.frames[head].set_owner(Owner::Region(region.id), start);
+        self.mapped(head);
     }
 
     /// A write to a page that is mapped read-only because it still has a swap slot.

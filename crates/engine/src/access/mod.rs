@@ -1,7 +1,8 @@
 //! Access: what a task does with memory and files.
 //!
 //! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] cuts it, [`dirty_throttle`] slows its writers down.
-//! [`fault`] serves touches of a region, [`map_file`] those of mapped files. [mod@send] holds data that leaves by the
+//! [`fault`] serves touches of a region, [`map_file`] those of mapped files;
+//! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the
 //! network. *Called by* the tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside.
 //! *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
 //!
@@ -13,6 +14,7 @@ pub mod dirty_throttle;
 pub mod dirty_write;
 pub mod error;
 pub mod fault;
+pub mod khugepaged;
 pub mod length;
 pub mod map_file;
 pub mod pin;
@@ -45,6 +47,7 @@ pub struct Access<M: Machine> {
     allocate: Allocate<M>,
     /// The section `[access]` of the kernel file.
     pub choices: Choices,
+    khugepaged: khugepaged::Done,
 }
 
 impl<M: Machine> Deref for Access<M> {
@@ -58,7 +61,7 @@ impl<M: Machine> Deref for Access<M> {
 impl<M: Machine> Access<M> {
     /// Nothing was touched yet.
     pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
-        Self { allocate, choices }
+        Self { allocate, choices, khugepaged: khugepaged::Done::default() }
     }
 
     fn out_of_memory(&self, cause: OutOfMemory) -> Error {

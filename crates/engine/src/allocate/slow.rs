@@ -72,7 +72,8 @@ impl<M: Machine> Allocate<M> {
         };
         let zonelist = self.zonelist(gfp);
         let classzone = self.classzone(gfp);
-        let rights = MarkRights { high: gfp.high, harder: !gfp.wait };
+        // Who must leave the reserve alone need not try harder either.
+        let rights = MarkRights { high: gfp.high, harder: !gfp.wait && !gfp.no_reserve };
         let mut compaction = Compaction::default();
         let (mut reclaimed, mut fruitless_rounds, mut hopes_since) = (0, 0, None);
         // Others are told at once.

@@ -65,6 +65,12 @@ impl Entry {
         Self(Self::SWAP | (slot as u64) << Self::SHIFT)
     }
 
+    /// Was there never anything here?
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
     /// The frame that is mapped.
     #[must_use]
     #[inline]
@@ -305,6 +311,22 @@ impl<M: Machine> Region<M> {
             table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
         }
         is_unused
+    }
+
+    /// The entries of all pages where `page` lies, unless there is no table, or one entry maps a huge page there. The caller holds
+    /// the entries' lock.
+    pub(crate) fn small_entries(&self, page: u32) -> Option<impl Iterator<Item = Entry> + '_> {
+        let table = self.table(page).filter(|table| table.huge.load(Ordering::Acquire) == 0)?;
+        Some(table.entries.iter().map(|entry| Entry(entry.load(Ordering::Acquire))))
+    }
+
+    /// Maps a huge page where `page` lies, in place of small ones, whose references the caller has frozen, and whose entries' lock
+    /// it holds.
+    pub(crate) fn replace_by_huge(&self, page: u32, head: FrameNumber) {
+        let table = self.table(page).expect("a range with pages has a table");
+        // First: whoever touches a page meanwhile, without the lock, finds the one entry or the other.
+        table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
+        table.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));
     }
 
     /// Takes the entry of a huge page away; returns it. The caller holds the entries' lock.

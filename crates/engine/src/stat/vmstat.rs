@@ -98,6 +98,10 @@ pub enum Event {
     ThpFaultAlloc,
     /// `thp_fault_fallback`: faults that got small pages for want of a huge one.
     ThpFaultFallback,
+    /// `thp_collapse_alloc`: huge pages that khugepaged got for ranges of small ones.
+    ThpCollapseAlloc,
+    /// `thp_collapse_alloc_failed`: huge pages that it did not get.
+    ThpCollapseAllocFailed,
     /// `thp_split`: huge pages made small pages.
     ThpSplit,
     /// `pgcache_dropped`: clean pages dropped on request.
@@ -116,7 +120,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 51] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -159,6 +163,8 @@ impl Event {
         Self::CompactOverlap,
         Self::ThpFaultAlloc,
         Self::ThpFaultFallback,
+        Self::ThpCollapseAlloc,
+        Self::ThpCollapseAllocFailed,
         Self::ThpSplit,
         Self::DropPagecache,
         Self::PgrotateLocked,
@@ -214,6 +220,8 @@ impl Event {
             Self::CompactOverlap => "compact_overlap",
             Self::ThpFaultAlloc => "thp_fault_alloc",
             Self::ThpFaultFallback => "thp_fault_fallback",
+            Self::ThpCollapseAlloc => "thp_collapse_alloc",
+            Self::ThpCollapseAllocFailed => "thp_collapse_alloc_failed",
             Self::ThpSplit => "thp_split",
             Self::DropPagecache => "pgcache_dropped",
             Self::PgrotateLocked => "pgrotate_locked",

@@ -29,6 +29,8 @@ enum Step {
     Read(Range<u32>),
     /// While others have all memory but so many pages, touches a region: reclaim splits what it swaps out.
     Squeeze { free: u64, region: usize },
+    /// Gives khugepaged time: ranges that are fit become huge pages.
+    Wait,
     /// Lets a region go, huge pages as a whole, and makes another.
     Replace { region: usize, is_huge_allowed: bool },
     /// Empties the batches, and adds up.
@@ -47,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => within(FILE).prop_map(Step::Read),
         // More than half of `min`: below, one waits for a kswapd, and there is none.
         1 => (300..900_u64, 0..REGIONS).prop_map(|(free, region)| Step::Squeeze { free, region }),
+        1 => Just(Step::Wait),
         2 => (0..REGIONS, any::<bool>()).prop_map(|(region, is_huge_allowed)| Step::Replace { region, is_huge_allowed }),
         2 => Just(Step::Check),
     ]
@@ -84,6 +87,7 @@ impl World<'_> {
                 assert!(matches!(touched, Ok(()) | Err(Error::OutOfMemory { .. })), "{touched:?}");
                 ground.give_back(taken);
             }
+            Step::Wait => ground.pause_ms(15),
             Step::Replace { region, is_huge_allowed } => {
                 self.gone_whole += self.huge_pages(&self.regions[region]);
                 ground.engine.access().drop_region(&self.regions[region]);
@@ -111,14 +115,19 @@ impl World<'_> {
         let mapped: u64 = self.regions.iter().map(|region| self.huge_pages(region)).sum();
         assert_eq!((mapped, mapped), (huge_listed, ground.count("nr_anon_transparent_hugepages")), "huge pages");
         let became = mapped + self.gone_whole + ground.count("thp_split");
-        assert_eq!(ground.count("thp_fault_alloc"), became, "each huge page is there, went whole, or was split");
+        let came = ground.count("thp_fault_alloc") + ground.engine.access().pages_collapsed();
+        assert_eq!(came, became, "each huge page is there, went whole, or was split");
     }
 }
 
 /// Does all that to a machine, and returns its counters.
-fn live(steps: Vec<Step>) -> Vmstat {
-    let plan = Plan { cpus: 1, with_kswapd: false, with_flusher: false, ..Plan::default() };
-    plan.run(|ground| {
+fn live(steps: Vec<Step>, with_khugepaged: bool) -> Vmstat {
+    let mut plan = Plan { cpus: 1, with_kswapd: false, with_flusher: false, ..Plan::default() };
+    plan.choices.access.khugepaged_scan_sleep_ms = 10;
+    plan.choices.access.khugepaged_alloc_sleep_ms = 10;
+    plan.run(move |ground| {
+        let khugepaged = ground.engine.khugepaged().filter(|_| with_khugepaged);
+        let khugepaged = khugepaged.map(|task| ground.spawn("khugepaged", move |ground| ground.engine.run(task)));
         let regions = (0..REGIONS).map(|_| ground.engine.anonymous().create_region(REGION, true)).collect();
         let written = vec![BTreeSet::new(); REGIONS];
         let mut world = World { ground, regions, written, file: ground.import(FILE), gone_whole: 0 };
@@ -130,6 +139,10 @@ fn live(steps: Vec<Step>) -> Vmstat {
             }
         }
         world.add_up();
+        if let Some(task) = khugepaged {
+            ground.sim.kill(task);
+            ground.sim.join(task);
+        }
     })
 }
 
@@ -137,8 +150,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn huge_and_small_pages_add_up(steps in prop::collection::vec(step(), 1..40)) {
-        live(steps);
+    fn huge_and_small_pages_add_up(steps in prop::collection::vec(step(), 1..40), with_khugepaged: bool) {
+        live(steps, with_khugepaged);
     }
 }
 
@@ -146,18 +159,21 @@ proptest! {
 #[test]
 fn huge_pages_come_and_go_in_every_way() {
     let all = |region| Step::Touch { region, pages: 0..REGION, write: true };
-    let vmstat = live(vec![
-        all(0),
-        Step::Read(0..FILE),
-        all(1),
-        Step::Check,
-        Step::Write { region: 0, page: 700 },
-        Step::Check,
-        Step::Replace { region: 0, is_huge_allowed: false },
-        all(0),
-        Step::Check,
-        Step::Squeeze { free: 200, region: 2 },
-    ]);
+    let vmstat = live(
+        vec![
+            all(0),
+            Step::Read(0..FILE),
+            all(1),
+            Step::Check,
+            Step::Write { region: 0, page: 700 },
+            Step::Check,
+            Step::Replace { region: 0, is_huge_allowed: false },
+            all(0),
+            Step::Check,
+            Step::Squeeze { free: 200, region: 2 },
+        ],
+        false,
+    );
     assert_eq!(vmstat["thp_fault_alloc"], 4, "of regions 0 and 1; no block was free for region 2");
     assert_eq!(vmstat["thp_split"], 3, "one was written, one went whole, and reclaim swapped out the others");
     assert!(vmstat["pswpout"] > 0);

@@ -125,6 +125,8 @@ impl Plan {
         let is_wanted = |task: &KernelTask| match task {
             KernelTask::Kswapd(_) => self.with_kswapd,
             KernelTask::Flusher(_) => self.with_flusher,
+            // A story starts it itself.
+            KernelTask::Khugepaged => false,
         };
         let start = |task: KernelTask| {
             let engine = engine.clone();

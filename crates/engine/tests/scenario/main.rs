@@ -16,6 +16,7 @@ mod ground;
 mod high_order;
 mod huge;
 mod kernels_of_2_6_23;
+mod khugepaged;
 mod kswapd;
 mod lent;
 mod lruvec;

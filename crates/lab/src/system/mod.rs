@@ -321,6 +321,23 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When there is no room for it in the address space.
     fn map(&self, pages: u32) -> Result<Self::Region, SystemError>;
+    /// Maps anonymous memory that holds zeroes, aligned so that it may have huge pages, as an allocator of large arrays does.
+    ///
+    /// # Errors
+    /// When there is no room for it in the address space, or the ground has no such memory.
+    fn map_huge(&self, pages: u32) -> Result<Self::Region, SystemError> {
+        let _ = pages;
+        Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))
+    }
+    /// Touches a page as [`System::touch`] does, as one of `times` touches of other pages like it: what the processor takes to
+    /// find the page counts so often, and the rest once.
+    ///
+    /// # Errors
+    /// As [`System::touch`].
+    fn touch_sample(&self, region: &Self::Region, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
+        let _ = times;
+        self.touch(region, page..page + 1, write)
+    }
     /// Touches consecutive pages, as a program does by reading or writing a byte of each; contents stay.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use super::contents::Kept;
 use super::{CpuTimes, DiskSample, EngineView, Faults, Given, HeldPage, MapMode, System, SystemError, page_bytes};
 use engine::anonymous::Region;
+use engine::anonymous::region::ENTRIES;
 use engine::memory::{Block, Gfp, Layout};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
@@ -13,7 +14,7 @@ use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
 use machine::{DeviceId, Func, Machine, Nanos, Operation, Order, PAGE_BYTES, Step};
 use sim::Sim;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,7 +32,8 @@ struct Shared {
     given: Given,
     kept: Kept,
     samples: DiskSamples,
-    kernel_tasks: Vec<sim::TaskId>,
+    kernel_tasks: RefCell<Vec<sim::TaskId>>,
+    has_khugepaged: Cell<bool>,
 }
 
 /// What iostat saw, by whoever samples the disk.
@@ -90,10 +92,12 @@ impl SimSystem {
             let engine = engine.clone();
             sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
         });
-        let kernel_tasks = kernel_tasks.collect();
+        let kernel_tasks = RefCell::new(kernel_tasks.collect());
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
         let (files, samples) = (RefCell::default(), DiskSamples::default());
-        let shared = Rc::new(Shared { sim: sim.clone(), engine, files, given, kept, samples, kernel_tasks });
+        let has_khugepaged = Cell::new(false);
+        let sim = sim.clone();
+        let shared = Rc::new(Shared { sim, engine, files, given, kept, samples, kernel_tasks, has_khugepaged });
         Ok(Self::for_task(&shared))
     }
 
@@ -111,9 +115,38 @@ impl SimSystem {
 
     /// Ends the engine's own tasks: then nobody has pages in hand.
     pub fn end_kernel_tasks(&self) {
-        for task in &self.shared.kernel_tasks {
-            self.kill(task);
-            self.join(task);
+        for task in self.shared.kernel_tasks.take() {
+            self.kill(&task);
+            self.join(&task);
+        }
+    }
+
+    /// Starts khugepaged with the first region that may have huge pages, if the kernel has it: a run without such regions is what
+    /// it would be without.
+    fn start_khugepaged(&self) {
+        let Some(task) = self.engine().khugepaged().filter(|_| !self.shared.has_khugepaged.replace(true)) else {
+            return;
+        };
+        let engine = self.shared.engine.clone();
+        let id = self.shared.sim.spawn_on(task.node(), &task.name(), move || engine.run(task));
+        self.shared.kernel_tasks.borrow_mut().push(id);
+    }
+
+    /// What the processor takes to find pages that were touched, each so often.
+    #[inline]
+    fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
+        // Most machines say nothing of that: touches are the most frequent of all that is simulated.
+        if self.shared.sim.has_tlb() {
+            self.look_up_translations(region, pages, times);
+        }
+    }
+
+    #[inline(never)]
+    fn look_up_translations(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
+        for page in pages {
+            let is_huge = region.huge_page(page).is_some();
+            let of_its_size = if is_huge { page / ENTRIES } else { page };
+            self.shared.sim.translate(region.id, of_its_size, is_huge, times);
         }
     }
 
@@ -216,6 +249,11 @@ impl SimSystem {
     fn for_task(shared: &Rc<Shared>) -> Self {
         Self { shared: shared.clone(), task: RefCell::new(Task::user()) }
     }
+}
+
+/// The pages that so many bytes from `offset` on lie in.
+fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
+    (offset / PAGE_BYTES as u64) as u32..(offset + bytes as u64).div_ceil(PAGE_BYTES as u64) as u32
 }
 
 fn words(error: engine::Error) -> SystemError {
@@ -361,19 +399,37 @@ impl System for SimSystem {
         Ok(self.engine().anonymous().create_region(pages, false))
     }
 
+    fn map_huge(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
+        self.start_khugepaged();
+        Ok(self.engine().anonymous().create_region(pages, true))
+    }
+
     #[inline]
     fn touch(&self, region: &Arc<Region<Sim>>, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
-        self.engine().access().touch(&mut self.task.borrow_mut(), region, pages, write).map_err(words)
+        self.engine().access().touch(&mut self.task.borrow_mut(), region, pages.clone(), write).map_err(words)?;
+        self.translate(region, pages, 1);
+        Ok(())
+    }
+
+    #[inline]
+    fn touch_sample(&self, region: &Arc<Region<Sim>>, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
+        self.engine().access().touch(&mut self.task.borrow_mut(), region, page..page + 1, write).map_err(words)?;
+        self.translate(region, page..page + 1, times);
+        Ok(())
     }
 
     fn store(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
         self.copy_as_program(bytes.len());
-        self.engine().access().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
+        self.engine().access().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)?;
+        self.translate(region, pages_of(offset, bytes.len()), 1);
+        Ok(())
     }
 
     fn load(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
         self.copy_as_program(bytes.len());
-        self.engine().access().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)
+        self.engine().access().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)?;
+        self.translate(region, pages_of(offset, bytes.len()), 1);
+        Ok(())
     }
 
     fn unmap(&self, region: Arc<Region<Sim>>) {

@@ -15,6 +15,7 @@ pub mod randwrite;
 pub mod scan;
 pub mod simon;
 pub mod streaming;
+pub mod thp;
 
 use crate::job::Runnable;
 
@@ -33,6 +34,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
         &anon::Anon,
         &scan::Scan,
         &simon::Simon,
+        &thp::Thp,
     ]
 }
 

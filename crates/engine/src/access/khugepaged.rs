@@ -1,0 +1,222 @@
+//! Khugepaged: ranges of small pages become huge pages (`collapse_huge_page`).
+//!
+//! What a fault could not have, since no block was free, its range may get later. Khugepaged goes round the regions that may have
+//! huge pages, a few ranges at a time. It looks whether all pages of a range are there, writable and nobody's but the range's own;
+//! then it allocates a huge page, copies them into it and lets one entry map it. Where anything is in the way the range stays as it
+//! is, until the next round. *Locks*: the range's `page_table`. *Description*: the kernel's own, Documentation/vm/transhuge.txt.
+
+use super::Access;
+use super::choices::{HugePages, Khugepaged, KhugepagedDefrag};
+use crate::anonymous::Region;
+use crate::anonymous::region::ENTRIES;
+use crate::lru::Insert;
+use crate::memory::{Flags, Gfp, PAGEBLOCK_ORDER};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::atomic::AtomicU64;
+use machine::atomic::Ordering::{Acquire, Relaxed};
+use machine::{FrameNumber, Func, Lock, Machine, Nanos, Step};
+use std::sync::Arc;
+
+/// What khugepaged has done, as its folder in sysfs says.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Ranges that became huge pages (`pages_collapsed`).
+    collapsed: AtomicU64,
+    /// Times that it went through all regions (`full_scans`).
+    full_scans: AtomicU64,
+}
+
+/// Where khugepaged goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// The first region that it has not gone through, by its number.
+    region: u32,
+    /// The page in it.
+    page: u32,
+}
+
+/// What became of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    /// It is a huge page now, or it stays as it is.
+    GoesOn,
+    /// It would do, and there was no huge page for it.
+    NoMemory,
+}
+
+impl<M: Machine> Access<M> {
+    /// Does this kernel have a khugepaged?
+    pub(crate) fn has_khugepaged(&self) -> bool {
+        match (self.choices.huge_pages, self.choices.khugepaged) {
+            (HugePages::Always, Khugepaged::On) => true,
+            (HugePages::Never, _) | (_, Khugepaged::Off) => false,
+        }
+    }
+
+    /// Ranges of small pages that khugepaged has made huge pages so far (`khugepaged/pages_collapsed`).
+    #[must_use]
+    pub fn pages_collapsed(&self) -> u64 {
+        self.khugepaged.collapsed.load(Relaxed)
+    }
+
+    /// Times that khugepaged has gone through all regions (`khugepaged/full_scans`).
+    #[must_use]
+    pub fn full_scans(&self) -> u64 {
+        self.khugepaged.full_scans.load(Relaxed)
+    }
+
+    /// The life of khugepaged; returns when it is killed.
+    pub(crate) fn run_khugepaged(&self) {
+        let mut task = Task::khugepaged();
+        let mut place = Place::default();
+        while !self.machine.is_killed() {
+            let sleeps_ms = match self.khugepaged_round(&mut task, &mut place) {
+                Looked::GoesOn => self.choices.khugepaged_scan_sleep_ms,
+                Looked::NoMemory => self.choices.khugepaged_alloc_sleep_ms,
+            };
+            self.release_orphans();
+            self.machine.pause(Nanos::from_millis(sleeps_ms));
+        }
+    }
+
+    /// Looks at the next ranges, as many as it may before it sleeps; all of them once at most.
+    fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
+        let _span = self.machine.span(Func::Khugepaged);
+        // A page that waits in a batch has one reference too many. Those of other CPUs are in the way, as in kernels before 5.8
+        // ("khugepaged: drain all LRU caches before scanning pages").
+        self.drain_before_use();
+        let mut regions = self.regions();
+        regions.retain(|region| region.is_huge_allowed);
+        regions.sort_unstable_by_key(|region| region.id);
+        let (behind, before): (Vec<_>, Vec<_>) = regions.into_iter().partition(|region| region.id < place.region);
+        let mut left = self.choices.khugepaged_pages_to_scan;
+        for (n, regions) in [before, behind].into_iter().enumerate() {
+            if n == 1 {
+                self.khugepaged.full_scans.fetch_add(1, Relaxed);
+                *place = Place::default();
+            }
+            for region in regions {
+                let first = if region.id == place.region { place.page } else { 0 };
+                *place = Place { region: region.id, page: first };
+                while place.page + ENTRIES <= region.pages {
+                    if left == 0 || self.machine.is_killed() {
+                        return Looked::GoesOn;
+                    }
+                    left = left.saturating_sub(ENTRIES);
+                    let start = place.page;
+                    place.page += ENTRIES;
+                    if self.look_at_range(task, &region, start) == Looked::NoMemory {
+                        return Looked::NoMemory;
+                    }
+                    self.machine.cond_resched();
+                }
+                // A region costs something to visit, though it has no range.
+                left = left.saturating_sub(1);
+                *place = Place { region: region.id + 1, page: 0 };
+            }
+        }
+        Looked::GoesOn
+    }
+
+    /// Makes a huge page of a range if that can be.
+    fn look_at_range(&self, task: &mut Task, region: &Arc<Region<M>>, start: u32) -> Looked {
+        let first = {
+            let _guard = region.page_table(start).lock();
+            match self.collapsible_pages(region, start) {
+                Some(frames) => frames.first().map(|(_, frame)| *frame),
+                None => None,
+            }
+        };
+        let Some(first) = first else { return Looked::GoesOn };
+        let wait = match self.choices.khugepaged_defrag {
+            KhugepagedDefrag::Yes => true,
+            KhugepagedDefrag::No => false,
+        };
+        let gfp = Gfp { wait, node: Some(self.zone_of(first).node), ..Gfp::HUGE_PAGE };
+        let Ok(head) = self.allocate(task, gfp, PAGEBLOCK_ORDER) else {
+            self.stat.count(Event::ThpCollapseAllocFailed, 1);
+            return Looked::NoMemory;
+        };
+        self.stat.count(Event::ThpCollapseAlloc, 1);
+        if self.collapse(region, start, head) {
+            self.khugepaged.collapsed.fetch_add(1, Relaxed);
+            self.add(head, Insert::Fault, true);
+            self.put(head);
+        } else {
+            self.free_block(head, PAGEBLOCK_ORDER);
+        }
+        Looked::GoesOn
+    }
+
+    /// The pages of a range, each with its number in it, if it can be a huge page: enough of them are there, one at least was
+    /// touched lately, and all are writable and have the reference of their entry alone. So a page that is pinned, isolated,
+    /// waits in a batch, or has a place in swap, is in the way, and so is the shared page of zeroes. The caller holds the
+    /// entries' lock.
+    fn collapsible_pages(&self, region: &Region<M>, start: u32) -> Option<Vec<(u32, FrameNumber)>> {
+        let entries = region.small_entries(start)?;
+        let (mut frames, mut absent, mut is_touched) = (Vec::new(), 0, false);
+        let mut looked = 0;
+        let is_fit = (0..).zip(entries).all(|(n, entry)| {
+            looked += 1;
+            if entry.is_none() {
+                absent += 1;
+                return absent <= self.choices.khugepaged_max_ptes_none;
+            }
+            let Some(frame) = entry.frame() else { return false };
+            let descriptor = &self.frames[frame];
+            frames.push((n, frame));
+            is_touched |= entry.is_accessed();
+            entry.allows(true)
+                && descriptor.references_exact() == 1
+                && descriptor.is(Flags::UPTODATE)
+                && !descriptor.is(Flags::SWAPCACHE)
+                && !descriptor.is(Flags::LOCKED)
+                && !descriptor.is(Flags::HAZARD)
+        });
+        // A line of the table holds eight entries; each page's descriptor is one of its own.
+        self.machine.spend(Step::ScanFrame, looked);
+        (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
+    }
+
+    /// Copies the pages of a range into a fresh block, which one entry then maps; false when they cannot be a huge page any more. The
+    /// caller has a reference of the huge page then: its region may be dropped before it is on a list.
+    fn collapse(&self, region: &Region<M>, start: u32, head: FrameNumber) -> bool {
+        let _span = self.machine.span(Func::CollapseHugePage);
+        let frames = {
+            let _guard = region.page_table(start).lock();
+            let Some(frames) = self.collapsible_pages(region, start) else { return false };
+            // From here until the entry is changed no time passes: who looks for a frozen page looks again and again.
+            let frozen = frames.iter().take_while(|(_, frame)| self.frames[*frame].freeze(1)).count();
+            if frozen < frames.len() {
+                frames[..frozen].iter().for_each(|(_, frame)| self.frames[*frame].set_references(1));
+                return false;
+            }
+            let mut next = 0;
+            let zero = |from: u32, to: u32| (from..to).for_each(|n| self.machine.zero_frame(FrameNumber(head.0 + n)));
+            for (n, frame) in &frames {
+                zero(next, *n);
+                self.machine.copy_frame(*frame, FrameNumber(head.0 + n));
+                next = n + 1;
+            }
+            zero(next, ENTRIES);
+            region.replace_by_huge(start, head);
+            for (_, frame) in &frames {
+                self.unmapped(*frame);
+            }
+            self.frames[head].get();
+            self.map_new_huge(region, start, head);
+            // As after any unmapping: the last reference falls below, and with it the page leaves its list.
+            frames.iter().for_each(|(_, frame)| self.frames[*frame].set_references(1));
+            let copied = frames.len() as u32;
+            self.machine.spend_on(Step::CopyPage, head, copied);
+            self.machine.spend_on(Step::ZeroPage, head, ENTRIES - copied);
+            self.machine.spend(Step::PteSet, ENTRIES);
+            self.machine.spend(Step::FreePage, copied);
+            frames
+        };
+        let frames: Vec<FrameNumber> = frames.into_iter().map(|(_, frame)| frame).collect();
+        self.put_pages(&frames);
+        true
+    }
+}

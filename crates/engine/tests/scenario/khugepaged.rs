@@ -1,0 +1,264 @@
+//! Khugepaged: ranges of small pages become huge pages, where nothing is in the way.
+
+use crate::ground::{Ground, Plan, choices_of, stamp};
+use engine::access::choices::{Khugepaged, KhugepagedDefrag};
+use engine::anonymous::Region;
+use engine::stat::Vmstat;
+use engine::{KernelTask, Task};
+use machine::Machine;
+use sim::{Sim, TaskId};
+use std::sync::Arc;
+
+/// A machine whose khugepaged looks at everything every 10 ms, and again 500 ms after it got nothing.
+fn plan() -> Plan {
+    let mut choices = choices_of("3.10-rc4-vanilla");
+    choices.memory.min_free_kbytes = 1024;
+    choices.access.khugepaged_scan_sleep_ms = 10;
+    choices.access.khugepaged_alloc_sleep_ms = 500;
+    Plan { choices, cpus: 1, ..Plan::default() }
+}
+
+fn start_khugepaged(ground: &Ground) -> TaskId {
+    let task = ground.engine.khugepaged().expect("the kernel has it");
+    assert_eq!((task, task.name().as_str(), task.node()), (KernelTask::Khugepaged, "khugepaged", None));
+    ground.spawn("khugepaged", move |ground| ground.engine.run(task))
+}
+
+fn end(ground: &Ground, task: TaskId) {
+    ground.sim.kill(task);
+    ground.sim.join(task);
+}
+
+/// A region of small pages, the first `written` of which hold their stamps, though it may have huge ones: no block was free when
+/// it was touched first.
+fn small_pages(ground: &Ground, pages: u32, written: u32) -> Arc<Region<Sim>> {
+    let region = ground.engine.anonymous().create_region(pages, true);
+    let others = ground.take_until_free(300);
+    for start in (0..pages).step_by(512) {
+        ground.touch(&region, start..start + 1, true).unwrap();
+    }
+    ground.give_back(others);
+    ground.engine.memory().drain_all_per_cpu();
+    ground.write_stamps(&region, 0..written).unwrap();
+    assert_eq!(ground.count("nr_anon_transparent_hugepages"), 0);
+    ground.engine.lru().drain_all();
+    region
+}
+
+fn collapsed(ground: &Ground) -> u64 {
+    ground.engine.access().pages_collapsed()
+}
+
+/// All that was small is one huge page: as many frames are free as before, less those that nobody had touched; every byte is
+/// there, and what was not there is zeroes.
+#[test]
+fn small_pages_become_one_huge_page_with_all_their_bytes() {
+    let vmstat = plan().run(|ground| {
+        let region = small_pages(ground, 1200, 700);
+        // The pages of the tail of a region, which is no range, stay as they are.
+        ground.touch(&region, 1024..1200, true).unwrap();
+        ground.engine.lru().drain_all();
+        ground.engine.memory().drain_all_per_cpu();
+        let (free, anonymous) = (ground.free(), ground.count("nr_anon_pages"));
+        assert_eq!(anonymous, 700 + 176);
+        let khugepaged = start_khugepaged(ground);
+        ground.pause_ms(50);
+        end(ground, khugepaged);
+        assert_eq!((collapsed(ground), ground.count("nr_anon_transparent_hugepages")), (2, 2));
+        assert_eq!(ground.count("nr_anon_pages"), 1024 + 176);
+        ground.engine.memory().drain_all_per_cpu();
+        assert_eq!(ground.free(), free - (1024 - 700), "frames of pages that nobody had touched");
+        ground.engine.check().unwrap();
+        // They are all touched and written, so far as the processor says, by one entry each.
+        for page in [0, 511, 512, 1023] {
+            let entry = region.entry(page);
+            assert!(entry.is_huge() && entry.is_accessed() && entry.is_dirty() && entry.allows(true), "{entry:?}");
+        }
+        let faults = ground.count("pgfault");
+        ground.touch(&region, 0..1200, true).unwrap();
+        assert_eq!(ground.count("pgfault"), faults);
+        // Each is latched for itself, which splits them.
+        for page in 0..1024 {
+            let expected = if page < 700 { stamp(page) } else { [0; 8] };
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), expected, "page {page}");
+        }
+        assert!(ground.engine.access().full_scans() > 2);
+        ground.engine.access().drop_region(&region);
+    });
+    assert_eq!((vmstat["thp_collapse_alloc"], vmstat["thp_collapse_alloc_failed"], vmstat["thp_split"]), (2, 0, 2));
+    assert_eq!((vmstat["nr_anon_pages"], vmstat["nr_anon_transparent_hugepages"]), (0, 0));
+}
+
+/// A page that a task has pinned keeps its frame, and its range stays as it is until it is let go.
+#[test]
+fn a_pinned_page_is_in_the_way() {
+    plan().run(|ground| {
+        let region = small_pages(ground, 512, 512);
+        let mut task = Task::user();
+        let pinned = ground.engine.access().pin_region(&mut task, &region, 77, false).unwrap().unwrap();
+        let khugepaged = start_khugepaged(ground);
+        ground.pause_ms(100);
+        assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc")), (0, 0));
+        assert_eq!(region.entry(77).frame(), Some(pinned));
+        ground.engine.access().unpin_region(pinned, false);
+        ground.pause_ms(100);
+        assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc")), (1, 1));
+        end(ground, khugepaged);
+        assert_eq!(ground.read_stamp(&region, 77).unwrap(), stamp(77));
+    });
+}
+
+/// So is one that came from swap to be read, and still has its place there; and the shared page of zeroes.
+#[test]
+fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
+    plan().run(|ground| {
+        // The second range has the shared page of zeroes.
+        let region = small_pages(ground, 1024, 512);
+        ground.touch(&region, 900..901, false).unwrap();
+        assert!(region.entry(900).is_zero_page());
+        // Others push some of the first into swap; a read brings one back, with its place.
+        let others = ground.region(3800);
+        ground.touch(&others, 0..3800, true).unwrap();
+        ground.engine.access().drop_region(&others);
+        ground.wait_for_devices();
+        let swapped = (0..512).filter(|page| region.entry(*page).slot().is_some()).collect::<Vec<_>>();
+        assert!(!swapped.is_empty() && ground.count("thp_fault_alloc") == 0);
+        for page in 0..512 {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+        }
+        let is_cached = |page: &u32| {
+            let frame = region.entry(*page).frame().expect("just read");
+            ground.engine.memory().frames[frame].is(engine::memory::Flags::SWAPCACHE)
+        };
+        assert!(swapped.iter().any(is_cached));
+        ground.engine.lru().drain_all();
+        let khugepaged = start_khugepaged(ground);
+        ground.pause_ms(100);
+        assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc")), (0, 0));
+        // Who writes gives the places in swap up.
+        ground.write_stamps(&region, 0..513).unwrap();
+        ground.touch(&region, 900..901, true).unwrap();
+        ground.engine.lru().drain_all();
+        ground.pause_ms(100);
+        end(ground, khugepaged);
+        assert_eq!(collapsed(ground), 2);
+        assert!((0..512).all(|page| ground.read_stamp(&region, page).unwrap() == stamp(page)));
+    });
+}
+
+/// As many pages may be missing as the choice says, and one must have been touched lately.
+#[test]
+fn a_range_that_is_empty_or_idle_is_left_alone() {
+    let mut plan = plan();
+    plan.choices.access.khugepaged_max_ptes_none = 64;
+    plan.run(|ground| {
+        let region = small_pages(ground, 1024, 447);
+        ground.touch(&region, 512..960, true).unwrap();
+        ground.engine.lru().drain_all();
+        assert!((512..960).all(|page| region.test_clear_accessed(page)));
+        let khugepaged = start_khugepaged(ground);
+        ground.pause_ms(100);
+        assert_eq!(collapsed(ground), 0, "65 are missing in one range, and nobody touches the other");
+        ground.touch(&region, 700..701, false).unwrap();
+        ground.pause_ms(100);
+        assert_eq!((collapsed(ground), region.huge_page(512).is_some()), (1, true));
+        ground.touch(&region, 447..448, true).unwrap();
+        ground.engine.lru().drain_all();
+        ground.pause_ms(100);
+        assert_eq!(collapsed(ground), 2);
+        end(ground, khugepaged);
+    });
+}
+
+/// No block is free, and none can be made: khugepaged says so, and rests longer.
+#[test]
+fn it_rests_after_it_got_no_huge_page() {
+    let story = |defrag: KhugepagedDefrag| -> Vmstat {
+        let mut plan = plan();
+        plan.choices.access.khugepaged_defrag = defrag;
+        plan.run(|ground| {
+            let region = small_pages(ground, 512, 512);
+            // Every fourth page is the kernel's.
+            let mut pages = ground.take_until_free(300);
+            pages.sort_unstable();
+            let (kept, freed): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.0 % 4 == 0);
+            ground.give_back(freed);
+            ground.engine.memory().drain_all_per_cpu();
+            // That took them into swap.
+            ground.write_stamps(&region, 0..512).unwrap();
+            ground.engine.lru().drain_all();
+            let khugepaged = start_khugepaged(ground);
+            ground.pause_ms(1900);
+            assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc_failed")), (0, 4), "every 500 ms");
+            ground.give_back(kept);
+            ground.engine.memory().drain_all_per_cpu();
+            ground.pause_ms(500);
+            assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc_failed")), (1, 4));
+            end(ground, khugepaged);
+            ground.engine.access().drop_region(&region);
+        })
+    };
+    let stalls = [KhugepagedDefrag::Yes, KhugepagedDefrag::No].map(|defrag| story(defrag)["compact_stall"]);
+    assert!(stalls[0] > stalls[1], "with and without compaction: {stalls:?}");
+}
+
+/// Somebody touches pages all the time, others drop and make regions: khugepaged takes part and nothing is lost.
+#[test]
+fn it_works_beside_others() {
+    let vmstat = Plan { cpus: 4, ..plan() }.run(|ground| {
+        let regions: Vec<_> = (0..2).map(|_| small_pages(ground, 512, 400)).collect();
+        // Making the second took the first into swap.
+        ground.write_stamps(&regions[0], 0..400).unwrap();
+        ground.engine.lru().drain_all();
+        let khugepaged = start_khugepaged(ground);
+        let writers: Vec<TaskId> = regions
+            .iter()
+            .cloned()
+            .map(|region| {
+                ground.spawn("writer", move |ground| {
+                    for n in 0..3000 {
+                        let page = n * 37 % 400;
+                        ground.touch(&region, page..page + 1, true).unwrap();
+                        if n % 16 == 0 {
+                            assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
+                        }
+                        ground.sim.compute(machine::Nanos(20_000));
+                    }
+                })
+            })
+            .collect();
+        let dropper = ground.spawn("dropper", |ground| {
+            for _ in 0..30 {
+                let region = ground.engine.anonymous().create_region(512, true);
+                ground.touch(&region, 0..1, true).unwrap();
+                // A copy splits it; khugepaged mends it.
+                ground.write_stamps(&region, 5..6).unwrap();
+                ground.engine.machine().pause(machine::Nanos::from_millis(1 + collapsed(ground) % 7));
+                ground.engine.access().drop_region(&region);
+            }
+        });
+        writers.into_iter().chain([dropper]).for_each(|task| assert!(ground.sim.join(task)));
+        end(ground, khugepaged);
+        for region in &regions {
+            assert!((0..400).all(|page| ground.read_stamp(region, page).unwrap() == stamp(page)));
+            ground.engine.access().drop_region(region);
+        }
+        assert!(collapsed(ground) > 5, "{}", collapsed(ground));
+    });
+    assert_eq!(vmstat["nr_anon_pages"], 0);
+}
+
+/// A kernel without huge pages at faults has no khugepaged either.
+#[test]
+fn khugepaged_is_there_where_faults_try_for_huge_pages() {
+    let has = |kernel: &str, change: fn(&mut Plan)| {
+        let mut plan = Plan { choices: choices_of(kernel), ..Plan::default() };
+        change(&mut plan);
+        let found = crate::ground::Found::<bool>::default();
+        let has = found.clone();
+        plan.run(move |ground| has.set(ground.engine.khugepaged().is_some()));
+        found.get()
+    };
+    assert!(has("3.6-capture-v5", |_| {}) && !has("2.6.23-rc5", |_| {}));
+    assert!(!has("3.6-capture-v5", |plan| plan.choices.access.khugepaged = Khugepaged::Off));
+}

@@ -1,0 +1,89 @@
+//! A processor's cache of translations, for pages of 4 KiB and of 2 MiB.
+//!
+//! Each CPU has one of each. A translation lies in one of four places that its address decides; the one that was looked up longest
+//! ago makes room. A task that comes to a CPU leaves the translations of others there, each with the region that it is of. One that
+//! the kernel takes away stays there, too: a page that was swapped out and in again soon costs its fault, and no walk.
+
+use machine::Nanos;
+use std::cell::Cell;
+
+/// Places for one translation.
+const WAYS: usize = 4;
+
+/// What a CPU keeps of translations, and what it takes to find one that it has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlbConfig {
+    /// Translations of pages of 4 KiB.
+    pub entries_4k: usize,
+    /// Translations of pages of 2 MiB.
+    pub entries_2m: usize,
+    /// A walk of the page table down to a page of 4 KiB.
+    pub walk_4k: Nanos,
+    /// A walk down to a page of 2 MiB, one floor less.
+    pub walk_2m: Nanos,
+}
+
+/// The translations of one CPU.
+#[derive(Debug)]
+pub(crate) struct Tlb {
+    small: Box<[Cell<[u64; WAYS]>]>,
+    huge: Box<[Cell<[u64; WAYS]>]>,
+}
+
+impl Tlb {
+    pub(crate) fn new(config: &TlbConfig) -> Self {
+        let sets = |entries: usize| (0..entries.div_ceil(WAYS)).map(|_| Cell::new([0; WAYS])).collect();
+        Self { small: sets(config.entries_4k), huge: sets(config.entries_2m) }
+    }
+
+    /// Looks a translation up; was it there? From then on it is, if there is any room.
+    #[inline]
+    pub(crate) fn look_up(&self, space: u32, page: u32, is_huge: bool) -> bool {
+        let sets = if is_huge { &self.huge } else { &self.small };
+        if sets.is_empty() {
+            return false;
+        }
+        let set = &sets[(page ^ space.wrapping_mul(0x9e37_79b9)) as usize % sets.len()];
+        // Not 0, which is an empty place.
+        let tag = u64::from(space) << 32 | u64::from(page) | 1 << 63;
+        let mut ways = set.get();
+        let at = ways.iter().position(|way| *way == tag);
+        ways[..=at.unwrap_or(WAYS - 1)].rotate_right(1);
+        ways[0] = tag;
+        set.set(ways);
+        at.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: TlbConfig = TlbConfig { entries_4k: 16, entries_2m: 4, walk_4k: Nanos(40), walk_2m: Nanos(5) };
+
+    #[test]
+    fn what_fits_is_found_again_and_what_does_not_is_not() {
+        let tlb = Tlb::new(&CONFIG);
+        let pass = |pages: u32| (0..pages).filter(|page| tlb.look_up(3, *page, false)).count();
+        assert_eq!([pass(16), pass(16)], [0, 16]);
+        // One more than a set has, again and again in the same order: the one that is wanted next has just made room.
+        assert_eq!([pass(20), pass(20)], [16, 0]);
+        assert!(!tlb.look_up(4, 19, false), "of another region");
+        assert!(!tlb.look_up(3, 19, true), "of another size");
+    }
+
+    #[test]
+    fn the_one_that_was_looked_up_longest_ago_makes_room() {
+        let tlb = Tlb::new(&CONFIG);
+        for page in [0, 1, 2, 3, 0, 4] {
+            tlb.look_up(1, page, true);
+        }
+        assert!(tlb.look_up(1, 0, true) && !tlb.look_up(1, 1, true));
+    }
+
+    #[test]
+    fn a_cpu_without_room_walks_each_time() {
+        let tlb = Tlb::new(&TlbConfig { entries_2m: 0, ..CONFIG });
+        assert!(!tlb.look_up(1, 0, true) && !tlb.look_up(1, 0, true));
+    }
+}
