@@ -19,6 +19,7 @@ use crate::{
     progress::Progress,
     scale::Scale,
     series::{Every, Series},
+    workload::Curve,
 };
 
 /// One run: one kernel on one ground, one seed.
@@ -135,6 +136,9 @@ pub struct Outcome {
     /// What the workload says in words of its own.
     #[serde(default)]
     pub report: Vec<String>,
+    /// What its pictures show beside counters over time.
+    #[serde(default)]
+    pub curves: Vec<Curve>,
 }
 
 /// Why a job cannot run or did not end well.

@@ -7,7 +7,7 @@ use machine::Nanos;
 
 use crate::report::csv::io_error;
 
-/// Records memory at even intervals.
+/// Records memory at even intervals, and at the marks of a workload.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     every: Nanos,
@@ -31,7 +31,12 @@ impl Recorder {
     /// Records a moment.
     pub fn push(&mut self, now: Nanos, zones: &[ZoneMap]) {
         self.next = Nanos((now.0 + 1).next_multiple_of(self.every.0.max(1)));
-        self.moments.push(Moment { now_ns: now.0, zones: zones.iter().map(Zone::of).collect() });
+        self.moments.push(Moment { now_ns: now.0, mark: None, zones: zones.iter().map(Zone::of).collect() });
+    }
+
+    /// Records a moment that the workload has a name for, beside those of the interval.
+    pub fn mark(&mut self, now: Nanos, mark: &'static str, zones: &[ZoneMap]) {
+        self.moments.push(Moment { now_ns: now.0, mark: Some(mark), zones: zones.iter().map(Zone::of).collect() });
     }
 
     /// What was recorded.
@@ -46,6 +51,8 @@ impl Recorder {
 pub struct Moment {
     /// When, since the system started, ns.
     pub now_ns: u64,
+    /// What the workload calls it, where it does.
+    pub mark: Option<&'static str>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
@@ -135,23 +142,26 @@ pub struct RunMemory {
 }
 
 /// Writes runs as CSV: for each moment, zone and migrate type a line for each order with its free blocks, and one without an
-/// order with its pageblocks.
+/// order with its pageblocks. The last field is the workload's name for the moment, if it has one.
 ///
 /// # Errors
 /// When `out` cannot be written to.
 pub fn write(runs: &[RunMemory], out: &mut dyn io::Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().from_writer(out);
-    let head = ["column", "seed", "seconds", "node", "zone", "migrate_type", "order", "free_blocks", "pageblocks"];
+    let head =
+        ["column", "seed", "seconds", "node", "zone", "migrate_type", "order", "free_blocks", "pageblocks", "mark"];
     csv.write_record(head).map_err(io_error)?;
     for RunMemory { column, seed, moments } in runs {
         let seed = seed.to_string();
-        for Moment { now_ns, zones } in moments {
+        for Moment { now_ns, mark, zones } in moments {
+            let mark = mark.unwrap_or_default();
             let seconds = format!("{:.3}", *now_ns as f64 / 1e9);
             for zone in zones {
                 let node = zone.node.to_string();
                 for kind in MigrateType::ALL {
                     let mut line = |order: &str, free: &str, pageblocks: &str| {
-                        let fields = [column, &*seed, &seconds, &node, zone.name, kind.name(), order, free, pageblocks];
+                        let fields =
+                            [column, &*seed, &seconds, &node, zone.name, kind.name(), order, free, pageblocks, mark];
                         csv.write_record(fields).map_err(io_error)
                     };
                     for (order, kinds) in zone.free.iter().enumerate() {
@@ -181,7 +191,8 @@ pub(crate) mod tests {
             free[9][MigrateType::Movable as usize] = 7 - n;
             let zone =
                 Zone { node: 0, name: "Normal", free, pageblocks: [1, 0, 7, 0], most: (0..8).map(most).collect() };
-            Moment { now_ns: n * 1_000_000_000, zones: vec![zone] }
+            let mark = (n == 3).then_some("here");
+            Moment { now_ns: n * 1_000_000_000, mark, zones: vec![zone] }
         };
         RunMemory { column: "a".into(), seed: 7, moments: (0..8).map(moment).collect() }
     }
@@ -192,7 +203,7 @@ pub(crate) mod tests {
         write(&[run()], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), 1 + 8 * 4 * 12);
-        for line in ["a,7,2.000,0,Normal,Movable,9,5,", "a,7,2.000,0,Normal,Unmovable,,,1"] {
+        for line in ["a,7,2.000,0,Normal,Movable,9,5,,", "a,7,3.000,0,Normal,Unmovable,,,1,here"] {
             assert!(text.lines().any(|it| it == line), "{line}");
         }
     }
@@ -207,5 +218,20 @@ pub(crate) mod tests {
         }
         let times: Vec<u64> = recorder.finish().iter().map(|moment| moment.now_ns).collect();
         assert_eq!(times, [0, 120, 210, 300, 420, 510, 600, 720, 810, 900]);
+    }
+
+    #[test]
+    fn a_mark_is_recorded_when_it_is_and_leaves_the_interval_alone() {
+        let mut recorder = Recorder::new(Nanos(100));
+        for now in (0..300).step_by(30).map(Nanos) {
+            if recorder.is_due(now) {
+                recorder.push(now, &[]);
+            }
+            if now.0 == 150 {
+                recorder.mark(now, "half", &[]);
+            }
+        }
+        let seen: Vec<_> = recorder.finish().iter().map(|moment| (moment.now_ns, moment.mark)).collect();
+        assert_eq!(seen, [(0, None), (120, None), (150, Some("half")), (210, None)]);
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     series::{Every, RunSeries},
     system::page_bytes,
     trace::{RunTrace, Window},
+    workload::RunCurves,
 };
 use column::{column, number, replay};
 pub(crate) use run::fold;
@@ -139,6 +140,8 @@ pub struct Results {
     pub memory: Vec<RunMemory>,
     /// What happened when in every job; empty if that was not wanted.
     pub traces: Vec<RunTrace>,
+    /// What pictures show beside counters; empty where the workload finds none.
+    pub curves: Vec<RunCurves>,
 }
 
 /// Jobs that did not end well.
@@ -401,6 +404,7 @@ mod tests {
                 trace: None,
                 notes: vec![],
                 report: Vec::new(),
+                curves: Vec::new(),
             })
         }
     }

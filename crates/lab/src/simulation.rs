@@ -218,6 +218,7 @@ impl Backend for Simulated {
             trace: sim.take_trace(),
             notes: Vec::new(),
             report: found.report,
+            curves: found.curves,
         })
     }
 
@@ -264,6 +265,14 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     let Some(every) = every else { return recorded };
     let (engine, watched, progress) = (system.shared_engine(), sim.clone(), progress.clone());
     let Recorded { series, memory } = recorded.clone();
+    if job.memory_every.is_some() {
+        let (engine, memory) = (engine.clone(), memory.clone());
+        system.on_mark(move |now, mark| {
+            if let Some(memory) = memory.borrow_mut().as_mut() {
+                memory.mark(now, mark, &engine.memory().map());
+            }
+        });
+    }
     sim.observe(every, move |now| {
         if let Some(series) = series.borrow_mut().as_mut().filter(|series| series.is_due(now)) {
             let mut values = engine.vmstat();

@@ -7,8 +7,8 @@ use crate::extent::Extent;
 use crate::figure::Row;
 use crate::scale::Scale;
 use crate::system::{System, SystemError};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// What a ground offers, known before anything runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,30 @@ pub struct Found {
     pub profile: Vec<String>,
     /// What it says in words of its own, line by line; shown under the table.
     pub report: Vec<String>,
+    /// What pictures of its runs show beside counters over time.
+    pub curves: Vec<Curve>,
+}
+
+/// Something that grows while a workload runs, against something else that grows.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Curve {
+    /// What grows, and its unit.
+    pub name: String,
+    /// Against what, and its unit.
+    pub across: String,
+    /// Its points, those against which it grows first.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The curves of a run, and which run that was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunCurves {
+    /// Its column.
+    pub column: String,
+    /// Its seed.
+    pub seed: u64,
+    /// The curves, the same ones in each run of a workload.
+    pub curves: Vec<Curve>,
 }
 
 /// A workload, written against [`System`] alone.

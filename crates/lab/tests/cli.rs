@@ -368,7 +368,10 @@ fn memory_over_time_is_drawn_and_written_and_changes_no_report() {
     let picture = fs::read_to_string(&svg).unwrap();
     assert!(picture.contains("2.6.37-kanyzone\n") && picture.contains("handed out, or huge"), "{picture}");
     let text = fs::read_to_string(&csv).unwrap();
-    assert!(text.starts_with("column,seed,seconds,node,zone,migrate_type,order,free_blocks,pageblocks\n"), "{text}");
+    assert!(
+        text.starts_with("column,seed,seconds,node,zone,migrate_type,order,free_blocks,pageblocks,mark\n"),
+        "{text}"
+    );
     let of = text.lines().filter(|line| line.starts_with("2.6.37-kanyzone,1,") && line.contains(",Movable,10,"));
     assert!(of.count() > 20, "{text}");
     let wrong = |more: &[&str]| message(2, &[&QUICK[..], more].concat());

@@ -12,6 +12,7 @@ use crate::{
     runner::{self, Watch},
     series::RunSeries,
     trace::RunTrace,
+    workload::RunCurves,
 };
 
 /// A run of one of several plans, in its turn.
@@ -95,18 +96,21 @@ impl Plan {
             notes: self.notes(&ended),
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut rows = vec![Vec::new(); self.columns.len()];
+        let (mut curves, mut rows) = (Vec::new(), vec![Vec::new(); self.columns.len()]);
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
             profile.extend(outcome.profile.into_iter().flatten().map(|line| format!("{root};{line}")));
             let (column, seed) = (self.columns[run.column].id.clone(), run.job.seed);
             memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
+            if !outcome.curves.is_empty() {
+                curves.push(RunCurves { column: column.clone(), seed, curves: outcome.curves });
+            }
             series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
             traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
             rows[run.column].push(outcome.rows);
         }
         let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
-        Results { table, profile, series, memory, traces }
+        Results { table, profile, series, memory, traces, curves }
     }
 }
 

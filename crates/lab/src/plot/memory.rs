@@ -1,6 +1,7 @@
-//! Physical memory over time: a strip for each run, in which time grows to the right and frames from the bottom up.
+//! Physical memory over time: a strip for each run, in which time grows to the right and frames from the bottom up; and
+//! below it each moment that the workload has a name for, pageblock by pageblock.
 
-use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, text};
+use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
 use crate::experiment::Experiment;
 use crate::memory_map::{Moment, Most, RunMemory};
@@ -20,6 +21,14 @@ const CELL: i32 = 4;
 const HEIGHT: i32 = 192;
 /// Cells above each other at most.
 const ROWS: usize = 64;
+/// From one map of a named moment to the next, pixels.
+const MAP: i32 = ACROSS as i32 * CELL + APART;
+/// Between two such maps.
+const APART: i32 = 12;
+/// Pageblocks in a row of such a map.
+const ACROSS: usize = 36;
+/// Height of the line that says which moment a map is of.
+const MARK_LINE: i32 = 18;
 /// Pageblocks in a MiB, the other way round.
 const BLOCK_MIB: f64 = 2.0;
 
@@ -45,11 +54,17 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
     let last = runs.iter().filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
     let axis = Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false };
     let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
-    frame.draw((CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT, |area| {
+    let strips = (CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT;
+    let maps_below: i32 = runs.iter().map(|run| maps_height(run)).sum();
+    frame.draw(strips + maps_below, |area| {
         let mut top = 0;
         for run in runs {
             text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
             strip(area, run, (left, right), top + CAPTION, axis);
+            for moment in run.moments.iter().filter(|moment| moment.mark.is_some()) {
+                let x = axis.pixel(moment.now_ns as f64 / 1e9, left, right);
+                line(area, &[(x, top + CAPTION - 5), (x, top + CAPTION + HEIGHT)], TEXT, 1);
+            }
             top += CAPTION + HEIGHT + GAP;
         }
         for tick in axis.ticks(8) {
@@ -57,7 +72,43 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
             text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
         }
         text(area, "virtual time, s", ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+        top = strips;
+        for run in runs.iter().filter(|run| maps_height(run) > 0) {
+            text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
+            maps(area, run, top + CAPTION);
+            top += maps_height(run);
+        }
     })
+}
+
+/// The moments of a run that have a name, as many as have room beside each other.
+fn marked(run: &RunMemory) -> impl Iterator<Item = (&'static str, &Moment)> {
+    let room = (WIDTH - 2 * MARGIN + APART) / MAP;
+    run.moments.iter().filter_map(|moment| Some((moment.mark?, moment))).take(room as usize)
+}
+
+/// Height of the maps of a run with their captions; 0 where no moment has a name.
+fn maps_height(run: &RunMemory) -> i32 {
+    let rows = marked(run).map(|(_, moment)| blocks_of(moment).div_ceil(ACROSS)).max();
+    rows.map_or(0, |rows| CAPTION + MARK_LINE + rows as i32 * CELL + GAP)
+}
+
+/// Draws each moment that has a name, pageblock by pageblock, row by row with low frames at the bottom left.
+fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
+    let bottom = top + maps_height(run) - CAPTION - GAP;
+    for (n, (mark, moment)) in marked(run).enumerate() {
+        let left = MARGIN + n as i32 * MAP;
+        text(area, mark, (left, top + 6), &canvas::words(FAINT, 11, Anchor::Start));
+        let blocks: Vec<Most> = moment.zones.iter().flat_map(|zone| &zone.most).copied().collect();
+        let mut rows: Vec<Vec<Option<Most>>> =
+            blocks.chunks(ACROSS).map(|row| row.iter().copied().map(Some).collect()).collect();
+        rows.iter_mut().for_each(|row| row.resize(ACROSS, None));
+        for (row, column, height, width, most) in joined(rows) {
+            let x = left + column as i32 * CELL;
+            let y = bottom - row as i32 * CELL;
+            fill(area, (x, y - height as i32 * CELL), (x + width as i32 * CELL, y), ink(most));
+        }
+    }
 }
 
 /// Draws a run's strip, and how much memory lies below its edges.
@@ -170,6 +221,7 @@ mod tests {
         let svg = draw("memory", Vec::new(), &[&run, &run]);
         assert!(Most::ALL.iter().all(|most| svg.contains(most.words())), "{svg}");
         assert_eq!(svg.matches("16 MiB").count(), 2);
+        assert_eq!(svg.matches("here\n").count(), 2, "the moment that has a name has a map in each run: {svg}");
         assert!(svg.contains("prefers-color-scheme:dark"));
         assert!(draw("nothing", Vec::new(), &[]).starts_with("<svg "));
     }

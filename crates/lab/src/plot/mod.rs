@@ -22,9 +22,9 @@ use crate::plan::Results;
 
 /// What an experiment's runs look like, as SVG.
 #[must_use]
-pub fn of_runs(experiment: &Experiment, Results { table, series, traces, .. }: &Results) -> String {
+pub fn of_runs(experiment: &Experiment, Results { table, series, traces, curves, .. }: &Results) -> String {
     match experiment.picture {
-        Picture::OverTime => over_time::picture(experiment, table, series).draw(),
+        Picture::OverTime => over_time::picture(experiment, table, series, curves).draw(),
         Picture::Packets => packets::picture(experiment, table, traces).draw(),
     }
 }

@@ -1,18 +1,21 @@
-//! Counters of runs over time, as an experiment wants them drawn.
+//! Curves of a workload's own, and counters of runs over time, as an experiment wants them drawn.
 
-use super::lines::{Lines, Panel};
+use super::lines::{Lines, Panel, Plot};
 use crate::experiment::{Experiment, PanelUnit, PlotPanel};
 use crate::report::Table;
 use crate::series::{RunSeries, Series, is_gauge};
+use crate::workload::{Curve, RunCurves};
 use machine::PAGE_BYTES;
 
 /// Points of a line at most: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// The panels of an experiment, or those of any if it has none of its own, with a line for each run of the first seed.
+/// The curves of the workload, if it has some, then the panels of an experiment, or those of any if it has none of its own,
+/// with a line for each run of the first seed.
 #[must_use]
-pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries]) -> Lines {
+pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
     let seed = table.seeds.first().copied();
+    let curves: Vec<&RunCurves> = curves.iter().filter(|run| Some(run.seed) == seed).collect();
     let runs: Vec<&RunSeries> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
     let panels = if experiment.plot.is_empty() { usual() } else { experiment.plot.clone() };
     let panel = |panel: &PlotPanel| Panel {
@@ -29,7 +32,31 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries]) -> Li
         names: runs.iter().map(|run| run.column.clone()).collect(),
         across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
         panels: panels.iter().map(panel).collect(),
+        beside: beside(&curves),
     }
+}
+
+/// Curves of runs, those with one name beside each other.
+fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut rows: Vec<Vec<Plot>> = Vec::new();
+    for (n, Curve { name, across, .. }) in first.curves.iter().enumerate() {
+        let lines = runs.iter().map(|run| run.curves.get(n).map_or_else(Vec::new, |curve| thinned(&curve.points)));
+        let panel = Panel { caption: name.clone(), lines: lines.collect() };
+        let plot = Plot { panel, across: across.clone() };
+        match rows.last_mut().filter(|row| row[0].panel.caption == *name) {
+            Some(row) => row.push(plot),
+            None => rows.push(vec![plot]),
+        }
+    }
+    rows
+}
+
+/// Every so many points, and the last.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let every = points.len().div_ceil(POINTS).max(1);
+    let last = points.last().filter(|_| points.len() % every != 1 && every > 1);
+    points.iter().step_by(every).chain(last).copied().collect()
 }
 
 /// What is worth a look in every experiment.
@@ -107,6 +134,26 @@ mod tests {
         let swapped = points(&series(), &panel("pswp*"));
         assert!(swapped.iter().all(|(_, rate)| *rate == 2.0), "{swapped:?}");
         assert!(points(&Series::default(), &panel("pswpin")).is_empty());
+    }
+
+    #[test]
+    fn curves_of_one_name_lie_beside_each_other() {
+        let curve = |name: &str, across: &str| Curve {
+            name: name.into(),
+            across: across.into(),
+            points: (0..1000).map(|n| (f64::from(n), f64::from(n))).collect(),
+        };
+        let run = |column: &str| RunCurves {
+            column: column.into(),
+            seed: 1,
+            curves: vec![curve("got", "time"), curve("got", "pages"), curve("lost", "time")],
+        };
+        let (a, b) = (run("a"), run("b"));
+        let rows = beside(&[&a, &b]);
+        assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        let line = &rows[0][1].panel.lines[1];
+        assert!(line.len() <= POINTS + 1 && line[0] == (0.0, 0.0) && line.last() == Some(&(999.0, 999.0)), "{line:?}");
+        assert!(line.windows(2).all(|pair| pair[0].0 < pair[1].0), "no point comes twice: {line:?}");
     }
 
     #[test]

@@ -88,9 +88,9 @@ impl<R: RealGround> Backend for R {
                 "memory began without what [before] of the machine describes: only the ground `sim` has that".into(),
             );
         }
-        let Found { rows, profile, report } = found;
+        let Found { rows, profile, report, curves } = found;
         let profile = (!profile.is_empty()).then_some(profile);
-        Ok(Outcome { rows, virtual_time_ns: elapsed.0, series, notes, profile, report, ..Outcome::default() })
+        Ok(Outcome { rows, virtual_time_ns: elapsed.0, series, notes, profile, report, curves, ..Outcome::default() })
     }
 
     fn carry_out(

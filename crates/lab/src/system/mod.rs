@@ -212,6 +212,10 @@ pub trait System: Sized + 'static {
 
     /// Time since the system started: virtual or of a clock that only goes on.
     fn now(&self) -> Nanos;
+    /// Says that the run is at a place that who records memory wants to see, called `name`. The run is the same without.
+    fn mark(&self, name: &'static str) {
+        let _ = name;
+    }
     /// Sleeps; a task that is killed meanwhile, or was, returns at once.
     fn sleep(&self, time: Nanos);
     /// Computes: uses a CPU for `time`.

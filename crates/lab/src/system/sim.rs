@@ -34,7 +34,12 @@ struct Shared {
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
+    /// Who looks at the run where the workload says so.
+    at_marks: RefCell<Option<AtMark>>,
 }
+
+/// Looks at a run at a mark: when it is, and what it is called.
+type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
 
 /// What iostat saw, by whoever samples the disk.
 pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
@@ -95,9 +100,10 @@ impl SimSystem {
         let kernel_tasks = RefCell::new(kernel_tasks.collect());
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
         let (files, samples) = (RefCell::default(), DiskSamples::default());
-        let has_khugepaged = Cell::new(false);
+        let (has_khugepaged, at_marks) = (Cell::new(false), RefCell::default());
         let sim = sim.clone();
-        let shared = Rc::new(Shared { sim, engine, files, given, kept, samples, kernel_tasks, has_khugepaged });
+        let shared =
+            Rc::new(Shared { sim, engine, files, given, kept, samples, kernel_tasks, has_khugepaged, at_marks });
         Ok(Self::for_task(&shared))
     }
 
@@ -148,6 +154,11 @@ impl SimSystem {
             let of_its_size = if is_huge { page / ENTRIES } else { page };
             self.shared.sim.translate(region.id, of_its_size, is_huge, times);
         }
+    }
+
+    /// Has `look` called at each mark of the workload ([`System::mark`]).
+    pub fn on_mark(&self, look: impl FnMut(Nanos, &'static str) + 'static) {
+        *self.shared.at_marks.borrow_mut() = Some(Box::new(look));
     }
 
     /// Where to put what iostat sees.
@@ -271,6 +282,12 @@ impl System for SimSystem {
 
     fn now(&self) -> Nanos {
         self.shared.sim.now()
+    }
+
+    fn mark(&self, name: &'static str) {
+        if let Some(look) = self.shared.at_marks.borrow_mut().as_mut() {
+            look(self.now(), name);
+        }
     }
 
     fn sleep(&self, time: Nanos) {

@@ -15,7 +15,7 @@ use crate::figure::{Better, Format, Row, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{CpuTimes, HeldPage, Started, System, SystemError, difference, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Curve, Found, Resources, Workload};
 use engine::memory::{Gfp, MAX_ORDERS};
 use engine::stat::{Vmstat, vmstat};
 use machine::{Nanos, Order, PAGE_BYTES};
@@ -220,7 +220,7 @@ impl Workload for Highalloc {
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
-        let attempt = |is_success| Attempt { is_success, took: Nanos(1) };
+        let attempt = |is_success| Attempt { is_success, took: Nanos(1), ended: Nanos(1), reclaimed: 1 };
         let pass = |name| Pass {
             name,
             planned: 2,
@@ -248,10 +248,10 @@ impl Workload for Highalloc {
         builds.warm_up(system, params);
         profile.end_part(system, "builds");
         let mut passes = Vec::new();
-        for name in [PASSES[0], PASSES[1]] {
-            passes.push(ask(system, params, name)?);
+        for number in [0, 1] {
+            passes.push(ask(system, params, number)?);
             system.sleep(Nanos::from_secs(params.rest_s));
-            profile.end_part(system, name);
+            profile.end_part(system, PASSES[number]);
         }
         system.sleep(Nanos::from_secs(params.before_kill_s));
         updatedb.kill(system);
@@ -263,7 +263,7 @@ impl Workload for Highalloc {
         system.drop_caches_and_slabs()?;
         profile.end_part(system, "builds");
         let min_free_kib = system.set_min_free_kbytes(params.rested_min_free_kib)?;
-        let rested = ask(system, params, PASSES[2]);
+        let rested = ask(system, params, 2);
         system.set_min_free_kbytes(min_free_kib)?;
         passes.push(rested?);
         profile.end_part(system, PASSES[2]);
@@ -278,7 +278,7 @@ impl Workload for Highalloc {
         };
         system.remove(build::COMPILER)?;
         system.remove(INODE_TABLES)?;
-        Ok(Found { rows: seen.rows(), profile: profile.lines, ..Found::default() })
+        Ok(Found { rows: seen.rows(), profile: profile.lines, curves: seen.curves(), ..Found::default() })
     }
 }
 
@@ -299,6 +299,13 @@ const MIN_FREE_MAX_KIB: u64 = 1 << 30;
 
 /// What the passes are called in print.
 const PASSES: [&str; 3] = ["Pass 1", "Pass 2", "while Rested"];
+
+/// The moments right before the first request of each pass, and right after its last, when it still has what it got.
+const MARKS: [[&str; 2]; 3] = [
+    ["Pass 1 begins", "Pass 1 has asked"],
+    ["Pass 2 begins", "Pass 2 has asked"],
+    ["rested pass begins", "rested pass has asked"],
+];
 
 /// CPU time by part of the run.
 #[derive(Debug)]
@@ -540,6 +547,10 @@ fn write_and_read<S: System>(system: &S) -> Result<(), SystemError> {
 struct Attempt {
     is_success: bool,
     took: Nanos,
+    /// When it ended, since the pass began.
+    ended: Nanos,
+    /// Pages that were reclaimed by then, since the pass began.
+    reclaimed: u64,
 }
 
 /// What a pass saw.
@@ -560,12 +571,20 @@ fn next_start(begun: Nanos, every: Nanos, now: Nanos) -> Nanos {
     (begun + every).max(now)
 }
 
+/// Pages that lists gave up so far, by kswapd and by tasks.
+fn reclaimed(counters: &Vmstat) -> u64 {
+    counters.iter().filter(|(name, _)| name.starts_with("pgsteal_")).map(|(_, pages)| pages).sum()
+}
+
 /// Asks for blocks at a fixed rate, keeps all that it gets, and gives them back at the end.
-fn ask<S: System>(system: &S, params: &Params, name: &'static str) -> Result<Pass, SystemError> {
+fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, SystemError> {
     let planned = params.attempts(system.memory_pages());
     let every = Nanos::from_millis(params.every_ms);
     let [success_max, failure_max] = [params.success_max_s, params.failure_max_s].map(Nanos::from_secs);
-    let before = system.vmstat();
+    let [begins, has_asked] = MARKS[number];
+    system.mark(begins);
+    let (start, before) = (system.now(), system.vmstat());
+    let reclaimed_before = reclaimed(&before);
     let (mut attempts, mut blocks) = (Vec::new(), Vec::new());
     let mut result = Ok(());
     for _ in 0..planned {
@@ -580,20 +599,22 @@ fn ask<S: System>(system: &S, params: &Params, name: &'static str) -> Result<Pas
                 break;
             }
         };
-        let took = system.now().since(begun);
+        let now = system.now();
+        let (took, ended) = (now.since(begun), now.since(start));
         let is_success = block.is_some();
-        attempts.push(Attempt { is_success, took });
+        let reclaimed = reclaimed(&system.vmstat()) - reclaimed_before;
+        attempts.push(Attempt { is_success, took, ended, reclaimed });
         blocks.extend(block);
         if took > if is_success { success_max } else { failure_max } {
             break;
         }
-        let now = system.now();
         system.sleep(next_start(begun, every, now).since(now));
     }
+    system.mark(has_asked);
     let counters = difference(&before, &system.vmstat());
     blocks.into_iter().for_each(|block| system.give_block_back(block));
     result?;
-    Ok(Pass { name, planned, attempts, before, counters })
+    Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
 /// Which share of `sorted` latencies is how long at most, by nearest rank, per mille.
@@ -657,7 +678,29 @@ impl Pass {
         let done = done.map(|(what, pages)| {
             Row::new("memory", format!("{}: {what}", self.name), "pages", Better::Lower, Format::Decimals(0), pages)
         });
-        [before.to_vec(), done.to_vec()].concat()
+        let per_block = (self.successes() > 0).then(|| {
+            let pages = reclaimed(&self.counters) as f64 / self.successes() as f64;
+            let name = format!("{}: reclaimed for each block", self.name);
+            Row::new("memory", name, "pages", Better::Lower, Format::Decimals(0), pages)
+        });
+        [before.to_vec(), done.to_vec(), per_block.into_iter().collect()].concat()
+    }
+
+    /// How many blocks it got, over time and over what was reclaimed meanwhile.
+    fn curves(&self) -> [Curve; 2] {
+        let of = |across: &str, x: fn(&Attempt) -> f64| {
+            let mut got = 0;
+            let points = self.attempts.iter().map(|attempt| {
+                got += u64::from(attempt.is_success);
+                (x(attempt), got as f64)
+            });
+            let points = [(0.0, 0.0)].into_iter().chain(points).collect();
+            Curve { name: format!("{}: blocks got", self.name), across: across.to_owned(), points }
+        };
+        [
+            of("time since the pass began, s", |attempt| attempt.ended.as_secs_f64()),
+            of("pages reclaimed since it began", |attempt| attempt.reclaimed as f64),
+        ]
     }
 }
 
@@ -690,6 +733,10 @@ impl Seen {
             compaction_rows(&self.counters),
         ]
         .concat()
+    }
+
+    fn curves(&self) -> Vec<Curve> {
+        self.passes.iter().flat_map(Pass::curves).collect()
     }
 
     /// What else was done.
@@ -747,7 +794,10 @@ mod tests {
     use super::*;
 
     fn pass(successes: u64, failures: u64, planned: u64) -> Pass {
-        let attempt = |n: u64, is_success| Attempt { is_success, took: Nanos(1_000_000 * (n + 1)) };
+        let attempt = |n: u64, is_success| {
+            let took = Nanos(1_000_000 * (n + 1));
+            Attempt { is_success, took, ended: Nanos(n * 125_000_000) + took, reclaimed: 10 * n }
+        };
         let attempts = (0..successes).map(|n| attempt(n, true)).chain((0..failures).map(|n| attempt(n, false)));
         let attempts = attempts.collect();
         Pass { name: PASSES[0], planned, attempts, before: vmstat::zeroes(), counters: vmstat::zeroes() }
@@ -774,6 +824,28 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert_eq!(pass(1, 0, 1).latency_rows().len(), 3, "no failure, no row of failures");
+    }
+
+    #[test]
+    fn blocks_got_grow_over_time_and_over_what_was_reclaimed() {
+        let [over_time, over_reclaim] = pass(2, 1, 3).curves();
+        assert_eq!(over_time.points, [(0.0, 0.0), (0.001, 1.0), (0.127, 2.0), (0.001, 2.0)]);
+        assert_eq!(over_reclaim.points, [(0.0, 0.0), (0.0, 1.0), (10.0, 2.0), (0.0, 2.0)]);
+    }
+
+    #[test]
+    fn pages_reclaimed_are_shared_among_blocks() {
+        let mut pass = pass(4, 1, 5);
+        pass.counters = [("pgsteal_kswapd_dma32", 100), ("pgsteal_direct_dma", 20), ("pgscan_kswapd_dma32", 999)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
+        let found = |pass: &Pass| {
+            let rows = pass.memory_rows();
+            rows.iter().find(|row| row.name == "Pass 1: reclaimed for each block").map(|row| row.value)
+        };
+        assert_eq!(found(&pass), Some(30.0));
+        pass.attempts.retain(|attempt| !attempt.is_success);
+        assert_eq!(found(&pass), None, "no block, no share");
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Workload for Ping {
         let statistics = Statistics::of(&seen.trips)
             .ok_or_else(|| SystemError(format!("none of {} packets came back", seen.trips.len())))?;
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        Ok(Found { rows: seen.rows(&statistics, params), report: statistics.words(), profile })
+        Ok(Found { rows: seen.rows(&statistics, params), report: statistics.words(), profile, ..Found::default() })
     }
 }
 
