@@ -444,6 +444,16 @@ impl Moving {
         true
     }
 
+    /// Reads the page as a hit does, if it is open.
+    fn read_open(&self, hazard: &Hazard) {
+        let Some(found) = self.index.slot(0).and_then(|slot| slot.find_open()) else { return };
+        hazard.publish(found.frame);
+        if found.is_unchanged() {
+            assert_eq!(self.read(found.frame), 1);
+        }
+        hazard.withdraw();
+    }
+
     /// Looks page 0 up until it has it, with a reference and the shared latch; nothing when it left the file.
     fn get_shared(&self) -> Option<FrameNumber> {
         loop {
@@ -484,13 +494,7 @@ fn a_page_that_is_read_by_hazard_pointer_does_not_move() {
             let (world, hazard) = (world.clone(), hazard.clone());
             move || world.migrate(Some(&hazard))
         });
-        if let Some(found) = world.index.slot(0).and_then(|slot| slot.find_open()) {
-            hazard.publish(found.frame);
-            if found.is_unchanged() {
-                assert_eq!(world.read(found.frame), 1);
-            }
-            hazard.withdraw();
-        }
+        world.read_open(&hazard);
         mover.join().unwrap();
     });
 }
@@ -507,13 +511,7 @@ fn a_page_that_was_opened_meanwhile_does_not_move() {
         world.frames[frame].set(Flags::HAZARD);
         world.index.open(0, frame);
         world.frames[frame].put_shared();
-        if let Some(found) = world.index.slot(0).and_then(|slot| slot.find_open()) {
-            hazard.publish(found.frame);
-            if found.is_unchanged() {
-                assert_eq!(world.read(found.frame), 1);
-            }
-            hazard.withdraw();
-        }
+        world.read_open(&hazard);
         mover.join().unwrap();
     });
 }
