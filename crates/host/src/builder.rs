@@ -421,7 +421,7 @@ impl Builder {
         let (swap, swap_use) = self.make_swap(&host)?;
         let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &[FILES_LAYOUT], swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
-        if self.huge_pages {
+        if host.arena().has_huge_pages() {
             use_huge_pages(engine.memory().frames.addresses(0..pages as u32));
             // The beginning was touched already.
             collapse_to_huge_pages(engine.memory().frames.addresses(0..engine.memory().zones[0].online() as u32));

@@ -147,7 +147,9 @@ impl Shared {
             engine.machine().arena().resize(present as u32)?;
         }
         balloon.drain(balloon.len() - again as usize..).for_each(|frame| engine.memory().put_online(frame));
-        use_huge_pages(engine.memory().frames.addresses(0..present as u32));
+        if engine.machine().arena().has_huge_pages() {
+            use_huge_pages(engine.memory().frames.addresses(0..present as u32));
+        }
         engine.memory().online_pages(zone, pages - again);
         Ok(())
     }

@@ -147,7 +147,7 @@ impl Arena {
         self.frames_max
     }
 
-    /// Does the system back the arena with huge pages where it has some?
+    /// Does the system back the arena with huge pages where it has some, as was wanted?
     #[must_use]
     pub const fn has_huge_pages(&self) -> bool {
         self.has_huge_pages
