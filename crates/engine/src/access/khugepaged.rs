@@ -83,8 +83,8 @@ impl<M: Machine> Access<M> {
     /// Looks at the next ranges, as many as it may before it sleeps; all of them once at most.
     fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
         let _span = self.machine.span(Func::Khugepaged);
-        // A page that waits in a batch has one reference too many. Those of other CPUs are in the way, as in kernels before 5.8
-        // ("khugepaged: drain all LRU caches before scanning pages").
+        // A page that waits in a batch has one reference too many. Those of other CPUs stay in the way: assumed, no source says so
+        // of these kernels.
         self.drain_before_use();
         let mut regions = self.regions();
         regions.retain(|region| region.is_huge_allowed);
