@@ -5,6 +5,7 @@ use crate::machine_file::MachineFile;
 use crate::scale::Scale;
 use engine::kernel::Source;
 use engine::memory::Layout;
+use machine::LockClass;
 use placed::{Entry, Error, Node, Value};
 use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
@@ -100,6 +101,13 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     ensure(interrupt_cpu.value <= highest, &["cpu", "interrupt_cpu"], words)?;
     let words = format!("`tlb`: at most {} translations of a size, and walks of 1 s", Tlb::ENTRIES_MAX);
     ensure(machine.cpu.tlb.as_ref().is_none_or(Tlb::is_sound), &["cpu", "tlb"], words)?;
+    let words = format!(
+        "`cache_lines`: at most {} lines with one thing, and {} ns of travel",
+        CacheLines::LINES_MAX,
+        CacheLines::TRAVEL_MAX_NS
+    );
+    let is_sound = machine.cpu.cache_lines.as_ref().is_none_or(CacheLines::is_sound);
+    ensure(is_sound, &["cpu", "cache_lines"], words)?;
     if let Some(network) = &machine.network {
         let words = format!("`interrupt_cpu` is {}: CPUs are 0 to {highest}", network.interrupt_cpu.value);
         ensure(network.interrupt_cpu.value <= highest, &["network", "interrupt_cpu"], words)?;
@@ -169,6 +177,9 @@ pub struct Cpu {
     /// Who gets a lock that several CPUs spin for; `fifo` if it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
+    /// What it costs to touch what another CPU touched last; nothing of its own where that is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_lines: Option<CacheLines>,
     /// What it keeps of translations; they cost nothing where that is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb: Option<Tlb>,
@@ -209,7 +220,58 @@ impl Tlb {
     }
 }
 
+/// The section `[cpu.cache_lines]`: lines of the caches that another CPU wrote last, and that come to the CPU that touches them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheLines {
+    /// Time until such a line is there, ns.
+    pub travel_ns: Sourced<u64>,
+    /// Lines that come with the lock of an index: of the lock, the index's nodes and their tags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub i_pages: Option<Sourced<u32>>,
+    /// Lines that come with the lock of LRU lists: of the lock, the lists' heads and counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lru: Option<Sourced<u32>>,
+    /// Lines that come with the lock of a zone: of the lock, the free lists' heads and counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Sourced<u32>>,
+    /// Lines that come with a frame: of its descriptor, and of those beside it on its list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<Sourced<u32>>,
+}
+
+impl CacheLines {
+    /// The longest travel, 1 ms.
+    const TRAVEL_MAX_NS: u64 = 1_000_000;
+    /// Lines at most that come with one thing, a page's.
+    const LINES_MAX: u32 = 64;
+
+    fn of_locks(&self) -> [(LockClass, &Option<Sourced<u32>>); 3] {
+        [(LockClass::IPages, &self.i_pages), (LockClass::Lru, &self.lru), (LockClass::Zone, &self.zone)]
+    }
+
+    fn sim_config(&self) -> sim::CacheLines {
+        let lines = |given: &Option<Sourced<u32>>| given.as_ref().map_or(0, |lines| lines.value);
+        let mut by_lock = [0; LockClass::ALL.len()];
+        for (class, given) in self.of_locks() {
+            by_lock[class as usize] = lines(given);
+        }
+        sim::CacheLines { travel: machine::Nanos(self.travel_ns.value), by_lock, by_frame: lines(&self.frame) }
+    }
+
+    fn is_sound(&self) -> bool {
+        let mut lines = self.of_locks().into_iter().map(|(_, given)| given).chain([&self.frame]).flatten();
+        self.travel_ns.value <= Self::TRAVEL_MAX_NS && lines.all(|lines| lines.value <= Self::LINES_MAX)
+    }
+}
+
 impl Cpu {
+    /// What it costs a simulated CPU to touch what another touched last.
+    #[must_use]
+    pub fn sim_cache_lines(&self) -> Option<sim::CacheLines> {
+        self.cache_lines.as_ref().map(CacheLines::sim_config)
+    }
+
     /// What a simulated CPU keeps of translations.
     #[must_use]
     pub fn sim_tlb(&self) -> Option<sim::TlbConfig> {

@@ -93,15 +93,18 @@ impl Simulation {
     }
 
     fn sim_config(&self, seed: u64, stamps: bool) -> sim::Config {
+        let cache_lines = self.cpu.sim_cache_lines();
+        let has_frame_lines = cache_lines.is_some_and(|lines| lines.by_frame > 0);
         sim::Config {
             cost: self.cost.clone(),
             seed,
-            frames: if stamps { self.layout.frames() as usize } else { 0 },
+            frames: if stamps || has_frame_lines { self.layout.frames() as usize } else { 0 },
             stamps,
             disks: vec![self.disk.device.clone()],
             interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
             lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
             tlb: self.cpu.sim_tlb(),
+            cache_lines,
             nodes: self.cpu.sim_nodes(&self.layout),
             network: self.network.as_ref().map(network_config),
             time_limit: Some(TIME_LIMIT),

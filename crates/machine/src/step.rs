@@ -33,8 +33,10 @@ pub enum Step {
     CopyPage,
     /// Look one page up in a file's index.
     IndexLookup,
-    /// Store or delete one slot of a file's index.
-    IndexStore,
+    /// Put one page into a file's index.
+    IndexInsert,
+    /// Take one page out of a file's index.
+    IndexRemove,
     /// Leave the shadow of a page in its slot: what that costs more than deleting the slot.
     ShadowStore,
     /// Move one page between LRU lists, or on to one, under the LRU lock.
@@ -49,8 +51,12 @@ pub enum Step {
     IsolatePage,
     /// Look at one isolated page: lock it, read its flags, decide.
     ScanPage,
+    /// See that no page table maps one page, in place of the walk of its mappings.
+    ReferenceCheck,
     /// Walk the mappings of one page for accessed bits.
     ReferenceWalk,
+    /// Note one use of a page in its flags.
+    MarkAccessed,
     /// Remove one mapping of a page and flush its translation.
     UnmapPage,
     /// Free one page found clean: unlink it from its owner's lists.
@@ -85,7 +91,7 @@ pub enum Step {
 
 impl Step {
     /// Every step, in declaration order: `ALL[step as usize] == step`.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 41] = [
         Self::SyscallEntry,
         Self::FaultEntry,
         Self::PteSet,
@@ -100,7 +106,8 @@ impl Step {
         Self::ZeroPage,
         Self::CopyPage,
         Self::IndexLookup,
-        Self::IndexStore,
+        Self::IndexInsert,
+        Self::IndexRemove,
         Self::ShadowStore,
         Self::LruMove,
         Self::RotatePage,
@@ -108,7 +115,9 @@ impl Step {
         Self::PageReference,
         Self::IsolatePage,
         Self::ScanPage,
+        Self::ReferenceCheck,
         Self::ReferenceWalk,
+        Self::MarkAccessed,
         Self::UnmapPage,
         Self::FreePage,
         Self::ScanCount,
@@ -144,7 +153,8 @@ impl Step {
             Self::ZeroPage => "zero_page",
             Self::CopyPage => "copy_page",
             Self::IndexLookup => "index_lookup",
-            Self::IndexStore => "index_store",
+            Self::IndexInsert => "index_insert",
+            Self::IndexRemove => "index_remove",
             Self::ShadowStore => "shadow_store",
             Self::LruMove => "lru_move",
             Self::RotatePage => "rotate_page",
@@ -152,7 +162,9 @@ impl Step {
             Self::PageReference => "page_reference",
             Self::IsolatePage => "isolate_page",
             Self::ScanPage => "scan_page",
+            Self::ReferenceCheck => "reference_check",
             Self::ReferenceWalk => "reference_walk",
+            Self::MarkAccessed => "mark_accessed",
             Self::UnmapPage => "unmap_page",
             Self::FreePage => "free_page",
             Self::ScanCount => "scan_count",

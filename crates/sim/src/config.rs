@@ -1,5 +1,6 @@
 //! What a simulated machine is made of.
 
+use crate::cache_line::CacheLines;
 use crate::cost::CostModel;
 use crate::disk::DiskConfig;
 use crate::network::NetworkConfig;
@@ -19,6 +20,8 @@ pub struct Config {
     pub lock_fairness: LockFairness,
     /// What a CPU keeps of translations; `None` where they cost nothing.
     pub tlb: Option<TlbConfig>,
+    /// What it costs to touch what another CPU touched last; `None` where that costs nothing of its own.
+    pub cache_lines: Option<CacheLines>,
     /// Its memory nodes, if there are several.
     pub nodes: Option<Nodes>,
     /// Everything that is left to chance follows from it.
@@ -53,6 +56,7 @@ impl Config {
             scheduler: Scheduler::default(),
             lock_fairness: LockFairness::default(),
             tlb: None,
+            cache_lines: None,
             nodes: None,
             seed: 1,
             frames: 0,

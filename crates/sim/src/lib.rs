@@ -7,12 +7,14 @@
 //! * `fiber` is the stack of a task or of an interrupt handler; `scheduler` decides which task is on which CPU;
 //! * `lock`, `per_cpu` and `wait` are what tasks wait for;
 //! * `interrupt` and `device` bring requests to disks and back, `network` packets from a card;
+//! * `cache_line` is what it costs to touch what another CPU touched last;
 //! * `tlb` is what a CPU keeps of translations, where that costs something;
 //! * `profile`, `trace` and `fingerprint` observe;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
 //! Next: `world`.
 
+mod cache_line;
 mod clock;
 pub mod config;
 pub mod cost;
@@ -38,6 +40,7 @@ pub mod trace;
 mod wait;
 mod world;
 
+pub use cache_line::CacheLines;
 pub use clock::CPUS_MAX;
 pub use config::{Config, LockFairness, Nodes, Perturb, Scheduler};
 pub use cost::CostModel;

@@ -3,11 +3,13 @@
 //! A free lock is taken at the moment of the call, and then costs [`Step::LockAcquire`]. For a held one the caller's
 //! CPU spins, which is charged to `_raw_spin_lock`, until the holder hands the lock over; that costs
 //! [`Step::LockHandover`], and by then the lock is the waiter's already. Waiters form a list through their lanes, so a
-//! lock is small: a million of them are affordable.
+//! lock is small: a million of them are affordable. Where another CPU had it last, the lines that come with it travel too
+//! ([`crate::CacheLines`]), and the lock is held so long.
 //!
 //! Reported as bugs, by a panic: taking a lock of not-higher rank than one held; taking, in an interrupt handler, a lock
 //! whose holders leave interrupts on; sleeping while holding a lock.
 
+use crate::cache_line::LastCpu;
 use crate::clock::nanos;
 use crate::config::LockFairness;
 use crate::cpu::{Lane, LaneId, NO_LANE, cpu_of, is_handler};
@@ -94,11 +96,19 @@ pub(crate) struct RawLock {
     last: Cell<LaneId>,
     /// Since when.
     since: Cell<u64>,
+    /// Who had it last.
+    last_cpu: LastCpu,
 }
 
 impl RawLock {
     pub(crate) fn new() -> Self {
-        Self { holder: Cell::new(NO_LANE), first: Cell::new(NO_LANE), last: Cell::new(NO_LANE), since: Cell::new(0) }
+        Self {
+            holder: Cell::new(NO_LANE),
+            first: Cell::new(NO_LANE),
+            last: Cell::new(NO_LANE),
+            since: Cell::new(0),
+            last_cpu: LastCpu::default(),
+        }
     }
 
     pub(crate) fn is_free(&self) -> bool {
@@ -128,7 +138,8 @@ impl World {
             raw.holder.set(id);
             raw.since.set(self.clock.get());
             if cause != SLOT {
-                self.spend(Step::LockAcquire, 1);
+                let travel = self.lock_travel(&raw.last_cpu, id, cause);
+                self.spend_picos(self.costs[Step::LockAcquire as usize] + travel);
             }
             return;
         }
@@ -146,8 +157,12 @@ impl World {
             self.suspend(Ask::Spin);
         });
         assert!(raw.is_held_by(id), "a waiter is resumed when the lock is its own");
-        add(&counts.wait_total, &counts.wait_max, self.clock.get() - began);
+        let waited = self.clock.get() - began;
+        add(&counts.wait_total, &counts.wait_max, waited);
+        self.profile.charge_wait(self.lanes[id as usize].node.get(), cause, waited);
         self.note_lock(began, cause, true);
+        // What the lock protects comes after the lock.
+        self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
     /// Gives a lock or a slot up. The caller then says what it holds no more.

@@ -30,9 +30,9 @@ struct Tree {
     roots: BTreeMap<Rc<str>, NodeId>,
 }
 
-/// The tree of paths.
+/// The tree of paths, and how long was waited on them for locks of each class.
 #[derive(Default)]
-pub(crate) struct Profile(RefCell<Tree>);
+pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
 impl Profile {
     /// The root of all tasks of this name.
@@ -69,6 +69,17 @@ impl Profile {
 
     pub(crate) fn charge_sleep(&self, node: NodeId, time: u64) {
         self.0.borrow_mut().nodes[node as usize].off_cpu += time;
+    }
+
+    /// Time spent on a path spinning for a lock of a class.
+    pub(crate) fn charge_wait(&self, node: NodeId, class: u8, time: u64) {
+        *self.1.borrow_mut().entry((node, class)).or_default() += time;
+    }
+
+    /// All that, with the paths in words.
+    pub(crate) fn waits(&self) -> Vec<(String, u8, u64)> {
+        let tree = self.0.borrow();
+        self.1.borrow().iter().map(|((node, class), time)| (tree.path(*node), *class, *time)).collect()
     }
 
     /// The path in words: `kswapd0;kswapd;balance_pgdat`.

@@ -248,6 +248,15 @@ impl Sim {
         (0..).zip(&self.0.lock_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
     }
 
+    /// Time that tasks have spun for locks of each class, by call path: path, class, time; sorted by path, then by class.
+    #[must_use]
+    pub fn lock_waits(&self) -> Vec<(String, &'static str, Nanos)> {
+        let words = |(path, class, time)| (path, crate::lock::cause_name(class), nanos(time));
+        let mut waits: Vec<_> = self.0.profile.waits().into_iter().map(words).collect();
+        waits.sort();
+        waits
+    }
+
     /// How long interrupts were off, by cause.
     #[must_use]
     pub fn mask_statistics(&self) -> Vec<MaskStatistics> {

@@ -7,6 +7,7 @@
 //!
 //! Invariant: a fiber acts, and asks for anything but [`Ask::Spent`], only while its clock is within the limit.
 
+use crate::cache_line::{CacheLines, LastCpu};
 use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, NOT_RUNNING, horizon_below, nanos, picos};
 use crate::config::{Config, Perturb};
 use crate::cpu::{Cpu, Lane, LaneId, NO_LANE, cpu_of, is_handler};
@@ -121,6 +122,12 @@ pub(crate) struct World {
     pub(crate) stamps: Stamps,
     /// By CPU; empty where translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
+    /// By cause: what the lines of a lock take that come from another CPU, ps.
+    pub(crate) lock_travel: [u64; crate::lock::SLOT as usize + 1],
+    /// The same of a frame.
+    pub(crate) frame_travel: u64,
+    /// By frame; empty where its lines cost nothing.
+    pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
     /// Times without interrupts that are kept: begin and end.
@@ -175,6 +182,12 @@ impl World {
             completions: RefCell::default(),
             stamps: Stamps::new(config.stamps, config.frames),
             tlbs: config.tlb.iter().flat_map(|tlb| (0..cpus).map(|_| Tlb::new(tlb))).collect(),
+            lock_travel: CacheLines::lock_table(config.cache_lines.as_ref()),
+            frame_travel: CacheLines::frame_cost(config.cache_lines.as_ref()),
+            last_cpu_of_frame: match CacheLines::frame_cost(config.cache_lines.as_ref()) {
+                0 => Box::default(),
+                _ => (0..config.frames).map(|_| LastCpu::default()).collect(),
+            },
             lock_counts: LockCounts::table(),
             mask_counts: MaskCounts::table(),
             off_windows: RefCell::default(),
@@ -196,14 +209,14 @@ impl World {
         self.spend_picos(self.costs[step as usize] * u64::from(n));
     }
 
-    /// The same for work on a frame, whose node may be another than the CPU's.
+    /// The same for work on a frame, whose node may be another than the CPU's, and which another CPU may have touched last.
     #[inline]
     pub(crate) fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
         let mut cost = self.costs[step as usize] * u64::from(n);
         if self.config.nodes.is_some() {
             cost = self.cost_on(cost, frame);
         }
-        self.spend_picos(cost);
+        self.spend_picos(cost + self.frame_travel(frame));
     }
 
     #[cold]

@@ -161,9 +161,10 @@ impl<M: Machine> Anonymous<M> {
             return self.file_page_referenced(frame, owners);
         }
         let region = owners.region_of(self, frame);
-        self.machine.spend(Step::ReferenceWalk, 1);
+        let is_mapped = descriptor.mappings() > 0;
+        self.machine.spend(if is_mapped { Step::ReferenceWalk } else { Step::ReferenceCheck }, 1);
         let touched = match region {
-            Some(region) if descriptor.mappings() > 0 => u32::from(region.test_clear_accessed(descriptor.index())),
+            Some(region) if is_mapped => u32::from(region.test_clear_accessed(descriptor.index())),
             _ => 0,
         };
         MappedUse { touched, is_executable: false }

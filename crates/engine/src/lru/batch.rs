@@ -95,6 +95,7 @@ impl<M: Machine> Lru<M> {
     #[inline(always)]
     #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
+        self.machine.spend(Step::MarkAccessed, 1);
         let flags = self.frames[frame].flags();
         // With `Activation::AtScan`, most uses of a page that is used often end here: nothing is written.
         if !flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN)) {

@@ -32,7 +32,7 @@ impl<M: Machine> Migrate<M> {
         let is_cached = old.is(Flags::SWAPCACHE);
         let _guard = is_cached.then(|| self.lock_index(&self.swap.i_pages)).flatten();
         if is_cached {
-            self.machine.spend(Step::IndexStore, 1);
+            self.machine.spend(Step::IndexInsert, 1);
         }
         // The entry's, the swap cache's, and the caller's.
         let references = u32::from(region.is_some()) + u32::from(is_cached) + 1;

@@ -39,7 +39,7 @@ impl<M: Machine> Migrate<M> {
     fn exchange(&self, file: &File<M>, from: FrameNumber, to: FrameNumber, held: Option<&Held>) -> bool {
         let old = &self.frames[from];
         let _guard = self.lock_index(&file.i_pages);
-        self.machine.spend(Step::IndexStore, 1);
+        self.machine.spend(Step::IndexInsert, 1);
         if !self.copy_and_freeze(from, to, UNUSED) {
             return false;
         }

@@ -34,12 +34,16 @@ pub use shadow::Shadow;
 use crate::memory::{Flags, Owner};
 use crate::slab::{EmptySlab, Slab};
 use crate::stat::Gauge;
+use arrayvec::ArrayVec;
 use machine::atomic::{AtomicBool, Ordering::Release};
 use machine::{DeviceId, FrameNumber, Func, Lock, LockClass, Machine, Step};
 use page_lock::PAGE_QUEUES;
 use std::ops::Deref;
 use std::sync::Arc;
 use table::Table;
+
+/// Pages that leave a file at once at most ([`PageCache::remove_file_pages`]).
+pub(crate) const REMOVALS_MAX: usize = 32;
 
 /// The floor of files.
 pub struct PageCache<M: Machine> {
@@ -115,10 +119,18 @@ impl<M: Machine> PageCache<M> {
     /// takes the last page of one away gives back its place.
     pub(crate) fn lock_index<'a>(&self, i_pages: &'a M::Lock<()>) -> Option<<M::Lock<()> as Lock<()>>::Guard<'a>> {
         let is_locked = match self.choices.index_lock {
-            IndexLock::PerPage => true,
+            IndexLock::PerPage | IndexLock::ByFile => true,
             IndexLock::None => self.index_nodes.slabs().is_some(),
         };
         is_locked.then(|| i_pages.lock())
+    }
+
+    /// Does reclaim remove pages by file ([`PageCache::remove_file_pages`])?
+    pub(crate) fn removes_by_file(&self) -> bool {
+        match self.choices.index_lock {
+            IndexLock::ByFile => true,
+            IndexLock::PerPage | IndexLock::None => false,
+        }
     }
 
     /// The page of a file, with a reference for the caller.
@@ -155,7 +167,7 @@ impl<M: Machine> PageCache<M> {
         descriptor.set_owner(Owner::File(file.id), page);
         let shadow = {
             let _guard = self.lock_index(&file.i_pages);
-            self.machine.spend(Step::IndexStore, 1);
+            self.machine.spend(Step::IndexInsert, 1);
             // The index's reference comes first: from the next step on others take theirs.
             descriptor.get();
             let shadow = match file.index.insert(page, frame) {
@@ -202,26 +214,62 @@ impl<M: Machine> PageCache<M> {
         shadow: Option<Shadow>,
     ) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
-        let descriptor = &self.frames[frame];
-        let slab = {
+        let removed = {
             let _guard = self.lock_index(&file.i_pages);
-            self.machine.spend(Step::IndexStore, 1);
-            if !descriptor.freeze_clean(2) {
-                return false;
-            }
-            if !self.is_free_of_readers(file, frame, held) {
-                descriptor.set_references(2);
-                return false;
-            }
-            file.index.remove(descriptor.index(), frame, shadow);
-            // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
-            if shadow.is_some() {
-                self.machine.spend(Step::ShadowStore, 1);
-            }
-            self.leave_node(file, descriptor.index())
+            self.remove_under_lock(frame, file, held, shadow)
         };
+        self.end_removal(frame, removed)
+    }
+
+    /// The same for up to [`REMOVALS_MAX`] pages of one file under one hold of its lock, with the shadow that each leaves. Calls
+    /// `then` with each, and whether it was removed.
+    pub(crate) fn remove_file_pages(
+        &self,
+        pages: &[(FrameNumber, Option<Shadow>)],
+        file: &File<M>,
+        mut then: impl FnMut(FrameNumber, bool),
+    ) {
+        let _span = self.machine.span(Func::RemoveMapping);
+        let mut removed = ArrayVec::<_, REMOVALS_MAX>::new();
+        {
+            let _guard = self.lock_index(&file.i_pages);
+            removed.extend(pages.iter().map(|(frame, shadow)| self.remove_under_lock(*frame, file, None, *shadow)));
+        }
+        for ((frame, _), removed) in pages.iter().zip(removed) {
+            then(*frame, self.end_removal(*frame, removed));
+        }
+    }
+
+    /// Takes a page out of its file, whose index the caller has locked; what is left to free of its node. None if it stays.
+    fn remove_under_lock(
+        &self,
+        frame: FrameNumber,
+        file: &File<M>,
+        held: Option<&Held>,
+        shadow: Option<Shadow>,
+    ) -> Option<Option<EmptySlab>> {
+        let descriptor = &self.frames[frame];
+        self.machine.spend(Step::IndexRemove, 1);
+        if !descriptor.freeze_clean(2) {
+            return None;
+        }
+        if !self.is_free_of_readers(file, frame, held) {
+            descriptor.set_references(2);
+            return None;
+        }
+        file.index.remove(descriptor.index(), frame, shadow);
+        // Not while the page is frozen and still found: who finds it looks again and again, and takes no time for that.
+        if shadow.is_some() {
+            self.machine.spend(Step::ShadowStore, 1);
+        }
+        Some(self.leave_node(file, descriptor.index()))
+    }
+
+    /// Ends what [`PageCache::remove_under_lock`] began, without the lock; was the page removed?
+    fn end_removal(&self, frame: FrameNumber, removed: Option<Option<EmptySlab>>) -> bool {
+        let Some(slab) = removed else { return false };
         self.add_gauge(frame, Gauge::NrFilePages, -1);
-        descriptor.set_owner(Owner::None, 0);
+        self.frames[frame].set_owner(Owner::None, 0);
         if let Some(slab) = slab {
             self.free_slab(slab);
         }
@@ -233,7 +281,7 @@ impl<M: Machine> PageCache<M> {
         let descriptor = &self.frames[frame];
         let slab = {
             let _guard = self.lock_index(&file.i_pages);
-            self.machine.spend(Step::IndexStore, 1);
+            self.machine.spend(Step::IndexRemove, 1);
             file.index.remove(descriptor.index(), frame, None);
             self.leave_node(file, descriptor.index())
         };

@@ -15,6 +15,7 @@ pub mod control;
 pub mod direct;
 pub mod kswapd;
 pub mod lumpy;
+mod removals;
 pub mod shrink_lruvec;
 pub mod shrink_pages;
 pub mod shrink_slab;

@@ -5,6 +5,7 @@
 
 use super::choices::{LumpyReclaim, PageoutTrigger, WritebackMet};
 use super::control::COSTLY_ORDER;
+use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
 use crate::lru::{Isolated, Verdict};
@@ -100,6 +101,8 @@ enum Fate {
     KeepUnlocked,
     /// To the active list.
     Activate,
+    /// Waits in [`Removals`], locked.
+    FreeWithOthers,
     /// As `Free`, if no reader turns out to hold it by a hazard pointer; unlocked, and still its owner's.
     FreeUnlessHeld,
 }
@@ -117,6 +120,7 @@ impl<M: Machine> Reclaim<M> {
     ) -> Isolated {
         let _span = self.machine.span(Func::ShrinkPageList);
         let mut owners = Owners::default();
+        let mut removals = Removals::default();
         let mut survivors = Isolated::new();
         let mut free = Isolated::new();
         let mut may_be_held = Isolated::new();
@@ -143,12 +147,13 @@ impl<M: Machine> Reclaim<M> {
                 continue;
             }
             control.scanned += 1;
-            match self.shrink_page(task, zone, frame, control, counts, &mut owners) {
+            match self.shrink_page(task, zone, frame, control, counts, (&mut owners, &mut removals)) {
                 Fate::Free => {
                     descriptor.clear(Flags::LOCKED);
                     free.push(frame);
                     continue;
                 }
+                Fate::FreeWithOthers => continue,
                 Fate::FreeUnlessHeld => {
                     may_be_held.push(frame);
                     continue;
@@ -168,6 +173,12 @@ impl<M: Machine> Reclaim<M> {
             self.note_kept(control, descriptor.is(Flags::WRITEBACK));
         }
         self.stat.count(Event::Pgactivate, activated);
+        self.remove_waiting(&mut removals);
+        free.extend(removals.removed);
+        for frame in removals.stayed {
+            survivors.push(frame);
+            self.note_kept(control, false);
+        }
         // These leave at the same time.
         let shadow = may_be_held.first().and_then(|frame| self.eviction_shadow(*frame));
         self.remove_mappings(&may_be_held, &mut owners, shadow, |frame, is_removed| {
@@ -204,7 +215,7 @@ impl<M: Machine> Reclaim<M> {
         frame: FrameNumber,
         control: &mut ScanControl,
         counts: &mut ListCounts,
-        owners: &mut Owners<M>,
+        (owners, removals): (&mut Owners<M>, &mut Removals<M>),
     ) -> Fate {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -225,6 +236,7 @@ impl<M: Machine> Reclaim<M> {
             self.count_on_sight(is_file, flags, frame, counts, owners);
         }
         if flags.has(Flags::WRITEBACK) && control.waits_for_writeback && control.takes_blocks && may_enter_fs {
+            self.remove_waiting(removals);
             self.wait_for_clear(frame, Flags::WRITEBACK);
             if descriptor.is(Flags::WRITE_FAILED) {
                 return Fate::Activate;
@@ -293,6 +305,7 @@ impl<M: Machine> Reclaim<M> {
                 Dirty::Pageout if !control.may_write => return Fate::Keep,
                 Dirty::Keep => return Fate::Keep,
                 Dirty::Pageout => {
+                    self.remove_waiting(removals);
                     if let Some(fate) = self.pageout(task, frame, control, counts, owners) {
                         return fate;
                     }
@@ -303,6 +316,10 @@ impl<M: Machine> Reclaim<M> {
         if is_file && file.is_none() || !is_file && !descriptor.is(Flags::SWAPCACHE) {
             // Its owner went away: whoever holds the last reference frees it.
             return Fate::Keep;
+        }
+        if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
+            self.remove_with_others(removals, file, frame, self.eviction_shadow(frame));
+            return Fate::FreeWithOthers;
         }
         if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow(frame)) {
             return Fate::Free;

@@ -85,7 +85,7 @@ impl<M: Machine> Swap<M> {
         let slot = descriptor.private();
         {
             let _guard = self.lock_index(&self.swap.i_pages);
-            self.machine.spend(Step::IndexStore, 1);
+            self.machine.spend(Step::IndexRemove, 1);
             if !descriptor.freeze_clean(2) {
                 return false;
             }
@@ -148,7 +148,7 @@ impl<M: Machine> Swap<M> {
     pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<(), FrameNumber> {
         {
             let _guard = self.lock_index(&self.swap.i_pages);
-            self.machine.spend(Step::IndexStore, 1);
+            self.machine.spend(Step::IndexInsert, 1);
             self.frames[frame].get();
             self.frames[frame].set_private(slot);
             self.frames[frame].set(Flags::SWAPCACHE);
@@ -169,7 +169,7 @@ impl<M: Machine> Swap<M> {
         let slot = descriptor.private();
         {
             let _guard = self.lock_index(&self.swap.i_pages);
-            self.machine.spend(Step::IndexStore, 1);
+            self.machine.spend(Step::IndexRemove, 1);
             self.swap.cache.remove(slot, frame, None);
             descriptor.clear(Flags::SWAPCACHE);
         }

@@ -32,7 +32,7 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     let mut buffer = vec![0; page_bytes(file_pages) as usize];
     let mut open = Vec::new();
     for n in 0..files {
-        let mut file = system.import(&format!("old/{n}"), page_bytes(file_pages))?;
+        let mut file = system.import_file(&format!("old/{n}"), page_bytes(file_pages))?;
         system.read(&mut file, 0, &mut buffer)?;
         open.push(file);
     }
@@ -42,7 +42,7 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     }
     let tables_bytes = scale.of(before.inode_tables_mib.value << 20);
     if tables_bytes > 0 {
-        system.import("inode tables", tables_bytes)?;
+        system.import_file("inode tables", tables_bytes)?;
         let rest = before.inode_tables_rest.value;
         system.spawn("ext4lazyinit", move |system| write_inode_tables(system, rest));
     }
@@ -64,7 +64,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
         system.map_file(&file, 0..file_pages, text)
     };
     for n in 0..files {
-        system.import(&format!("lib/{n}"), page_bytes(file_pages.into()))?;
+        system.import_file(&format!("lib/{n}"), page_bytes(file_pages.into()))?;
         let region = map(system, n)?;
         system.touch(&region, 0..file_pages, false)?;
         system.unmap(region);

@@ -168,6 +168,11 @@ impl System for HostSystem {
         file.read_at(bytes, offset).map_err(words)
     }
 
+    fn start_read(&self, file: &mut File, page: u64) -> Result<(), SystemError> {
+        file.advise(page_bytes(page)..page_bytes(page + 1), Advice::WillNeed);
+        Ok(())
+    }
+
     fn expect_random_reads(&self, file: &mut File) {
         file.advise(0..u64::MAX, Advice::Random);
     }

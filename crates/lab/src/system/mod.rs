@@ -250,6 +250,15 @@ pub trait System: Sized + 'static {
         None
     }
 
+    /// Makes a file of `pages` pages whose contents are on the device and not in memory, and say nothing. False where the ground
+    /// has no such files: there they are written.
+    ///
+    /// # Errors
+    /// When there is one of that name, or the device is full.
+    fn import(&self, name: &str, pages: u64) -> Result<bool, SystemError> {
+        let _ = (name, pages);
+        Ok(false)
+    }
     /// Creates an empty file, open.
     ///
     /// # Errors
@@ -274,6 +283,12 @@ pub trait System: Sized + 'static {
     fn read(&self, file: &mut Self::File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError>;
     /// Says that this handle will read at random places: nothing is to be read ahead for it.
     fn expect_random_reads(&self, file: &mut Self::File);
+    /// Starts to read one page of a file, if it is not in memory, and does not wait for it: whoever reads it later finds it there
+    /// or on its way.
+    ///
+    /// # Errors
+    /// When the ground has no such reads.
+    fn start_read(&self, file: &mut Self::File, page: u64) -> Result<(), SystemError>;
     /// Reads one page of a file where it lies in memory, without a copy; what lies after the end of the file is zeroes.
     /// Nobody may write the page until `read` returns: not every ground keeps writers away.
     ///
@@ -442,6 +457,11 @@ pub trait System: Sized + 'static {
 
     /// CPU time so far by call path, `task;func;func`; empty where the ground cannot tell.
     fn profile(&self) -> BTreeMap<String, Nanos> {
+        BTreeMap::new()
+    }
+    /// Time spent spinning for locks so far, by call path, as in [`System::profile`], and class of lock; empty where the ground
+    /// cannot tell.
+    fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
     /// What iostat saw of the device under the files since this was last asked; empty where nobody looked.

@@ -190,7 +190,7 @@ impl SimSystem {
     ///
     /// # Errors
     /// When there is one of that name, memory for its inode is exhausted, or the device is full.
-    pub fn import(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
+    pub fn import_file(&self, name: &str, bytes: u64) -> Result<OpenFile, SystemError> {
         let open = self.create(name)?;
         if !self.engine().writeback().allocate_blocks(&open.file, bytes) {
             return Err(SystemError(format!("no room on the device for file `{name}` of {bytes} bytes")));
@@ -327,6 +327,11 @@ impl System for SimSystem {
         Some(self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
     }
 
+    fn import(&self, name: &str, pages: u64) -> Result<bool, SystemError> {
+        self.import_file(name, page_bytes(pages))?;
+        Ok(true)
+    }
+
     fn create(&self, name: &str) -> Result<OpenFile, SystemError> {
         if self.shared.files.borrow().contains_key(name) {
             return Err(SystemError(format!("file `{name}` exists")));
@@ -351,6 +356,12 @@ impl System for SimSystem {
     fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
         let OpenFile { file, state, .. } = file;
         self.engine().access().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
+    }
+
+    fn start_read(&self, file: &mut OpenFile, page: u64) -> Result<(), SystemError> {
+        let page = page as u32;
+        self.engine().access().start_read(&mut self.task.borrow_mut(), &file.file, page..page.saturating_add(1));
+        Ok(())
     }
 
     fn expect_random_reads(&self, file: &mut OpenFile) {
@@ -472,6 +483,10 @@ impl System for SimSystem {
 
     fn vmstat(&self) -> Vmstat {
         self.engine().vmstat()
+    }
+
+    fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
+        self.shared.sim.lock_waits().into_iter().map(|(path, class, time)| ((path, class), time)).collect()
     }
 
     fn profile(&self) -> BTreeMap<String, Nanos> {

@@ -30,6 +30,15 @@ pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemE
     system.drop_caches()
 }
 
+/// A file of so many pages on the device, nothing of it in memory: brought, where the ground has such files, or else as [`make`]
+/// makes it.
+///
+/// # Errors
+/// As [`make`], and when the device is full.
+pub fn provide<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
+    if system.import(name, pages)? { Ok(()) } else { make(system, name, pages) }
+}
+
 /// Reads a file from its beginning to its end and verifies it, page by page, with the pattern that `pattern` gives for
 /// each; returns the pages read.
 ///

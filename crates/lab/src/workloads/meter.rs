@@ -203,6 +203,33 @@ struct Full {
     read_in: Option<u64>,
 }
 
+/// Where CPU time has gone by some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// By call path; empty where the ground cannot tell.
+    pub profile: BTreeMap<String, Nanos>,
+    /// Of it, spinning for locks: by call path and class of lock.
+    pub lock_waits: BTreeMap<(String, &'static str), Nanos>,
+}
+
+impl Spent {
+    fn of<S: System>(system: &S) -> Self {
+        Self { profile: system.profile(), lock_waits: system.lock_waits() }
+    }
+
+    /// What was spent since `earlier`.
+    fn since(self, earlier: &Self) -> Self {
+        fn less<K: Ord>(later: BTreeMap<K, Nanos>, earlier: &BTreeMap<K, Nanos>) -> BTreeMap<K, Nanos> {
+            let since = |(key, time): (K, Nanos)| {
+                let spent = time.since(earlier.get(&key).copied().unwrap_or_default());
+                (key, spent)
+            };
+            later.into_iter().map(since).collect()
+        }
+        Self { profile: less(self.profile, &earlier.profile), lock_waits: less(self.lock_waits, &earlier.lock_waits) }
+    }
+}
+
 /// What was seen of a run.
 #[derive(Debug)]
 pub struct Course {
@@ -216,6 +243,8 @@ pub struct Course {
     cpu: CpuTimes,
     /// What counters grew by.
     pub counters: Vmstat,
+    /// Where CPU time went: until memory was full, or all of it where it never was; and after that.
+    pub spent: [Spent; 2],
     times: [Histogram<u64>; 2],
 }
 
@@ -258,9 +287,10 @@ pub fn measure<S: System>(
         system.sleep(GATE_EVERY);
     }
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
+    let spent = Spent::of(system);
     let begun = system.now();
     shared.is_open.store(true, Relaxed);
-    let (looks, full) = watch(system, &shared, begun, measured);
+    let (looks, full, at_full) = watch(system, &shared, begun, measured);
     let mut times = [(); 2].map(|()| Histogram::new(3).expect("three digits are a precision"));
     let ended: Vec<_> = started.into_iter().map(|task| task.join(system)).collect();
     for result in ended {
@@ -268,6 +298,11 @@ pub fn measure<S: System>(
             all.add(of_task).expect("it grows as far as need be");
         }
     }
+    let at_end = Spent::of(system);
+    let spent = match at_full {
+        None => [at_end.since(&spent), Spent::default()],
+        Some(at_full) => [at_full.clone().since(&spent), at_end.since(&at_full)],
+    };
     let so_far = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
     Ok(Course {
         started: begun,
@@ -277,6 +312,7 @@ pub fn measure<S: System>(
         read_in: so_far(read_in, system.pages_read_in()),
         cpu: system.cpu_times().since(cpu),
         counters: difference(&counters, &system.vmstat()),
+        spent,
         times,
     })
 }
@@ -287,10 +323,10 @@ fn watch<S: System>(
     shared: &Shared,
     started: Nanos,
     measured: &Measured<'_>,
-) -> (Vec<(Nanos, u64)>, Option<Full>) {
+) -> (Vec<(Nanos, u64)>, Option<Full>, Option<Spent>) {
     let mut detector = FullDetector::new(system.memory_pages(), started);
     let reclaimed = pages_reclaimed(&system.vmstat());
-    let mut full = None;
+    let (mut full, mut at_full) = (None, None);
     let mut looks = vec![(started, 0)];
     loop {
         system.sleep(LOOK_EVERY);
@@ -302,6 +338,7 @@ fn watch<S: System>(
         }
         if measured.fills_memory && full.is_none() && detector.is_full(now, signs(system, reclaimed)) {
             full = Some(Full { at: now, operations, read_in: system.pages_read_in() });
+            at_full = Some(Spent::of(system));
             shared.is_full.store(true, Relaxed);
         }
         let end = match &measured.length {
@@ -315,7 +352,7 @@ fn watch<S: System>(
             shared.is_over.store(true, Relaxed);
         }
         if shared.running.load(Relaxed) == 0 {
-            return (looks, full);
+            return (looks, full, at_full);
         }
     }
 }
@@ -347,6 +384,7 @@ impl Course {
             read_in: Some(0),
             cpu: CpuTimes::default(),
             counters: COUNTERS.iter().map(|(name, _)| ((*name).to_owned(), 0)).collect(),
+            spent: Default::default(),
             times: [times.clone(), times],
         }
     }
@@ -407,6 +445,20 @@ impl Course {
             rows.push(row("-after", self.rate(full.at, self.ended())));
         }
         rows
+    }
+
+    /// Rates just before memory was full, and from then on; none where it never was.
+    #[must_use]
+    pub fn before_and_after(&self) -> Option<[f64; 2]> {
+        let full = self.full?;
+        let span = Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0));
+        Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
+    }
+
+    /// Time since memory was full, or of the whole run where it never was.
+    #[must_use]
+    pub fn time_at_full(&self) -> Nanos {
+        self.ended().since(self.full.map_or(self.started, |full| full.at))
     }
 
     /// Times of operations called `what`, by percentile, before memory was full and after.

@@ -3,6 +3,7 @@
 pub mod anon;
 pub mod big_file;
 pub mod build;
+pub mod cpu_rows;
 pub mod highalloc;
 pub mod meter;
 pub mod multibuild;
@@ -11,6 +12,7 @@ pub mod ping;
 pub mod postmark;
 pub mod random;
 pub mod randread;
+pub mod randread_async;
 pub mod randwrite;
 pub mod scan;
 pub mod simon;
@@ -30,6 +32,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
         &streaming::Streaming,
         &ping::Ping,
         &randread::Randread,
+        &randread_async::RandreadAsync,
         &randwrite::Randwrite,
         &anon::Anon,
         &scan::Scan,

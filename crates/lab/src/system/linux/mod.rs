@@ -183,6 +183,11 @@ impl System for LinuxSystem {
         Ok(done)
     }
 
+    fn start_read(&self, file: &mut OpenFile, page: u64) -> Result<(), SystemError> {
+        sys::start_read(&file.file, page_bytes(page), page_bytes(1) as usize);
+        Ok(())
+    }
+
     fn expect_random_reads(&self, file: &mut OpenFile) {
         sys::expect_random_reads(&file.file);
         file.is_random = true;

@@ -208,6 +208,13 @@ pub fn expect_random_reads(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
+/// Starts to read bytes of a file into memory. A system that does not do so reads them when they are asked for.
+pub fn start_read(file: &File, offset: u64, bytes: usize) {
+    let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else { return };
+    // SAFETY: the call takes a descriptor, which is open, and numbers.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_WILLNEED) };
+}
+
 /// Drops the clean pages of a file from memory.
 ///
 /// # Errors

@@ -1,0 +1,63 @@
+//! Pages of one file that leave its index under one hold of its lock (`page_cache.index_lock = "by-file"`).
+//!
+//! Pages that were found fit to be freed wait here, locked, as long as the pages that follow are of the same file. Whoever is about
+//! to sleep, or to write, has them removed first: nobody is to wait for their locks meanwhile. Description: mechanisms/multigen, 9.2.
+
+use super::Reclaim;
+use crate::lru::Isolated;
+use crate::memory::Flags;
+use crate::page_cache::{File, REMOVALS_MAX, Shadow};
+use arrayvec::ArrayVec;
+use machine::{FrameNumber, Machine};
+use std::sync::Arc;
+
+/// Pages that wait to be removed, and those that were.
+pub(super) struct Removals<M: Machine> {
+    file: Option<Arc<File<M>>>,
+    waiting: ArrayVec<(FrameNumber, Option<Shadow>), REMOVALS_MAX>,
+    /// Pages that left their file, without any reference.
+    pub(super) removed: Isolated,
+    /// Pages that did not: somebody has a reference, or they became dirty. Unlocked.
+    pub(super) stayed: Isolated,
+}
+
+impl<M: Machine> Default for Removals<M> {
+    fn default() -> Self {
+        Self { file: None, waiting: ArrayVec::new(), removed: Isolated::new(), stayed: Isolated::new() }
+    }
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// A locked page of `file` is fit to be freed: it waits for others, which it or they are removed with.
+    pub(super) fn remove_with_others(
+        &self,
+        removals: &mut Removals<M>,
+        file: &Arc<File<M>>,
+        frame: FrameNumber,
+        shadow: Option<Shadow>,
+    ) {
+        if removals.waiting.is_full() || removals.file.as_ref().is_some_and(|before| !Arc::ptr_eq(before, file)) {
+            self.remove_waiting(removals);
+        }
+        if removals.file.is_none() {
+            removals.file = Some(Arc::clone(file));
+        }
+        removals.waiting.push((frame, shadow));
+    }
+
+    /// Removes the pages that wait, if any do.
+    pub(super) fn remove_waiting(&self, removals: &mut Removals<M>) {
+        let Some(file) = removals.file.take() else { return };
+        let (removed, stayed) = (&mut removals.removed, &mut removals.stayed);
+        self.remove_file_pages(&removals.waiting, &file, |frame, is_removed| {
+            if is_removed {
+                self.frames[frame].clear(Flags::LOCKED);
+                removed.push(frame);
+            } else {
+                self.unlock_page(frame);
+                stayed.push(frame);
+            }
+        });
+        removals.waiting.clear();
+    }
+}

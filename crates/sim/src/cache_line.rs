@@ -1,0 +1,95 @@
+//! Cache lines that another CPU wrote last, and that travel to the CPU that touches them.
+//!
+//! A CPU that takes a lock after another CPU had it finds the lock, and what the lock protects, in the other's cache. Each of
+//! these lines travels once, while the lock is held. The same holds for what is known of a frame. Description:
+//! mechanisms/multigen, 10.1 (a store to an index that another CPU wrote last).
+
+use crate::clock::picos;
+use crate::cpu::LaneId;
+use crate::lock::SLOT;
+use crate::world::World;
+use machine::{FrameNumber, LockClass, Nanos};
+use std::cell::Cell;
+
+/// How long a cache line travels, and how many travel for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheLines {
+    /// Time until a line that another CPU wrote is there.
+    pub travel: Nanos,
+    /// Lines that come with a lock of each class: its own, and those of what it protects that its holders write.
+    pub by_lock: [u32; LockClass::ALL.len()],
+    /// Lines that come with a frame: of its descriptor, and of those beside it on its lists.
+    pub by_frame: u32,
+}
+
+impl CacheLines {
+    /// What the lines of a lock of each class take, and those of a per-CPU slot, which no other CPU writes, ps.
+    pub(crate) fn lock_table(this: Option<&Self>) -> [u64; SLOT as usize + 1] {
+        let mut table = [0; SLOT as usize + 1];
+        if let Some(lines) = this {
+            for (cost, lock) in table.iter_mut().zip(lines.by_lock) {
+                *cost = picos(lines.travel) * u64::from(lock);
+            }
+        }
+        table
+    }
+
+    /// What the lines of a frame take, ps.
+    pub(crate) fn frame_cost(this: Option<&Self>) -> u64 {
+        this.map_or(0, |lines| picos(lines.travel) * u64::from(lines.by_frame))
+    }
+}
+
+/// Nobody has touched it yet.
+const NOBODY: u16 = u16::MAX;
+
+/// Which CPU touched something last.
+#[derive(Debug)]
+pub(crate) struct LastCpu(Cell<u16>);
+
+impl Default for LastCpu {
+    fn default() -> Self {
+        Self(Cell::new(NOBODY))
+    }
+}
+
+impl LastCpu {
+    /// The CPU `cpu` touches it; did another touch it last?
+    #[inline]
+    pub(crate) fn touch(&self, cpu: usize) -> bool {
+        let last = self.0.replace(cpu as u16);
+        last != cpu as u16 && last != NOBODY
+    }
+}
+
+impl World {
+    /// What it takes the CPU of a lane to have the lines of a lock, which it has just got, ps.
+    #[inline]
+    pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
+        let cost = self.lock_travel[usize::from(cause)];
+        if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
+    }
+
+    /// What it takes the running CPU to have the lines of a frame, ps.
+    #[inline]
+    pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
+        if self.frame_travel == 0 {
+            return 0;
+        }
+        match (self.last_cpu_of_frame.get(frame.0 as usize), self.cpu_here()) {
+            (Some(last), Some(cpu)) if last.touch(cpu) => self.frame_travel,
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_travel_when_another_cpu_touched_them_last() {
+        let last = LastCpu::default();
+        assert_eq!([3, 3, 4, 3].map(|cpu| last.touch(cpu)), [false, false, true, true]);
+    }
+}
