@@ -17,6 +17,7 @@ pub mod ablation;
 pub mod backend;
 pub mod bars;
 pub mod bench;
+pub mod call_tree;
 pub mod cgroup;
 pub mod change;
 pub mod choose;

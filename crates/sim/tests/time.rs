@@ -111,6 +111,41 @@ fn a_handover_costs_the_waiter_and_a_free_lock_its_taker() {
     assert_eq!(*log.borrow(), [20, 1020 + 300]);
 }
 
+/// The lines of a lock travel to a CPU that takes it after another, whether it waited for the lock or not, and to no other; the wait
+/// for them is not the wait for the lock.
+#[test]
+fn what_another_cpu_had_last_travels() {
+    let mut by_lock = [0; LockClass::ALL.len()];
+    by_lock[LockClass::IPages as usize] = 5;
+    let sim = Sim::new(Config {
+        cache_lines: Some(sim::CacheLines { travel: Nanos(100), by_lock, by_frame: 2 }),
+        frames: 8,
+        ..free_kernel(2)
+    });
+    let (index, list) = (Rc::new(sim.lock(LockClass::IPages, ())), Rc::new(sim.lock(LockClass::Lru, ())));
+    let (tasks, log) = spawn_all(&sim, 2, move |sim, number, log| {
+        sim.compute(Nanos(number * 10));
+        for _ in 0..2 {
+            // The first takes it twice before the second, which waits, has it.
+            let _guard = index.lock();
+            sim.compute(Nanos(1000));
+            log.borrow_mut().push((number, now(sim)));
+        }
+        drop(list.lock());
+        sim.spend_on(Step::PteSet, FrameNumber(3), 1);
+        log.borrow_mut().push((number, now(sim)));
+    });
+    run_tasks(&sim, &tasks).unwrap();
+    // Fifo: 0, 1, 0, 1; each hold after the first has lines to wait for. The frame is new to who touches it first.
+    let expected = [(0, 1000), (1, 2500), (0, 4000), (0, 4000), (1, 5500), (1, 5700)];
+    assert_eq!(*log.borrow(), expected);
+    let statistics = &sim.lock_statistics()[LockClass::IPages as usize];
+    assert_eq!(statistics.hold_total, Nanos(5500), "with what travels");
+    let waits = sim.lock_waits();
+    assert_eq!(waits.iter().map(|wait| (&*wait.0, wait.1)).collect::<Vec<_>>(), [("worker", "i_pages")]);
+    assert_eq!(waits[0].2, statistics.wait_total);
+}
+
 #[test]
 fn a_visitor_of_a_slot_waits_for_its_holder_and_a_holder_for_its_visitor() {
     let sim = Sim::new(free_kernel(2));

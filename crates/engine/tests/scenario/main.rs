@@ -15,6 +15,7 @@ mod folios;
 mod ground;
 mod high_order;
 mod huge;
+mod index_lock;
 mod kernels_of_2_6_23;
 mod khugepaged;
 mod kswapd;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     bars::Bars,
+    call_tree,
     ground::Ground,
     memory_map,
     plan::{JobFailure, Plan, Request},
@@ -72,6 +73,12 @@ struct Options {
     /// Draw the profile of virtual CPU time as a flame graph, SVG
     #[arg(long, value_name = "FILE.svg")]
     flamegraph: Option<PathBuf>,
+    /// Draw how the profile of the second column differs from that of the first, as a flame graph, SVG
+    #[arg(long, value_name = "FILE.svg")]
+    flamegraph_difference: Option<PathBuf>,
+    /// Write the profile as text: self time by task, and inclusive time of all tasks
+    #[arg(long, value_name = "FILE")]
+    call_tree: Option<PathBuf>,
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE", group = "sampled")]
     series: Option<PathBuf>,
@@ -93,6 +100,19 @@ struct Options {
     trace_window: Option<Window>,
 }
 
+impl Options {
+    /// The first option that needs a profile, if one is given.
+    fn wants_profile(&self) -> Option<&'static str> {
+        let options = [
+            ("--profile", self.profile.is_some()),
+            ("--flamegraph", self.flamegraph.is_some()),
+            ("--flamegraph-difference", self.flamegraph_difference.is_some()),
+            ("--call-tree", self.call_tree.is_some()),
+        ];
+        options.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+    }
+}
+
 /// Runs an experiment's kernels and shows their table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     let CompareArguments { experiment, kernels, kernel, options } = arguments;
@@ -107,7 +127,7 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
 
 fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let request = Request {
-        profile: options.profile.is_some() || options.flamegraph.is_some(),
+        profile: options.wants_profile().is_some(),
         series_every: options.series.is_some().then_some(Every::Ns(options.every.0)),
         memory_every: (options.memory_map.is_some() || options.buddyinfo.is_some()).then_some(options.every),
         picture: options.experiment.output.plot.is_some(),
@@ -129,8 +149,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     if !request.grounds.is_empty() && request.grounds.iter().all(is_real) {
         for (option, is_wanted) in [
             ("--locks", request.locks),
-            ("--profile", options.profile.is_some()),
-            ("--flamegraph", options.flamegraph.is_some()),
+            (options.wants_profile().unwrap_or_default(), options.wants_profile().is_some()),
         ] {
             if is_wanted {
                 return Err(End::Usage(format!(
@@ -160,6 +179,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let map = open_svg("--memory-map", options.memory_map.as_deref())?;
     let buddyinfo = options.buddyinfo.as_deref().map(Output::open).transpose()?;
     let flames = open_svg("--flamegraph", options.flamegraph.as_deref())?;
+    let flames_apart = open_svg("--flamegraph-difference", options.flamegraph_difference.as_deref())?;
+    let call_tree = options.call_tree.as_deref().map(Output::open).transpose()?;
     let files = [
         ("--output", &output),
         ("--profile", &profile),
@@ -167,6 +188,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         ("--trace", &traced),
         ("--plot", &plot),
         ("--flamegraph", &flames),
+        ("--flamegraph-difference", &flames_apart),
+        ("--call-tree", &call_tree),
         ("--memory-map", &map),
         ("--buddyinfo", &buddyinfo),
     ];
@@ -195,6 +218,13 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     if let Some(file) = flames {
         let svg = flames::picture(&results.table, &results.profile).map_err(End::Failed);
         losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
+    }
+    if let Some(file) = flames_apart {
+        let svg = flames::difference(&results.table, &results.profile).map_err(End::Failed);
+        losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
+    }
+    if let Some(file) = call_tree {
+        losses.note(file.write(|out| call_tree::write(&results.profile, out)));
     }
     if let Some(file) = plot {
         let svg = plot::of_runs(&plan.experiment, &results);

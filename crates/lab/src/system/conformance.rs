@@ -22,6 +22,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
         ("files are found by name", files_are_found_by_name),
         ("files hold what was written, in any pieces", files_hold_what_was_written),
         ("pages of a file are read in place", pages_are_read_in_place),
+        ("a read that was started can be waited for", started_reads_are_reads),
         ("a file is as long as it was made", a_file_is_as_long_as_it_was_made),
         ("a mapping of a file is the file", a_mapping_of_a_file_is_the_file),
         ("regions begin empty and hold what was stored", regions_hold_what_was_stored),
@@ -237,6 +238,33 @@ fn pages_are_read_in_place<S: System>(system: &S) -> Result<(), SystemError> {
         reader.join(system)?;
     }
     system.remove("in place")
+}
+
+fn started_reads_are_reads<S: System>(system: &S) -> Result<(), SystemError> {
+    const PAGES: u64 = 64;
+    let kept = system.kept();
+    let pattern = Pattern::new("started", 1);
+    let mut bytes = vec![0; page_bytes(PAGES) as usize];
+    pattern.fill(kept, 0, &mut bytes);
+    let written = system.create("started")?;
+    system.write(&written, 0, &bytes)?;
+    system.sync(&written)?;
+    drop(written);
+    system.drop_caches()?;
+    {
+        let mut file = system.open("started")?;
+        system.expect_random_reads(&mut file);
+        // Some twice, and one after the end, which is nothing.
+        for page in (0..=PAGES).rev().chain(0..4) {
+            system.start_read(&mut file, page)?;
+        }
+        for page in 0..PAGES {
+            let mut page_read = vec![0; PAGE_BYTES];
+            assert_eq!(system.read(&mut file, page_bytes(page), &mut page_read)?, PAGE_BYTES, "page {page}");
+            pattern.verify(kept, page_bytes(page), &page_read)?;
+        }
+    }
+    system.remove("started")
 }
 
 fn regions_hold_what_was_stored<S: System>(system: &S) -> Result<(), SystemError> {

@@ -8,7 +8,7 @@
 //! reclaim finds its pages in use and takes those of the others. Then either all tasks fault alike, or a few never do
 //! and make the sum. With equal work the same share of every region stays in memory, on any ground.
 
-use super::meter::{Course, Length, Measured, Tally, measure};
+use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes, check_theta, extent};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
@@ -106,7 +106,8 @@ impl Workload for Anon {
         let chooser = Chooser::new(params.distribution, params.theta, own);
         let length = params.operations.map_or(Length::Steady(Nanos::from_secs(params.touch_s)), Length::Operations);
         // Memory is full before the measured part begins.
-        let measured = Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true };
+        let measured =
+            Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true, look_every: LOOK_EVERY };
         let course = measure(system, &measured, move |system, n, tally| {
             touch_at_random(system, n, own as u32, &chooser, store_percent, tally)
         })?;

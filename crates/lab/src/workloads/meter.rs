@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// How often the course is looked at.
-const LOOK_EVERY: Nanos = Nanos::from_millis(10);
+/// How often the course is looked at, in most workloads.
+pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Tasks that keep step look at each other after so many operations, and one that is so many ahead of the slowest waits.
 ///
@@ -101,6 +101,8 @@ pub struct Measured<'a> {
     pub length: Length,
     /// Does memory fill meanwhile?
     pub fills_memory: bool,
+    /// How often the course is looked at: more often where memory fills within a fraction of a second.
+    pub look_every: Nanos,
     /// Do the tasks keep step? Then none is more than 128 operations ahead of the slowest ([`STEP`]).
     pub keeps_step: bool,
 }
@@ -329,7 +331,7 @@ fn watch<S: System>(
     let (mut full, mut at_full) = (None, None);
     let mut looks = vec![(started, 0)];
     loop {
-        system.sleep(LOOK_EVERY);
+        system.sleep(measured.look_every);
         let now = system.now();
         let operations = shared.operations.iter().map(|count| count.0.load(Relaxed)).sum();
         system.given().progress.set_operations(operations);
@@ -379,7 +381,7 @@ impl Course {
         Self {
             started: Nanos(0),
             looks: vec![(Nanos(0), 0), (second, 1)],
-            full: Some(Full { at: second, operations: 0, read_in: Some(0) }),
+            full: Some(Full { at: Nanos(second.0 / 2), operations: 0, read_in: Some(0) }),
             by_task: vec![1, 1],
             read_in: Some(0),
             cpu: CpuTimes::default(),

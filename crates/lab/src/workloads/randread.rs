@@ -4,7 +4,7 @@
 //! until it is full and every miss has to make room. Rates stand in the report for just before that and after.
 
 use super::big_file;
-use super::meter::{Course, Measured, measure};
+use super::meter::{Course, LOOK_EVERY, Measured, measure};
 use super::random::{Access, Size, Verify, check_sizes, check_theta, extent, length, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
@@ -99,8 +99,14 @@ impl Workload for Randread {
         let chooser = Chooser::new(params.distribution, params.theta, pages);
         let (access, verify) = (params.access, params.verify);
         let length = length(params.operations, params.full_s, params.filling_s);
-        let measured =
-            Measured { name: "randread", tasks: params.tasks, length, fills_memory: true, keeps_step: false };
+        let measured = Measured {
+            name: "randread",
+            tasks: params.tasks,
+            length,
+            fills_memory: true,
+            keeps_step: false,
+            look_every: LOOK_EVERY,
+        };
         let course = measure(system, &measured, move |system, n, tally| {
             read_at_random(system, FILE, &chooser, (access, verify), n, tally)
         })?;

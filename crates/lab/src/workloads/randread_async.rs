@@ -11,7 +11,7 @@ use super::meter::{Course, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes, check_theta};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, names};
 use crate::scale::Scale;
 use crate::system::{System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
@@ -127,7 +127,11 @@ impl Workload for RandreadAsync {
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
-        None
+        let mut course = Course::with_everything();
+        for task in [KSWAPD.prefix, READERS] {
+            course.spent[1].profile.insert(task.to_owned(), Nanos(1));
+        }
+        Some(names(rows(&course)))
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
@@ -138,11 +142,16 @@ impl Workload for RandreadAsync {
         let idle = touch_idle(system, params)?;
         let chooser = Chooser::new(params.distribution, params.theta, pages);
         let Params { tasks, files, choice, depth, .. } = *params;
-        let length = Length::Time {
-            full: Nanos::from_millis(params.full_ms),
-            filling: Nanos::from_secs(params.filling_s),
+        let length =
+            Length::Time { full: Nanos::from_millis(params.full_ms), filling: Nanos::from_secs(params.filling_s) };
+        let measured = Measured {
+            name: READERS,
+            tasks,
+            length,
+            fills_memory: true,
+            keeps_step: false,
+            look_every: Nanos::from_millis(1),
         };
-        let measured = Measured { name: READERS, tasks, length, fills_memory: true, keeps_step: false };
         let course = measure(system, &measured, move |system, n, tally| {
             let its_own = match choice {
                 Choice::Any => 0..files,
@@ -152,7 +161,12 @@ impl Workload for RandreadAsync {
         })?;
         idle.into_iter().for_each(|region| system.unmap(region));
         (0..files).try_for_each(|n| system.remove(&file_name(n)))?;
-        Ok(Found { rows: rows(&course), ..Found::default() })
+        let parts = ["filling", "full"].into_iter().zip(&course.spent);
+        let stack = |part: &str, path: &str, time: &Nanos| format!("{part};{path} {}", time.0);
+        let profile = parts.flat_map(|(part, spent)| {
+            spent.profile.iter().filter(|(_, time)| time.0 > 0).map(move |(path, time)| stack(part, path, time))
+        });
+        Ok(Found { profile: profile.collect(), rows: rows(&course), ..Found::default() })
     }
 }
 

@@ -4,7 +4,7 @@
 //! read back from the device and verified.
 
 use super::big_file;
-use super::meter::{Course, Measured, Tally, latency_rows, measure};
+use super::meter::{Course, LOOK_EVERY, Measured, Tally, latency_rows, measure};
 use super::random::{Size, check_sizes, extent, length};
 use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
@@ -110,7 +110,14 @@ impl Workload for Randwrite {
         }));
         let found = written.clone();
         let length = length(params.operations, params.full_s, params.filling_s);
-        let measured = Measured { name: "randwrite", tasks, length, fills_memory: true, keeps_step: false };
+        let measured = Measured {
+            name: "randwrite",
+            tasks,
+            length,
+            fills_memory: true,
+            keeps_step: false,
+            look_every: LOOK_EVERY,
+        };
         let course = measure(system, &measured, move |system, n, tally| {
             let own = (pages - n).div_ceil(tasks);
             let (versions, syncs) = write_at_random(system, n, tasks, own, sync_every, tally)?;

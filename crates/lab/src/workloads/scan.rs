@@ -4,7 +4,7 @@
 //! pass goes by is its hit ratio: pages read in, less those of the pass.
 
 use super::big_file;
-use super::meter::{Course, Length, Measured, measure};
+use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
 use super::random::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
@@ -123,6 +123,7 @@ impl Workload for Scan {
             length: Length::Steady(Nanos::from_secs(params.alone_s)),
             fills_memory: false,
             keeps_step: false,
+            look_every: LOOK_EVERY,
         };
         let alone = measure(system, &measured, read_hot.clone())?;
         let is_through = Arc::new(AtomicBool::new(false));

@@ -1,0 +1,44 @@
+//! Who may change an index, and for how many pages at a time (`page_cache.index_lock`).
+
+use crate::ground::{Found, PAGES, Plan, stamp};
+use engine::page_cache::choices::IndexLock;
+use machine::LockClass;
+
+/// Reads three files of twice the memory in turns, a run of pages of each, and writes pages of one; returns how often the lock of
+/// an index was taken, and the pages that were reclaimed.
+fn read_in_turns(index_lock: IndexLock) -> (u64, u64) {
+    let mut plan = Plan::default();
+    plan.choices.page_cache.index_lock = index_lock;
+    let taken: Found<u64> = Found::default();
+    let seen = taken.clone();
+    let vmstat = plan.run(move |ground| {
+        let pages = 2 * PAGES as u32;
+        let files = [(); 3].map(|()| ground.import(pages));
+        let dirty = ground.create();
+        for run in 0..pages / 64 {
+            ground.write(&dirty, run * 4..run * 4 + 4).unwrap();
+            for file in &files {
+                ground.read(file, run * 64..run * 64 + 64).unwrap();
+            }
+        }
+        let stamps = ground.read(&dirty, 0..pages / 64 * 4).unwrap();
+        assert!(
+            (0..).zip(&stamps).all(|(page, found)| *found == stamp(page)),
+            "a page that was written has other contents"
+        );
+        ground.engine.check().unwrap();
+        seen.set(ground.sim.lock_statistics()[LockClass::IPages as usize].acquisitions);
+    });
+    let reclaimed = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
+    (taken.get(), reclaimed)
+}
+
+/// Reclaim that removes pages by file takes the lock once for many, frees as many, and loses nothing.
+#[test]
+fn pages_of_one_file_leave_under_one_hold() {
+    let (one_by_one, reclaimed) = read_in_turns(IndexLock::PerPage);
+    let (by_file, reclaimed_by_file) = read_in_turns(IndexLock::ByFile);
+    assert!(reclaimed > 4 * PAGES && reclaimed_by_file > 4 * PAGES, "{reclaimed} and {reclaimed_by_file} pages");
+    let saved = one_by_one.saturating_sub(by_file);
+    assert!(saved > reclaimed_by_file * 8 / 10, "{one_by_one} and {by_file} holds for {reclaimed_by_file} pages");
+}
