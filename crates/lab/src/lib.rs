@@ -51,6 +51,8 @@ pub mod runner;
 pub mod scale;
 pub mod series;
 pub mod simulation;
+#[cfg(feature = "linux")]
+pub mod stat;
 pub mod statistics;
 pub mod swarm;
 pub mod system;

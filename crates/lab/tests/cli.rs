@@ -635,3 +635,38 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     assert!(print(&["explain", "params.hogs"]).contains("ping  16"));
     assert!(message(2, &["explain", "swapiness"]).contains("did you mean `lru.swappiness`?"));
 }
+
+/// What the kernel counted while a command ran agrees with what can be read by hand, and the command's end is told.
+#[cfg(feature = "linux")]
+#[test]
+fn stat_says_what_the_kernel_counted_while_a_command_ran() {
+    let folder = Folder::new();
+    let (saved, bytes) = (folder.path("saved.json"), folder.path("bytes"));
+    let faults = || {
+        let text = fs::read_to_string("/proc/vmstat").expect("the kernel has counters");
+        let line = text.lines().find_map(|line| line.strip_prefix("pgfault ")).expect("it counts faults");
+        line.parse::<f64>().expect("a number")
+    };
+    let before = faults();
+    let copy = ["dd", "if=/dev/zero", &format!("of={bytes}"), "bs=1M", "count=8"];
+    let output = highwater(&[&["stat", "--format", "json", "--output", &saved, "--"], &copy[..]].concat());
+    let after = faults();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::metadata(&bytes).expect("the command ran").len(), 8 << 20);
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&saved).expect("a report")).expect("JSON");
+    let column = report["columns"][0]["id"].as_str().expect("a column");
+    let value = |name: &str| {
+        let row = report["rows"].as_array().expect("rows").iter().find(|row| row["name"] == name);
+        row.unwrap_or_else(|| panic!("no row `{name}`"))["values"][column]["median"].as_f64().expect("a figure")
+    };
+    let counted = value("Minor Faults") + value("Major Faults");
+    assert!(value("Minor faults of the command") > 10.0 && counted <= after - before, "{counted} of {}", after - before);
+    assert!(value("Kswapd efficiency") >= 0.0 && value("Elapsed") > 0.0);
+    let failed = highwater(&["stat", "--output", &saved, "--", "false"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("the command ended with exit status: 1"));
+    let lines = print(&["stat", "--seconds", "0.3", "--every", "0.1", "--output", &saved]);
+    assert!(lines.lines().count() >= 2 && lines.contains("psi-some"), "{lines}");
+    assert!(message(2, &["stat", "--cgroup", "12", "--", "true"]).contains("at least 1M"));
+    assert!(message(1, &["stat", "--", "/nowhere"]).contains("cannot run `/nowhere`"));
+}

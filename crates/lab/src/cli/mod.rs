@@ -13,6 +13,8 @@ mod fidelity;
 mod list;
 mod options;
 mod output;
+#[cfg(feature = "linux")]
+mod stat;
 mod swarm;
 mod variants;
 
@@ -57,6 +59,9 @@ enum Verb {
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in some seconds
     Bench(bench::Arguments),
+    /// Say what reclaim of the running kernel did while a command ran, or until Ctrl-C
+    #[cfg(feature = "linux")]
+    Stat(stat::Arguments),
 }
 
 /// How a command ends when it does not end well.
@@ -142,6 +147,8 @@ fn carry_out() -> Result<(), End> {
         Verb::Fidelity(arguments) => fidelity::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
+        #[cfg(feature = "linux")]
+        Verb::Stat(arguments) => stat::run(&arguments),
     }
 }
 

@@ -86,7 +86,8 @@ fn read(path: impl AsRef<std::path::Path>) -> String {
 }
 
 /// Lines of a name and a number.
-fn named(text: &str) -> Vmstat {
+#[must_use]
+pub fn named(text: &str) -> Vmstat {
     let pair = |line: &str| {
         let (name, value) = line.split_once(' ')?;
         Some((name.to_owned(), value.trim().parse().ok()?))

@@ -6,7 +6,7 @@ use crate::system::{CpuTimes, Faults};
 use machine::{Nanos, PAGE_BYTES};
 use std::ffi::CString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -200,6 +200,43 @@ fn thread_time() -> Nanos {
 pub fn ignore_size_signal() {
     // SAFETY: no handler is set, and the signal has no other use here.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// What processes used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    /// CPU time of their own, s.
+    pub user_s: f64,
+    /// CPU time in the kernel, s.
+    pub system_s: f64,
+    /// Faults that waited for I/O.
+    pub major_faults: u64,
+    /// Faults that did not.
+    pub minor_faults: u64,
+}
+
+/// What processes used that this one started and has waited for.
+pub fn used_by_children() -> Used {
+    // SAFETY: all zeroes are a value of the type, and the call writes to it alone.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Used {
+        user_s: seconds(usage.ru_utime),
+        system_s: seconds(usage.ru_stime),
+        major_faults: usage.ru_majflt as u64,
+        minor_faults: usage.ru_minflt as u64,
+    }
+}
+
+/// Has a command put itself into a cgroup, by its file `cgroup.procs`, before its program begins. Where that fails, it does not begin.
+pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: between fork and exec the child only opens and writes a file whose name was made before; no lock is taken.
+    unsafe { command.pre_exec(move || std::fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0")) };
 }
 
 /// Says that a descriptor will read at random places. A system that takes no such advice reads no worse than without.

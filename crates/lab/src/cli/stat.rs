@@ -1,0 +1,196 @@
+//! `highwater stat`.
+
+use super::{End, output};
+use crate::cgroup::Cgroup;
+use crate::figure::{Better, Format, Row};
+use crate::interrupt;
+use crate::report::{self, Column, ReportFormat, Show, Table, TableHead};
+use crate::scale::Scale;
+use crate::stat::{Interval, Snapshot, live, snapshot::Source};
+use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Arguments of `highwater stat`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A line of figures so often, seconds, besides the report at the end
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    every: Option<Duration>,
+    /// End after so long, seconds; without a command and without this, at Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "command")]
+    seconds: Option<Duration>,
+    /// Run the command in a cgroup with so much memory: 512M, 2G
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, requires = "command")]
+    cgroup: Option<u64>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+    /// Write the report to this file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The command, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How often it is looked whether the command has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Lines between two headings.
+const LINES: usize = 20;
+
+/// Says what reclaim did while a command ran, or until it is told to end.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let source = Source::default();
+    let _guard = interrupt::guard();
+    let limit = arguments.cgroup.map(Limit::new).transpose().map_err(End::Failed)?;
+    let before = Snapshot::take(&source);
+    before.missing.iter().for_each(|why| eprintln!("warning: left out: {why}"));
+    if before.vmstat.is_empty() {
+        return Err(End::Failed("nothing can be said without /proc/vmstat".into()));
+    }
+    let used_before = sys::used_by_children();
+    let begun = Instant::now();
+    let mut child = start(&arguments.command, limit.as_ref().map(|limit| &limit.cgroup))?;
+    let ended = watch(arguments, &source, &before, begun, child.as_mut())?;
+    let elapsed_s = begun.elapsed().as_secs_f64();
+    let after = Snapshot::take(&source);
+    let command = child.is_some().then(|| used_since(used_before));
+    let interval = Interval { before: &before, after: &after, command, elapsed_s };
+    let mut rows = interval.rows();
+    if let Some(limit) = &limit {
+        rows.extend(limit_rows(limit));
+    }
+    drop(limit);
+    let title = if arguments.command.is_empty() { "stat".to_owned() } else { arguments.command.join(" ") };
+    let table = table(&title, rows);
+    output::report(file, |out, look| report::write(&table, arguments.format, Show { look, ..Show::default() }, out))?;
+    ended.map_or(Ok(()), |why| Err(End::Failed(why)))
+}
+
+fn start(command: &[String], cgroup: Option<&Cgroup>) -> Result<Option<Child>, End> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    let told = |error: std::io::Error| End::Failed(format!("cannot run `{program}`: {error}"));
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(cgroup) = cgroup {
+        // In the child, before the program begins: none of its memory is charged elsewhere.
+        sys::start_in(&mut command, cgroup.path.join("cgroup.procs"));
+    }
+    command.spawn().map(Some).map_err(told)
+}
+
+/// Waits for the end, prints lines meanwhile; why the command failed, if it did.
+fn watch(
+    arguments: &Arguments,
+    source: &Source,
+    before: &Snapshot,
+    begun: Instant,
+    mut child: Option<&mut Child>,
+) -> Result<Option<String>, End> {
+    let mut last = before.clone();
+    let mut last_at = begun;
+    let mut next = arguments.every.map(|every| begun + every);
+    let mut lines = 0;
+    loop {
+        if let Some(child) = child.as_mut()
+            && let Some(status) =
+                child.try_wait().map_err(|error| End::Failed(format!("cannot wait for the command: {error}")))?
+        {
+            return Ok((!status.success()).then(|| format!("the command ended with {status}")));
+        }
+        let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
+        // A command is told by the terminal itself, and its end is waited for.
+        if child.is_none() && (is_over || interrupt::is_set()) {
+            return Ok(None);
+        }
+        if let (Some(at), Some(every)) = (next, arguments.every)
+            && Instant::now() >= at
+        {
+            let now = Snapshot::take(source);
+            let mut out = std::io::stdout().lock();
+            if lines % LINES == 0 {
+                writeln!(out, "{}", live::heading())?;
+            }
+            let elapsed_s = last_at.elapsed().as_secs_f64();
+            writeln!(out, "{}", live::line(&last, &now, begun.elapsed().as_secs_f64(), elapsed_s))?;
+            out.flush()?;
+            (last, last_at) = (now, Instant::now());
+            next = Some(at + every);
+            lines += 1;
+        }
+        sleep(LOOK_EVERY);
+    }
+}
+
+fn used_since(before: Used) -> Used {
+    let after = sys::used_by_children();
+    Used {
+        user_s: after.user_s - before.user_s,
+        system_s: after.system_s - before.system_s,
+        major_faults: after.major_faults - before.major_faults,
+        minor_faults: after.minor_faults - before.minor_faults,
+    }
+}
+
+/// What the limit of a cgroup came to.
+fn limit_rows(limit: &Limit) -> Option<Row> {
+    let kills = limit.cgroup.kills()?;
+    Some(Row::new("cgroup", "Processes killed", "processes", Better::Lower, Format::Decimals(0), kills as f64))
+}
+
+fn table(title: &str, rows: Vec<Row>) -> Table {
+    let kernel = format!("linux {}", counters::release());
+    let column = Column { id: kernel.clone(), kernel, ground: "linux".into(), set: BTreeMap::new(), comparable: false };
+    let head = TableHead {
+        experiment: title.to_owned(),
+        machine: "this computer".into(),
+        scale: Scale::FULL,
+        seeds: Vec::new(),
+        fingerprint: None,
+        columns: vec![column],
+        notes: Vec::new(),
+    };
+    Table::of_runs(head, &[vec![rows]], None)
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.trim_end_matches('s').parse::<f64>() {
+        Ok(seconds) if (0.01..=1e8).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, from 0.01 to 100000000, such as 1 or 0.5s".into()),
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let told = || "expected bytes with K, M or G behind them, such as 512M".to_owned();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(told()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(told)?;
+    // The program itself must fit.
+    if bytes < 1 << 20 { Err("at least 1M: a program must fit".into()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read() {
+        assert_eq!(["512M", "2g", "1048576", "3MiB"].map(|text| parse_bytes(text).unwrap() >> 20), [512, 2048, 1, 3]);
+        assert!(["", "M", "12", "1T", "99999999999999G"].iter().all(|text| parse_bytes(text).is_err()));
+        assert_eq!(parse_seconds("1.5s").unwrap(), Duration::from_millis(1500));
+        assert!(["0", "-1", "x", "nan"].iter().all(|text| parse_seconds(text).is_err()));
+    }
+}

@@ -1,0 +1,213 @@
+//! Rows of what happened between two snapshots.
+
+use super::snapshot::{Snapshot, ZoneNow};
+use crate::figure::{Better, Format, Row};
+use crate::report::{duration_rows, mmtests};
+use crate::system::difference;
+use crate::system::linux::sys::Used;
+use procfs_core::DiskStat;
+
+/// Bytes of a sector in `/proc/diskstats`.
+const SECTOR_BYTES: f64 = 512.0;
+
+/// Two snapshots, and what a command between them used, if there was one.
+#[derive(Debug)]
+pub struct Interval<'a> {
+    /// The earlier.
+    pub before: &'a Snapshot,
+    /// The later.
+    pub after: &'a Snapshot,
+    /// What the command used, and all that it started and waited for.
+    pub command: Option<Used>,
+    /// Time between them, s.
+    pub elapsed_s: f64,
+}
+
+/// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
+const MORE: [(&str, &str); 15] = [
+    ("workingset_refault_anon", "pages"),
+    ("workingset_refault_file", "pages"),
+    ("workingset_activate_anon", "pages"),
+    ("workingset_activate_file", "pages"),
+    ("workingset_restore_anon", "pages"),
+    ("workingset_restore_file", "pages"),
+    ("pgmajfault", "faults"),
+    ("pgrotated", "pages"),
+    ("kswapd_low_wmark_hit_quickly", "events"),
+    ("kswapd_high_wmark_hit_quickly", "events"),
+    ("pageoutrun", "events"),
+    ("compact_stall", "events"),
+    ("compact_fail", "events"),
+    ("thp_fault_fallback", "events"),
+    ("oom_kill", "events"),
+];
+
+impl Interval<'_> {
+    /// All rows.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let counters = difference(&self.before.vmstat, &self.after.vmstat);
+        let mut rows = match self.command {
+            Some(used) => duration_rows(used.user_s, used.system_s, self.elapsed_s),
+            None => vec![row("duration", "Elapsed", "s", Better::Lower, 2, self.elapsed_s)],
+        };
+        if let Some(used) = self.command {
+            rows.push(row(
+                "duration",
+                "Major faults of the command",
+                "faults",
+                Better::Lower,
+                0,
+                used.major_faults as f64,
+            ));
+            rows.push(row(
+                "duration",
+                "Minor faults of the command",
+                "faults",
+                Better::Neutral,
+                0,
+                used.minor_faults as f64,
+            ));
+        }
+        rows.extend(self.stall_rows());
+        for (task, after_s) in &self.after.kernel_cpu_s {
+            let spent_s = after_s - self.before.kernel_cpu_s.get(task).copied().unwrap_or(0.0);
+            rows.push(row("kernel", &format!("{task} CPU"), "s", Better::Lower, 2, spent_s.max(0.0)));
+        }
+        rows.extend(mmtests::vmstat_rows(&counters, self.elapsed_s));
+        let has = |(name, _): &&(&str, &str)| self.after.vmstat.contains_key(*name);
+        rows.extend(MORE.iter().filter(has).map(|(name, unit)| {
+            row("counters", name, unit, Better::Neutral, 0, counters.get(*name).copied().unwrap_or(0) as f64)
+        }));
+        rows.extend(self.disk_rows());
+        rows.extend(self.after.zones.iter().flat_map(zone_rows));
+        rows
+    }
+
+    fn stall_rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (resource, after) in &self.after.stalled {
+            let Some(before) = self.before.stalled.get(resource) else { continue };
+            let shares = [
+                ("some", before.some_us, after.some_us, after.some_avg10),
+                ("full", before.full_us, after.full_us, after.full_avg10),
+            ];
+            for (who, before_us, after_us, avg10) in shares {
+                let stalled_us = after_us.saturating_sub(before_us) as f64;
+                let share = if self.elapsed_s > 0.0 { stalled_us / 1e4 / self.elapsed_s } else { 0.0 };
+                let name = format!("{resource} {who}");
+                rows.push(row("pressure", &name, "% of the time", Better::Lower, 2, share));
+                rows.push(row("pressure", &format!("{name} total"), "ms", Better::Lower, 1, stalled_us / 1e3));
+                rows.push(row("pressure", &format!("{name} avg10 at the end"), "%", Better::Lower, 2, avg10.into()));
+            }
+        }
+        rows
+    }
+
+    /// Of disks that had something to do.
+    fn disk_rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (name, after) in &self.after.disks {
+            let Some(before) = self.before.disks.get(name) else { continue };
+            let grown = |of: fn(&DiskStat) -> u64| of(after).saturating_sub(of(before)) as f64;
+            let (reads, writes) = (grown(|disk| disk.reads), grown(|disk| disk.writes));
+            if reads + writes == 0.0 {
+                continue;
+            }
+            let mib = |sectors: f64| sectors * SECTOR_BYTES / f64::from(1 << 20);
+            let each = |ms: f64, requests: f64| if requests > 0.0 { ms / requests } else { 0.0 };
+            let busy_ms = grown(|disk| disk.time_in_progress);
+            let queue_ms = grown(|disk| disk.weighted_time_in_progress);
+            let share = |ms: f64, per: f64| if self.elapsed_s > 0.0 { ms / per / self.elapsed_s } else { 0.0 };
+            rows.extend([
+                row("disks", &format!("{name} reads"), "requests", Better::Neutral, 0, reads),
+                row("disks", &format!("{name} read"), "MiB", Better::Neutral, 1, mib(grown(|disk| disk.sectors_read))),
+                row(
+                    "disks",
+                    &format!("{name} r_await"),
+                    "ms",
+                    Better::Lower,
+                    2,
+                    each(grown(|disk| disk.time_reading), reads),
+                ),
+                row("disks", &format!("{name} writes"), "requests", Better::Neutral, 0, writes),
+                row(
+                    "disks",
+                    &format!("{name} written"),
+                    "MiB",
+                    Better::Neutral,
+                    1,
+                    mib(grown(|disk| disk.sectors_written)),
+                ),
+                row(
+                    "disks",
+                    &format!("{name} w_await"),
+                    "ms",
+                    Better::Lower,
+                    2,
+                    each(grown(|disk| disk.time_writing), writes),
+                ),
+                row("disks", &format!("{name} busy"), "%", Better::Lower, 1, share(busy_ms, 10.0)),
+                row("disks", &format!("{name} avgqz"), "requests", Better::Lower, 2, share(queue_ms, 1000.0)),
+            ]);
+        }
+        rows
+    }
+}
+
+fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value: f64) -> Row {
+    Row::new(group, name, unit, better, Format::Decimals(decimals), value)
+}
+
+/// A zone at the end: what is free, its marks, and its free blocks.
+fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
+    let page_row = |what: &str, pages: u64| {
+        row("zones", &format!("{} {what}", zone.name), "pages", Better::Neutral, 0, pages as f64)
+    };
+    let mut rows = vec![page_row("free", zone.free)];
+    rows.extend(["min", "low", "high"].into_iter().zip(zone.marks).map(|(mark, pages)| page_row(mark, pages)));
+    let blocks = zone.blocks.iter().enumerate();
+    rows.extend(blocks.map(|(order, blocks)| {
+        row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)
+    }));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::snapshot::Stalled;
+    use crate::system::linux::counters::named;
+
+    fn snapshot(vmstat: &str, stalled_us: u64, kswapd_s: f64) -> Snapshot {
+        Snapshot {
+            vmstat: named(vmstat),
+            stalled: [("memory", Stalled { some_us: stalled_us, ..Stalled::default() })].into(),
+            kernel_cpu_s: [("kswapd0".to_owned(), kswapd_s)].into(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn rows_are_what_grew() {
+        let before = snapshot(
+            "pgscan_kswapd 100\npgscan_direct 0\npgsteal_kswapd 50\npgsteal_direct 0\noom_kill 1\n",
+            1_000_000,
+            2.0,
+        );
+        let after = snapshot(
+            "pgscan_kswapd 500\npgscan_direct 100\npgsteal_kswapd 250\npgsteal_direct 25\noom_kill 1\n",
+            1_500_000,
+            2.25,
+        );
+        let rows = Interval { before: &before, after: &after, command: None, elapsed_s: 2.0 }.rows();
+        let of =
+            |name: &str| rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no row `{name}`")).value;
+        assert_eq!((of("Kswapd pages scanned"), of("Kswapd efficiency"), of("Kswapd velocity")), (400.0, 50.0, 200.0));
+        assert_eq!((of("Direct efficiency"), of("Percentage direct scans")), (25.0, 20.0));
+        assert_eq!(
+            (of("memory some"), of("memory some total"), of("kswapd0 CPU"), of("oom_kill")),
+            (25.0, 500.0, 0.25, 0.0)
+        );
+    }
+}

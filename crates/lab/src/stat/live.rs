@@ -1,0 +1,100 @@
+//! A line of figures every so often, as `vmstat` prints them.
+
+use super::snapshot::Snapshot;
+use crate::system::difference;
+use engine::stat::Vmstat;
+use machine::PAGE_BYTES;
+
+/// A column: what it is called, and its width.
+const COLUMNS: [(&str, usize); 14] = [
+    ("time", 8),
+    ("free", 8),
+    ("scan-k", 8),
+    ("scan-d", 8),
+    ("steal", 8),
+    ("eff%", 5),
+    ("refault", 8),
+    ("swpin", 7),
+    ("swpout", 7),
+    ("majflt", 7),
+    ("stall", 6),
+    ("kswapd%", 7),
+    ("psi-some", 8),
+    ("psi-full", 8),
+];
+
+/// The heading: seconds since the beginning; free memory, MiB; pages a second that kswapd and others scanned, that were reclaimed, and
+/// the share of those in all scanned; pages a second that came back after they were reclaimed, that were swapped in and out; major
+/// faults and direct reclaims a second; CPU time of kswapd, percent of a CPU; time stalled for memory, percent.
+#[must_use]
+pub fn heading() -> String {
+    COLUMNS.iter().map(|(name, width)| format!(" {name:>width$}", width = *width)).collect()
+}
+
+/// Counters that begin so, summed.
+fn sum(counters: &Vmstat, beginning: &str) -> u64 {
+    let of_zones = |name: &str| {
+        name.strip_prefix(beginning)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_') && !rest.ends_with("throttle"))
+    };
+    counters.iter().filter(|(name, _)| of_zones(name)).map(|(_, value)| *value).sum()
+}
+
+/// What happened between two snapshots, `at_s` seconds after the beginning.
+#[must_use]
+pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> String {
+    let counters = difference(&before.vmstat, &after.vmstat);
+    let seconds = elapsed_s.max(1e-9);
+    let rate = |pages: u64| format!("{:.0}", pages as f64 / seconds);
+    let [kswapd, direct] = ["pgscan_kswapd", "pgscan_direct"].map(|name| sum(&counters, name));
+    let stolen = sum(&counters, "pgsteal_kswapd") + sum(&counters, "pgsteal_direct");
+    let scanned = kswapd + direct;
+    let efficiency = if scanned > 0 { format!("{:.0}", 100.0 * stolen as f64 / scanned as f64) } else { "-".into() };
+    let free_mib = after.vmstat.get("nr_free_pages").copied().unwrap_or(0) * PAGE_BYTES as u64 >> 20;
+    let cpu_s = |snapshot: &Snapshot| -> f64 {
+        snapshot.kernel_cpu_s.iter().filter(|(name, _)| name.starts_with("kswapd")).map(|(_, time)| *time).sum()
+    };
+    let stalled = |of: fn(&super::snapshot::Stalled) -> u64| {
+        let us = |snapshot: &Snapshot| snapshot.stalled.get("memory").map(of);
+        match (us(before), us(after)) {
+            (Some(before), Some(after)) => format!("{:.1}", after.saturating_sub(before) as f64 / 1e4 / seconds),
+            _ => "-".into(),
+        }
+    };
+    let values: [String; COLUMNS.len()] = [
+        format!("{at_s:.1}"),
+        free_mib.to_string(),
+        rate(kswapd),
+        rate(direct),
+        rate(stolen),
+        efficiency,
+        rate(sum(&counters, "workingset_refault")),
+        rate(sum(&counters, "pswpin")),
+        rate(sum(&counters, "pswpout")),
+        rate(sum(&counters, "pgmajfault")),
+        rate(sum(&counters, "allocstall")),
+        format!("{:.1}", 100.0 * (cpu_s(after) - cpu_s(before)).max(0.0) / seconds),
+        stalled(|it| it.some_us),
+        stalled(|it| it.full_us),
+    ];
+    values.iter().zip(COLUMNS).map(|(value, (_, width))| format!(" {value:>width$}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::linux::counters::named;
+
+    #[test]
+    fn a_line_has_rates_under_their_headings() {
+        let at = |text: &str| Snapshot { vmstat: named(text), ..Snapshot::default() };
+        let before =
+            at("pgscan_kswapd 0\npgscan_direct 0\npgsteal_kswapd 0\npgscan_direct_throttle 0\nnr_free_pages 512\n");
+        let after = at(
+            "pgscan_kswapd 400\npgscan_direct 100\npgsteal_kswapd 250\npgscan_direct_throttle 9\nnr_free_pages 512\n",
+        );
+        let line = line(&before, &after, 2.0, 2.0);
+        assert_eq!(line.split_whitespace().take(6).collect::<Vec<_>>(), ["2.0", "2", "200", "50", "125", "50"]);
+        assert_eq!(line.len(), heading().len());
+    }
+}

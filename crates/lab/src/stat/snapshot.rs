@@ -1,0 +1,241 @@
+//! What the running kernel tells of memory at a moment.
+
+use crate::system::linux::counters::named;
+use engine::stat::Vmstat;
+use procfs_core::prelude::*;
+use procfs_core::{DiskStat, DiskStats, PressureRecord};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Clock ticks of a second in `/proc/PID/stat` (`USER_HZ`), 100 on every architecture that the kernel has today.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Where the kernel tells it: `/`, or a folder into which its files were copied.
+#[derive(Clone, Debug)]
+pub struct Source(PathBuf);
+
+impl Default for Source {
+    fn default() -> Self {
+        Self("/".into())
+    }
+}
+
+impl Source {
+    /// A folder with `proc` and `sys` in it.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    fn read(&self, path: &str) -> Result<String, String> {
+        fs::read_to_string(self.0.join(path)).map_err(|error| format!("/{path}: {error}"))
+    }
+}
+
+/// Time that tasks were stalled for want of something (PSI).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stalled {
+    /// Some task was, so far, us.
+    pub some_us: u64,
+    /// All were, so far, us.
+    pub full_us: u64,
+    /// Share of the last ten seconds in which some was, percent.
+    pub some_avg10: f32,
+    /// The same for all.
+    pub full_avg10: f32,
+}
+
+/// A zone of memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneNow {
+    /// `Normal`, and on all nodes but the first `Normal of node 1`.
+    pub name: String,
+    /// Free pages.
+    pub free: u64,
+    /// Its marks, pages: min, low, high.
+    pub marks: [u64; 3],
+    /// Pages that the allocator manages.
+    pub managed: u64,
+    /// Free blocks by order.
+    pub blocks: Vec<u64>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Time since the computer started, s.
+    pub uptime_s: f64,
+    /// `/proc/vmstat`.
+    pub vmstat: Vmstat,
+    /// By resource (`memory`, `io`, `cpu`).
+    pub stalled: BTreeMap<&'static str, Stalled>,
+    /// CPU time of each kswapd and kcompactd so far, s.
+    pub kernel_cpu_s: BTreeMap<String, f64>,
+    /// Whole disks.
+    pub disks: BTreeMap<String, DiskStat>,
+    /// In order.
+    pub zones: Vec<ZoneNow>,
+    /// What could not be read, and why.
+    pub missing: Vec<String>,
+}
+
+/// Resources of which the kernel tells stalls.
+const RESOURCES: [(&str, &str); 3] =
+    [("memory", "proc/pressure/memory"), ("io", "proc/pressure/io"), ("cpu", "proc/pressure/cpu")];
+
+/// Tasks of the kernel whose time is told.
+const TASKS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
+
+impl Snapshot {
+    /// Reads all sources. One that is not there is named in [`Snapshot::missing`].
+    #[must_use]
+    pub fn take(source: &Source) -> Self {
+        let mut this = Self::default();
+        let mut missing = Vec::new();
+        let mut of = |text: Result<String, String>| text.map_err(|why| missing.push(why)).ok();
+        if let Some(text) = of(source.read("proc/uptime")) {
+            this.uptime_s = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default();
+        }
+        if let Some(text) = of(source.read("proc/vmstat")) {
+            this.vmstat = named(&text);
+        }
+        for (resource, path) in RESOURCES {
+            if let Some(text) = of(source.read(path)) {
+                this.stalled.insert(resource, stalled(&text));
+            }
+        }
+        if let Some(text) = of(source.read("proc/diskstats")) {
+            let is_whole = |disk: &DiskStat| source.0.join("sys/block").join(&disk.name).exists();
+            let disks = DiskStats::from_read(text.as_bytes()).map(|disks| disks.0).unwrap_or_default();
+            this.disks = disks.into_iter().filter(is_whole).map(|disk| (disk.name.clone(), disk)).collect();
+        }
+        if let Some(text) = of(source.read("proc/zoneinfo")) {
+            this.zones = zones(&text);
+        }
+        if let Some(text) = of(source.read("proc/buddyinfo")) {
+            add_blocks(&mut this.zones, &text);
+        }
+        this.kernel_cpu_s = kernel_cpu(&source.0.join("proc"));
+        this.missing = missing;
+        this
+    }
+}
+
+fn stalled(text: &str) -> Stalled {
+    let record = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        procfs_core::parse_pressure_record(line).ok()
+    };
+    let (some, full): (Option<PressureRecord>, Option<PressureRecord>) = (record("some"), record("full"));
+    Stalled {
+        some_us: some.as_ref().map_or(0, |it| it.total),
+        full_us: full.as_ref().map_or(0, |it| it.total),
+        some_avg10: some.map_or(0.0, |it| it.avg10),
+        full_avg10: full.map_or(0.0, |it| it.avg10),
+    }
+}
+
+/// What a zone is called whose line begins so: `Node 0, zone   Normal`.
+fn zone_name(line: &str) -> Option<String> {
+    let (node, zone) = line.strip_prefix("Node ")?.split_once(", zone ")?;
+    let zone = zone.split_whitespace().next()?;
+    Some(if node == "0" { zone.to_owned() } else { format!("{zone} of node {node}") })
+}
+
+fn zones(text: &str) -> Vec<ZoneNow> {
+    let mut zones: Vec<ZoneNow> = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = zone_name(line) {
+            zones.push(ZoneNow { name, ..ZoneNow::default() });
+            continue;
+        }
+        let mut words = line.split_whitespace();
+        let (Some(zone), Some(word)) = (zones.last_mut(), words.next()) else { continue };
+        let field = match word {
+            "pages" if words.next() == Some("free") => &mut zone.free,
+            "min" => &mut zone.marks[0],
+            "low" => &mut zone.marks[1],
+            "high" => &mut zone.marks[2],
+            "managed" => &mut zone.managed,
+            _ => continue,
+        };
+        // Batches of CPUs have a `high` of their own, behind a colon.
+        if let Some(value) = words.next().and_then(|word| word.parse().ok()) {
+            *field = value;
+        }
+    }
+    zones.retain(|zone| zone.managed > 0);
+    zones
+}
+
+fn add_blocks(zones: &mut [ZoneNow], text: &str) {
+    for line in text.lines() {
+        let Some(name) = zone_name(line) else { continue };
+        let zone = zones.iter_mut().find(|zone| zone.name == name);
+        if let Some(zone) = zone {
+            let numbers = line.rsplit("zone").next().unwrap_or_default().split_whitespace().skip(1);
+            zone.blocks = numbers.filter_map(|word| word.parse().ok()).collect();
+        }
+    }
+}
+
+/// CPU time of the kernel's tasks for memory, by name.
+fn kernel_cpu(proc: &Path) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    let Ok(entries) = fs::read_dir(proc) else { return found };
+    for entry in entries.flatten() {
+        let is_task = entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+        let Some(stat) = is_task.then(|| fs::read_to_string(entry.path().join("stat")).ok()).flatten() else {
+            continue;
+        };
+        // The name stands in parentheses, and may have some itself.
+        let Some((head, rest)) = stat.rsplit_once(')') else { continue };
+        let Some((_, name)) = head.split_once('(') else { continue };
+        if TASKS.iter().any(|task| name.starts_with(task)) {
+            let ticks =
+                rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum::<f64>();
+            *found.entry(name.to_owned()).or_insert(0.0) += ticks / TICKS_PER_S;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_have_their_marks_and_blocks() {
+        let zoneinfo = "Node 0, zone   Normal\n  pages free     120\n        min      10\n        low      20\n        high     30\n        \
+                        managed  4000\n  pagesets\n    cpu: 0\n              count: 3\n              high:  186\n\
+                        Node 1, zone  Movable\n  pages free     0\n        managed  0\nNode 1, zone   Normal\n  pages free     7\n        \
+                        managed  8\n";
+        let mut found = zones(zoneinfo);
+        add_blocks(&mut found, "Node 0, zone   Normal     3      2      1 \nNode 1, zone   Normal     0      1 \n");
+        let normal =
+            ZoneNow { name: "Normal".into(), free: 120, marks: [10, 20, 30], managed: 4000, blocks: vec![3, 2, 1] };
+        assert_eq!(found[0], normal);
+        assert_eq!((found.len(), &*found[1].name, &*found[1].blocks), (2, "Normal of node 1", &[0, 1][..]));
+    }
+
+    #[test]
+    fn stalls_are_read() {
+        let text = "some avg10=1.50 avg60=0.00 avg300=0.02 total=5606772\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=2773432\n";
+        let expected = Stalled { some_us: 5_606_772, full_us: 2_773_432, some_avg10: 1.5, full_avg10: 0.25 };
+        assert_eq!(stalled(text), expected);
+    }
+
+    #[test]
+    fn a_source_without_files_says_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("proc/77")).unwrap();
+        fs::write(folder.path().join("proc/vmstat"), "pgfault 7\nnr_free_pages 3\n").unwrap();
+        fs::write(folder.path().join("proc/77/stat"), "77 (kswapd0) S 2 0 0 0 -1 0 0 0 0 0 5 145 0 0 20 0 1 0")
+            .unwrap();
+        let found = Snapshot::take(&Source::new(folder.path()));
+        assert_eq!(found.vmstat["pgfault"], 7);
+        assert_eq!(found.kernel_cpu_s["kswapd0"], 1.5);
+        assert!(found.missing.iter().any(|why| why.starts_with("/proc/zoneinfo: ")), "{:?}", found.missing);
+    }
+}
