@@ -660,7 +660,11 @@ fn stat_says_what_the_kernel_counted_while_a_command_ran() {
         row.unwrap_or_else(|| panic!("no row `{name}`"))["values"][column]["median"].as_f64().expect("a figure")
     };
     let counted = value("Minor Faults") + value("Major Faults");
-    assert!(value("Minor faults of the command") > 10.0 && counted <= after - before, "{counted} of {}", after - before);
+    assert!(
+        value("Minor faults of the command") > 10.0 && counted <= after - before,
+        "{counted} of {}",
+        after - before
+    );
     assert!(value("Kswapd efficiency") >= 0.0 && value("Elapsed") > 0.0);
     let failed = highwater(&["stat", "--output", &saved, "--", "false"]);
     assert_eq!(failed.status.code(), Some(1));

@@ -3,6 +3,7 @@
 use super::meter::Course;
 use crate::figure::{Better, Format, Row};
 use machine::{Func, LockClass, Nanos};
+use std::collections::BTreeMap;
 
 /// Tasks whose time is told: what their names begin with, and what rows call them.
 #[derive(Clone, Copy, Debug)]
@@ -11,10 +12,12 @@ pub struct Who<'a> {
     pub prefix: &'a str,
     /// How rows call them.
     pub name: &'a str,
+    /// Does each that there is have a row, if there are several?
+    pub tells_each: bool,
 }
 
 /// All instances of kswapd.
-pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd" };
+pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
 /// What part of their time is told of: the function in whose calls it was spent.
 const PARTS: [(Func, &str); 4] = [
@@ -46,6 +49,16 @@ pub fn rows(course: &Course, who: Who<'_>) -> Vec<Row> {
     let row =
         |name: String, unit, value| Row::new("cpu at full", name, unit, Better::Lower, Format::Decimals(2), value);
     let mut rows = vec![row(format!("{} CPU", who.name), "% of a CPU", percent(total, elapsed))];
+    let mut by_task: BTreeMap<&str, Nanos> = BTreeMap::new();
+    for (path, time) in spent.profile.iter().filter(|(path, _)| is_theirs(path)) {
+        let task = path.split(';').next().unwrap_or(path);
+        *by_task.entry(task).or_default() += *time;
+    }
+    if who.tells_each && by_task.len() > 1 {
+        rows.extend(
+            by_task.iter().map(|(task, time)| row(format!("{task} CPU"), "% of a CPU", percent(*time, elapsed))),
+        );
+    }
     rows.extend(PARTS.map(|(func, part)| {
         let time = sum(&|path| path.split(';').any(|name| name == func.name()));
         row(format!("{}: {part}", who.name), "% of its time", percent(time, total))

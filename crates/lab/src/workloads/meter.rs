@@ -457,6 +457,15 @@ impl Course {
         Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
     }
 
+    /// Rates of so many equal parts of the time after memory was full; none where it never was.
+    #[must_use]
+    pub fn rates_after(&self, parts: u64) -> Vec<f64> {
+        let Some(full) = self.full else { return Vec::new() };
+        let length = self.ended().since(full.at).0 / parts;
+        let part = |n| self.rate(full.at + Nanos(n * length), full.at + Nanos((n + 1) * length));
+        (0..parts).map(part).collect()
+    }
+
     /// Time since memory was full, or of the whole run where it never was.
     #[must_use]
     pub fn time_at_full(&self) -> Nanos {

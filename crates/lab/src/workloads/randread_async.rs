@@ -128,9 +128,9 @@ impl Workload for RandreadAsync {
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
         let mut course = Course::with_everything();
-        for task in [KSWAPD.prefix, READERS] {
-            course.spent[1].profile.insert(task.to_owned(), Nanos(1));
-        }
+        // Of several nodes: as many as there may be have rows.
+        let tasks = (0..8).map(|node| format!("{}{node}", KSWAPD.prefix)).chain([READERS.to_owned()]);
+        course.spent[1].profile.extend(tasks.map(|task| (task, Nanos(1))));
         Some(names(rows(&course)))
     }
 
@@ -224,16 +224,28 @@ fn rows(course: &Course) -> Vec<Row> {
     let mut rows = bandwidth_rows(course);
     rows.extend(course.rate_rows("randread"));
     rows.extend(course.hit_row("Hit ratio", 0));
+    rows.push(swap_row(course));
     rows.extend(cpu_rows::rows(course, KSWAPD));
-    rows.extend(cpu_rows::rows(course, Who { prefix: READERS, name: "Readers" }));
+    rows.extend(cpu_rows::rows(course, Who { prefix: READERS, name: "Readers", tells_each: false }));
     rows.extend(course.latency_rows("Read"));
     rows.extend(course.cost_rows());
     rows
 }
 
+/// Pages swapped in and out in the whole run.
+fn swap_row(course: &Course) -> Row {
+    let pages: u64 = ["pswpin", "pswpout"].iter().filter_map(|name| course.counters.get(*name)).sum();
+    let megabytes = pages as f64 * PAGE_BYTES as f64 / 1e6 / course.elapsed_s().max(1e-9);
+    Row::new("swap", "Swap traffic", "MB/s", Better::Lower, Format::Decimals(2), megabytes)
+}
+
+/// Parts of the time after memory was full of which the slowest and the fastest are told.
+const PARTS: u64 = 10;
+
 /// What is read in a second, before memory was full and after, and the one by the other.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
+    let parts = course.rates_after(PARTS);
     let gb = |rate: f64| rate * PAGE_BYTES as f64 / 1e9;
     let row = |name: &str, unit, decimals, value| {
         Row::new("bandwidth", name, unit, Better::Higher, Format::Decimals(decimals), value)
@@ -241,6 +253,8 @@ fn bandwidth_rows(course: &Course) -> Vec<Row> {
     vec![
         row("Bandwidth before full", "GB/s", 3, gb(before)),
         row("Bandwidth after", "GB/s", 3, gb(after)),
+        row("Bandwidth after (low)", "GB/s", 3, gb(parts.iter().copied().fold(f64::INFINITY, f64::min))),
+        row("Bandwidth after (high)", "GB/s", 3, gb(parts.iter().copied().fold(0.0, f64::max))),
         row("Bandwidth after / before", "%", 1, 100.0 * after / before.max(1e-9)),
     ]
 }
