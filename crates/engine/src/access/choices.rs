@@ -72,12 +72,30 @@ choices! {
         ForWriteback,
     }
 
+    /// Which list a new anonymous page joins.
+    new_anonymous: NewAnonymous = Active, drawn 117 {
+        /// The active one: it has time to prove itself, and takes that from others.
+        Active,
+        /// The inactive one: it has to be used again before reclaim comes to it.
+        Inactive,
+    }
+
     /// Which list a page joins that was read from swap.
     swapped_in: SwappedIn = Active, drawn 86 {
         /// The active one, and its fault counts as a use.
         Active,
         /// The inactive one.
         Inactive,
+    }
+}
+
+impl NewAnonymous {
+    /// Does it join the active list?
+    pub(crate) const fn is_active(self) -> bool {
+        match self {
+            Self::Active => true,
+            Self::Inactive => false,
+        }
     }
 }
 

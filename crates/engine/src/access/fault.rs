@@ -230,7 +230,7 @@ impl<M: Machine> Access<M> {
             is_ours
         };
         if is_mapped {
-            self.add(frame, Insert::Fault, true);
+            self.add(frame, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
             self.put(frame);
         }
@@ -274,7 +274,7 @@ impl<M: Machine> Access<M> {
         };
         if is_mapped {
             self.stat.count(Event::ThpFaultAlloc, 1);
-            self.add(head, Insert::Fault, true);
+            self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
             // Others have touched pages of the range meanwhile.
             self.stat.count(Event::ThpFaultFallback, 1);

@@ -168,7 +168,7 @@ impl<M: Machine> Access<M> {
         };
         match replaced {
             Some(replaced) => {
-                self.add(copy, Insert::Fault, true);
+                self.add(copy, Insert::Fault, self.choices.new_anonymous.is_active());
                 replaced.into_iter().for_each(|frame| self.put(frame));
             }
             None => self.put(copy),

@@ -212,8 +212,9 @@ impl<M: Machine> Access<M> {
         let is_marked = !is_wanted && self.is_window_by_use();
         let mark = if is_marked { Flags::READAHEAD } else { Flags::default() };
         self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED).with(mark));
-        self.insert_into_swap_cache(frame, slot).expect("whoever sets the cache's use of a slot adds its page");
-        self.add(frame, Insert::SwapIn, self.choices.swapped_in.is_active());
+        let inserted = self.insert_into_swap_cache(frame, slot);
+        let shadow = inserted.expect("whoever sets the cache's use of a slot adds its page");
+        self.add(frame, Insert::SwapIn { shadow }, self.choices.swapped_in.is_active());
         self.stat.count(Event::Pswpin, 1);
         bio.add(self, self.swap.block(slot), frame);
         self.put(frame);

@@ -128,7 +128,7 @@ mod tests {
     fn a_choice_is_found_with_and_without_its_section() {
         let found = Choice::find("lru.swappiness").unwrap();
         assert_eq!(Choice::find("swappiness").unwrap().path(), found.path());
-        assert_eq!((found.limits, found.default()), (Some((0, 100)), Value::Integer(60)));
+        assert_eq!((found.limits, found.default()), (Some((0, 200)), Value::Integer(60)));
         assert!(Choice::find("reclaim.swappiness").is_none());
     }
 

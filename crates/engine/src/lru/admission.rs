@@ -64,8 +64,8 @@ impl<M: Machine> Lru<M> {
         if self.own.is_some() {
             return self.add(frame, how, false);
         }
-        let kind = self.note_refault(frame, shadow);
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
+        let kind = self.note_refault(frame, shadow);
         if kind == Left::Returned && self.lists_next_returned() {
             return self.add(frame, how, false);
         }
@@ -213,11 +213,13 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// What an isolated page of a file leaves that reclaim is about to take.
+    /// What an isolated page leaves that reclaim is about to take.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
-        match &self.own {
-            Some(own) => self.shadow_of_own(own, frame),
-            None => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
+        match (&self.own, &self.refaults) {
+            (Some(own), _) => self.shadow_of_own(own, frame),
+            (None, Some(refaults)) => Some(self.shadow_of_evicted(refaults, frame)),
+            (None, None) if self.frames[frame].is_anon() => None,
+            (None, None) => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
         }
     }
 

@@ -57,6 +57,7 @@ impl<M: Machine> Lru<M> {
         if let Some(own) = &self.own {
             return self.insert_own(own, frame, how);
         }
+        let active = how.shadow().is_some_and(|shadow| self.is_refault_activated(frame, shadow)) || active;
         let descriptor = &self.frames[frame];
         descriptor.get();
         let family_flags = if descriptor.is_anon() { Flags::SWAPBACKED } else { Flags::default() };
@@ -116,6 +117,7 @@ impl<M: Machine> Lru<M> {
             if flags.has(Flags::LRU) {
                 self.activate(frame);
                 descriptor.clear(Flags::REFERENCED);
+                self.age_by_activation(frame);
             } else if self.is_waiting(frame) {
                 descriptor.set(Flags::ACTIVE);
                 descriptor.clear(Flags::REFERENCED);
@@ -126,7 +128,16 @@ impl<M: Machine> Lru<M> {
                 }
                 drop(batches);
                 descriptor.clear(Flags::REFERENCED);
+                self.age_by_activation(frame);
             }
+        }
+    }
+
+    /// An inactive page was used for the second time.
+    #[doc(alias = "workingset_activation")]
+    fn age_by_activation(&self, frame: FrameNumber) {
+        if self.has_refaults() {
+            self.age_nonresident(self.zone_of(frame), self.frames[frame].pages());
         }
     }
 
@@ -139,7 +150,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves a page whose writeback just ended to the tail of its inactive list, so that it is the
+    /// Moves a page whose writeback just ended to the tail of its family's inactive list, so that it is the
     /// next to be looked at. Called in interrupt context.
     #[doc(alias = "rotate_reclaimable_page")]
     pub fn rotate(&self, frame: FrameNumber) {
@@ -147,7 +158,8 @@ impl<M: Machine> Lru<M> {
         let flags = descriptor.flags();
         if self.own.is_some()
             || !flags.has(Flags::LRU)
-            || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0 | Flags::ACTIVE.0) != 0
+            || flags.0 & (Flags::LOCKED.0 | Flags::DIRTY.0) != 0
+            || !self.may_rotate(flags)
         {
             return;
         }
@@ -165,6 +177,11 @@ impl<M: Machine> Lru<M> {
             // Under writeback, it cannot be freed before this has returned.
             Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
         }
+    }
+
+    /// Is a page to go to the tail whose writeback has ended? An active one, if reclaim made it active to have it out of the way.
+    fn may_rotate(&self, flags: Flags) -> bool {
+        !flags.has(Flags::ACTIVE) || self.choices.unwritten_pages.become_active()
     }
 
     fn park(&self, frame: FrameNumber, batch: impl FnOnce(&mut Batches) -> &mut Batch, apply: Apply) {
@@ -294,10 +311,16 @@ impl<M: Machine> Lru<M> {
                         lruvec.recent_rotated[family] += 1;
                         self.stat.count(Event::Pgactivate, 1);
                     }
-                    Apply::Rotate if flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE) && is_same() => {
-                        let kind = self.kind_of(flags);
-                        lruvec.list_mut(kind).remove(&self.frames, frame);
-                        lruvec.list_mut(kind).push_back(&self.frames, frame);
+                    Apply::Rotate if flags.has(Flags::LRU) && self.may_rotate(flags) && is_same() => {
+                        let from = self.kind_of(flags);
+                        let to = from.family().inactive();
+                        lruvec.list_mut(from).remove(&self.frames, frame);
+                        if from.is_active() {
+                            descriptor.clear(Flags::ACTIVE);
+                            zone.gauges.add(from.gauge(), -weight);
+                            zone.gauges.add(to.gauge(), weight);
+                        }
+                        lruvec.list_mut(to).push_back(&self.frames, frame);
                         self.stat.count(Event::Pgrotated, 1);
                     }
                     // Isolated, activated or freed since it was parked, or another page by now.

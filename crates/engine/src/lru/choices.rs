@@ -103,8 +103,49 @@ choices! {
         ByRefault,
     }
 
-    /// Sysctl `swappiness`, 0 to 100: the preference for reclaiming anonymous pages.
-    swappiness: u64 = 60 in 0..=100, drawn 35: [0, 1, 60, 100];
+    /// What a page leaves that reclaim takes, and what becomes of one that comes back. Only with `admission = "always"`, which has
+    /// shadows of its own otherwise.
+    refault: Refault = Ignored, drawn 112 {
+        /// It leaves nothing: a page that comes back is as new.
+        Ignored,
+        /// Each leaves a shadow, those of files and those that go to swap. One that comes back joins the active list if it would
+        /// still be in memory, had its family the room of the pages that are active, and of the other family's as far as those
+        /// could go to swap.
+        ByWorkingset,
+    }
+
+    /// Sysctl `swappiness`, 0 to 200: the preference for reclaiming anonymous pages. Above 100, which is 5.8's, they go before
+    /// pages of files.
+    swappiness: u64 = 60 in 0..=200, drawn 35: [0, 1, 60, 100];
+
+    /// By what scanning is divided between anonymous pages and pages of files.
+    family_balance: FamilyBalance = ByRotation, drawn 113 {
+        /// By how many of the pages that were scanned lately were found in use, in each family.
+        ByRotation,
+        /// By the reads and writes that taking pages of each family has cost lately: pages of the workingset that came back, and
+        /// pages that reclaim wrote. Uses cost nothing.
+        ByIo,
+        /// The same, and each page that was scanned in vain counts as a thirty-second of a read.
+        ByIoAndRotation,
+    }
+
+    /// When so few pages of a family are inactive that active ones become inactive.
+    inactive_ratio: InactiveRatio = OfZone, drawn 114 {
+        /// Of files, when more are active. Of anonymous ones, when more than isqrt(10 GiB) times as many are, by the size of the
+        /// zones.
+        OfZone,
+        /// Of both families, when more than isqrt(10 GiB) times as many are active, by the size of the family; as many, in a
+        /// family under 1 GiB.
+        OfFamily,
+    }
+
+    /// When only anonymous pages are scanned, since next to no pages of files are left.
+    few_files: FewFiles = ScansAnon, drawn 115 {
+        /// When these and the free pages are no more than the high marks.
+        ScansAnon,
+        /// The same, unless anonymous pages are to become inactive, or the inactive ones are too few for the priority.
+        ScansInactiveAnon,
+    }
 
     /// When scanning of a zone stops before its targets are used up.
     early_exit: EarlyExit = Never, drawn 37 {
@@ -131,6 +172,8 @@ choices! {
         Never,
         /// No.
         WhileInactiveSuffices,
+        /// No, if the inactive file pages are enough for the priority, and active ones need not become inactive.
+        WhileInactiveIsScanned,
     }
 
     /// What happens to a list's target that is smaller than a cluster.
@@ -165,6 +208,9 @@ choices! {
         Always,
         /// When few pages are inactive.
         WhenInactiveLow,
+        /// When few pages of the family are inactive, or some of those that left have been missed since the last reclaim
+        /// (`refault`). Looked at once a scan; direct reclaim that frees nothing for it scans again without it.
+        WhenLowOrRefaulted,
     }
 
     /// Which mapped pages of the active list become inactive.
@@ -182,6 +228,8 @@ choices! {
         AnyUse,
         /// Any use of an anonymous page; the second use of a file page.
         ByFamily,
+        /// The second use of any page.
+        SecondUse,
     }
 
     /// What happens to an unreferenced file page that two mappings have touched since the last scan.
@@ -190,6 +238,14 @@ choices! {
         Keep,
         /// It becomes active.
         Activate,
+    }
+
+    /// What becomes of an inactive page that reclaim meets under writeback, or leaves to the flusher.
+    unwritten_pages: UnwrittenPages = StayInactive, drawn 116 {
+        /// It goes to the head of the inactive list.
+        StayInactive,
+        /// It becomes active, out of the way of scans, until its writeback ends.
+        BecomeActive,
     }
 
     /// How many pages of a list may be isolated before the next reclaimer waits.
@@ -217,6 +273,44 @@ impl Activation {
         match self {
             Self::AtScan => true,
             Self::OnSecondAccess => false,
+        }
+    }
+}
+
+impl UnwrittenPages {
+    /// Do they go to the active list?
+    pub(crate) const fn become_active(self) -> bool {
+        match self {
+            Self::BecomeActive => true,
+            Self::StayInactive => false,
+        }
+    }
+}
+
+impl ReferenceRule {
+    /// Does a page have to be used a second time through its file?
+    pub(crate) const fn is_by_family(self) -> bool {
+        match self {
+            Self::ByFamily | Self::SecondUse => true,
+            Self::AnyUse => false,
+        }
+    }
+}
+
+impl FamilyBalance {
+    /// Does what a scan has written count?
+    pub(crate) const fn counts_io(self) -> bool {
+        match self {
+            Self::ByIo | Self::ByIoAndRotation => true,
+            Self::ByRotation => false,
+        }
+    }
+
+    /// Does what a scan has looked at in vain count?
+    pub(crate) const fn counts_rotation(self) -> bool {
+        match self {
+            Self::ByIoAndRotation => true,
+            Self::ByIo | Self::ByRotation => false,
         }
     }
 }

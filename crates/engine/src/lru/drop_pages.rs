@@ -55,13 +55,18 @@ impl<M: Machine> Lru<M> {
     /// Drops those of `pages` that no reader holds, and a reference of each; returns how many. They are gone from the list.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
-        self.remove_mappings(pages, &mut Owners::default(), None, |frame, is_removed| match is_removed {
-            true => {
-                self.free_unreferenced(frame);
-                dropped += 1;
-            }
-            false => self.put(frame),
-        });
+        self.remove_mappings(
+            pages,
+            &mut Owners::default(),
+            |_| None,
+            |frame, is_removed| match is_removed {
+                true => {
+                    self.free_unreferenced(frame);
+                    dropped += 1;
+                }
+                false => self.put(frame),
+            },
+        );
         pages.clear();
         dropped
     }

@@ -13,8 +13,12 @@ use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Lock, Machine, Step};
 
 /// What the pages of a huge page have of it once it is split.
-const INHERITED: Flags =
-    Flags::SWAPBACKED.with(Flags::UPTODATE).with(Flags::ACTIVE).with(Flags::REFERENCED).with(Flags::USED_AGAIN);
+const INHERITED: Flags = Flags::SWAPBACKED
+    .with(Flags::UPTODATE)
+    .with(Flags::ACTIVE)
+    .with(Flags::REFERENCED)
+    .with(Flags::USED_AGAIN)
+    .with(Flags::WORKINGSET);
 
 impl<M: Machine> Lru<M> {
     /// Makes small pages of the huge page that is mapped where `page` lies, if there is one; each is mapped by its own entry

@@ -18,6 +18,7 @@ pub mod drop_pages;
 pub(crate) mod given;
 pub mod huge;
 pub mod policy;
+mod refault;
 pub mod wait;
 pub mod workingset;
 
@@ -55,6 +56,8 @@ pub struct Lru<M: Machine> {
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// Pages of files that left memory (`lru.admission`).
     workingset: Workingset,
+    /// Pages that left memory (`lru.refault`).
+    refaults: Option<refault::Refaults>,
     /// By lruvec and list: pages of targets that were smaller than a cluster (`SmallTargets::Saved`).
     saved_targets: Vec<[AtomicU64; ListKind::ALL.len()]>,
     /// By lruvec: the lowest priority of the reclaim under way, or the last one of that before (`zone.prev_priority`).
@@ -89,6 +92,9 @@ impl<M: Machine> Lru<M> {
         let saved_targets = (0..lruvecs).map(|_| Default::default()).collect();
         let priorities = (0..lruvecs).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let workingset = Workingset::default();
+        let is_classic = own.is_none() && waiting.is_none();
+        let refault = if is_classic { choices.refault } else { choices::Refault::Ignored };
+        let refaults = refault::Refaults::new(refault, lruvecs, writeback.frames.len());
         let put_back = machine.wait_queue();
         Self {
             writeback,
@@ -98,6 +104,7 @@ impl<M: Machine> Lru<M> {
             batches,
             waiting,
             workingset,
+            refaults,
             saved_targets,
             priorities,
             put_back,

@@ -28,6 +28,10 @@ choices! {
         ByRate,
     }
 
+    /// Sysctl `watermark_scale_factor`, ten-thousandths of a zone: low is at least so far from min, and high from low. 0 leaves both
+    /// to `mark_distance`.
+    watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
+
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
     /// the zones above it from requests that could have used those.
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:

@@ -76,8 +76,11 @@ impl Flags {
     /// Part of a compound page: [`Frame::head_of`] says of which, and of how many pages.
     pub const COMPOUND: Self = Self(1 << 21);
 
+    /// Was active before it became inactive, in this stay in memory or the one before; only with `lru.refault = "by-workingset"`.
+    pub const WORKINGSET: Self = Self(1 << 22);
+
     /// One read in the part of the word that counts them.
-    const READ: u32 = 1 << 22;
+    const READ: u32 = 1 << 23;
     /// That part: what the flags leave.
     const READS: u32 = !(Self::READ - 1);
 
@@ -102,7 +105,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 22] = [
+        const NAMES: [&str; 23] = [
             "LOCKED",
             "REFERENCED",
             "UPTODATE",
@@ -125,6 +128,7 @@ impl fmt::Debug for Flags {
             "BOUNCE",
             "WRITTEN",
             "COMPOUND",
+            "WORKINGSET",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {
@@ -301,7 +305,7 @@ impl Frame {
     /// Counts a read of a page with [`Flags::WRITTEN`]. True when that was number `enough`: the mark is taken off then.
     ///
     /// # Panics
-    /// In debug builds, when more are asked for than can be counted, 1023.
+    /// In debug builds, when more are asked for than can be counted, 511.
     pub fn count_read(&self, enough: u32) -> bool {
         debug_assert!(enough <= Flags::READS / Flags::READ, "{enough} reads are too many to count");
         let before = self.flags.fetch_add(Flags::READ, Ordering::AcqRel);

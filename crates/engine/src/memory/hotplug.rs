@@ -76,7 +76,7 @@ impl<M: Machine> Memory<M> {
         let mut total = min_free_kbytes / 4;
         for zone in &self.zones {
             let managed = zone.managed();
-            let marks = watermark::marks(min_free_kbytes, managed, lowmem_pages);
+            let marks = watermark::marks(min_free_kbytes, managed, lowmem_pages, self.choices.watermark_scale_factor);
             for (mark, pages) in zone.marks.iter().zip([marks.min, marks.low, marks.high]) {
                 mark.store(pages, Relaxed);
             }

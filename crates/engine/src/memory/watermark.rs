@@ -47,11 +47,19 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
     }
 }
 
-/// The marks of a zone of `pages` out of `lowmem_pages`.
+/// Parts of a zone in which [`Choices::watermark_scale_factor`] counts.
+const SCALE_PARTS: u64 = 10_000;
+
+/// The marks of a zone of `pages` out of `lowmem_pages`, which are `scale_factor` ten-thousandths of it apart at least.
 #[must_use]
-pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64) -> Marks {
+pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
-    Marks { min, low: min + min / 4, high: min + min / 2 }
+    let scaled = pages * scale_factor / SCALE_PARTS;
+    // Twice a quarter is less than a half where min is no multiple of 4.
+    if scaled <= min / 4 {
+        return Marks { min, low: min + min / 4, high: min + min / 2 };
+    }
+    Marks { min, low: min + scaled, high: min + 2 * scaled }
 }
 
 #[cfg(test)]
@@ -65,6 +73,19 @@ mod tests {
         for (gib, kib) in [(1, 4096), (2, 5792), (4, 8192), (8, 11585)] {
             assert_eq!(min_free_kbytes(&choices, gib << 18, 3), kib, "{gib} GiB");
         }
+    }
+
+    /// Linux 4.6, "mm: scale kswapd watermarks in proportion to memory": 0.1 % of a zone by default.
+    #[test]
+    fn marks_of_large_zones_are_as_far_apart_as_the_scale_factor_says() {
+        let of = |pages, factor| {
+            let Marks { min, low, high } = marks(4096, pages, pages, factor);
+            (min, low - min, high - low)
+        };
+        assert_eq!(of(1 << 18, 0), (1024, 256, 256));
+        assert_eq!(of(1 << 18, 10), (1024, 262, 262));
+        assert_eq!(of(1 << 17, 10), (1024, 256, 256), "a quarter of min is more");
+        assert_eq!(of(1 << 18, 1000), (1024, 26214, 26214));
     }
 
     #[test]

@@ -37,6 +37,7 @@ const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::RECLAIM)
     .with(Flags::SWAPBACKED)
     .with(Flags::USED_AGAIN)
+    .with(Flags::WORKINGSET)
     .with(Flags::WRITE_FAILED);
 
 /// The floor of migration.

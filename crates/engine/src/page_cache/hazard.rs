@@ -240,12 +240,13 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// As [`PageCache::remove_file_page`], of pages that may be held by hazard pointers and that the caller has a reference of,
-    /// but has not locked: finds out once who holds them. Calls `then` with each, and whether it was removed.
+    /// but has not locked: finds out once who holds them. Each leaves what `shadow` says. Calls `then` with each, and whether it was
+    /// removed.
     pub(crate) fn remove_mappings(
         &self,
         pages: &[FrameNumber],
         owners: &mut FileOwners<M>,
-        shadow: Option<Shadow>,
+        shadow: impl Fn(FrameNumber) -> Option<Shadow>,
         mut then: impl FnMut(FrameNumber, bool),
     ) {
         if pages.is_empty() {
@@ -256,7 +257,8 @@ impl<M: Machine> PageCache<M> {
             let descriptor = &self.frames[frame];
             let is_removed = descriptor.try_lock() && {
                 let file = owners.file_of(self, frame).filter(|_| !descriptor.is(Flags::WRITEBACK));
-                let is_removed = file.is_some_and(|file| self.remove_file_page(frame, file, Some(&held), shadow));
+                let is_removed =
+                    file.is_some_and(|file| self.remove_file_page(frame, file, Some(&held), shadow(frame)));
                 match is_removed {
                     true => descriptor.clear(Flags::LOCKED),
                     false => self.unlock_page(frame),

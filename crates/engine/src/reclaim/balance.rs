@@ -1,10 +1,11 @@
 //! Balancing a node: one call of kswapd's work (`balance_pgdat`; mechanisms/reclaim, 18.4 to 18.6).
 
 mod by_scan_volume;
+mod of_node;
 mod with_restarts;
 mod zone;
 
-use super::choices::{CongestionEnds, KswapdFloor, KswapdPriority, KswapdRequest, SleepTest, ZoneBalance};
+use super::choices::{CongestionEnds, KswapdFloor, KswapdPriority, KswapdRequest, KswapdScope, SleepTest, ZoneBalance};
 use super::kswapd::Request;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::CompactRequest;
@@ -33,8 +34,12 @@ impl<M: Machine> Reclaim<M> {
         self.node_state(node).calls.begin(self.machine.now());
         let achieved = match self.choices.kswapd_priority {
             KswapdPriority::RestartAfterCluster => self.balance_with_restarts(task, node, request),
-            KswapdPriority::ByScanVolume => self.balance_by_scan_volume(task, node, request),
+            KswapdPriority::ByScanVolume => match self.choices.kswapd_scope {
+                KswapdScope::Zones => self.balance_by_scan_volume(task, node, request),
+                KswapdScope::Node => self.balance_whole_node(task, node, request),
+            },
         };
+        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| self.note_refaults_seen(zone));
         self.node_state(node).calls.end(self.machine.now());
         achieved
     }
@@ -42,10 +47,15 @@ impl<M: Machine> Reclaim<M> {
     /// May kswapd sleep, by what `sleep_test` looks at?
     #[doc(alias = "sleeping_prematurely")]
     pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
+        if self.has_kswapd_failed(node) {
+            return true;
+        }
         // A kswapd that knows orders alone works for no class zone: with the reserves against one, a lower zone may never pass.
         let classzone = match self.choices.kswapd_request {
             KswapdRequest::Order => 0,
-            KswapdRequest::OrderAndClasszone | KswapdRequest::LastBalanced => request.classzone,
+            KswapdRequest::OrderAndClasszone | KswapdRequest::LastBalanced | KswapdRequest::HighestZone => {
+                request.classzone
+            }
         };
         let is_sound = |zone: &Zone<M>, classzone| {
             Self::is_marked_hopeless(zone) || self.is_zone_balanced(zone, request.order, 0, classzone)
@@ -74,7 +84,7 @@ impl<M: Machine> Reclaim<M> {
     /// Has a pass over a node's zones brought it where it should be?
     fn is_pass_enough(&self, node: NodeId, request: Request, pass: &NodePass) -> bool {
         match self.choices.zone_balance {
-            ZoneBalance::QuarterOfUsable => self.is_node_balanced(node, request),
+            ZoneBalance::QuarterOfUsable | ZoneBalance::AnyUsableZone => self.is_node_balanced(node, request),
             ZoneBalance::AllZones => !pass.is_lacking,
             ZoneBalance::AnySuitableZone => {
                 !pass.is_lacking || request.order > Order::ZERO && self.is_quarter_of_node(node, pass.balanced_pages)
@@ -95,10 +105,20 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
+    /// Is some zone of the node that a request can use at its high mark?
+    pub(super) fn is_any_zone_balanced(&self, node: NodeId, request: Request) -> bool {
+        let mut zones = self.zones_up_to(node, request.classzone);
+        zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
+    }
+
     /// Is the node balanced for a request: every zone that it can use, or for an order above 0 zones
-    /// that make up a quarter of them?
+    /// that make up a quarter of them? With `ZoneBalance::AnyUsableZone` one zone is enough.
     #[doc(alias = "pgdat_balanced")]
     fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
+        match self.choices.zone_balance {
+            ZoneBalance::AnyUsableZone => return self.is_any_zone_balanced(node, request),
+            ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::QuarterOfUsable => {}
+        }
         let (mut managed, mut balanced) = (0, 0);
         for (index, zone) in self.zones_up_to(node, request.classzone) {
             managed += zone.managed();

@@ -48,6 +48,10 @@ choices! {
         Priority,
         /// Only kswapd, when the tail of the zone's file list was all dirty and not queued for I/O.
         DirtySeen,
+        /// The same, and only a page that was met dirty before.
+        DirtySeenTwice,
+        /// Never: dirty pages of files are the flusher's alone.
+        Never,
     }
 
     /// What reclaim does with a page under writeback.
@@ -131,6 +135,8 @@ choices! {
         /// The same, judged after each pass over the zones that the request can use: a quarter of their pages is
         /// enough, and hopeless zones count as balanced.
         QuarterOfUsable,
+        /// One zone that the request can use is above its high mark, with a block of the order.
+        AnyUsableZone,
     }
 
     /// What kswapd does when a node is balanced for an order above 0.
@@ -161,7 +167,8 @@ choices! {
         QuarterInverted,
         /// For order 0 every zone, for a higher order a quarter of the node.
         Quarter,
-        /// The rule of `zone_balance = "quarter-of-usable"`, for the order and zones that were achieved.
+        /// The rule of `zone_balance = "quarter-of-usable"`, or that of "any-usable-zone" where it holds, for the order and zones
+        /// that were achieved.
         NodeBalance,
     }
 
@@ -174,6 +181,9 @@ choices! {
         OrderAndClasszone,
         /// The same; and after a call that failed, kswapd tries to sleep before it reads a new request.
         LastBalanced,
+        /// Their highest order, and the highest zone that any of them can use. Kswapd tries to sleep before each call, and an
+        /// order that it gave up is forgotten.
+        HighestZone,
     }
 
     /// Which requests are recorded for kswapd.
@@ -286,6 +296,33 @@ choices! {
     /// (`vm.zone_reclaim_mode`): 0 for nothing, or the sum of 1 (clean pages of files that are not mapped), 2 (dirty ones, which
     /// it writes) and 4 (mapped pages and anonymous ones, which go to swap).
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90: [0, 1, 7];
+
+    /// What kswapd shrinks in a pass; the latter only with `kswapd_priority = "by-scan-volume"`.
+    kswapd_scope: KswapdScope = Zones, drawn 118 {
+        /// Each zone that lacks pages, up to the highest that does.
+        Zones,
+        /// The lists of its node once, for as many pages as the high marks of all zones that the request can use. It looks whether
+        /// the node is balanced before each pass, and not at zones.
+        Node,
+    }
+
+    /// When nobody hopes for pages of a zone any more.
+    hopeless: Hopeless = ByScan, drawn 119 {
+        /// When its lists were scanned six times over without a page going back to its free lists.
+        ByScan,
+        /// When its node's kswapd came down to its lowest priority 16 times in a row and freed nothing: kswapd sleeps then, and is
+        /// not woken, until a task frees pages itself. A direct reclaim that frees nothing says that nothing can be freed, whatever
+        /// was scanned; 16 of them in a row exhaust memory.
+        ByFailures,
+    }
+
+    /// Who reclaims when a zone is under its low mark.
+    background: Background = Kswapd, drawn 120 {
+        /// Kswapd, and tasks when that is not enough.
+        Kswapd,
+        /// Nobody. Tasks reclaim themselves when the min mark is reached, as those of a memory cgroup do at its limit.
+        Nobody,
+    }
 }
 
 impl DirtyAccounting {

@@ -41,6 +41,10 @@ pub struct ScanControl {
     /// were held then may be let go of without one being freed. With swap full, looks for pages in its cache; with all
     /// inactive pages held, at active ones.
     pub doubts_marks: bool,
+    /// Active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
+    pub left_active: bool,
+    /// They are not left alone any more.
+    pub forces_aging: bool,
 }
 
 impl ScanControl {
@@ -62,6 +66,8 @@ impl ScanControl {
             blocks_last: true,
             waits_for_writeback: false,
             doubts_marks: false,
+            left_active: false,
+            forces_aging: false,
         }
     }
 
@@ -81,6 +87,7 @@ impl ScanControl {
             may_do_all: self.gfp.io && self.gfp.fs,
             aged_order,
             doubts_marks: self.doubts_marks,
+            forces_aging: self.forces_aging,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; mechanisms/reclaim, 17).
 
-use super::choices::{DirectNap, ListStall, MinScanPriority};
+use super::choices::{DirectNap, Hopeless, ListStall, MinScanPriority};
 use super::control::COSTLY_ORDER;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::wait::STALL;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
-use crate::stat::Event;
+use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{Func, Machine, Order};
 
@@ -51,7 +51,10 @@ impl<M: Machine> Reclaim<M> {
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
         let mut control = ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) };
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
-        zonelist.iter().for_each(|id| self.end_at_priority(self.zone(*id), control.priority));
+        for zone in zonelist.iter().map(|id| self.zone(*id)) {
+            self.end_at_priority(zone, control.priority);
+            self.note_refaults_seen(zone);
+        }
         task.may_use_reserve = had_reserve;
         self.release_orphans();
         freed
@@ -97,6 +100,20 @@ impl<M: Machine> Reclaim<M> {
             if control.reclaimed > 0 {
                 return Progress::Freed(control.reclaimed);
             }
+            if control.left_active && !control.forces_aging && !aborted {
+                // What was left alone may be all that there is.
+                control.forces_aging = true;
+                priority = DEF_PRIORITY as i64;
+                continue;
+            }
+            match self.choices.hopeless {
+                Hopeless::ByScan => {}
+                Hopeless::ByFailures if aborted => return Progress::Hope,
+                Hopeless::ByFailures => {
+                    self.wait_if_mostly_written(zonelist);
+                    return Progress::Nothing;
+                }
+            }
             if aborted || !zonelist.iter().all(|id| self.looks_hopeless(self.zone(*id))) {
                 return if scanned_in_hope > 0 || aborted { Progress::Hope } else { Progress::Blind };
             }
@@ -106,6 +123,15 @@ impl<M: Machine> Reclaim<M> {
             // The allocator is about to report that memory is exhausted: one pass at priority 0.
             floor = 0;
             priority = 0;
+        }
+    }
+
+    /// Nothing could be freed: waits where more than half of what could be is being written, as Linux 4.7 to 5.15 do before they
+    /// count the reclaim as one in vain.
+    fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
+        let is_mostly_written = |zone: &Zone<M>| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone);
+        if zonelist.iter().any(|id| is_mostly_written(self.zone(*id))) {
+            self.congestion_wait(STALL);
         }
     }
 

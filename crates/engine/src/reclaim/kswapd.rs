@@ -1,7 +1,7 @@
 //! Kswapd: a node's reclaim task, and how it sleeps and is woken (mechanisms/reclaim, 18.1 to 18.3).
 
 use super::Reclaim;
-use super::choices::{KswapdRequest, KswapdSleep, WakeRecord};
+use super::choices::{Background, KswapdRequest, KswapdSleep, WakeRecord, ZoneBalance};
 use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, Memory, Node, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
@@ -43,6 +43,8 @@ pub struct Requests {
     max_order: AtomicU32,
     /// The lowest class zone that came with it.
     classzone: AtomicU32,
+    /// One more than the highest class zone that was asked for since; 0 for none.
+    highest: AtomicU32,
 }
 
 impl Default for Requests {
@@ -51,6 +53,7 @@ impl Default for Requests {
             is_sleeping: AtomicBool::new(false),
             max_order: AtomicU32::new(0),
             classzone: AtomicU32::new(ANY_CLASSZONE),
+            highest: AtomicU32::new(0),
         }
     }
 }
@@ -61,6 +64,7 @@ impl Requests {
         if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             self.classzone.fetch_min(classzone, Relaxed);
         }
+        self.highest.fetch_max(classzone + 1, Relaxed);
         fence(SeqCst);
         self.is_sleeping.load(Relaxed)
     }
@@ -79,6 +83,18 @@ impl Requests {
     /// Was more asked for than `order` since kswapd last looked?
     pub fn is_above(&self, order: Order) -> bool {
         self.max_order.load(Relaxed) > u32::from(order.0)
+    }
+
+    /// The highest order that was asked for, and the highest class zone of all requests; `last` where there was none.
+    fn highest(&self, last: usize) -> Request {
+        let classzone = (self.highest.load(Relaxed) as usize).checked_sub(1).unwrap_or(last);
+        Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
+    }
+
+    /// The same; the next is asked for anew.
+    fn take_highest(&self, last: usize) -> Request {
+        let classzone = (self.highest.swap(0, Relaxed) as usize).checked_sub(1).unwrap_or(last);
+        Request { order: Order(self.max_order.swap(0, Relaxed) as u8), classzone }
     }
 
     fn take(&self) -> Request {
@@ -100,6 +116,8 @@ pub(super) struct NodeState<M: Machine> {
     pub waiters: AtomicU32,
     /// Passes of kswapd in a row that freed nothing.
     fruitless_passes: AtomicU32,
+    /// Times in a row that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
+    pub failures: AtomicU32,
     /// When the marks were last moved, and for each zone of the node how many pages had been taken then, and dropped at once.
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// How long kswapd's calls took.
@@ -179,6 +197,7 @@ impl<M: Machine> NodeState<M> {
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
             fruitless_passes: AtomicU32::new(0),
+            failures: AtomicU32::new(0),
             marks_moved: machine.lock(LockClass::Other, (Nanos(0), vec![[0; 2]; node.zones.len()])),
             calls: CallTimes::default(),
         }
@@ -200,6 +219,10 @@ impl<M: Machine> Reclaim<M> {
         let any = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
         let mut wanted = any;
         let mut balanced = any;
+        match self.choices.background {
+            Background::Kswapd => {}
+            Background::Nobody => return self.sleep_until_killed(node),
+        }
         while !self.machine.is_killed() {
             wanted = match self.choices.kswapd_request {
                 KswapdRequest::Order => self.next_order(node, wanted),
@@ -210,6 +233,14 @@ impl<M: Machine> Reclaim<M> {
                     let is_met = balanced.classzone >= wanted.classzone && balanced.order == wanted.order;
                     self.next_request(node, wanted, balanced, is_met)
                 }
+                KswapdRequest::HighestZone => {
+                    let requests = &self.node_state(node).requests;
+                    let has_given_up = balanced.order < wanted.order;
+                    let noted = requests.highest(wanted.classzone);
+                    let order = if has_given_up { balanced.order } else { noted.order };
+                    self.kswapd_try_to_sleep(node, Request { order, ..noted });
+                    requests.take_highest(noted.classzone)
+                }
             };
             if self.machine.is_killed() {
                 return;
@@ -218,9 +249,20 @@ impl<M: Machine> Reclaim<M> {
             balanced = self.balance_node(&mut task, node, wanted);
             match self.choices.kswapd_request {
                 KswapdRequest::OrderAndClasszone => wanted = balanced,
-                KswapdRequest::Order | KswapdRequest::LastBalanced => {}
+                KswapdRequest::Order | KswapdRequest::LastBalanced | KswapdRequest::HighestZone => {}
             }
             self.release_orphans();
+        }
+    }
+
+    fn sleep_until_killed(&self, node: NodeId) {
+        let wait = &self.node_state(node).kswapd_wait;
+        loop {
+            let ticket = self.machine.ticket(wait);
+            if self.machine.is_killed() {
+                return;
+            }
+            self.machine.sleep(wait, ticket, None);
         }
     }
 
@@ -332,10 +374,22 @@ impl<M: Machine> Reclaim<M> {
         are_there
     }
 
-    /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps.
+    /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps; with `ZoneBalance::AnyUsableZone`, if
+    /// no zone of the node that the request can use is at its high mark.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
+        match self.choices.background {
+            Background::Kswapd => {}
+            Background::Nobody => return,
+        }
         let state = self.node_state(zone.node);
-        let is_above_low = || zone.is_above(zone.low(), order, 0, MarkRights::default());
+        let is_above_low = || match self.choices.zone_balance {
+            ZoneBalance::AnyUsableZone => {
+                self.has_kswapd_failed(zone.node) || self.is_any_zone_balanced(zone.node, Request { order, classzone })
+            }
+            ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::QuarterOfUsable => {
+                zone.is_above(zone.low(), order, 0, MarkRights::default())
+            }
+        };
         match self.choices.wake_record {
             WakeRecord::BelowLow if is_above_low() => return,
             WakeRecord::BelowLow | WakeRecord::Always => {}
@@ -362,7 +416,11 @@ impl<M: Machine> Reclaim<M> {
 
     /// Is the reserve used up, and may kswapd fill it?
     pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
+        let has_kswapd = match self.choices.background {
+            Background::Kswapd => !self.has_kswapd_failed(node),
+            Background::Nobody => false,
+        };
         let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;
-        !self.is_reserve_ok(node) && !is_in_vain
+        has_kswapd && !self.is_reserve_ok(node) && !is_in_vain
     }
 }

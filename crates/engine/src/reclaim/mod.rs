@@ -29,15 +29,18 @@ use crate::compact::{Compact, Suitability};
 pub use crate::lru::DEF_PRIORITY;
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag, ZoneId};
 use crate::stat::Gauge;
-use choices::HighOrder;
+use choices::{HighOrder, Hopeless};
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
-use machine::atomic::{AtomicBool, AtomicU64};
+use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
 /// The balance gap is this part of a zone.
 const BALANCE_GAP_RATIO: u64 = 100;
+
+/// Failures of kswapd in a row that make a node hopeless (`MAX_RECLAIM_RETRIES`).
+const FAILURES_MAX: u32 = 16;
 
 /// The floor of reclaim.
 pub struct Reclaim<M: Machine> {
@@ -147,17 +150,43 @@ impl<M: Machine> Reclaim<M> {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
+    /// A task or kswapd has freed pages of a node: there is hope.
+    fn note_node_progress(&self, node: NodeId) {
+        self.node_state(node).failures.store(0, Relaxed);
+    }
+
+    /// Kswapd came down to its lowest priority, and has freed so many pages on the way.
+    fn note_descent(&self, node: NodeId, reclaimed: u64) {
+        if reclaimed == 0 {
+            self.node_state(node).failures.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Does nobody hope for pages of a node any more (`Hopeless::ByFailures`)?
+    fn has_kswapd_failed(&self, node: NodeId) -> bool {
+        match self.choices.hopeless {
+            Hopeless::ByScan => false,
+            Hopeless::ByFailures => self.node_state(node).failures.load(Relaxed) >= FAILURES_MAX,
+        }
+    }
+
     /// Has the zone's lruvec been scanned six times over without a page going back to its free lists?
     fn is_hopeless(&self, zone: &Zone<M>) -> bool {
         let reclaimable: u64 = self.zones_of_lruvec(zone).iter().map(|zone| self.reclaimable_pages(zone)).sum();
-        zone.pages_scanned() >= 6 * reclaimable
+        match self.choices.hopeless {
+            Hopeless::ByScan => zone.pages_scanned() >= 6 * reclaimable,
+            Hopeless::ByFailures => false,
+        }
     }
 
     /// Is the zone marked hopeless, or would kswapd mark it if it looked? mechanisms/reclaim, 4 has direct reclaim of
     /// 3.3 and later trust in the mark alone. But kswapd may sleep, because the zones that it last worked for are
     /// balanced: nobody sets the mark then, and every allocating task would try for ever.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
-        Self::is_marked_hopeless(zone) || self.is_hopeless(zone)
+        match self.choices.hopeless {
+            Hopeless::ByScan => Self::is_marked_hopeless(zone) || self.is_hopeless(zone),
+            Hopeless::ByFailures => self.has_kswapd_failed(zone.node) || self.reclaimable_pages(zone) == 0,
+        }
     }
 
     fn is_marked_hopeless(zone: &Zone<M>) -> bool {

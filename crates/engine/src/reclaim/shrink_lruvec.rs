@@ -42,6 +42,9 @@ impl<M: Machine> Reclaim<M> {
             let (scanned, reclaimed) = (control.scanned, control.reclaimed);
             self.shrink_lruvec(task, zone, control);
             round = round.followed_by(control.scanned - scanned, control.reclaimed - reclaimed);
+            if round.reclaimed > 0 {
+                self.note_node_progress(zone.node);
+            }
             if self.machine.is_killed() || !self.should_continue(zone, control, round) {
                 return;
             }
@@ -62,6 +65,7 @@ impl<M: Machine> Reclaim<M> {
             self.end_round(&mut scan, freed);
         }
         control.reclaimed += freed;
+        control.left_active |= scan.left_active();
         self.age_active_anon(zone, scan.demand());
         self.throttle_vm_writeout(control.gfp);
     }
@@ -122,6 +126,7 @@ impl<M: Machine> Reclaim<M> {
         let freed = (taken.len() - survivors.len()) as u64;
         zone.stat.count(steal_event, freed);
         self.put_back_victims(zone, pool, &survivors, pages);
+        self.note_scan_cost(zone, pool, counts.written, scanned.saturating_sub(freed));
         self.wake_direct_waiters(freed);
         self.stall_after_list(zone, control, &counts, taken.len() as u64);
         freed

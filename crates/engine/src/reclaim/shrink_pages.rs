@@ -8,7 +8,7 @@ use super::control::COSTLY_ORDER;
 use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
-use crate::lru::{Isolated, Verdict};
+use crate::lru::{Isolated, Lru, Verdict};
 use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
@@ -31,6 +31,8 @@ pub struct ListCounts {
     pub writeback: u64,
     /// Pages under writeback that kswapd met for the second time.
     pub immediate: u64,
+    /// Pages that reclaim itself has begun to write.
+    pub written: u64,
 }
 
 /// What to do with a page under writeback: it is kept in any case.
@@ -149,6 +151,7 @@ impl<M: Machine> Reclaim<M> {
             control.scanned += 1;
             match self.shrink_page(task, zone, frame, control, counts, (&mut owners, &mut removals)) {
                 Fate::Free => {
+                    self.age_by_eviction(frame);
                     descriptor.clear(Flags::LOCKED);
                     free.push(frame);
                     continue;
@@ -174,15 +177,16 @@ impl<M: Machine> Reclaim<M> {
         }
         self.stat.count(Event::Pgactivate, activated);
         self.remove_waiting(&mut removals);
+        removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
         free.extend(removals.removed);
         for frame in removals.stayed {
             survivors.push(frame);
             self.note_kept(control, false);
         }
-        // These leave at the same time.
-        let shadow = may_be_held.first().and_then(|frame| self.eviction_shadow(*frame));
+        let shadow = |frame| self.eviction_shadow(frame);
         self.remove_mappings(&may_be_held, &mut owners, shadow, |frame, is_removed| {
             if is_removed {
+                self.age_by_eviction(frame);
                 free.push(frame);
             } else {
                 survivors.push(frame);
@@ -251,7 +255,7 @@ impl<M: Machine> Reclaim<M> {
                     counts.writeback += 1;
                 }
             }
-            return Fate::Keep;
+            return self.unwritten();
         }
 
         let is_taken_with_block = control.takes_blocks
@@ -294,13 +298,17 @@ impl<M: Machine> Reclaim<M> {
             if !on_sight {
                 counts.dirty += 1;
             }
-            let page =
-                DirtyPage { is_file, may_write_file: self.is_pageout_triggered(zone, control), verdict, may_enter_fs };
+            let page = DirtyPage {
+                is_file,
+                may_write_file: self.is_pageout_triggered(zone, frame, control),
+                verdict,
+                may_enter_fs,
+            };
             match check_dirty(page) {
                 Dirty::MarkForReclaim => {
                     self.stat.count(Event::NrVmscanImmediateReclaim, 1);
                     descriptor.set(Flags::RECLAIM);
-                    return Fate::Keep;
+                    return self.unwritten();
                 }
                 Dirty::Pageout if !control.may_write => return Fate::Keep,
                 Dirty::Keep => return Fate::Keep,
@@ -360,11 +368,21 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    fn is_pageout_triggered(&self, zone: &Zone<M>, control: &ScanControl) -> bool {
+    /// What becomes of a page that was met under writeback, or left to the flusher.
+    fn unwritten(&self) -> Fate {
+        let lru: &Lru<M> = self;
+        if lru.choices.unwritten_pages.become_active() { Fate::Activate } else { Fate::Keep }
+    }
+
+    fn is_pageout_triggered(&self, zone: &Zone<M>, frame: FrameNumber, control: &ScanControl) -> bool {
         match self.choices.pageout_trigger {
             PageoutTrigger::Always => true,
             PageoutTrigger::Priority => control.is_kswapd && control.priority < DEF_PRIORITY - 2,
             PageoutTrigger::DirtySeen => control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY),
+            PageoutTrigger::DirtySeenTwice => {
+                control.is_kswapd && zone.is(ZoneFlag::TAIL_LRU_DIRTY) && self.frames[frame].is(Flags::RECLAIM)
+            }
+            PageoutTrigger::Never => false,
         }
     }
 
@@ -419,6 +437,7 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         self.stat.count(Event::NrVmscanWrite, 1);
+        counts.written += u64::from(written == WritePage::Submitted);
         if control.waits_for_writeback && written == WritePage::Submitted {
             self.wait_for_clear(frame, Flags::WRITEBACK);
         }

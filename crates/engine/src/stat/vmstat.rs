@@ -251,11 +251,20 @@ pub enum ZoneEvent {
     PgstealDirect,
     /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
     LruUsedOnce,
-    /// `workingset_refault_file`: pages of files that a task read again, not ahead, after they had left memory; only with
-    /// `lru.admission = "by-refault"`.
+    /// `workingset_refault_anon`: anonymous pages that came back from swap, also ahead; only with `lru.refault = "by-workingset"`
+    /// and policies whose pages leave shadows. This and the next five are counted where the page comes to.
+    WorkingsetRefaultAnon,
+    /// `workingset_refault_file`: pages of files that were read again after they had left memory; with
+    /// `lru.admission = "by-refault"` those that a task read, and not ahead.
     WorkingsetRefaultFile,
-    /// `workingset_activate_file`: those of them that had left not long ago.
+    /// `workingset_activate_anon`: those anonymous pages that had left not long ago.
+    WorkingsetActivateAnon,
+    /// `workingset_activate_file`: those pages of files that had left not long ago.
     WorkingsetActivateFile,
+    /// `workingset_restore_anon`: those of the activated anonymous pages that had been active before they left.
+    WorkingsetRestoreAnon,
+    /// `workingset_restore_file`: those of the activated pages of files that had been active before they left.
+    WorkingsetRestoreFile,
     /// `numa_hit`: blocks allocated on the node that was wanted. This and the next four are named where there are several nodes.
     NumaHit,
     /// `numa_miss`: blocks allocated here that were wanted on another node.
@@ -275,7 +284,7 @@ pub enum ZoneEvent {
 
 impl ZoneEvent {
     /// All, in declaration order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Pgalloc,
         Self::Pgrefill,
         Self::PgscanKswapd,
@@ -283,8 +292,12 @@ impl ZoneEvent {
         Self::PgstealKswapd,
         Self::PgstealDirect,
         Self::LruUsedOnce,
+        Self::WorkingsetRefaultAnon,
         Self::WorkingsetRefaultFile,
+        Self::WorkingsetActivateAnon,
         Self::WorkingsetActivateFile,
+        Self::WorkingsetRestoreAnon,
+        Self::WorkingsetRestoreFile,
         Self::NumaHit,
         Self::NumaMiss,
         Self::NumaForeign,
@@ -305,8 +318,12 @@ impl ZoneEvent {
             Self::PgstealKswapd => "pgsteal_kswapd",
             Self::PgstealDirect => "pgsteal_direct",
             Self::LruUsedOnce => "lru_used_once",
+            Self::WorkingsetRefaultAnon => "workingset_refault_anon",
             Self::WorkingsetRefaultFile => "workingset_refault_file",
+            Self::WorkingsetActivateAnon => "workingset_activate_anon",
             Self::WorkingsetActivateFile => "workingset_activate_file",
+            Self::WorkingsetRestoreAnon => "workingset_restore_anon",
+            Self::WorkingsetRestoreFile => "workingset_restore_file",
             Self::NumaHit => "numa_hit",
             Self::NumaMiss => "numa_miss",
             Self::NumaForeign => "numa_foreign",
@@ -320,7 +337,19 @@ impl ZoneEvent {
     /// Has each kind of zone a name of its own, or have all one together?
     #[must_use]
     pub const fn is_named_by_kind(self) -> bool {
-        !matches!(self, Self::WorkingsetRefaultFile | Self::WorkingsetActivateFile) && !self.is_of_nodes()
+        !self.is_of_workingset() && !self.is_of_nodes()
+    }
+
+    const fn is_of_workingset(self) -> bool {
+        matches!(
+            self,
+            Self::WorkingsetRefaultAnon
+                | Self::WorkingsetRefaultFile
+                | Self::WorkingsetActivateAnon
+                | Self::WorkingsetActivateFile
+                | Self::WorkingsetRestoreAnon
+                | Self::WorkingsetRestoreFile
+        )
     }
 
     /// Does it tell nodes apart, so that it says nothing where there is one?

@@ -75,11 +75,11 @@ impl<M: Machine> Swap<M> {
     ) -> bool {
         match file {
             Some(file) => self.remove_file_page(frame, file, held, shadow),
-            None => self.remove_swap_page(frame),
+            None => self.remove_swap_page(frame, shadow),
         }
     }
 
-    fn remove_swap_page(&self, frame: FrameNumber) -> bool {
+    fn remove_swap_page(&self, frame: FrameNumber, shadow: Option<Shadow>) -> bool {
         let _span = self.machine.span(Func::RemoveMapping);
         let descriptor = &self.frames[frame];
         let slot = descriptor.private();
@@ -89,7 +89,10 @@ impl<M: Machine> Swap<M> {
             if !descriptor.freeze_clean(2) {
                 return false;
             }
-            self.swap.cache.remove(slot, frame, None);
+            self.swap.cache.remove(slot, frame, shadow);
+            if shadow.is_some() {
+                self.machine.spend(Step::ShadowStore, 1);
+            }
             descriptor.clear(Flags::SWAPCACHE);
         }
         self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
@@ -141,25 +144,29 @@ impl<M: Machine> Swap<M> {
         is_freed
     }
 
-    /// Puts a locked page into the swap cache at `slot`, with a reference for the cache.
+    /// Puts a locked page into the swap cache at `slot`, with a reference for the cache; returns the shadow that was there. That of
+    /// a slot that was free means nothing: it is of the page that had the slot before.
     ///
     /// # Errors
     /// The page that is there already.
-    pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<(), FrameNumber> {
-        {
+    pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<Option<Shadow>, FrameNumber> {
+        let shadow = {
             let _guard = self.lock_index(&self.swap.i_pages);
             self.machine.spend(Step::IndexInsert, 1);
             self.frames[frame].get();
             self.frames[frame].set_private(slot);
             self.frames[frame].set(Flags::SWAPCACHE);
-            if let Err(there) = self.swap.cache.insert(slot, frame) {
-                self.frames[frame].clear(Flags::SWAPCACHE);
-                self.frames[frame].put();
-                return Err(there);
+            match self.swap.cache.insert(slot, frame) {
+                Ok(shadow) => shadow,
+                Err(there) => {
+                    self.frames[frame].clear(Flags::SWAPCACHE);
+                    self.frames[frame].put();
+                    return Err(there);
+                }
             }
-        }
+        };
         self.add_gauge(frame, Gauge::NrFilePages, 1);
-        Ok(())
+        Ok(shadow)
     }
 
     /// Takes a locked page out of the swap cache and drops the cache's reference. The page is dirty

@@ -22,6 +22,7 @@ mod kswapd;
 mod lent;
 mod lruvec;
 mod map;
+mod modern;
 mod nodes;
 mod policy;
 mod rotation;

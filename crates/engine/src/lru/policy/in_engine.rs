@@ -90,7 +90,13 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn insert_own(&self, own: &InEngine<M>, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
-        zone.stat.count(ZoneEvent::WorkingsetRefaultFile, how.shadow().is_some().into());
+        let refault = match how {
+            Insert::SwapIn { .. } => ZoneEvent::WorkingsetRefaultAnon,
+            Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write | Insert::Fault => {
+                ZoneEvent::WorkingsetRefaultFile
+            }
+        };
+        zone.stat.count(refault, how.shadow().is_some().into());
         let mut policy = self.own_of(own, zone).lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);

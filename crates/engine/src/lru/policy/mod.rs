@@ -60,8 +60,11 @@ pub enum Insert {
     Write,
     /// A fault made it, a page of anonymous memory.
     Fault,
-    /// It came back from swap.
-    SwapIn,
+    /// It came back from swap, asked for or ahead.
+    SwapIn {
+        /// As of a page that is read.
+        shadow: Option<Shadow>,
+    },
 }
 
 impl Insert {
@@ -69,8 +72,8 @@ impl Insert {
     #[must_use]
     pub const fn shadow(self) -> Option<Shadow> {
         match self {
-            Self::Read { shadow } | Self::Ahead { shadow } => shadow,
-            Self::Write | Self::Fault | Self::SwapIn => None,
+            Self::Read { shadow } | Self::Ahead { shadow } | Self::SwapIn { shadow } => shadow,
+            Self::Write | Self::Fault => None,
         }
     }
 }
@@ -145,6 +148,8 @@ pub struct Demand {
     pub aged_order: Order,
     /// Nothing was found so far: pages are looked at that would be left alone otherwise.
     pub doubts_marks: bool,
+    /// Active pages are aged in any case: a scan that left them found nothing.
+    pub forces_aging: bool,
 }
 
 /// What recent use says of a page.

@@ -15,6 +15,7 @@ impl<M: Machine> Reclaim<M> {
         let mut request = request;
         let mut control = ScanControl::kswapd(request.order);
         let mut end = 0;
+        let mut total_reclaimed = 0;
         let ended_at = loop {
             let priority = control.priority;
             let mut attempted = 0;
@@ -40,6 +41,7 @@ impl<M: Machine> Reclaim<M> {
                 self.note_zone(&mut node_pass, zone, &control, end, pass);
             }
             self.end_pass(node, control.reclaimed);
+            total_reclaimed += control.reclaimed;
             if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {
                 request.order = Order::ZERO;
                 control.order = Order::ZERO;
@@ -53,6 +55,7 @@ impl<M: Machine> Reclaim<M> {
             self.machine.relax();
             if raise || control.reclaimed == 0 {
                 if control.priority <= self.floor() {
+                    self.note_descent(node, total_reclaimed);
                     break priority;
                 }
                 control.priority -= 1;

@@ -51,7 +51,7 @@ impl<M: Machine> Reclaim<M> {
                                 end -= 1;
                             }
                         }
-                        ZoneBalance::AllZones | ZoneBalance::AnySuitableZone => {}
+                        ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::AnyUsableZone => {}
                     }
                 }
                 self.end_pass(node, control.reclaimed);
@@ -72,7 +72,10 @@ impl<M: Machine> Reclaim<M> {
                 self.machine.relax();
                 continue;
             }
-            if is_balanced || self.machine.is_killed() {
+            if !is_balanced {
+                self.note_descent(node, control.reclaimed);
+            }
+            if is_balanced || self.machine.is_killed() || self.has_kswapd_failed(node) {
                 match self.choices.kswapd_compact {
                     KswapdCompact::AfterBalance => self.compact_node_if_needed(node, request.order, end),
                     KswapdCompact::Never | KswapdCompact::ByProgress => {}

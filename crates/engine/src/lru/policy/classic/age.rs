@@ -3,7 +3,7 @@
 
 use super::{Family, ListKind, Recent};
 use crate::anonymous::{MappedUse, Owners};
-use crate::lru::choices::MappedPages;
+use crate::lru::choices::{InactiveRatio, MappedPages};
 use crate::lru::policy::Demand;
 use crate::lru::{CLUSTER, Lru};
 use crate::memory::{Flags, Zone};
@@ -56,14 +56,19 @@ impl<M: Machine> Lru<M> {
             for &frame in taken {
                 if self.may_become_inactive(frame, rule, &mut owners, &mut rotated) {
                     self.frames[frame].clear(Flags::ACTIVE);
+                    self.note_deactivated(frame);
                     deactivated += self.frames[frame].pages();
                 }
             }
         }
         self.stat.count(Event::Pgdeactivate, deactivated);
         let recent = Recent { rotated, ..Recent::default() };
+        self.age_by_putback(zone, taken);
         self.putback(zone, kind.family(), taken, recent);
         self.end_isolation(zone, kind.family(), pages);
+        if rotated > 0 && self.choices.family_balance.counts_rotation() {
+            self.note_io_cost(zone, kind.family(), 0, rotated);
+        }
     }
 
     /// What becomes of mapped pages at this priority.
@@ -137,18 +142,45 @@ impl<M: Machine> Lru<M> {
 
     /// Is the inactive list of a family too short for pages to prove themselves there?
     ///
-    /// File: when more pages are active than inactive. Anonymous: when the inactive list is less than
-    /// 1 / (1 + isqrt(10 × GiB)) of the family, in whole GiB of the zones; never without swap.
+    /// By `lru.inactive_ratio`; anonymous ones are never too few without swap.
     pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family) -> bool {
         let inactive = self.list_pages(zone, family.inactive());
         let active = self.list_pages(zone, family.active());
-        match family {
-            Family::File => is_file_inactive_low(inactive, active),
-            Family::Anon => {
-                let gib = self.zones_served(zone).iter().map(|zone| zone.managed()).sum::<u64>() >> 18;
-                let ratio = (10 * gib).isqrt().max(1);
-                self.swap.total_slots() > 0 && inactive * ratio < active
+        if family == Family::Anon && self.swap.total_slots() == 0 {
+            return false;
+        }
+        match (self.choices.inactive_ratio, family) {
+            (InactiveRatio::OfZone, Family::File) => is_file_inactive_low(inactive, active),
+            (InactiveRatio::OfZone, Family::Anon) => {
+                let managed = self.zones_served(zone).iter().map(|zone| zone.managed()).sum::<u64>();
+                is_below_ratio(inactive, active, managed)
             }
+            (InactiveRatio::OfFamily, Family::File | Family::Anon) => {
+                is_below_ratio(inactive, active, inactive + active)
+            }
+        }
+    }
+}
+
+/// Are more than isqrt(10 × GiB) times as many pages active, in whole GiB of `pages`; as many, under 1 GiB?
+const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
+    let ratio = (10 * (pages >> 18)).isqrt();
+    inactive * if ratio == 0 { 1 } else { ratio } < active
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_larger_family_a_smaller_part_is_inactive() {
+        let gib = |pages: u64| pages << 18;
+        assert!(!is_below_ratio(100, 100, 200) && is_below_ratio(99, 100, 199));
+        // 1 GiB: 3 times as many; 10 GiB: 10 times; 100 GiB: 31 times.
+        for (size, ratio) in [(1, 3), (10, 10), (100, 31)] {
+            let inactive = gib(size) / (ratio + 1);
+            assert!(!is_below_ratio(inactive, inactive * ratio, gib(size)), "{size} GiB");
+            assert!(is_below_ratio(inactive - 1, inactive * ratio, gib(size)), "{size} GiB");
         }
     }
 }

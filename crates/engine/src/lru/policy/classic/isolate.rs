@@ -67,7 +67,10 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn put_back_victims(&self, zone: &Zone<M>, pool: Pool, survivors: &[FrameNumber], taken: u64) {
         match &self.own {
             Some(own) => self.put_back_own(own, zone, survivors),
-            None => self.putback(zone, pool.0, survivors, Recent::of_victims(taken)),
+            None => {
+                self.age_by_putback(zone, survivors);
+                self.putback(zone, pool.0, survivors, Recent::of_victims(taken));
+            }
         }
         self.end_isolation(zone, pool.0, taken);
     }

@@ -42,6 +42,11 @@ impl<M: Machine> Lru<M> {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let is_file = !flags.has(Flags::SWAPBACKED);
+        // Anonymous pages are judged like those of files where both have to be used twice.
+        let is_anon = match self.choices.reference_rule {
+            ReferenceRule::AnyUse | ReferenceRule::ByFamily => !is_file,
+            ReferenceRule::SecondUse => false,
+        };
         let used = self.page_referenced(frame, owners);
         // A program's text counts as touched by several.
         let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
@@ -50,22 +55,19 @@ impl<M: Machine> Lru<M> {
         let was_referenced = descriptor.test_clear(Flags::REFERENCED);
         self.close_page(frame, owners);
         touched = match self.choices.mapped_twice {
-            MappedTwice::Keep if is_file => touched.min(1),
+            MappedTwice::Keep if !is_anon => touched.min(1),
             MappedTwice::Keep | MappedTwice::Activate => touched,
         };
-        let by_family = match self.choices.reference_rule {
-            ReferenceRule::ByFamily => true,
-            ReferenceRule::AnyUse => false,
-        };
+        let by_family = self.choices.reference_rule.is_by_family();
         // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
         let gets_mark = !self.choices.activation.is_at_scan() || touched == 1 && !was_referenced;
-        if by_family && touched > 0 && is_file && gets_mark && !is_wanted {
+        if by_family && touched > 0 && !is_anon && gets_mark && !is_wanted {
             descriptor.set(Flags::REFERENCED);
         }
         if is_wanted {
             Verdict::Reclaim
         } else if by_family {
-            check_references(touched, was_referenced, !is_file)
+            check_references(touched, was_referenced, is_anon)
         } else {
             let is_mapped = descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE);
             let is_in_use = is_mapped || owners.file_of(self, frame).is_some_and(|file| file.is_mapped());

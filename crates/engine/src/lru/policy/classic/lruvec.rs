@@ -108,9 +108,25 @@ pub struct Lruvec {
     pub recent_scanned: [u64; 2],
     /// Of those, pages that were found in use, by family.
     pub recent_rotated: [u64; 2],
+    /// What taking pages of each family has cost lately (`lru.family_balance`).
+    costs: [u64; 2],
 }
 
 impl Lruvec {
+    /// Adds what taking pages of a family has cost. All is halved once it is more than a quarter of the pages `listed`.
+    pub(in crate::lru) const fn note_cost(&mut self, family: Family, cost: u64, listed: u64) {
+        self.costs[family as usize] += cost;
+        if self.costs[0] + self.costs[1] > listed / 4 {
+            self.costs[0] /= 2;
+            self.costs[1] /= 2;
+        }
+    }
+
+    /// What taking pages of each family has cost lately.
+    pub(super) const fn costs(&self) -> [u64; 2] {
+        self.costs
+    }
+
     /// A list.
     #[must_use]
     pub const fn list(&self, kind: ListKind) -> &List {

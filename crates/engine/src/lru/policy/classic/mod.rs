@@ -22,3 +22,10 @@ pub use scan::Scan;
 /// Pages that are looked at together: those of one inactive list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool(Family);
+
+impl Pool {
+    /// Whose pages they are.
+    pub(in crate::lru) const fn family(self) -> Family {
+        self.0
+    }
+}

@@ -18,6 +18,10 @@ pub struct Scan {
     /// Pages of each list to be looked at: at first, and still.
     original: Targets,
     left: Targets,
+    /// By family: may active pages become inactive? Decided when the scan began.
+    may_age: [bool; Family::ALL.len()],
+    /// Did some that may not have a target?
+    left_active: bool,
     /// Enough was freed, and what is left was trimmed.
     is_trimmed: bool,
     is_over: bool,
@@ -38,6 +42,12 @@ impl Scan {
     pub fn goes_on(&self) -> bool {
         let counts = [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile];
         !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
+    }
+
+    /// Were active pages left alone that had a share of the scan?
+    #[must_use]
+    pub const fn left_active(&self) -> bool {
+        self.left_active
     }
 
     /// A round has ended, and `freed` pages were freed since the scan began. Once that is enough the scan ends, or goes on in
@@ -61,14 +71,31 @@ impl Scan {
 impl<M: Machine> Lru<M> {
     /// Begins a scan of a zone.
     pub(crate) fn begin_scan(&self, zone: &Zone<M>, demand: Demand) -> Scan {
-        let original = self.scan_count(zone, &demand);
+        let may_age = Family::ALL.map(|family| self.may_age(zone, family, &demand));
+        let original = self.scan_count(zone, &demand, may_age);
         let turns = match self.choices.active_scan {
             ActiveScan::Always => {
                 [ListKind::ActiveAnon, ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile]
             }
-            ActiveScan::WhenInactiveLow => ListKind::ALL,
+            ActiveScan::WhenInactiveLow | ActiveScan::WhenLowOrRefaulted => ListKind::ALL,
         };
-        Scan { demand, turns, original, left: original, is_trimmed: false, is_over: false }
+        let left_active = false;
+        Scan { demand, turns, original, left: original, may_age, left_active, is_trimmed: false, is_over: false }
+    }
+
+    /// May active pages of a family become inactive in a scan that begins (`may_deactivate`)?
+    fn may_age(&self, zone: &Zone<M>, family: Family, demand: &Demand) -> bool {
+        match self.choices.active_scan {
+            ActiveScan::Always => true,
+            // Asked again at each of its turns.
+            ActiveScan::WhenInactiveLow => self.is_inactive_low(zone, family),
+            ActiveScan::WhenLowOrRefaulted => {
+                demand.forces_aging
+                    || demand.doubts_marks
+                    || self.is_inactive_low(zone, family)
+                    || self.has_refaulted(zone, family)
+            }
+        }
     }
 
     /// Takes turn `turn` of a round: ages a cluster of an active list, or returns a pool and how many of its pages are to be
@@ -87,9 +114,12 @@ impl<M: Machine> Lru<M> {
         let is_wanted = match self.choices.active_scan {
             ActiveScan::Always => true,
             ActiveScan::WhenInactiveLow => scan.demand.doubts_marks || self.is_inactive_low(zone, kind.family()),
+            ActiveScan::WhenLowOrRefaulted => scan.may_age[kind.family() as usize],
         };
         if is_wanted {
             self.shrink_active(zone, kind, pages, &scan.demand);
+        } else {
+            scan.left_active = true;
         }
         None
     }

@@ -1,7 +1,9 @@
 //! How much of each list of a zone to scan (`get_scan_count`; mechanisms/reclaim, 10.2).
 
 use super::{Family, ListKind};
-use crate::lru::choices::{AtPriorityZero, FamilyWeights, FileOnly, HopelessScan, SmallTargets};
+use crate::lru::choices::{
+    AtPriorityZero, FamilyBalance, FamilyWeights, FewFiles, FileOnly, HopelessScan, SmallTargets,
+};
 use crate::lru::policy::Demand;
 use crate::lru::{CLUSTER, Lru};
 use crate::memory::{Zone, ZoneFlag};
@@ -10,6 +12,9 @@ use machine::{Lock, Machine};
 
 /// Pages to scan, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
+
+/// By family: may active pages become inactive?
+pub(super) type MayAge = [bool; Family::ALL.len()];
 
 /// How scanning is divided between the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +30,8 @@ enum Balance {
 impl<M: Machine> Lru<M> {
     /// Pages of each list to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
-    pub(super) fn scan_count(&self, zone: &Zone<M>, demand: &Demand) -> Targets {
-        let balance = self.scan_balance(zone, demand);
+    pub(super) fn scan_count(&self, zone: &Zone<M>, demand: &Demand, may_age: MayAge) -> Targets {
+        let balance = self.scan_balance(zone, demand, may_age);
         let force = match self.choices.hopeless_scan {
             HopelessScan::ACluster => demand.is_kswapd && zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
             HopelessScan::LikeOthers => false,
@@ -71,7 +76,7 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    fn scan_balance(&self, zone: &Zone<M>, demand: &Demand) -> Balance {
+    fn scan_balance(&self, zone: &Zone<M>, demand: &Demand, may_age: MayAge) -> Balance {
         let swappiness = self.choices.swappiness;
         if !self.choices.lists.have_families() {
             return Balance::Equal;
@@ -91,16 +96,26 @@ impl<M: Machine> Lru<M> {
         // Without file pages the zone thrashes on the few that are left.
         let zones = self.zones_served(zone);
         let (free, high) = zones.iter().fold((0, 0), |(free, high), it| (free + it.free_pages(), high + it.high()));
-        if file + free <= high {
+        let has_share = |family: Family| self.list_pages(zone, family.inactive()) >> demand.priority > 0;
+        let may_be_anon_only = match self.choices.few_files {
+            FewFiles::ScansAnon => true,
+            FewFiles::ScansInactiveAnon => !may_age[Family::Anon as usize] && has_share(Family::Anon),
+        };
+        if file + free <= high && may_be_anon_only {
             return Balance::Only(Family::Anon);
         }
         // Enough inactive file pages: leave anonymous ones alone.
         let is_file_enough = match self.choices.file_only {
             FileOnly::WhileInactiveSuffices => !self.is_inactive_low(zone, Family::File),
+            FileOnly::WhileInactiveIsScanned => !may_age[Family::File as usize] && has_share(Family::File),
             FileOnly::Never => false,
         };
         if is_file_enough {
             return Balance::Only(Family::File);
+        }
+        match self.choices.family_balance {
+            FamilyBalance::ByRotation => {}
+            FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation => return self.balance_by_cost(zone),
         }
         let mut lruvec = self.lruvec(zone).lock();
         for (family, pages) in [(Family::Anon, family_pages(Family::Anon)), (Family::File, file)] {
@@ -121,5 +136,38 @@ impl<M: Machine> Lru<M> {
         let anon = part(swappiness + more, Family::Anon);
         let file = part(200 + more - swappiness.min(200), Family::File);
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
+    }
+
+    /// By `swappiness`, and inversely by what taking pages of each family has cost lately. Each family's cost counts for less than
+    /// all of both: however dear one is, it is scanned half as hard as the other at least.
+    fn balance_by_cost(&self, zone: &Zone<M>) -> Balance {
+        let costs = self.lruvec(zone).lock().costs();
+        let (anon, file) = parts_by_cost(self.choices.swappiness, costs);
+        Balance::Fraction { anon, file, denominator: anon + file }
+    }
+}
+
+/// The parts of anonymous pages and of pages of files (mechanisms/multigen, 8.5). One of them at least is more than 0.
+const fn parts_by_cost(swappiness: u64, [anon, file]: [u64; 2]) -> (u64, u64) {
+    let total = anon + file;
+    let (anon, file) = (total + anon, total + file);
+    let sum = anon + file;
+    (swappiness * (sum + 1) / (anon + 1), 200u64.saturating_sub(swappiness) * (sum + 1) / (file + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dearer_family_is_scanned_less_and_half_as_hard_at_least() {
+        assert_eq!(parts_by_cost(100, [0, 0]), (100, 100));
+        assert_eq!(parts_by_cost(60, [0, 0]), (60, 140));
+        assert_eq!((parts_by_cost(0, [5, 0]).0, parts_by_cost(200, [0, 5]).1), (0, 0));
+        let (anon, file) = parts_by_cost(100, [1000, 0]);
+        assert!((anon, file) == (149, 299), "{anon} {file}");
+        assert_eq!(parts_by_cost(100, [0, 1000]), (299, 149));
+        let (anon, file) = parts_by_cost(200, [0, 0]);
+        assert!(anon > 0 && file == 0, "all of swappiness is for anonymous pages");
     }
 }

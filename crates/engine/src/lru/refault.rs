@@ -1,0 +1,293 @@
+//! Pages that come back after classic reclaim took them (`lru.refault`).
+//!
+//! Each lruvec has a clock of *nonresident age*: it counts pages that were evicted, activated, and put back as active. A page that
+//! leaves takes its time in a shadow. When it comes back, the clock has gone on by its *refault distance*: as many pages more would
+//! have had to be inactive to keep it. If the active pages, and those of the other family that could have gone in their place, are
+//! as many, it joins the active list, to compete with them. *Called by* insertions, activations and `reclaim`; *locks*: none but
+//! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
+//! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
+
+use super::choices::Refault;
+use super::policy::classic::Family;
+use super::{Lru, Pool};
+use crate::memory::{Flags, Zone};
+use crate::page_cache::Shadow;
+use crate::stat::{Gauge, ZoneEvent};
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use machine::{FrameNumber, Lock, Machine};
+
+/// What a page leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Token {
+    /// Number of the lruvec that it was on.
+    lruvec: u32,
+    /// Time of that lruvec's clock, pages: rounded down, and without the bits that have no room.
+    age: u64,
+    /// Had it been active?
+    is_of_workingset: bool,
+}
+
+/// How a [`Token`] lies in the bits of a [`Shadow`]: whether it had been active, its lruvec, and its age in buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Packing {
+    lruvec_bits: u32,
+    age_bits: u32,
+    /// Pages of a bucket, as a power of two: as few as make room for the ages of as many pages as memory has.
+    bucket_order: u32,
+}
+
+impl Packing {
+    const fn new(lruvecs: u32, frames: u32) -> Self {
+        let lruvec_bits = u32::BITS - lruvecs.saturating_sub(1).leading_zeros();
+        let age_bits = Shadow::BITS - 1 - lruvec_bits;
+        let bucket_order = (u32::BITS - frames.leading_zeros()).saturating_sub(age_bits);
+        Self { lruvec_bits, age_bits, bucket_order }
+    }
+
+    const fn age_mask(self) -> u64 {
+        (1 << self.age_bits) - 1
+    }
+
+    fn pack(self, token: Token) -> Shadow {
+        let age = ((token.age >> self.bucket_order) & self.age_mask()) as u32;
+        let workingset = u32::from(token.is_of_workingset) << (Shadow::BITS - 1);
+        Shadow::of_bits(workingset | token.lruvec << self.age_bits | age)
+    }
+
+    const fn unpack(self, shadow: Shadow) -> Token {
+        let bits = shadow.bits();
+        Token {
+            lruvec: (bits >> self.age_bits) & ((1 << self.lruvec_bits) - 1),
+            age: (bits as u64 & self.age_mask()) << self.bucket_order,
+            is_of_workingset: bits >> (Shadow::BITS - 1) != 0,
+        }
+    }
+
+    /// How far a clock has gone on from a token's time to `now`, as far as the bits tell.
+    const fn distance(self, token: Token, now: u64) -> u64 {
+        now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
+    }
+}
+
+/// What an lruvec knows of pages that left it. In lines of its own: all CPUs change it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Nonresident {
+    /// The clock (`nonresident_age`).
+    age: AtomicU64,
+    /// By family: activated refaults when a reclaim last ended (`lruvec->refaults`).
+    activations: [AtomicU64; Family::ALL.len()],
+}
+
+/// What classic knows of pages that left, by lruvec.
+#[derive(Debug)]
+pub(super) struct Refaults {
+    packing: Packing,
+    by_lruvec: Vec<Nonresident>,
+}
+
+impl Refaults {
+    /// None where a choice leaves it out.
+    pub(super) fn new(choice: Refault, lruvecs: usize, frames: u32) -> Option<Self> {
+        match choice {
+            Refault::Ignored => None,
+            Refault::ByWorkingset => Some(Self {
+                packing: Packing::new(lruvecs as u32, frames),
+                by_lruvec: (0..lruvecs).map(|_| Nonresident::default()).collect(),
+            }),
+        }
+    }
+
+    fn of<M: Machine>(&self, zone: &Zone<M>) -> &Nonresident {
+        &self.by_lruvec[usize::from(zone.lruvec.0)]
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Do pages that leave, leave shadows of [`Refault::ByWorkingset`]?
+    pub(super) fn has_refaults(&self) -> bool {
+        self.refaults.is_some()
+    }
+
+    /// Pages of an lruvec were evicted, activated, or put back as active.
+    #[doc(alias = "workingset_age_nonresident")]
+    pub(super) fn age_nonresident(&self, zone: &Zone<M>, pages: u64) {
+        if let Some(refaults) = &self.refaults
+            && pages > 0
+        {
+            refaults.of(zone).age.fetch_add(pages, Relaxed);
+        }
+    }
+
+    /// Isolated pages are about to go back to their lists: those that are active age the clock.
+    pub(super) fn age_by_putback(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
+        if self.has_refaults() {
+            let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
+            self.age_nonresident(zone, active.map(|frame| self.frames[*frame].pages()).sum());
+        }
+    }
+
+    /// A page used to be active and is so no longer.
+    pub(super) fn note_deactivated(&self, frame: FrameNumber) {
+        if self.has_refaults() {
+            self.frames[frame].set(Flags::WORKINGSET);
+        }
+    }
+
+    /// What a page leaves that reclaim is about to take.
+    #[doc(alias = "workingset_eviction")]
+    pub(super) fn shadow_of_evicted(&self, refaults: &Refaults, frame: FrameNumber) -> Shadow {
+        let zone = self.zone_of(frame);
+        refaults.packing.pack(Token {
+            lruvec: zone.lruvec.0.into(),
+            age: refaults.of(zone).age.load(Relaxed),
+            is_of_workingset: self.frames[frame].is(Flags::WORKINGSET),
+        })
+    }
+
+    /// Reclaim has taken a page, which left its shadow.
+    pub(crate) fn age_by_eviction(&self, frame: FrameNumber) {
+        if self.has_refaults() {
+            self.age_nonresident(self.zone_of(frame), 1);
+        }
+    }
+
+    /// A page has come back that left `shadow`: does it join the active list? Counts it.
+    #[doc(alias = "workingset_refault")]
+    pub(super) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
+        let Some(refaults) = &self.refaults else { return false };
+        let descriptor = &self.frames[frame];
+        let family = if descriptor.is_anon() { Family::Anon } else { Family::File };
+        let zone = self.zone_of(frame);
+        let token = refaults.packing.unpack(shadow);
+        // A zone whose pages were on that lruvec: it has left there, and may have come elsewhere.
+        let left = self.zones.iter().find(|zone| u32::from(zone.lruvec.0) == token.lruvec).unwrap_or(zone);
+        let distance = refaults.packing.distance(token, refaults.of(left).age.load(Relaxed));
+        let [refault, activate, restore] = match family {
+            Family::Anon => {
+                [ZoneEvent::WorkingsetRefaultAnon, ZoneEvent::WorkingsetActivateAnon, ZoneEvent::WorkingsetRestoreAnon]
+            }
+            Family::File => {
+                [ZoneEvent::WorkingsetRefaultFile, ZoneEvent::WorkingsetActivateFile, ZoneEvent::WorkingsetRestoreFile]
+            }
+        };
+        zone.stat.count(refault, 1);
+        if distance > self.workingset_pages(left, family) {
+            return false;
+        }
+        self.age_nonresident(zone, 1);
+        zone.stat.count(activate, 1);
+        if token.is_of_workingset {
+            descriptor.set(Flags::WORKINGSET);
+            zone.stat.count(restore, 1);
+            self.note_io_cost(zone, family, 1, 0);
+        }
+        true
+    }
+
+    /// Pages that one of a family competes with that comes back: those that are active, and those of the other family, as far as
+    /// swap lets anonymous ones go.
+    fn workingset_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
+        let zones = self.zones_of_lruvec(zone);
+        let pages = |gauge: Gauge| zones.iter().map(|zone| zone.gauges.get(gauge)).sum::<u64>();
+        let may_swap_out = self.swap.free_slots() > 0;
+        let mut sum = pages(Gauge::NrActiveFile);
+        if family == Family::Anon {
+            sum += pages(Gauge::NrInactiveFile);
+        }
+        if may_swap_out {
+            sum += pages(Gauge::NrActiveAnon);
+            if family == Family::File {
+                sum += pages(Gauge::NrInactiveAnon);
+            }
+        }
+        sum
+    }
+
+    /// Have pages of a family been missed, and activated, since a reclaim last ended?
+    pub(super) fn has_refaulted(&self, zone: &Zone<M>, family: Family) -> bool {
+        let Some(refaults) = &self.refaults else { return false };
+        let before = refaults.of(zone).activations[family as usize].load(Relaxed);
+        self.activated_refaults(zone, family) != before
+    }
+
+    /// A reclaim has ended with the zones of an lruvec.
+    #[doc(alias = "snapshot_refaults")]
+    pub(crate) fn note_refaults_seen(&self, zone: &Zone<M>) {
+        let Some(refaults) = &self.refaults else { return };
+        for family in Family::ALL {
+            let activations = self.activated_refaults(zone, family);
+            refaults.of(zone).activations[family as usize].store(activations, Relaxed);
+        }
+    }
+
+    fn activated_refaults(&self, zone: &Zone<M>, family: Family) -> u64 {
+        let event = match family {
+            Family::Anon => ZoneEvent::WorkingsetActivateAnon,
+            Family::File => ZoneEvent::WorkingsetActivateFile,
+        };
+        self.zones_of_lruvec(zone).iter().map(|zone| zone.stat.get(event)).sum()
+    }
+
+    /// Taking pages of a family has cost so many reads or writes, and so many were looked at in vain (`lru.family_balance`).
+    #[doc(alias = "lru_note_cost")]
+    pub(super) fn note_io_cost(&self, zone: &Zone<M>, family: Family, io: u64, in_vain: u64) {
+        let balance = self.choices.family_balance;
+        if !balance.counts_io() {
+            return;
+        }
+        let cost = match balance.counts_rotation() {
+            true => super::CLUSTER * io + in_vain,
+            false => io,
+        };
+        let listed = self.zones_of_lruvec(zone).iter().map(|zone| {
+            let lists = super::ListKind::ALL.into_iter();
+            lists.map(|kind| zone.gauges.get(kind.gauge())).sum::<u64>()
+        });
+        let listed = listed.sum();
+        self.lruvec(zone).lock().note_cost(family, cost, listed);
+    }
+
+    /// A cluster of a pool was looked at: `written` of its pages are being written for it, `kept` stay.
+    pub(crate) fn note_scan_cost(&self, zone: &Zone<M>, pool: Pool, written: u64, kept: u64) {
+        if self.own.is_none() {
+            self.note_io_cost(zone, pool.family(), written, kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_has_room_for_the_lruvecs_and_the_ages_of_any_memory() {
+        for (lruvecs, frames) in [(1, 1 << 10), (1, 1 << 30), (2, 1 << 20), (3, 1 << 30), (192, 1 << 30), (64, 1 << 24)]
+        {
+            let packing = Packing::new(lruvecs, frames);
+            assert!(packing.age_mask() << packing.bucket_order >= u64::from(frames) / 2, "{packing:?}");
+            for lruvec in [0, lruvecs - 1] {
+                for age in [0, 1, 12_345, u64::from(frames), 1 << 40, u64::MAX - 9] {
+                    for is_of_workingset in [false, true] {
+                        let token = packing.unpack(packing.pack(Token { lruvec, age, is_of_workingset }));
+                        assert_eq!((token.lruvec, token.is_of_workingset), (lruvec, is_of_workingset));
+                        let bucket = 1 << packing.bucket_order;
+                        for since in [0, 1, 999, u64::from(frames) / 2] {
+                            let distance = packing.distance(token, age.wrapping_add(since));
+                            assert!(
+                                (since..since + bucket).contains(&distance),
+                                "{packing:?} {age} {since}: {distance}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_of_a_terabyte_needs_no_buckets_on_one_node() {
+        assert_eq!(Packing::new(1, 1 << 28), Packing { lruvec_bits: 0, age_bits: 29, bucket_order: 0 });
+        assert_eq!(Packing::new(8, 1 << 28), Packing { lruvec_bits: 3, age_bits: 26, bucket_order: 3 });
+    }
+}

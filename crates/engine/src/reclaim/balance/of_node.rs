@@ -1,0 +1,80 @@
+//! Balancing a node as a whole, from 4.8 on: its lists are shrunk once a pass, for the marks of all its zones (mechanisms/reclaim, 18.6
+//! has the descent; what is looked at is as in Linux 4.8, "mm, vmscan: make kswapd reclaim in terms of nodes").
+
+use super::Request;
+use crate::lru::CLUSTER;
+use crate::memory::{NodeId, Zone, ZoneFlag};
+use crate::reclaim::choices::KswapdCompact;
+use crate::reclaim::{Reclaim, ScanControl};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::{Machine, Order};
+
+impl<M: Machine> Reclaim<M> {
+    /// One descent, a step when a pass looked at fewer pages than it wanted or freed none; it ends as soon as the node is balanced.
+    pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
+        self.stat.count(Event::Pageoutrun, 1);
+        let mut control = ScanControl::kswapd(request.order);
+        loop {
+            if self.is_node_balanced(node, Request { order: control.order, ..request }) {
+                self.end_congestion(node);
+                break;
+            }
+            let before = control.reclaimed;
+            let raises = !self.shrink_node(task, node, &mut control, request.classzone);
+            let freed = control.reclaimed - before;
+            self.end_pass(node, freed);
+            if request.order > Order::ZERO && control.reclaimed >= 2 * request.order.pages() {
+                control.order = Order::ZERO;
+            }
+            if self.machine.is_killed() {
+                break;
+            }
+            self.machine.relax();
+            if raises || freed == 0 {
+                if control.priority <= self.floor() {
+                    self.note_descent(node, control.reclaimed);
+                    break;
+                }
+                control.priority -= 1;
+            }
+        }
+        if !self.machine.is_killed() {
+            match self.choices.kswapd_compact {
+                KswapdCompact::AfterBalance => self.compact_node_if_needed(node, request.order, request.classzone),
+                KswapdCompact::Never | KswapdCompact::ByProgress => {}
+            }
+        }
+        self.end_node_at_priority(node, control.priority);
+        Request { order: control.order, ..request }
+    }
+
+    /// Shrinks the lists of a node for requests of a class zone, and object caches in proportion. Were as many pages looked at as
+    /// were wanted?
+    fn shrink_node(&self, task: &mut Task, node: NodeId, control: &mut ScanControl, classzone: usize) -> bool {
+        control.scanned = 0;
+        control.to_reclaim_pages = self.zones_up_to(node, classzone).map(|(_, zone)| zone.high().max(CLUSTER)).sum();
+        let mut last = None;
+        // The highest of the zones that share lists stands for them all.
+        for (_, zone) in self.zones_up_to(node, classzone).rev() {
+            if last.replace(zone.lruvec) != Some(zone.lruvec) {
+                self.age_active_anon(zone, &self.demand(control));
+                self.shrink_zone(task, zone, control);
+            }
+        }
+        let lru_pages = self.reclaimable_up_to(node, classzone);
+        control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
+        control.scanned >= control.to_reclaim_pages
+    }
+
+    /// A node is balanced: what reclaim noted of its lists holds no longer.
+    #[doc(alias = "clear_pgdat_congested")]
+    fn end_congestion(&self, node: NodeId) {
+        let end = |zone: &Zone<M>| {
+            [ZoneFlag::CONGESTED, ZoneFlag::TAIL_LRU_DIRTY, ZoneFlag::WRITEBACK]
+                .into_iter()
+                .for_each(|flag| zone.clear(flag));
+        };
+        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| end(zone));
+    }
+}

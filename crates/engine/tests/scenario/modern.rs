@@ -1,0 +1,366 @@
+//! Classic reclaim as of Linux 5.12: pages that come back, families balanced by cost, kswapd of a node.
+
+use crate::choices::everything;
+use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
+use engine::lru::choices::{FamilyBalance, Refault, UnwrittenPages};
+use engine::memory::{Flags, Gfp, Layout, ZoneKind};
+use engine::page_cache::File;
+use engine::reclaim::choices::{Background, Hopeless};
+use engine::{ReadPattern, ReadState};
+use machine::{Machine, Nanos, Order, PAGE_BYTES};
+use sim::Sim;
+use sim::disk::Fault;
+use std::sync::Arc;
+
+fn plan() -> Plan {
+    let mut plan = Plan { choices: choices_of("5.12-mainline"), ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan
+}
+
+/// Reads pages here and there: nothing is read ahead.
+fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = u32>) {
+    let mut bytes = vec![0; PAGE_BYTES];
+    for page in pages {
+        let mut state = ReadState::default();
+        state.pattern = ReadPattern::Random;
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        ground.engine.access().read(&mut ground.task.borrow_mut(), file, &mut state, offset, &mut bytes).unwrap();
+    }
+}
+
+fn flags(ground: &Ground, file: &File<Sim>, page: u32) -> Option<Flags> {
+    file.index.get(page).map(|frame| ground.engine.memory().frames[frame].flags())
+}
+
+/// As many pages are active as were read twice; `stream` has filled the rest of memory, and its first pages are gone.
+fn with_active_pages(ground: &Ground, active: u32) -> Arc<File<Sim>> {
+    let hot = ground.import(active);
+    for _ in 0..2 {
+        read(ground, &hot, 0..active);
+        ground.engine.lru().drain_all();
+    }
+    assert_eq!(ground.count("nr_active_file"), u64::from(active));
+    let stream = ground.import(8 * PAGES as u32);
+    read(ground, &stream, 0..PAGES as u32 + 500);
+    stream
+}
+
+/// The last page before `end` that has left memory: no page left later.
+fn last_gone(file: &File<Sim>, end: u32) -> u32 {
+    (0..end).rev().find(|page| file.index.get(*page).is_none()).expect("a page has left")
+}
+
+#[test]
+fn a_page_that_left_lately_comes_back_as_active_and_one_that_left_long_ago_does_not() {
+    plan().run(|ground| {
+        let end = PAGES as u32 + 500;
+        let stream = with_active_pages(ground, 1000);
+        let late = last_gone(&stream, end);
+        assert!(late > 200);
+        let counts = || ["workingset_refault_file", "workingset_activate_file"].map(|name| ground.count(name));
+        read(ground, &stream, [late]);
+        assert_eq!(counts(), [1, 1]);
+        ground.engine.lru().drain_all();
+        assert!(flags(ground, &stream, late).unwrap().has(Flags::ACTIVE), "fewer have left since than are active");
+        assert_eq!(ground.count("workingset_restore_file"), 0, "it was never active before");
+        // More pages leave than are active.
+        let long_gone = last_gone(&stream, late);
+        read(ground, &stream, end..end + 1500);
+        let before = counts();
+        read(ground, &stream, [long_gone]);
+        assert_eq!(counts(), [before[0] + 1, before[1]]);
+        ground.engine.lru().drain_all();
+        assert!(!flags(ground, &stream, long_gone).unwrap().has(Flags::ACTIVE));
+    });
+}
+
+/// Without shadows nothing comes back, and nothing is counted.
+#[test]
+fn pages_that_leave_nothing_are_as_new() {
+    let mut plan = plan();
+    plan.choices.lru.refault = Refault::Ignored;
+    let vmstat = plan.run(|ground| {
+        let stream = with_active_pages(ground, 1000);
+        let late = last_gone(&stream, PAGES as u32 + 500);
+        read(ground, &stream, [late]);
+        ground.engine.lru().drain_all();
+        assert!(!flags(ground, &stream, late).unwrap().has(Flags::ACTIVE));
+    });
+    assert_eq!((vmstat["workingset_refault_file"], vmstat["workingset_activate_file"]), (0, 0));
+}
+
+/// A page that was active before it left is of the workingset when it comes back, and its read counts as a cost of files.
+#[test]
+fn a_page_that_was_active_before_it_left_is_restored() {
+    let vmstat = plan().run(|ground| {
+        // Two sets, each read twice, that do not fit together: pages become inactive, leave, and come back.
+        let file = ground.import(2 * PAGES as u32);
+        for _ in 0..4 {
+            for part in 0..2 {
+                for _ in 0..2 {
+                    read(ground, &file, part * 3000..(part + 1) * 3000);
+                    ground.engine.lru().drain_all();
+                }
+            }
+        }
+    });
+    assert!(vmstat["workingset_restore_file"] > 100, "{vmstat:?}");
+    assert!(vmstat["workingset_restore_file"] <= vmstat["workingset_activate_file"]);
+    assert!(vmstat["workingset_activate_file"] <= vmstat["workingset_refault_file"]);
+}
+
+/// As many pages become inactive as become active, by a second use or because they were missed.
+#[test]
+fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
+    plan().run(|ground| {
+        let pages = 2 * PAGES as u32;
+        let file = ground.import(pages);
+        let mut word = 1u64;
+        let mut some = |n: u32| {
+            let mut next = || {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (word >> 33) as u32 % pages
+            };
+            read(ground, &file, (0..n).map(|_| next()));
+            ground.engine.lru().drain_all();
+        };
+        some(12 * PAGES as u32);
+        let counts = || {
+            ["pgactivate", "workingset_activate_file", "pgdeactivate", "nr_active_file"].map(|name| ground.count(name))
+        };
+        let before = counts();
+        some(30 * PAGES as u32);
+        let after = counts();
+        let [activated, refaulted, deactivated] = std::array::from_fn(|n| after[n] - before[n]);
+        assert!(refaulted > 1000 && activated > 1000 && deactivated > 1000, "{activated} {refaulted} {deactivated}");
+        // What is active by now, and what its second use reached in a batch, which counts as none.
+        let grown = after[3].cast_signed() - before[3].cast_signed();
+        let excess = (activated + refaulted).cast_signed() - deactivated.cast_signed() - grown;
+        assert!(
+            excess <= 0 && excess > -deactivated.cast_signed() / 50,
+            "{activated} {refaulted} {deactivated} {grown}"
+        );
+    });
+}
+
+/// All that comes back from swap has left a shadow there.
+#[test]
+fn pages_that_come_back_from_swap_are_refaults() {
+    let vmstat = plan().run(|ground| {
+        let region = ground.region(2 * PAGES as u32);
+        ground.write_stamps(&region, 0..2 * PAGES as u32).unwrap();
+        for page in (0..2 * PAGES as u32).step_by(3) {
+            assert_eq!(ground.read_stamp(&region, page).unwrap(), crate::ground::stamp(page));
+        }
+    });
+    assert!(vmstat["pswpin"] > 1000);
+    assert_eq!(vmstat["workingset_refault_anon"], vmstat["pswpin"]);
+    assert_eq!(
+        vmstat["workingset_activate_anon"], 0,
+        "none was used twice: none is active that they would compete with"
+    );
+}
+
+/// Of anonymous pages that leave, those come back as active that left lately.
+#[test]
+fn a_page_that_went_to_swap_lately_comes_back_as_active() {
+    let vmstat = plan().run(|ground| {
+        let (hot, cold) = (ground.region(1500), ground.region(3 * PAGES as u32));
+        for start in (0..2 * PAGES as u32).step_by(64) {
+            ground.touch(&hot, 0..1500, true).unwrap();
+            ground.touch(&cold, start..start + 64, true).unwrap();
+        }
+        let active = ground.count("nr_active_anon");
+        assert!(active > 1000, "{active} pages are active");
+        let has_left = |page: &u32| {
+            cold.entry(*page).slot().is_some_and(|slot| ground.engine.access().swap.cached(slot).is_none())
+        };
+        let gone = (0..2 * PAGES as u32).rev().find(has_left).unwrap();
+        let before = ground.count("workingset_activate_anon");
+        ground.touch(&cold, gone..gone + 1, false).unwrap();
+        assert!(ground.count("workingset_activate_anon") > before);
+        ground.engine.lru().drain_all();
+        let frame = cold.entry(gone).frame().unwrap();
+        assert!(ground.engine.memory().frames[frame].is(Flags::ACTIVE));
+    });
+    assert_eq!(vmstat["workingset_refault_anon"], vmstat["pswpin"]);
+}
+
+#[test]
+fn new_anonymous_pages_are_inactive_until_they_are_used_again() {
+    let counts = |kernel: &'static str| {
+        let found = Found::default();
+        let result = found.clone();
+        let mut plan = Plan { choices: choices_of(kernel), ..plan() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        plan.choices.access.huge_pages = engine::access::choices::HugePages::Never;
+        plan.run(move |ground| {
+            let region = ground.region(1000);
+            ground.touch(&region, 0..1000, true).unwrap();
+            ground.engine.lru().drain_all();
+            result.set(Some((ground.count("nr_inactive_anon"), ground.count("nr_active_anon"))));
+        });
+        found.get().unwrap()
+    };
+    assert_eq!(counts("5.12-mainline"), (1000, 0));
+    assert_eq!(counts("3.10-rc4-vanilla"), (0, 1000));
+}
+
+/// Anonymous memory that nobody uses makes room for files that are missed; 3.10 has enough inactive pages of files, and leaves it.
+#[test]
+fn idle_anonymous_memory_goes_when_files_are_missed() {
+    let run = |kernel: &'static str| {
+        let mut plan = Plan { choices: choices_of(kernel), ..plan() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        plan.run(|ground| {
+            let idle = ground.region(2000);
+            ground.touch(&idle, 0..2000, true).unwrap();
+            let file = ground.import(3000);
+            for round in 0..20u32 {
+                // Each page twice, but not at once.
+                read(ground, &file, (0..3000).map(|n| n * 7 % 3000));
+                read(ground, &file, (0..200).map(|n| n + round));
+            }
+        })
+    };
+    let (modern, old) = (run("5.12-mainline"), run("3.10-rc4-vanilla"));
+    assert!(modern["pswpout"] > 500, "{} pages", modern["pswpout"]);
+    assert!(old["pswpout"] < 100, "{} pages", old["pswpout"]);
+    assert!(modern["pgpgin"] < old["pgpgin"] / 2, "{} KiB for {}", modern["pgpgin"], old["pgpgin"]);
+}
+
+/// Whatever the families are balanced by, both are reclaimed, and contents stay.
+#[test]
+fn every_balance_of_families_holds_everything() {
+    for balance in [FamilyBalance::ByRotation, FamilyBalance::ByIo, FamilyBalance::ByIoAndRotation] {
+        let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..plan() };
+        plan.choices.lru.family_balance = balance;
+        let vmstat = plan.run(everything);
+        assert!(vmstat["pswpout"] > 100 && vmstat["pgsteal_kswapd_normal"] > 1000, "{balance:?}: {vmstat:?}");
+    }
+}
+
+/// Pages that are being written are out of the way of scans until that has ended; then they are the next to go.
+#[test]
+fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
+    let run = |unwritten_pages| {
+        let mut plan = Plan { write_ns: 2_000_000, ..plan() };
+        plan.choices.lru.unwritten_pages = unwritten_pages;
+        plan.choices.writeback.dirty_ratio = 60;
+        plan.choices.writeback.dirty_background_ratio = 30;
+        plan.run(|ground| {
+            let (log, stream) = (ground.create(), ground.import(2 * PAGES as u32));
+            ground.write(&log, 0..2000).unwrap();
+            ground.inject(Fault::StallUntil(ground.sim.now() + Nanos::from_millis(300)));
+            read(ground, &stream, 0..2 * PAGES as u32);
+        })
+    };
+    let (moved, kept) = (run(UnwrittenPages::BecomeActive), run(UnwrittenPages::StayInactive));
+    assert!(moved["pgactivate"] > 500 && kept["pgactivate"] == 0, "{} {}", moved["pgactivate"], kept["pgactivate"]);
+    assert!(moved["pgrotated"] > 500, "{}", moved["pgrotated"]);
+    assert!(moved["nr_vmscan_immediate_reclaim"] <= kept["nr_vmscan_immediate_reclaim"]);
+}
+
+/// One zone at its high mark is enough for requests that can use it; a request for a low zone is met in that.
+#[test]
+fn kswapd_balances_a_node_for_what_was_asked() {
+    let plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
+    plan.run(|ground| {
+        let file = ground.import(2 * PAGES as u32);
+        read(ground, &file, 0..2 * PAGES as u32);
+        ground.pause_ms(500);
+        let [dma32, normal] = [0, 1].map(|n| &ground.engine.memory().zones[n]);
+        let scanned = || ground.count("pgscan_kswapd_normal") + ground.count("pgscan_kswapd_dma32");
+        // Normal has room: DMA32 may be as empty as it is.
+        let mut taken = Vec::new();
+        let low = Gfp { highest_zone: ZoneKind::Dma32, wait: false, no_kswapd: true, ..Gfp::USER_MOVABLE };
+        while dma32.free_pages() > dma32.min() + 8 {
+            let page = ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), low, Order::ZERO);
+            let Ok(page) = page else { break };
+            taken.push(page);
+        }
+        let reader = ground.import(100);
+        while normal.free_pages() <= normal.high() {
+            ground.pause_ms(100);
+        }
+        let before = scanned();
+        read(ground, &reader, 0..10);
+        ground.pause_ms(500);
+        assert!(dma32.free_pages() < dma32.high());
+        assert_eq!(scanned(), before, "a zone that the request can use is at its high mark");
+        let low = Gfp { wait: true, no_kswapd: false, ..low };
+        for _ in 0..20 {
+            let page = ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), low, Order::ZERO).unwrap();
+            taken.push(page);
+        }
+        ground.pause_ms(500);
+        assert!(scanned() > before && ground.count("pgskip_normal") > 0);
+        assert!(dma32.free_pages() > dma32.low());
+        ground.give_back(taken);
+    });
+}
+
+/// Kswapd gives up a node in which nothing can be freed, and works for it again once a task has freed pages.
+#[test]
+fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
+    let plan = Plan { swap_slots: 0, ..plan() };
+    plan.run(|ground| {
+        let region = ground.region(2 * PAGES as u32);
+        assert!(ground.touch(&region, 0..2 * PAGES as u32, true).is_err(), "memory is exhausted");
+        ground.pause_ms(1000);
+        let runs = ground.count("pageoutrun");
+        assert!(runs >= 16, "{runs} calls");
+        let _ = ground.touch(&region, 0..2 * PAGES as u32, true);
+        ground.pause_ms(1000);
+        assert_eq!(ground.count("pageoutrun"), runs, "nobody wakes it");
+        ground.engine.access().drop_region(&region);
+        let file = ground.import(3 * PAGES as u32);
+        read(ground, &file, 0..3 * PAGES as u32);
+        assert!(ground.count("pageoutrun") > runs && ground.count("pgsteal_kswapd_normal") > PAGES);
+    });
+}
+
+/// Exhausted memory is told as such by either rule, with and without swap.
+#[test]
+fn exhausted_memory_is_told_whoever_hopes() {
+    for hopeless in [Hopeless::ByScan, Hopeless::ByFailures] {
+        for swap_slots in [0, 1000] {
+            let mut plan = Plan { swap_slots, ..plan() };
+            plan.choices.reclaim.hopeless = hopeless;
+            let vmstat = plan.run(|ground| {
+                let region = ground.region(3 * PAGES as u32);
+                assert!(ground.touch(&region, 0..3 * PAGES as u32, true).is_err());
+                assert!(ground.sim.now() < Nanos::from_secs(60), "{:?}", ground.sim.now());
+            });
+            assert!(vmstat["oom"] > 0);
+        }
+    }
+}
+
+/// As at the limit of a memory cgroup: who reads reclaims.
+#[test]
+fn without_kswapd_tasks_reclaim_themselves() {
+    let mut plan = plan();
+    plan.choices.reclaim.background = Background::Nobody;
+    let vmstat = plan.run(|ground| {
+        let file = ground.import(4 * PAGES as u32);
+        read(ground, &file, 0..4 * PAGES as u32);
+    });
+    assert_eq!((vmstat["pgscan_kswapd_normal"], vmstat["pageoutrun"]), (0, 0));
+    assert!(vmstat["pgsteal_direct_normal"] > 2 * PAGES && vmstat["allocstall"] > PAGES / 32);
+    assert_eq!(vmstat["pgscan_direct_throttle"], 0, "nobody waits for kswapd");
+}
+
+/// Dirty files, streams, anonymous memory, a disk that stalls, large blocks.
+#[test]
+fn the_kernel_holds_everything() {
+    let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..plan() };
+    plan.choices.writeback.dirty_ratio = 60;
+    plan.choices.writeback.dirty_background_ratio = 30;
+    let vmstat = plan.run(everything);
+    for name in ["workingset_refault_file", "pswpout", "nr_vmscan_immediate_reclaim"] {
+        assert!(vmstat[name] > 0, "{name}");
+    }
+    assert_eq!(vmstat["workingset_refault_anon"], vmstat["pswpin"]);
+}
