@@ -341,7 +341,7 @@ impl<M: Machine> Access<M> {
                     })?,
                     Place::Kernel | Place::Offline => {}
                     Place::Listed(list) => {
-                        ensure(list == self.list_of(flags) && flags.has(Flags::LRU), || {
+                        ensure(list == self.list_of(frame) && flags.has(Flags::LRU), || {
                             format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));

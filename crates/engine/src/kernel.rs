@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Refused, Section};
 use crate::lru::choices::PolicyKind;
+use crate::lru::policy::multigen;
 use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
 
 /// Names the sections: each is a module of the engine with a `choices.rs`.
@@ -50,7 +51,7 @@ macro_rules! sections {
         }
     };
 }
-sections!(memory, slab, page_cache, swap, writeback, lru, compact, reclaim, allocate, access);
+sections!(memory, slab, page_cache, swap, writeback, lru, multigen, compact, reclaim, allocate, access);
 
 impl Choices {
     /// Refuses a number that is not within the limits of its key, and a policy that the program has not brought. A file's numbers
@@ -65,7 +66,7 @@ impl Choices {
             PolicyKind::Own if !lru::policy::in_engine::has_own() => {
                 return Err(refused("lru", "`policy = \"own\"`, but this program has brought no policy".to_owned()));
             }
-            PolicyKind::Own | PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock => {}
+            PolicyKind::Own | PolicyKind::Classic | PolicyKind::Multigen | PolicyKind::Lru | PolicyKind::Clock => {}
         }
         self.check_limits().map_err(|Refused { section, message }| refused(section, message))
     }

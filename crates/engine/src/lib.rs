@@ -141,7 +141,7 @@ impl<M: Machine> Engine<M> {
         let swap = Swap::new(page_cache, choices.swap.clone(), swap);
         let anonymous = Anonymous::new(swap);
         let writeback = Writeback::new(anonymous, choices.writeback.clone(), devices);
-        let lru = Lru::new(writeback, choices.lru.clone());
+        let lru = Lru::new(writeback, choices.lru.clone(), choices.multigen.clone());
         let compact = Compact::new(Migrate::new(lru), choices.compact.clone());
         let reclaim = Reclaim::new(compact, choices.reclaim.clone());
         let allocate = Allocate::new(reclaim, choices.allocate.clone());

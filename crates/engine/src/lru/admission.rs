@@ -215,6 +215,9 @@ impl<M: Machine> Lru<M> {
 
     /// What an isolated page leaves that reclaim is about to take.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
+        if let Some(multigen) = &self.multigen {
+            return Some(self.shadow_of_generation(multigen, frame));
+        }
         match (&self.own, &self.refaults) {
             (Some(own), _) => self.shadow_of_own(own, frame),
             (None, Some(refaults)) => Some(self.shadow_of_evicted(refaults, frame)),
@@ -225,6 +228,9 @@ impl<M: Machine> Lru<M> {
 
     /// Reclaim has taken these pages, and those of files have left such shadows.
     pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
+        if let Some(multigen) = &self.multigen {
+            return self.note_generations_evicted(multigen, pages);
+        }
         if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);
             let evicted = pages.iter().filter(is_of_file).count() as u32;

@@ -58,10 +58,14 @@ impl<M: Machine> Lru<M> {
             return self.insert_own(own, frame, how);
         }
         let active = how.shadow().is_some_and(|shadow| self.is_refault_activated(frame, shadow)) || active;
+        let active = active || self.multigen.is_some() && Self::is_in_fault(how);
+        if let Some(multigen) = &self.multigen {
+            self.note_return(multigen, frame, how);
+        }
         let descriptor = &self.frames[frame];
         descriptor.get();
         let family_flags = if descriptor.is_anon() { Flags::SWAPBACKED } else { Flags::default() };
-        let chosen = match self.choices.list_choice {
+        let chosen = match self.list_choice() {
             ListChoice::AtAdd if active => Some(self.kind_of(family_flags.with(Flags::ACTIVE))),
             ListChoice::AtAdd => Some(self.kind_of(family_flags)),
             ListChoice::AtFlush => {
@@ -108,6 +112,9 @@ impl<M: Machine> Lru<M> {
         if let Some(own) = &self.own {
             return self.note_own_use(own, frame, flags);
         }
+        if let Some(multigen) = &self.multigen {
+            return self.note_file_use(multigen, frame, flags);
+        }
         let descriptor = &self.frames[frame];
         if !flags.has(Flags::REFERENCED) {
             descriptor.set(Flags::REFERENCED);
@@ -141,8 +148,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
+    /// When the list of a page is decided: generations are told by its state when it is flushed.
+    fn list_choice(&self) -> ListChoice {
+        if self.multigen.is_some() { ListChoice::AtFlush } else { self.choices.list_choice }
+    }
+
     /// Moves a page on an inactive list to the active one.
-    fn activate(&self, frame: FrameNumber) {
+    pub(super) fn activate(&self, frame: FrameNumber) {
         self.frames[frame].get();
         match self.choices.activation_batch {
             ActivationBatch::Batched => self.park(frame, |batches| &mut batches.activate, Apply::Activate),
@@ -240,7 +252,7 @@ impl<M: Machine> Lru<M> {
 
     fn flush_all(&self, batches: Batches) {
         for (kind, batch) in ListKind::ALL.into_iter().zip(&batches.add) {
-            let chosen = match self.choices.list_choice {
+            let chosen = match self.list_choice() {
                 ListChoice::AtAdd => Some(kind),
                 ListChoice::AtFlush => None,
             };
@@ -271,6 +283,11 @@ impl<M: Machine> Lru<M> {
             let places = places.get(pages.len() - rest.len()..).unwrap_or_default();
             let (pages, others) = rest.split_at(run);
             rest = others;
+            if let Some(multigen) = &self.multigen {
+                let is_same = |n: usize| places.get(n).is_none_or(|place| *place == place_of(&self.frames[pages[n]]));
+                self.flush_generations(multigen, zone, pages, apply, is_same);
+                continue;
+            }
             let mut lruvec = self.lruvec(zone).lock();
             let step = if let Apply::Rotate = apply {
                 self.stat.count(Event::PgrotateLocked, 1);

@@ -10,6 +10,8 @@ choices! {
     policy: PolicyKind = Classic, drawn 7 {
         /// Linux's active and inactive lists. All other choices of this section are about them.
         Classic drawn 6,
+        /// Linux's generations: see `[multigen]`.
+        Multigen drawn 2,
         /// The page goes that was not used for the longest time. Each use takes the LRU lock.
         Lru,
         /// Pages go in the order in which they came, but for those that were used again meanwhile.

@@ -2,6 +2,8 @@
 
 use super::policy::classic::BlockVictims;
 use super::policy::in_engine::OwnPolicy;
+use super::policy::multigen::lists::Lists;
+use super::policy::multigen::placement::Coming;
 use super::{Family, Insert, Lru, Lruvec, Recent};
 use crate::memory::{Flags, Zone};
 use machine::{FrameNumber, Lock, Machine};
@@ -12,11 +14,16 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Classic(<M::Lock<Lruvec> as Lock<Lruvec>>::Guard<'a>),
     /// Of a policy of its own.
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
+    /// Of generations.
+    Generations(<M::Lock<Lists> as Lock<Lists>>::Guard<'a>),
 }
 
 impl<M: Machine> Lru<M> {
     /// Locks the lists of a zone's pages.
     pub(crate) fn lock_lists(&self, zone: &Zone<M>) -> LockedLists<'_, M> {
+        if let Some(multigen) = &self.multigen {
+            return LockedLists::Generations(multigen.lists_of(zone).lock());
+        }
         match &self.own {
             Some(own) => LockedLists::Own(self.own_of(own, zone).lock()),
             None => LockedLists::Classic(self.lruvec(zone).lock()),
@@ -25,6 +32,9 @@ impl<M: Machine> Lru<M> {
 
     /// Does somebody wait for the lock of a zone's lists?
     pub(crate) fn are_lists_contended(&self, zone: &Zone<M>) -> bool {
+        if let Some(multigen) = &self.multigen {
+            return multigen.lists_of(zone).is_contended();
+        }
         match &self.own {
             Some(own) => self.own_of(own, zone).is_contended(),
             None => self.lruvec(zone).is_contended(),
@@ -45,6 +55,10 @@ impl<M: Machine> Lru<M> {
             return false;
         }
         let is_taken = match lists {
+            LockedLists::Generations(lists) => {
+                let multigen = self.multigen.as_ref().expect("their lists are locked");
+                self.isolate_given_generation(multigen, zone, lists, frame, taken.by_family_mut())
+            }
             LockedLists::Classic(lruvec) => self.isolate_one(zone, lruvec, frame, taken.by_family_mut()),
             LockedLists::Own(policy) => {
                 let is_taken = descriptor.get_unless_zero();
@@ -70,9 +84,10 @@ impl<M: Machine> Lru<M> {
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for family in Family::ALL {
             let pages = &stay[family as usize];
-            match &self.own {
-                None => self.putback(zone, family, pages, Recent::default()),
-                Some(own) => pages.iter().for_each(|frame| {
+            match (&self.own, &self.multigen) {
+                (None, Some(multigen)) => self.put_back_generations(multigen, zone, pages, Coming::New),
+                (None, None) => self.putback(zone, family, pages, Recent::default()),
+                (Some(own), _) => pages.iter().for_each(|frame| {
                     // The policy has forgotten it: it comes anew.
                     self.insert_own(own, *frame, Insert::Fault);
                     self.put(*frame);

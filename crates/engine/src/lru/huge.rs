@@ -18,7 +18,8 @@ const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::ACTIVE)
     .with(Flags::REFERENCED)
     .with(Flags::USED_AGAIN)
-    .with(Flags::WORKINGSET);
+    .with(Flags::WORKINGSET)
+    .with(Flags::USES);
 
 impl<M: Machine> Lru<M> {
     /// Makes small pages of the huge page that is mapped where `page` lies, if there is one; each is mapped by its own entry
@@ -31,8 +32,18 @@ impl<M: Machine> Lru<M> {
         let descriptor = &self.frames[head];
         let pages = descriptor.pages() as u32;
         self.machine.spend(Step::PteSet, pages);
-        match &self.own {
-            Some(own) => {
+        match (&self.own, &self.multigen) {
+            (None, Some(multigen)) => {
+                let mut lists = multigen.lists_of(zone).lock();
+                let head_flags = descriptor.flags();
+                let inherited = INHERITED.without(Flags::ACTIVE);
+                self.split_frames(zone, region, head, inherited, |tail| {
+                    self.link_split(multigen, &mut lists, head, head_flags, tail);
+                    // It is counted, or was with its head.
+                    true
+                });
+            }
+            (Some(own), _) => {
                 let mut policy = self.own_of(own, zone).lock();
                 let is_listed = descriptor.is(Flags::LRU);
                 // A mark of reclaim on a page that it isolated: in a policy of its own, all pages are counted as inactive.
@@ -43,7 +54,7 @@ impl<M: Machine> Lru<M> {
                     is_listed
                 });
             }
-            None => {
+            (None, None) => {
                 let mut lruvec = self.lruvec(zone).lock();
                 let is_listed = descriptor.is(Flags::LRU);
                 self.split_frames(zone, region, head, INHERITED, |tail| {

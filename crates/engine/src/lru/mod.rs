@@ -23,9 +23,10 @@ pub mod wait;
 pub mod workingset;
 
 pub use choices::Choices;
-use choices::{Admission, Lists};
+use choices::{Admission, Lists, PolicyKind};
 pub use policy::classic::{Family, ListKind, ListName, Lruvec, Pool, Recent};
 use policy::in_engine::InEngine;
+use policy::multigen::{self, Multigen};
 pub use policy::{CLUSTER, Demand, Insert, Taken, Verdict, Victims as Isolated};
 pub use workingset::{Left, Workingset};
 
@@ -51,6 +52,8 @@ pub struct Lru<M: Machine> {
     lruvecs: Vec<M::Lock<Lruvec>>,
     /// The policy, where it is not classic: the lists are empty then.
     own: Option<InEngine<M>>,
+    /// The multi-generational LRU, where that is the policy: the lists are empty then, too.
+    multigen: Option<Multigen<M>>,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait for a list, or to be free again ([`admission`]); none with `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
@@ -76,16 +79,23 @@ impl<M: Machine> Deref for Lru<M> {
 
 impl<M: Machine> Lru<M> {
     /// Empty lists.
-    pub fn new(writeback: Writeback<M>, mut choices: Choices) -> Self {
+    pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
         let (machine, lruvecs) = (&writeback.machine, writeback.lruvecs());
         let own = InEngine::new(machine, choices.policy, lruvecs);
         if own.is_some() {
             choices.lists = Lists::Two;
         }
+        let multigen = match choices.policy {
+            PolicyKind::Multigen => Some(Multigen::new(machine, generations, lruvecs)),
+            PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock | PolicyKind::Own => None,
+        };
+        if multigen.is_some() {
+            choices.lists = Lists::Four;
+        }
         let lists = (0..lruvecs).map(|_| machine.lock(LockClass::Lru, Lruvec::default())).collect();
         let batches = machine.per_cpu(|_| Batches::default());
         let has_waiting = match choices.admission {
-            Admission::ByRefault => own.is_none(),
+            Admission::ByRefault => own.is_none() && multigen.is_none(),
             Admission::Always => false,
         };
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
@@ -101,6 +111,7 @@ impl<M: Machine> Lru<M> {
             choices,
             lruvecs: lists,
             own,
+            multigen,
             batches,
             waiting,
             workingset,
@@ -116,7 +127,7 @@ impl<M: Machine> Lru<M> {
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
-        Self::new(Writeback::new(anonymous, Default::default(), &[]), choices)
+        Self::new(Writeback::new(anonymous, Default::default(), &[]), choices, Default::default())
     }
 
     /// The lists that a zone's pages are on.
@@ -225,6 +236,9 @@ impl<M: Machine> Lru<M> {
         }
         if let Some(own) = &self.own {
             return self.unlink_own(own, zone, pages);
+        }
+        if let Some(multigen) = &self.multigen {
+            return self.unlink_generations(multigen, zone, pages);
         }
         let mut lruvec = self.lruvec(zone).lock();
         let mut moved = 0;

@@ -77,10 +77,21 @@ impl Flags {
     pub const COMPOUND: Self = Self(1 << 21);
 
     /// Was active before it became inactive, in this stay in memory or the one before; only with `lru.refault = "by-workingset"`.
+    /// With `lru.policy = "multigen"`: was used so often through its file as `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
+    /// The slot of the generation that a page with [`Flags::LRU`] belongs to; only with `lru.policy = "multigen"`. It may be on the
+    /// list of an older one still.
+    pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
+    pub(crate) const GENERATION_SHIFT: u32 = 23;
+
+    /// Uses through its file after those that [`Flags::REFERENCED`] and [`Flags::WORKINGSET`] stand for; only with
+    /// `lru.policy = "multigen"`.
+    pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
+    pub(crate) const USES_SHIFT: u32 = 25;
+
     /// One read in the part of the word that counts them.
-    const READ: u32 = 1 << 23;
+    const READ: u32 = 1 << 27;
     /// That part: what the flags leave.
     const READS: u32 = !(Self::READ - 1);
 
@@ -296,6 +307,13 @@ impl Frame {
         self.is(flag) && self.flags.fetch_and(!flag.0, Ordering::AcqRel) & flag.0 != 0
     }
 
+    /// Changes the state bits to what `change` makes of them, in one step; returns them as they were before, or as they are if there
+    /// is nothing to change.
+    pub(crate) fn update(&self, mut change: impl FnMut(Flags) -> Option<Flags>) -> Result<Flags, Flags> {
+        let changed = |flags: u32| change(Flags(flags)).map(|flags| flags.0);
+        self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).map(Flags).map_err(Flags)
+    }
+
     /// Notes that a page became dirty: its reads are counted anew.
     pub fn note_written(&self) {
         let written = |flags: u32| Some(flags & !Flags::READS | Flags::WRITTEN.0);
@@ -305,9 +323,10 @@ impl Frame {
     /// Counts a read of a page with [`Flags::WRITTEN`]. True when that was number `enough`: the mark is taken off then.
     ///
     /// # Panics
-    /// In debug builds, when more are asked for than can be counted, 511.
+    /// In debug builds, when more are asked for than can be counted, 32.
     pub fn count_read(&self, enough: u32) -> bool {
-        debug_assert!(enough <= Flags::READS / Flags::READ, "{enough} reads are too many to count");
+        // The last one need not be counted, and may carry out of the word.
+        debug_assert!(enough <= Flags::READS / Flags::READ + 1, "{enough} reads are too many to count");
         let before = self.flags.fetch_add(Flags::READ, Ordering::AcqRel);
         let is_enough = (before & Flags::READS) / Flags::READ + 1 >= enough;
         if is_enough {

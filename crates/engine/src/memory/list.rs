@@ -3,6 +3,7 @@
 //! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table, or one
 //! without an engine ([`crate::lru::policy::replay`]).
 
+use super::frame::FRAMES_MAX;
 use machine::FrameNumber;
 
 /// No page: the end of a list, an empty slot.
@@ -138,8 +139,9 @@ impl List {
     }
 }
 
+/// The page of a link; none for [`NO_FRAME`], nor for the end of a list of another kind, which has a number that no frame has.
 const fn some(page: u32) -> Option<FrameNumber> {
-    if page == NO_FRAME { None } else { Some(FrameNumber(page)) }
+    if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::SWAPBACKED)
     .with(Flags::USED_AGAIN)
     .with(Flags::WORKINGSET)
+    .with(Flags::USES)
     .with(Flags::WRITE_FAILED);
 
 /// The floor of migration.

@@ -66,7 +66,7 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    fn shrink_clusters(
+    pub(super) fn shrink_clusters(
         &self,
         task: &mut Task,
         zone: &Zone<M>,

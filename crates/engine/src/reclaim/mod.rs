@@ -16,6 +16,7 @@ pub mod direct;
 pub mod kswapd;
 pub mod lumpy;
 mod removals;
+pub mod shrink_generations;
 pub mod shrink_lruvec;
 pub mod shrink_pages;
 pub mod shrink_slab;

@@ -53,6 +53,9 @@ impl<M: Machine> Reclaim<M> {
 
     fn shrink_lruvec(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkLruvec);
+        if self.has_generations() {
+            return self.shrink_generations(task, zone, control);
+        }
         let mut scan = self.begin_counted_scan(zone, control);
         let mut freed = 0;
         while scan.goes_on() && !self.machine.is_killed() {

@@ -23,6 +23,7 @@ mod lent;
 mod lruvec;
 mod map;
 mod modern;
+mod multigen;
 mod nodes;
 mod policy;
 mod rotation;

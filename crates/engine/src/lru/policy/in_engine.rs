@@ -53,7 +53,7 @@ pub(crate) fn has_own() -> bool {
 /// When the program has brought none and a kernel asks for it; [`crate::kernel::Choices::check`] refuses that before.
 fn make(kind: PolicyKind) -> Option<OwnPolicy> {
     match kind {
-        PolicyKind::Classic => None,
+        PolicyKind::Classic | PolicyKind::Multigen => None,
         PolicyKind::Lru => Some(Box::new(simple::Lru::default())),
         PolicyKind::Clock => Some(Box::new(simple::Clock::default())),
         PolicyKind::Own => Some(OWN.get().expect("the choices were checked")()),

@@ -6,7 +6,8 @@
 //! puts back those that stay. *Called by* `reclaim`, which knows no list: priorities, writes and waits are its own,
 //! lists are the policy's.
 //!
-//! [`classic`] is Linux's: the engine runs it with batches, two families of lists and the rules of each kernel. [`simple`] has
+//! [`classic`] is Linux's: the engine runs it with batches, two families of lists and the rules of each kernel. So is [`multigen`],
+//! which is asked for batches of pages rather than through the trait. [`simple`] has
 //! others, each in some lines. A program can bring its own ([`set_own`]). `lru.policy` says which runs. All are generic over
 //! where the bits and links of pages lie ([`Pages`]), so that the same code also runs without an engine ([`replay`]).
 //!
@@ -14,6 +15,7 @@
 
 pub mod classic;
 pub(crate) mod in_engine;
+pub mod multigen;
 pub mod pages;
 pub mod replay;
 pub mod simple;

@@ -133,8 +133,11 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
-    /// they are wanted.
+    /// they are wanted. With generations, the next begins where kswapd needs one.
     pub(crate) fn age_active_anon(&self, zone: &Zone<M>, demand: &Demand) {
+        if let Some(multigen) = &self.multigen {
+            return self.age_before_round(multigen, zone, demand);
+        }
         if self.is_inactive_low(zone, Family::Anon) {
             self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, demand);
         }

@@ -2,7 +2,7 @@
 
 use super::{Family, ListKind};
 use crate::lru::Lru;
-use crate::memory::{Flags, Zone};
+use crate::memory::Zone;
 use machine::{FrameNumber, Lock, Machine};
 
 /// A list, for messages and comparison.
@@ -10,9 +10,12 @@ use machine::{FrameNumber, Lock, Machine};
 pub struct ListName(ListKind);
 
 impl<M: Machine> Lru<M> {
-    /// The list that a page with such flags belongs on.
-    pub(crate) fn list_of(&self, flags: Flags) -> ListName {
-        ListName(self.kind_of(flags))
+    /// The list that a page belongs on by its flags, or that counts it.
+    pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
+        ListName(match &self.multigen {
+            Some(multigen) => self.kind_in_generations(multigen, frame),
+            None => self.kind_of(self.frames[frame].flags()),
+        })
     }
 
     /// Shows each page of each list of a zone.
@@ -24,6 +27,9 @@ impl<M: Machine> Lru<M> {
         zone: &Zone<M>,
         mut visit: impl FnMut(ListName, FrameNumber),
     ) -> Result<(), String> {
+        if let Some(multigen) = &self.multigen {
+            self.check_generations(multigen, zone)?;
+        }
         let mut pages = [0u64; ListKind::ALL.len()];
         self.for_each_listed(zone, |kind, frame| {
             pages[kind as usize] += self.frames[frame].pages();
@@ -53,6 +59,9 @@ impl<M: Machine> Lru<M> {
                     visit(kind, frame);
                 }
             });
+        }
+        if let Some(multigen) = &self.multigen {
+            return self.for_each_in_generations(multigen, zone, visit);
         }
         let lruvec = self.lruvec(zone).lock();
         for kind in ListKind::ALL {

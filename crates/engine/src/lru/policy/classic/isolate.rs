@@ -134,6 +134,11 @@ impl<M: Machine> Lru<M> {
         self.isolated_pages(zone, pool.0) > limit
     }
 
+    /// The same of either family, where a scan does not say beforehand of which it takes pages.
+    pub(crate) fn are_too_many_isolated_of_any(&self, zone: &Zone<M>, demand: &Demand) -> bool {
+        Family::ALL.into_iter().any(|family| self.are_too_many_isolated(zone, Pool(family), demand))
+    }
+
     /// Pages of a family that are off their lists in the hands of reclaimers.
     #[must_use]
     pub fn isolated_pages(&self, zone: &Zone<M>, family: Family) -> u64 {

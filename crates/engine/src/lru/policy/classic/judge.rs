@@ -39,6 +39,10 @@ impl<M: Machine> Lru<M> {
             let verdict = self.judge_own(own, frame, owners);
             return if is_wanted { Verdict::Reclaim } else { verdict };
         }
+        if let Some(multigen) = &self.multigen {
+            let verdict = self.judge_in_generations(multigen, frame, owners);
+            return if is_wanted { Verdict::Reclaim } else { verdict };
+        }
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let is_file = !flags.has(Flags::SWAPBACKED);

@@ -24,7 +24,12 @@ pub use scan::Scan;
 pub struct Pool(Family);
 
 impl Pool {
-    /// Whose pages they are.
+    /// The pages of a family that are next to go.
+    pub(in crate::lru) const fn of(family: Family) -> Self {
+        Self(family)
+    }
+
+    /// Its family.
     pub(in crate::lru) const fn family(self) -> Family {
         self.0
     }

@@ -1,0 +1,354 @@
+//! New generations begin (mechanisms/multigen, 2.4 and 5.1).
+
+use super::Multigen;
+use super::choices::{Ageing, Saturated, TypeRule};
+use super::evict::{Evictable, LOOKED_AT_MAX};
+use super::generations::{GENERATIONS, GENERATIONS_MIN, Generations, Seqs, is_of, slot_in, slot_of, with_slot};
+use super::lists::{ListId, Lists};
+use super::uses;
+use crate::lru::policy::Demand;
+use crate::lru::{CLUSTER, DEF_PRIORITY, Family, Lru};
+use crate::memory::{Flags, Zone};
+use machine::atomic::Ordering::{AcqRel, Release};
+use machine::{Lock, Machine, Nanos, Step};
+
+/// So many times as many pages must be old as are young (`Ageing::BeforeRounds`: the knob `spread`, as it is set at first).
+const SPREAD: u64 = 2;
+
+/// Pages that a reclaim has to free, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
+const GOT_ON: u64 = 64;
+
+/// Sizes that tell whether a generation is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ages {
+    /// Generations of the type that has most, and of the one with pages that has fewest.
+    most: u64,
+    fewest: u64,
+    /// Pages of the youngest generation, of the third youngest, and of all.
+    young: u64,
+    old: u64,
+    total: u64,
+}
+
+impl Ages {
+    fn of(generations: &Generations, evictable: Evictable) -> Self {
+        let seqs = generations.seqs();
+        let families = || Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
+        let sum = |pages: &dyn Fn(Family) -> u64| families().map(pages).sum::<u64>();
+        let old = |family: Family| match seqs.max.checked_sub(2) {
+            Some(seq) if seq >= seqs.min[family as usize] => generations.pages(seq, family),
+            _ => 0,
+        };
+        let with_pages = families().filter(|family| generations.all_pages(*family) > 0);
+        Self {
+            most: families().map(|family| seqs.generations(family)).max().unwrap_or(0),
+            fewest: with_pages.map(|family| seqs.generations(family)).min().unwrap_or(0),
+            young: sum(&|family| generations.pages(seqs.max, family)),
+            old: sum(&old),
+            total: sum(&|family| generations.all_pages(family)),
+        }
+    }
+}
+
+/// Is a generation to begin before a round of kswapd?
+const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
+    match rule {
+        Ageing::BeforeRounds => {
+            let is_old_enough = ages.total - ages.young >= ages.young * SPREAD && ages.fewest > SPREAD;
+            ages.total >= CLUSTER && !is_old_enough
+        }
+        Ageing::KeepsThree => is_wanted_to_keep_three(ages),
+        Ageing::AtThree | Ageing::WithinScan => false,
+    }
+}
+
+const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
+    match ages.most {
+        0..=GENERATIONS_MIN => true,
+        3 => ages.young * 2 > ages.total || ages.old * 4 < ages.total,
+        _ => false,
+    }
+}
+
+/// Is one to begin in a scan at a priority?
+const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand) -> bool {
+    match rule {
+        Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
+        // What kswapd needs is done before its rounds.
+        Ageing::KeepsThree => is_wanted_to_keep_three(ages) && !demand.is_kswapd && demand.priority < DEF_PRIORITY,
+        Ageing::AtThree | Ageing::WithinScan => ages.most <= 3 && demand.priority < DEF_PRIORITY,
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Types whose pages a reclaim may take.
+    pub(super) fn evictable(&self, demand: &Demand) -> Evictable {
+        let may_swap_out = self.swap.free_slots() > 0 || demand.doubts_marks && self.swap.cache.pages() > 0;
+        [self.choices.swappiness > 0 && demand.may_swap && may_swap_out, true]
+    }
+
+    /// Begins a generation before a round of kswapd, where one is wanted.
+    pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen<M>, zone: &Zone<M>, demand: &Demand) {
+        if !demand.is_kswapd {
+            return;
+        }
+        let of = multigen.of(zone);
+        let rule = multigen.choices.ageing;
+        match rule {
+            Ageing::KeepsThree if of.got_on.swap(false, AcqRel) => return,
+            Ageing::KeepsThree | Ageing::BeforeRounds => {}
+            Ageing::AtThree | Ageing::WithinScan => return,
+        }
+        let evictable = self.evictable(demand);
+        if is_wanted_before_round(rule, &Ages::of(&of.generations, evictable)) {
+            self.age_generations(multigen, zone, evictable);
+        }
+    }
+
+    /// Begins a generation in a scan, where one is wanted; was one begun?
+    pub(super) fn age_in_scan(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        demand: &Demand,
+        evictable: Evictable,
+    ) -> Aged {
+        let ages = Ages::of(&multigen.of(zone).generations, evictable);
+        if !is_wanted_in_scan(multigen.choices.ageing, &ages, demand) {
+            return Aged::NotWanted;
+        }
+        match self.age_generations(multigen, zone, evictable) {
+            true => Aged::Begun,
+            false => Aged::ByOthers,
+        }
+    }
+
+    /// A scan has ended that freed so many pages.
+    pub(super) fn note_progress(&self, multigen: &Multigen<M>, zone: &Zone<M>, freed: u64) {
+        if freed >= GOT_ON {
+            multigen.of(zone).got_on.store(true, Release);
+        }
+    }
+
+    /// Looks for pages that were used, and begins a generation; false when somebody else does.
+    pub(super) fn age_generations(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable) -> bool {
+        let of = multigen.of(zone);
+        let seen = of.generations.seqs().max;
+        if of.is_ageing.swap(true, AcqRel) {
+            return false;
+        }
+        let is_begun = self.begin_generation(multigen, zone, seen, evictable);
+        of.is_ageing.store(false, Release);
+        is_begun
+    }
+
+    /// Begins the generation after `seen`, unless somebody has.
+    fn begin_generation(&self, multigen: &Multigen<M>, zone: &Zone<M>, seen: u64, evictable: Evictable) -> bool {
+        let of = multigen.of(zone);
+        loop {
+            let mut lists = of.lists.lock();
+            if of.generations.seqs().max != seen {
+                return false;
+            }
+            let is_room = Family::ALL.into_iter().all(|family| {
+                of.generations.seqs().generations(family) < u64::from(multigen.choices.generations)
+                    || self.give_up_oldest(multigen, &mut lists, zone, family, evictable)
+            });
+            if is_room {
+                self.swap_sides(of, zone);
+                of.generations.advance_max(self.machine.now());
+                return true;
+            }
+            drop(lists);
+            self.machine.cond_resched();
+        }
+    }
+
+    /// A type has as many generations as it may: the pages of its oldest join the next. Pages that cannot be taken stay where they
+    /// are, and their generation becomes the youngest. False when there are more than can be moved at once.
+    #[doc(alias = "inc_min_seq")]
+    fn give_up_oldest(
+        &self,
+        multigen: &Multigen<M>,
+        lists: &mut Lists,
+        zone: &Zone<M>,
+        family: Family,
+        evictable: Evictable,
+    ) -> bool {
+        let of = multigen.of(zone);
+        let choices = &multigen.choices;
+        let oldest = of.generations.seqs().min[family as usize];
+        let (from, to) = (slot_of(oldest), slot_of(oldest + 1));
+        let takes_slot_over = multigen.choices.generations as usize == GENERATIONS && !evictable[family as usize];
+        let mut moved = 0;
+        for zone in self.zones_of_lruvec(zone).iter().filter(|_| !takes_slot_over) {
+            let list = ListId::new(from, family, zone.kind);
+            while let Some(frame) = lists.last(list) {
+                if moved == LOOKED_AT_MAX {
+                    self.machine.spend(Step::LruMove, moved as u32);
+                    return false;
+                }
+                moved += 1;
+                let weight = self.frames[frame].pages();
+                let changed = |flags: Flags| {
+                    (slot_in(flags) == from).then(|| with_slot(uses::cleared(choices.use_marks, flags), to))
+                };
+                let result = self.frames[frame].update(changed);
+                lists.remove(&self.frames, frame);
+                match result {
+                    Ok(before) => {
+                        debug_assert!(is_of(before) == family, "{frame} is on a list of {family:?}");
+                        self.count_pages(of, zone, family, from, -weight.cast_signed());
+                        self.count_pages(of, zone, family, to, weight.cast_signed());
+                        let is_counted = match choices.saturated {
+                            Saturated::Lifted => !uses::is_saturated(before),
+                            Saturated::LikeOthers | Saturated::Protected => true,
+                        };
+                        if is_counted {
+                            let tier = uses::tier(choices.use_marks, choices.tiers, before);
+                            self.note_protected(multigen, zone, family, tier, weight);
+                        }
+                        lists.push_back(&self.frames, ListId::new(to, family, zone.kind), frame);
+                    }
+                    // A walk has found it used.
+                    Err(now) => {
+                        lists.push_front(&self.frames, ListId::new(slot_in(now), family, zone.kind), frame);
+                    }
+                }
+            }
+        }
+        self.machine.spend(Step::LruMove, moved as u32);
+        of.controller.fold(family);
+        of.generations.set_min(family, oldest + 1);
+        true
+    }
+
+    /// Oldest generations whose lists are empty are gone.
+    #[doc(alias = "try_to_inc_min_seq")]
+    pub(super) fn advance_oldest(&self, multigen: &Multigen<M>, lists: &Lists, zone: &Zone<M>, evictable: Evictable) {
+        let of = multigen.of(zone);
+        let seqs = of.generations.seqs();
+        let zones = self.zones_of_lruvec(zone);
+        let first_with_pages = |family: Family| {
+            let mut seq = seqs.min[family as usize];
+            let is_empty = |seq| zones.iter().all(|zone| lists.is_empty(ListId::new(slot_of(seq), family, zone.kind)));
+            while evictable[family as usize] && seq + GENERATIONS_MIN <= seqs.max && is_empty(seq) {
+                seq += 1;
+            }
+            seq
+        };
+        let wanted = Family::ALL.map(first_with_pages);
+        let bounded = match evictable {
+            [true, true] => bounded(multigen.choices.type_rule, wanted, &seqs),
+            [false, _] | [_, false] => wanted,
+        };
+        for family in Family::ALL {
+            if bounded[family as usize] > seqs.min[family as usize] {
+                of.controller.fold(family);
+                of.generations.set_min(family, bounded[family as usize]);
+            }
+        }
+    }
+
+    /// Is a type's oldest generation too young to be reclaimed (`min_ttl_ms`)?
+    pub(super) fn is_too_young(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable) -> bool {
+        let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
+        if ttl == Nanos(0) {
+            return false;
+        }
+        let generations = &multigen.of(zone).generations;
+        let seqs = generations.seqs();
+        let oldest = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
+        let oldest = oldest.map(|family| seqs.min[family as usize]).min().unwrap_or(seqs.max);
+        self.machine.now().since(generations.born(oldest)) < ttl
+    }
+}
+
+/// How far the oldest generations of both types may go.
+fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
+    let [anon, file] = wanted;
+    match rule {
+        TypeRule::OlderThenTierZero => wanted,
+        // Anonymous pages never count as younger.
+        TypeRule::OlderAnonThenTierZero => [anon.min(file).max(seqs.min[0]), file],
+        // Neither runs away from the other.
+        TypeRule::AllTiers | TypeRule::AllTiersStrictly => {
+            let limit = seqs.max - GENERATIONS_MIN;
+            match (anon > limit, file > limit) {
+                (true, false) if file < limit => [limit.max(seqs.min[0]), file],
+                (false, true) if anon < limit => [anon, limit.max(seqs.min[1])],
+                _ => wanted,
+            }
+        }
+    }
+}
+
+/// What became of the wish for a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aged {
+    /// There was none.
+    NotWanted,
+    /// It has begun.
+    Begun,
+    /// Somebody else is at it.
+    ByOthers,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Order;
+
+    const AGES: Ages = Ages { most: 4, fewest: 4, young: 100, old: 300, total: 1000 };
+
+    fn demand(priority: u32, is_kswapd: bool) -> Demand {
+        Demand {
+            priority,
+            to_reclaim_pages: 32,
+            is_kswapd,
+            may_swap: true,
+            may_do_all: true,
+            aged_order: Order::ZERO,
+            doubts_marks: false,
+        }
+    }
+
+    #[test]
+    fn a_round_of_kswapd_begins_one_by_the_rule_of_its_version() {
+        let before = |ages| is_wanted_before_round(Ageing::BeforeRounds, &ages);
+        assert!(!before(AGES) && before(Ages { young: 400, ..AGES }) && before(Ages { fewest: 2, ..AGES }));
+        assert!(!before(Ages { total: 31, young: 31, ..AGES }), "next to nothing");
+        let three = |ages| is_wanted_before_round(Ageing::KeepsThree, &ages);
+        let of_three = Ages { most: 3, ..AGES };
+        assert!(!three(AGES) && !three(of_three) && three(Ages { most: 2, ..AGES }));
+        assert!(three(Ages { young: 501, ..of_three }) && three(Ages { old: 249, ..of_three }));
+        assert!(!is_wanted_before_round(Ageing::AtThree, &Ages { most: 2, ..AGES }));
+    }
+
+    #[test]
+    fn a_scan_begins_one_when_it_has_nothing_to_take_or_soon_has() {
+        let at = |rule, most, priority, is_kswapd| {
+            is_wanted_in_scan(rule, &Ages { most, ..AGES }, &demand(priority, is_kswapd))
+        };
+        assert!(at(Ageing::BeforeRounds, 2, 12, false) && !at(Ageing::BeforeRounds, 2, 12, true));
+        assert!(!at(Ageing::BeforeRounds, 3, 0, false));
+        assert!(at(Ageing::KeepsThree, 2, 11, false) && !at(Ageing::KeepsThree, 2, 11, true));
+        assert!(!at(Ageing::KeepsThree, 2, 12, false));
+        for rule in [Ageing::AtThree, Ageing::WithinScan] {
+            assert!(at(rule, 3, 11, true) && at(rule, 2, 11, false) && !at(rule, 4, 0, true) && !at(rule, 2, 12, true));
+        }
+    }
+
+    #[test]
+    fn no_type_runs_away_from_the_other() {
+        let seqs = Seqs { max: 10, min: [7, 7] };
+        assert_eq!(bounded(TypeRule::OlderThenTierZero, [9, 7], &seqs), [9, 7]);
+        assert_eq!(bounded(TypeRule::OlderAnonThenTierZero, [9, 7], &seqs), [7, 7]);
+        assert_eq!(bounded(TypeRule::OlderAnonThenTierZero, [7, 9], &seqs), [7, 9]);
+        assert_eq!(bounded(TypeRule::AllTiers, [9, 7], &seqs), [8, 7]);
+        assert_eq!(bounded(TypeRule::AllTiers, [7, 9], &seqs), [7, 8]);
+        assert_eq!(bounded(TypeRule::AllTiers, [9, 8], &seqs), [9, 8]);
+        let ahead = Seqs { max: 10, min: [9, 7] };
+        assert_eq!(bounded(TypeRule::OlderAnonThenTierZero, [9, 8], &ahead), [9, 8], "what is gone is gone");
+    }
+}

@@ -1,0 +1,279 @@
+//! The feedback controller: which type goes next, and up to which tier (mechanisms/multigen, 4).
+//!
+//! What is compared are rates of refaults: pages that came back, of those that left or were protected from that, in the oldest
+//! generation, and in those before it with half the weight each.
+
+use super::choices::{Choices, RateSmoothing, TypeRule};
+use super::generations::Seqs;
+use super::uses::TIERS;
+use crate::lru::Family;
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Added to the pages that left of what others are compared with (`RateSmoothing::ByBatch`).
+const SMOOTHING_PAGES: u64 = 64;
+
+/// How often pages came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// Pages that came back.
+    pub refaulted: u64,
+    /// Pages that left, or were protected from that.
+    pub total: u64,
+}
+
+/// What rates are compared by.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Fewer refaults than this tell nothing.
+    pub floor: u64,
+    /// What is added before.
+    pub smoothing: RateSmoothing,
+}
+
+impl Rule {
+    /// Those of a kernel.
+    pub const fn of(choices: &Choices) -> Self {
+        Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
+    }
+
+    /// May pages with the rate `candidate` go before those with `reference`? Each rate is divided by its gain.
+    pub fn is_ok_to_evict(&self, reference: (Rate, u64), candidate: (Rate, u64)) -> bool {
+        let ((reference, reference_gain), (candidate, candidate_gain)) = (reference, candidate);
+        let (total, refaulted, candidate_total) = match self.smoothing {
+            RateSmoothing::None => (reference.total.max(1), reference.refaulted, candidate.total.max(1)),
+            RateSmoothing::ByBatch => (reference.total + SMOOTHING_PAGES, reference.refaulted + 1, candidate.total),
+        };
+        let product = |a: u64, b: u64, gain: u64| u128::from(a) * u128::from(b) * u128::from(gain);
+        candidate.refaulted < self.floor
+            || product(candidate.refaulted, total, reference_gain)
+                <= product(refaulted, candidate_total, candidate_gain)
+    }
+
+    /// The last tier that may go, of a type whose tiers have these rates: the others' rate may not be so much above `reference`.
+    /// The first always goes.
+    pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
+        let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
+        tiers[1..].iter().take_while(goes).count()
+    }
+}
+
+/// Counts of one type and tier.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Of the oldest generation.
+    evicted: AtomicU64,
+    protected: AtomicU64,
+    refaulted: AtomicU64,
+    /// Of those before it, decaying.
+    average_total: AtomicU64,
+    average_refaulted: AtomicU64,
+}
+
+impl Counts {
+    fn total_now(&self) -> u64 {
+        self.evicted.load(Relaxed) + self.protected.load(Relaxed)
+    }
+
+    fn rate(&self) -> Rate {
+        Rate {
+            refaulted: self.average_refaulted.load(Relaxed) + self.refaulted.load(Relaxed),
+            total: self.average_total.load(Relaxed) + self.total_now(),
+        }
+    }
+
+    fn fold(&self) {
+        let fold = |average: &AtomicU64, now: u64| average.store((average.load(Relaxed) + now) / 2, Relaxed);
+        fold(&self.average_total, self.total_now());
+        fold(&self.average_refaulted, self.refaulted.load(Relaxed));
+        // What is counted in between is lost: it is an estimate.
+        [&self.evicted, &self.protected, &self.refaulted].into_iter().for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+/// What goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The type.
+    pub family: Family,
+    /// The last tier that may go.
+    pub tier_limit: usize,
+}
+
+/// The counts of one lruvec. They are written without its lock, but for [`Controller::fold`].
+#[derive(Debug, Default)]
+pub struct Controller {
+    counts: [[Counts; TIERS]; 2],
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Pages left memory.
+    Evicted,
+    /// Pages were to leave by their age, and stayed by their tier.
+    Protected,
+    /// Pages came back.
+    Refaulted,
+}
+
+impl Controller {
+    /// Counts pages.
+    pub fn count(&self, what: Count, family: Family, tier: usize, pages: u64) {
+        let counts = &self.counts[family as usize][tier];
+        let count = match what {
+            Count::Evicted => &counts.evicted,
+            Count::Protected => &counts.protected,
+            Count::Refaulted => &counts.refaulted,
+        };
+        count.fetch_add(pages, Relaxed);
+    }
+
+    /// A type's oldest generation is gone.
+    pub fn fold(&self, family: Family) {
+        self.counts[family as usize].iter().for_each(Counts::fold);
+    }
+
+    /// The rates of a type's tiers.
+    pub fn rates(&self, family: Family) -> [Rate; TIERS] {
+        [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
+    }
+
+    /// What is counted of a type's tier in its oldest generation: refaulted, evicted, protected.
+    pub fn counted(&self, family: Family, tier: usize) -> [u64; 3] {
+        let counts = &self.counts[family as usize][tier];
+        [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
+    }
+
+    /// The averages of a type's tier over earlier generations.
+    pub fn averages(&self, family: Family, tier: usize) -> Rate {
+        let counts = &self.counts[family as usize][tier];
+        Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
+    }
+
+    /// Up to which tier pages of a type go, compared with its own first tier.
+    pub fn tier_limit(&self, choices: &Choices, family: Family) -> usize {
+        let rates = self.rates(family);
+        let margin = u64::from(choices.tier_margin_percent);
+        Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
+    }
+
+    /// Which type goes next, and up to which tier; `swappiness` is above 0, and both types may go.
+    pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
+        let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
+        let [anon, file] = seqs.min;
+        match choices.type_rule {
+            TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero if anon < file => return of(Family::Anon),
+            TypeRule::OlderThenTierZero if file < anon => return of(Family::File),
+            TypeRule::OlderThenTierZero
+            | TypeRule::OlderAnonThenTierZero
+            | TypeRule::AllTiers
+            | TypeRule::AllTiersStrictly => {}
+        }
+        if swappiness <= 1 {
+            return of(Family::File);
+        }
+        if swappiness >= 200 {
+            return of(Family::Anon);
+        }
+        let rule = Rule::of(choices);
+        let rates = Family::ALL.map(|family| self.rates(family));
+        let gains = [swappiness, 200 - swappiness];
+        let is_file = |[anon, file]: [Rate; 2]| rule.is_ok_to_evict((anon, gains[0]), (file, gains[1]));
+        let sum = |tiers: &[Rate; TIERS]| {
+            tiers
+                .iter()
+                .fold(Rate::default(), |a, b| Rate { refaulted: a.refaulted + b.refaulted, total: a.total + b.total })
+        };
+        match choices.type_rule {
+            TypeRule::AllTiers | TypeRule::AllTiersStrictly => {
+                of(if is_file([sum(&rates[0]), sum(&rates[1])]) { Family::File } else { Family::Anon })
+            }
+            TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero => {
+                let family = if is_file([rates[0][0], rates[1][0]]) { Family::File } else { Family::Anon };
+                let other = 1 - family as usize;
+                let tiers = &rates[family as usize][..choices.tiers as usize];
+                let tier_limit = rule.tier_limit((rates[other][0], gains[other]), tiers, gains[family as usize]);
+                Choice { family, tier_limit }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V2: Rule = Rule { floor: 32, smoothing: RateSmoothing::None };
+    const SMOOTHED: Rule = Rule { floor: 64, smoothing: RateSmoothing::ByBatch };
+
+    fn rate(refaulted: u64, total: u64) -> Rate {
+        Rate { refaulted, total }
+    }
+
+    #[test]
+    fn equal_rates_protect_no_tier() {
+        for total in [1_000, 10_000, 1_000_000] {
+            let rates = [100, 300, 500, 900].map(|permille: u64| [rate(total * permille / 1000, total); 4]);
+            for tiers in rates {
+                assert_eq!(V2.tier_limit((tiers[0], 1), &tiers, 2), 3, "{total}");
+                assert_eq!(SMOOTHED.tier_limit((tiers[0], 2), &tiers, 3), 3, "{total}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tier_that_comes_back_much_more_often_is_protected_with_those_above_it() {
+        let tiers = [rate(100, 10_000), rate(160, 10_000), rate(90, 10_000), rate(90, 10_000)];
+        assert_eq!(SMOOTHED.tier_limit((tiers[0], 2), &tiers, 3), 0);
+        assert_eq!(V2.tier_limit((tiers[0], 1), &tiers, 2), 3, "twice as often is allowed");
+        let tiers = [rate(0, 10_000), rate(10, 10_000), rate(5000, 10_000), rate(0, 0)];
+        assert_eq!(V2.tier_limit((tiers[0], 1), &tiers, 2), 1, "ten tell nothing");
+    }
+
+    fn choices(type_rule: TypeRule) -> Choices {
+        Choices { type_rule, refault_floor: 64, rate_smoothing: RateSmoothing::ByBatch, ..Choices::default() }
+    }
+
+    fn controller(anon: Rate, file: Rate) -> Controller {
+        let controller = Controller::default();
+        for (family, rate) in [(Family::Anon, anon), (Family::File, file)] {
+            controller.count(Count::Evicted, family, 0, rate.total);
+            controller.count(Count::Refaulted, family, 0, rate.refaulted);
+        }
+        controller
+    }
+
+    #[test]
+    fn files_go_while_their_rate_is_below_that_of_anonymous_pages_by_swappiness() {
+        let seqs = Seqs { max: 3, min: [0, 0] };
+        let goes = |swappiness, anon, file| {
+            controller(anon, file).choose(&choices(TypeRule::AllTiers), swappiness, &seqs).family
+        };
+        // Rates as 60 to 140.
+        assert_eq!(goes(60, rate(6_000, 100_000), rate(13_500, 100_000)), Family::File);
+        assert_eq!(goes(60, rate(6_000, 100_000), rate(14_500, 100_000)), Family::Anon);
+        assert_eq!(goes(1, rate(0, 100_000), rate(90_000, 100_000)), Family::File);
+        assert_eq!(goes(200, rate(90_000, 100_000), rate(0, 100_000)), Family::Anon);
+        assert_eq!(goes(60, rate(0, 100_000), rate(63, 100)), Family::File, "63 tell nothing");
+    }
+
+    #[test]
+    fn the_older_type_goes_first() {
+        let controller = controller(rate(90_000, 100_000), rate(100, 100_000));
+        let family = |rule, min| controller.choose(&choices(rule), 60, &Seqs { max: 5, min }).family;
+        assert_eq!(family(TypeRule::OlderThenTierZero, [2, 3]), Family::Anon);
+        assert_eq!(family(TypeRule::OlderThenTierZero, [3, 2]), Family::File);
+        assert_eq!(family(TypeRule::OlderThenTierZero, [2, 2]), Family::File);
+        assert_eq!(family(TypeRule::OlderAnonThenTierZero, [2, 3]), Family::Anon);
+        assert_eq!(family(TypeRule::AllTiers, [2, 3]), Family::File);
+    }
+
+    #[test]
+    fn what_was_counted_is_folded_once_and_decays() {
+        let controller = controller(rate(0, 0), rate(40, 100));
+        controller.fold(Family::File);
+        assert_eq!((controller.rates(Family::File)[0], controller.counted(Family::File, 0)), (rate(20, 50), [0; 3]));
+        controller.fold(Family::File);
+        assert_eq!(controller.rates(Family::File)[0], rate(10, 25), "a quarter is left after an idle generation");
+    }
+}

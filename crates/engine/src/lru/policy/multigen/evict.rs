@@ -1,0 +1,358 @@
+//! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock (mechanisms/multigen, 6.2).
+
+use super::choices::{DirtyAtTail, Rejected, Saturated, TypeRule};
+use super::controller::Choice;
+use super::generations::{is_of, slot_in, slot_of, with_slot};
+use super::lists::{ListId, Lists};
+use super::placement::{Coming, place};
+use super::{Multigen, uses};
+use crate::anonymous::Owners;
+use crate::lru::policy::Demand;
+use crate::lru::{Family, Lru, Pool};
+use crate::memory::{Flags, Zone};
+use crate::stat::ZoneEvent;
+use machine::{FrameNumber, Func, Lock, Machine, Step};
+
+/// Pages that are looked at under one hold of the lock, at most (`MAX_LRU_BATCH`).
+pub(super) const LOOKED_AT_MAX: u64 = 4096;
+
+/// Types that pages may be taken of, by [`Family`].
+pub(super) type Evictable = [bool; Family::ALL.len()];
+
+/// Pages that were taken off a list, and what was seen before.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The pages, each with one more reference.
+    pub pages: Vec<FrameNumber>,
+    /// Of which type they are.
+    pub pool: Pool,
+    /// How many pages these are, a huge page with all of its own.
+    pub taken: u64,
+    /// Pages that were looked at.
+    pub scanned: u64,
+    /// Of those, pages that must be written first.
+    pub to_write: u64,
+    /// Pages whose marks of use were taken away, and that readers with hazard pointers may use without new ones; each with one
+    /// more reference.
+    opened: Vec<FrameNumber>,
+    /// Pages that went to another generation.
+    moved: u64,
+}
+
+impl Batch {
+    const fn of(family: Family) -> Self {
+        Self {
+            pages: Vec::new(),
+            pool: Pool::of(family),
+            taken: 0,
+            scanned: 0,
+            to_write: 0,
+            opened: Vec::new(),
+            moved: 0,
+        }
+    }
+}
+
+/// What a page at the tail is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sorted {
+    /// It belongs to another generation since a walk found it used.
+    Elsewhere,
+    /// It stays by its tier: protected, or only lifted.
+    Protected,
+    Lifted,
+    /// It must be written first, or is locked.
+    ToWrite,
+    Locked,
+    /// It may go.
+    Old,
+}
+
+impl<M: Machine> Lru<M> {
+    /// Isolates pages of one type's oldest generation, of up to `budget` that are looked at.
+    pub(super) fn evict_batch(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        demand: &Demand,
+        evictable: Evictable,
+        budget: u64,
+    ) -> Batch {
+        let batch = {
+            let _span = self.machine.span(Func::IsolateLruPages);
+            let mut lists = multigen.of(zone).lists.lock();
+            let batch = self.isolate_oldest(multigen, &mut lists, zone, demand, evictable, budget);
+            self.machine.spend_on(Step::IsolatePage, zone.start, batch.scanned as u32);
+            self.advance_oldest(multigen, &lists, zone, evictable);
+            batch
+        };
+        zone.note_scanned(batch.scanned);
+        zone.stat.count(ZoneEvent::Pgrefill, batch.moved);
+        zone.gauges.add(batch.pool.family().isolated(), batch.taken.cast_signed());
+        let mut owners = Owners::default();
+        for &frame in &batch.opened {
+            self.close_page(frame, &mut owners);
+            self.put(frame);
+        }
+        batch
+    }
+
+    fn isolate_oldest(
+        &self,
+        multigen: &Multigen<M>,
+        lists: &mut Lists,
+        zone: &Zone<M>,
+        demand: &Demand,
+        evictable: Evictable,
+        budget: u64,
+    ) -> Batch {
+        let of = multigen.of(zone);
+        let choices = &multigen.choices;
+        let alone = |family| Choice { family, tier_limit: of.controller.tier_limit(choices, family) };
+        let first = match evictable {
+            [true, true] => of.controller.choose(choices, self.choices.swappiness, &of.generations.seqs()),
+            [true, false] => alone(Family::Anon),
+            [false, _] => alone(Family::File),
+        };
+        let mut batch = Batch::of(first.family);
+        self.isolate_of_type(multigen, lists, zone, demand, first, budget, &mut batch);
+        let other = Family::ALL[1 - first.family as usize];
+        let is_in_vain = match choices.type_rule {
+            TypeRule::AllTiersStrictly => batch.scanned == 0,
+            TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
+                batch.pages.is_empty() && batch.scanned < budget
+            }
+        };
+        if is_in_vain && evictable[other as usize] {
+            batch.pool = Pool::of(other);
+            let left = budget - batch.scanned;
+            self.isolate_of_type(multigen, lists, zone, demand, alone(other), left, &mut batch);
+        }
+        batch
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
+    fn isolate_of_type(
+        &self,
+        multigen: &Multigen<M>,
+        lists: &mut Lists,
+        zone: &Zone<M>,
+        demand: &Demand,
+        choice: Choice,
+        budget: u64,
+        batch: &mut Batch,
+    ) {
+        let seqs = multigen.of(zone).generations.seqs();
+        if !seqs.is_evictable(choice.family) {
+            return;
+        }
+        let slot = slot_of(seqs.min[choice.family as usize]);
+        let most = multigen.choices.isolate_batch as usize;
+        let mut left = budget.min(LOOKED_AT_MAX);
+        for zone in self.zones_served(zone).iter().rev() {
+            let list = ListId::new(slot, choice.family, zone.kind);
+            let mut skipped = Vec::new();
+            while left > 0 && batch.pages.len() < most && skipped.len() < most {
+                let Some(frame) = lists.last(list) else { break };
+                let weight = self.frames[frame].pages();
+                batch.scanned += weight;
+                left = left.saturating_sub(weight);
+                if self.sort(multigen, lists, zone, frame, slot, choice.tier_limit, batch) {
+                    batch.moved += weight;
+                } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
+                    self.unlink_listed(multigen.of(zone), lists, frame);
+                    batch.taken += weight;
+                    batch.pages.push(frame);
+                } else {
+                    lists.remove(&self.frames, frame);
+                    skipped.push(frame);
+                }
+            }
+            zone.stat.count(ZoneEvent::Pgskip, skipped.len() as u64);
+            skipped.into_iter().rev().for_each(|frame| lists.push_front(&self.frames, list, frame));
+        }
+    }
+
+    /// Can the caller do what is to be done with a page?
+    fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
+        let flags = self.frames[frame].flags();
+        let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
+        demand.may_do_all || !needs_io
+    }
+
+    /// Looks at a page at the tail of the list of `slot`; does it belong elsewhere, and went there?
+    #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
+    fn sort(
+        &self,
+        multigen: &Multigen<M>,
+        lists: &mut Lists,
+        zone: &Zone<M>,
+        frame: FrameNumber,
+        slot: usize,
+        tier_limit: usize,
+        batch: &mut Batch,
+    ) -> bool {
+        let choices = &multigen.choices;
+        let flags = self.frames[frame].flags();
+        let family = is_of(flags);
+        let tier = uses::tier(choices.use_marks, choices.tiers, flags);
+        let sorted = sorted(flags, slot, tier > tier_limit, choices.saturated, choices.dirty_at_tail);
+        let next = (slot + 1) % super::generations::GENERATIONS;
+        match sorted {
+            Sorted::Old => return false,
+            Sorted::Elsewhere => {
+                lists.remove(&self.frames, frame);
+                lists.push_front(&self.frames, ListId::new(slot_in(flags), family, zone.kind), frame);
+                return true;
+            }
+            Sorted::Protected => {
+                self.note_protected(multigen, zone, family, tier, 1);
+                if let Saturated::Protected = choices.saturated {
+                    let activate = match family {
+                        Family::Anon => ZoneEvent::WorkingsetActivateAnon,
+                        Family::File => ZoneEvent::WorkingsetActivateFile,
+                    };
+                    zone.stat.count(activate, 1);
+                }
+            }
+            Sorted::ToWrite => batch.to_write += 1,
+            Sorted::Lifted | Sorted::Locked => {}
+        }
+        let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };
+        self.move_to_slot(multigen, lists, zone, frame, (slot, next), mark);
+        if flags.has(Flags::HAZARD) && self.frames[frame].get_unless_zero() {
+            batch.opened.push(frame);
+        }
+        true
+    }
+
+    /// Moves a page to the list of another generation, where it counts its uses anew; unless a walk has just found it used: then it
+    /// goes where that put it.
+    pub(super) fn move_to_slot(
+        &self,
+        multigen: &Multigen<M>,
+        lists: &mut Lists,
+        zone: &Zone<M>,
+        frame: FrameNumber,
+        (from, to): (usize, usize),
+        mark: Flags,
+    ) {
+        let marks = multigen.choices.use_marks;
+        let moved =
+            |flags: Flags| (slot_in(flags) == from).then(|| with_slot(uses::cleared(marks, flags), to).with(mark));
+        let result = self.frames[frame].update(moved);
+        let (Ok(before) | Err(before)) = result;
+        let family = is_of(before);
+        let weight = self.frames[frame].pages().cast_signed();
+        let slot = match result {
+            Ok(_) => {
+                self.count_pages(multigen.of(zone), zone, family, from, -weight);
+                self.count_pages(multigen.of(zone), zone, family, to, weight);
+                to
+            }
+            Err(_) => slot_in(before),
+        };
+        lists.remove(&self.frames, frame);
+        lists.push_front(&self.frames, ListId::new(slot, family, zone.kind), frame);
+    }
+
+    /// Of pages that were isolated and stay, takes out those that are worth another look: they may have become free to go
+    /// meanwhile. The others are made ready to go back.
+    pub(crate) fn take_out_retried(&self, pages: &mut Vec<FrameNumber>, may_retry: bool) -> Vec<FrameNumber> {
+        let Some(multigen) = &self.multigen else { return Vec::new() };
+        match multigen.choices.rejected {
+            Rejected::SecondOldest => return Vec::new(),
+            Rejected::LikeActive => {}
+        }
+        let mut retried = Vec::new();
+        let mut owners = Owners::default();
+        pages.retain(|&frame| {
+            let descriptor = &self.frames[frame];
+            let flags = descriptor.flags();
+            let is_to_be_written = flags.0 & (Flags::DIRTY.0 | Flags::WRITEBACK.0) != 0;
+            if flags.has(Flags::RECLAIM) && is_to_be_written {
+                return true;
+            }
+            let in_use = Flags::ACTIVE.with(Flags::REFERENCED).with(Flags::LOCKED);
+            let is_retried = may_retry && !is_to_be_written && flags.0 & in_use.0 == 0 && descriptor.mappings() == 0;
+            if is_retried {
+                retried.push(frame);
+                return false;
+            }
+            self.keep_from_oldest(multigen, frame, &mut owners);
+            true
+        });
+        retried
+    }
+
+    /// An isolated page that would go back to the oldest generation becomes active instead.
+    fn keep_from_oldest(&self, multigen: &Multigen<M>, frame: FrameNumber, owners: &mut Owners<M>) {
+        let descriptor = &self.frames[frame];
+        let flags = descriptor.flags();
+        let seqs = multigen.of(self.zone_of(frame)).generations.seqs();
+        let choices = &multigen.choices;
+        let place = place(choices.placement, choices.rejected, flags, Coming::Rejected, &seqs);
+        if place.seq == seqs.min[is_of(flags) as usize] {
+            let _ = descriptor.update(|flags| Some(uses::cleared(choices.use_marks, flags).with(Flags::ACTIVE)));
+            self.close_page(frame, owners);
+        }
+    }
+
+    /// Puts back those pages of a batch that stay.
+    pub(crate) fn put_back_batch(&self, zone: &Zone<M>, batch: &Batch, stay: &[FrameNumber]) {
+        let Some(multigen) = &self.multigen else { return };
+        self.put_back_generations(multigen, zone, stay, Coming::Rejected);
+        self.end_isolation(zone, batch.pool.family(), batch.taken);
+    }
+}
+
+/// What a page at the tail of the list of `slot` is.
+const fn sorted(flags: Flags, slot: usize, is_above_limit: bool, saturated: Saturated, dirty: DirtyAtTail) -> Sorted {
+    if slot_in(flags) != slot {
+        return Sorted::Elsewhere;
+    }
+    let is_saturated = uses::is_saturated(flags);
+    match saturated {
+        Saturated::Lifted if is_saturated => return Sorted::Lifted,
+        Saturated::Protected if is_saturated => return Sorted::Protected,
+        Saturated::LikeOthers | Saturated::Protected | Saturated::Lifted => {}
+    }
+    if is_above_limit {
+        return Sorted::Protected;
+    }
+    let is_to_be_written = flags.has(Flags::WRITEBACK) || flags.has(Flags::DIRTY) && !flags.has(Flags::SWAPBACKED);
+    match dirty {
+        DirtyAtTail::MovedWithLocked | DirtyAtTail::Moved if is_to_be_written => Sorted::ToWrite,
+        DirtyAtTail::MovedWithLocked if flags.has(Flags::LOCKED) => Sorted::Locked,
+        DirtyAtTail::MovedWithLocked | DirtyAtTail::Moved | DirtyAtTail::Isolated => Sorted::Old,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choices::UseMarks;
+    use super::*;
+
+    #[test]
+    fn a_page_at_the_tail_is_sorted_by_the_first_rule_that_fits() {
+        let full = uses::used;
+        let marks = UseMarks::WorkingsetSecond;
+        let saturated_page = (0..5).fold(with_slot(Flags::LRU, 1), |flags, _| full(marks, flags));
+        let at = |flags, above, saturated, dirty| sorted(flags, 1, above, saturated, dirty);
+        let (others, lifted, moved) = (Saturated::LikeOthers, Saturated::Lifted, DirtyAtTail::Moved);
+        let page = with_slot(Flags::LRU, 1);
+        assert_eq!(at(with_slot(page, 2), true, others, moved), Sorted::Elsewhere);
+        assert_eq!(at(saturated_page, false, lifted, moved), Sorted::Lifted);
+        assert_eq!(at(saturated_page, false, Saturated::Protected, moved), Sorted::Protected);
+        assert_eq!(at(saturated_page, false, others, moved), Sorted::Old);
+        assert_eq!(at(page, true, lifted, moved), Sorted::Protected);
+        for dirty in [page.with(Flags::DIRTY), page.with(Flags::WRITEBACK)] {
+            assert_eq!(at(dirty, false, lifted, moved), Sorted::ToWrite);
+            assert_eq!(at(dirty, false, lifted, DirtyAtTail::Isolated), Sorted::Old);
+        }
+        assert_eq!(at(page.with(Flags::DIRTY).with(Flags::SWAPBACKED), false, lifted, moved), Sorted::Old);
+        let locked = page.with(Flags::LOCKED);
+        assert_eq!(at(locked, false, lifted, DirtyAtTail::MovedWithLocked), Sorted::Locked);
+        assert_eq!(at(locked, false, lifted, moved), Sorted::Old);
+    }
+}

@@ -1,0 +1,168 @@
+//! Generations of one lruvec: their numbers, when they began, and how many pages each has (mechanisms/multigen, 2).
+//!
+//! Numbers and sizes are changed under the lock of the lists and read without. A size counts pages whose *word* names the
+//! generation, wherever they are linked: it may be below 0 for a moment, while changes of a walk are pending.
+
+use crate::lru::Family;
+use crate::memory::{Flags, ZoneKind};
+use machine::Nanos;
+use machine::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// Generations at most: a number's slot is its remainder.
+pub const GENERATIONS: usize = 4;
+
+/// Each type has so many at least.
+pub const GENERATIONS_MIN: u64 = 2;
+
+/// Kinds of zones.
+pub const ZONES: usize = ZoneKind::ALL.len();
+
+/// The slot of a generation.
+pub const fn slot_of(seq: u64) -> usize {
+    seq as usize % GENERATIONS
+}
+
+/// The slot that a page's word names.
+pub const fn slot_in(flags: Flags) -> usize {
+    ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
+}
+
+/// The word of a page of the generation in a slot.
+pub const fn with_slot(flags: Flags, slot: usize) -> Flags {
+    Flags(flags.without(Flags::GENERATION).0 | (slot as u32) << Flags::GENERATION_SHIFT)
+}
+
+/// The type of a page with such a word.
+pub const fn is_of(flags: Flags) -> Family {
+    if flags.has(Flags::SWAPBACKED) { Family::Anon } else { Family::File }
+}
+
+/// The numbers of the youngest generation, and of the oldest of each type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seqs {
+    /// The youngest, of both types.
+    pub max: u64,
+    /// The oldest, by [`Family`].
+    pub min: [u64; 2],
+}
+
+impl Seqs {
+    /// How many generations a type has.
+    pub const fn generations(&self, family: Family) -> u64 {
+        self.max - self.min[family as usize] + 1
+    }
+
+    /// Can pages be taken from a type's oldest generation?
+    pub const fn is_evictable(&self, family: Family) -> bool {
+        self.generations(family) > GENERATIONS_MIN
+    }
+
+    /// Is the generation in a slot one of the two youngest?
+    pub const fn is_active(&self, slot: usize) -> bool {
+        slot == slot_of(self.max) || slot == slot_of(self.max - 1)
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Generations {
+    max: AtomicU64,
+    min: [AtomicU64; 2],
+    /// When each began, ns; by slot.
+    born: [AtomicU64; GENERATIONS],
+    /// Pages, by slot, family and kind of zone.
+    sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
+}
+
+impl Generations {
+    /// As many as there may be, all empty and begun now.
+    pub fn new(generations: u32, now: Nanos) -> Self {
+        Self {
+            max: AtomicU64::new(u64::from(generations) - 1),
+            min: Default::default(),
+            born: std::array::from_fn(|_| AtomicU64::new(now.0)),
+            sizes: Default::default(),
+        }
+    }
+
+    /// The numbers now.
+    pub fn seqs(&self) -> Seqs {
+        // The oldest first: read in between, a type seems to have too many generations rather than too few.
+        let min = [0, 1].map(|family| self.min[family].load(Acquire));
+        Seqs { max: self.max.load(Acquire), min }
+    }
+
+    /// Begins the next generation, which takes the oldest one's slot if no type has that any more.
+    pub fn advance_max(&self, now: Nanos) {
+        let next = self.max.load(Acquire) + 1;
+        self.born[slot_of(next)].store(now.0, Relaxed);
+        self.max.store(next, Release);
+    }
+
+    /// A type's oldest generation is another now.
+    pub fn set_min(&self, family: Family, seq: u64) {
+        debug_assert!(seq >= self.min[family as usize].load(Relaxed), "generations do not come back");
+        self.min[family as usize].store(seq, Release);
+    }
+
+    /// When a generation began.
+    pub fn born(&self, seq: u64) -> Nanos {
+        Nanos(self.born[slot_of(seq)].load(Relaxed))
+    }
+
+    /// Counts pages that a generation has more, or less.
+    pub fn add(&self, slot: usize, family: Family, zone: ZoneKind, pages: i64) {
+        self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
+    }
+
+    /// Pages of the generation in a slot, of one kind of zone; below 0 while changes are pending.
+    pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
+        self.sizes[slot][family as usize][zone as usize].load(Relaxed)
+    }
+
+    /// Pages of a generation and type.
+    pub fn pages(&self, seq: u64, family: Family) -> u64 {
+        let sizes = &self.sizes[slot_of(seq)][family as usize];
+        sizes.iter().map(|pages| pages.load(Relaxed).max(0).cast_unsigned()).sum()
+    }
+
+    /// Pages of all generations of a type.
+    pub fn all_pages(&self, family: Family) -> u64 {
+        let seqs = self.seqs();
+        (seqs.min[family as usize]..=seqs.max).map(|seq| self.pages(seq, family)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_names_a_slot_and_keeps_the_rest() {
+        for slot in 0..GENERATIONS {
+            let flags = with_slot(Flags(!0), slot);
+            assert_eq!(
+                (slot_in(flags), flags.without(Flags::GENERATION)),
+                (slot, Flags(!0).without(Flags::GENERATION))
+            );
+        }
+    }
+
+    #[test]
+    fn the_two_youngest_are_active_and_a_type_with_two_gives_nothing() {
+        let seqs = Seqs { max: 9, min: [6, 8] };
+        let active: Vec<bool> = (6..=9).map(|seq| seqs.is_active(slot_of(seq))).collect();
+        assert_eq!(active, [false, false, true, true]);
+        assert!(seqs.is_evictable(Family::Anon) && !seqs.is_evictable(Family::File));
+    }
+
+    #[test]
+    fn sizes_below_zero_count_as_none() {
+        let generations = Generations::new(4, Nanos(5));
+        generations.add(1, Family::File, ZoneKind::Normal, -3);
+        generations.add(1, Family::File, ZoneKind::Dma32, 7);
+        assert_eq!((generations.pages(1, Family::File), generations.all_pages(Family::File)), (7, 7));
+        generations.advance_max(Nanos(9));
+        assert_eq!((generations.born(4), generations.born(3)), (Nanos(9), Nanos(5)));
+    }
+}

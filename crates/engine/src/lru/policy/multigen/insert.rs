@@ -1,0 +1,226 @@
+//! Pages join lists and leave them, and are counted.
+
+use super::choices::FileUse;
+use super::generations::{Seqs, is_of, slot_in, slot_of, with_slot};
+use super::lists::{ListId, Lists};
+use super::placement::{Coming, Place, place};
+use super::{Generational, Multigen, uses};
+use crate::lru::batch::Apply;
+use crate::lru::{Family, ListKind, Lru};
+use crate::memory::{Flags, Warmth, Zone};
+use crate::stat::{Event, Gauge};
+use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
+
+/// The gauge that counts pages of a type and of an active generation or another.
+const fn gauge(family: Family, is_active: bool) -> Gauge {
+    let kind = if is_active { family.active() } else { family.inactive() };
+    kind.gauge()
+}
+
+impl<M: Machine> Lru<M> {
+    /// Counts pages of a zone that the generation in a slot has more, or less. Under the lock of the lists.
+    pub(super) fn count_pages(&self, of: &Generational<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
+        of.generations.add(slot, family, zone.kind, pages);
+        zone.gauges.add(gauge(family, of.generations.seqs().is_active(slot)), pages);
+    }
+
+    /// The generation before the youngest is about to be inactive, and the one after it active: their pages change sides.
+    pub(super) fn swap_sides(&self, of: &Generational<M>, zone: &Zone<M>) {
+        let Seqs { max, .. } = of.generations.seqs();
+        for zone in self.zones_of_lruvec(zone) {
+            for family in Family::ALL {
+                for (slot, is_active) in [(slot_of(max - 1), false), (slot_of(max + 1), true)] {
+                    let pages = of.generations.counted(slot, family, zone.kind);
+                    zone.gauges.add(gauge(family, !is_active), -pages);
+                    zone.gauges.add(gauge(family, is_active), pages);
+                }
+            }
+        }
+    }
+
+    /// Puts a page that is on no list on one.
+    pub(super) fn link(&self, multigen: &Multigen<M>, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
+        let of = multigen.of(self.zone_of(frame));
+        let choices = &multigen.choices;
+        let seqs = of.generations.seqs();
+        let place = place(choices.placement, choices.rejected, self.frames[frame].flags(), coming, &seqs);
+        self.link_at(of, lists, frame, place);
+    }
+
+    /// The same, at a place that the caller knows.
+    pub(super) fn link_at(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber, place: Place) {
+        let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
+        let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
+        let (Ok(before) | Err(before)) = self.frames[frame].update(listed);
+        debug_assert!(!before.has(Flags::LRU), "{frame} is on a list already: {:?}", self.frames[frame]);
+        let family = is_of(before);
+        let list = ListId::new(slot, family, zone.kind);
+        match place.at_tail {
+            true => lists.push_back(&self.frames, list, frame),
+            false => lists.push_front(&self.frames, list, frame),
+        }
+        self.count_pages(of, zone, family, slot, self.frames[frame].pages().cast_signed());
+    }
+
+    /// Takes a listed page off its list; returns its word as it was.
+    pub(super) fn unlink_listed(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber) -> Flags {
+        let unlisted = |flags: Flags| Some(with_slot(flags.without(Flags::LRU), 0));
+        let (Ok(before) | Err(before)) = self.frames[frame].update(unlisted);
+        debug_assert!(before.has(Flags::LRU), "{frame} is on no list: {:?}", self.frames[frame]);
+        lists.remove(&self.frames, frame);
+        let weight = self.frames[frame].pages().cast_signed();
+        self.count_pages(of, self.zone_of(frame), is_of(before), slot_in(before), -weight);
+        before
+    }
+
+    /// The same for those of some pages of a zone that are on lists.
+    pub(in crate::lru) fn unlink_generations(&self, multigen: &Multigen<M>, zone: &Zone<M>, pages: &[FrameNumber]) {
+        let mut lists = multigen.lists_of(zone).lock();
+        let mut moved = 0;
+        for &frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
+            self.unlink_listed(multigen.of(zone), &mut lists, frame);
+            moved += 1;
+        }
+        self.machine.spend(Step::LruMove, moved);
+    }
+
+    /// Applies a batch to pages of a zone; `is_same` says whether the page with a number is still the one that was parked.
+    pub(in crate::lru) fn flush_generations(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        pages: &[FrameNumber],
+        apply: Apply,
+        is_same: impl Fn(usize) -> bool,
+    ) {
+        let of = multigen.of(zone);
+        let mut lists = of.lists.lock();
+        let step = if let Apply::Rotate = apply {
+            self.stat.count(Event::PgrotateLocked, 1);
+            Step::RotatePage
+        } else {
+            Step::LruMove
+        };
+        self.machine.spend(step, pages.len() as u32);
+        for (n, &frame) in pages.iter().enumerate() {
+            let flags = self.frames[frame].flags();
+            match apply {
+                Apply::Add(_) => self.link(multigen, &mut lists, frame, Coming::New),
+                Apply::Activate if flags.has(Flags::LRU) && slot_in(flags) != slot_of(of.generations.seqs().max) => {
+                    self.unlink_listed(of, &mut lists, frame);
+                    let youngest = Place { seq: of.generations.seqs().max, at_tail: false };
+                    self.link_at(of, &mut lists, frame, youngest);
+                    self.stat.count(Event::Pgactivate, 1);
+                }
+                Apply::Rotate if flags.has(Flags::LRU) && is_same(n) => {
+                    self.unlink_listed(of, &mut lists, frame);
+                    self.link(multigen, &mut lists, frame, Coming::Rotated);
+                    self.stat.count(Event::Pgrotated, 1);
+                }
+                // Isolated, activated or freed since it was parked, or another page by now.
+                Apply::Activate | Apply::Rotate => {}
+            }
+        }
+    }
+
+    /// A page was used through its file, whose word was `flags` before.
+    pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen<M>, frame: FrameNumber, flags: Flags) {
+        if flags.has(Flags::SWAPBACKED) || flags.has(Flags::COMPOUND) {
+            // Its page table knows.
+            return;
+        }
+        let marks = multigen.choices.use_marks;
+        match multigen.choices.file_use {
+            FileUse::Counted => {
+                let _ = self.frames[frame].update(|flags| {
+                    let used = uses::used(marks, flags);
+                    (used != flags).then_some(used)
+                });
+            }
+            FileUse::Activates if !flags.has(Flags::REFERENCED) => self.frames[frame].set(Flags::REFERENCED),
+            FileUse::Activates if flags.has(Flags::LRU) => {
+                self.activate(frame);
+                self.frames[frame].clear(Flags::REFERENCED);
+            }
+            FileUse::Activates => {}
+        }
+    }
+
+    /// Puts isolated pages of a zone back that stay, and drops the references of isolation.
+    pub(in crate::lru) fn put_back_generations(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        pages: &[FrameNumber],
+        coming: Coming,
+    ) {
+        let _span = self.machine.span(Func::PutbackInactivePages);
+        let of = multigen.of(zone);
+        let mut gone = Vec::new();
+        {
+            let mut lists = of.lists.lock();
+            for &frame in pages {
+                self.link(multigen, &mut lists, frame, coming);
+                if self.frames[frame].put() {
+                    // Everybody else let go meanwhile.
+                    self.unlink_listed(of, &mut lists, frame);
+                    gone.push(frame);
+                }
+            }
+            self.machine.spend(Step::LruMove, pages.len() as u32);
+        }
+        gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
+    }
+
+    /// Takes a given listed page off its list for somebody who moves it, with one more reference, unless its last reference is
+    /// falling. It remembers that it was young.
+    pub(in crate::lru) fn isolate_given_generation(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        lists: &mut Lists,
+        frame: FrameNumber,
+        by_family: &mut [u64; Family::ALL.len()],
+    ) -> bool {
+        if !self.frames[frame].get_unless_zero() {
+            return false;
+        }
+        let of = multigen.of(zone);
+        let before = self.unlink_listed(of, lists, frame);
+        if of.generations.seqs().is_active(slot_in(before)) {
+            self.frames[frame].set(Flags::ACTIVE);
+        }
+        let (family, weight) = (is_of(before), self.frames[frame].pages().cast_signed());
+        zone.gauges.add(family.isolated(), weight);
+        by_family[family as usize] += weight.cast_unsigned();
+        true
+    }
+
+    /// Puts the part `tail` of a huge page, which is about to be split, where its head is, whose word was `flags`; if that is
+    /// isolated, where pages are taken from next. Under the lock of the lists.
+    pub(in crate::lru) fn link_split(
+        &self,
+        multigen: &Multigen<M>,
+        lists: &mut Lists,
+        head: FrameNumber,
+        flags: Flags,
+        tail: FrameNumber,
+    ) {
+        if flags.has(Flags::LRU) {
+            self.frames[tail].set(with_slot(Flags::LRU, slot_in(flags)));
+            lists.insert_behind(&self.frames, head, tail);
+        } else {
+            self.link(multigen, lists, tail, Coming::Rotated);
+        }
+    }
+
+    /// The list that counts a listed page, by its generation.
+    pub(in crate::lru) fn kind_in_generations(&self, multigen: &Multigen<M>, frame: FrameNumber) -> ListKind {
+        let flags = self.frames[frame].flags();
+        let family = is_of(flags);
+        match multigen.of(self.zone_of(frame)).generations.seqs().is_active(slot_in(flags)) {
+            true => family.active(),
+            false => family.inactive(),
+        }
+    }
+}

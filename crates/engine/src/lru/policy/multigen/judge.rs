@@ -1,0 +1,33 @@
+//! What recent use through page tables says of an isolated page (mechanisms/multigen, 5.3).
+
+use super::Multigen;
+use super::choices::Promotion;
+use crate::anonymous::Owners;
+use crate::lru::Lru;
+use crate::lru::policy::Verdict;
+use crate::memory::Flags;
+use machine::{FrameNumber, Machine};
+
+impl<M: Machine> Lru<M> {
+    /// Asks page tables whether an isolated page was used since they were last asked. What was used through its file was
+    /// protected by its tier, or not.
+    pub(in crate::lru) fn judge_in_generations(
+        &self,
+        multigen: &Multigen<M>,
+        frame: FrameNumber,
+        owners: &mut Owners<M>,
+    ) -> Verdict {
+        let descriptor = &self.frames[frame];
+        if descriptor.mappings() == 0 || self.page_referenced(frame, owners).touched == 0 {
+            return Verdict::Reclaim;
+        }
+        match multigen.choices.promotion {
+            Promotion::FirstSighting => Verdict::Activate,
+            Promotion::SecondSighting if descriptor.test_set(Flags::REFERENCED) => {
+                descriptor.set(Flags::WORKINGSET);
+                Verdict::Activate
+            }
+            Promotion::SecondSighting => Verdict::Keep,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The multi-generational LRU: pages have a generation, by when they were last seen used, and a tier, by how often they were used
+//! through their file.
+//!
+//! *Flow*: a new page joins a generation by its state ([`placement`]); a use through its file is counted in its word ([`uses`]);
+//! reclaim takes pages of the oldest generation ([`scan`], [`evict`]), where pages are sorted that belong elsewhere by now. What
+//! leaves keeps a shadow ([`refault`]), and how often such pages come back decides which type goes next and which tiers stay
+//! ([`controller`]). [`ageing`] begins new generations, before which a [`walk`] of page tables finds what was used; so does
+//! [`look_around`] beside a page that reclaim finds used. [`view`] shows it. *Locks*: `lru`, of each lruvec. *Description*:
+//! mechanisms/multigen.
+//!
+//! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]).
+
+pub mod ageing;
+pub mod check;
+pub mod choices;
+pub mod controller;
+pub mod evict;
+pub mod generations;
+pub mod insert;
+pub mod judge;
+pub mod lists;
+pub mod placement;
+pub mod refault;
+pub mod scan;
+pub mod uses;
+pub mod view;
+
+pub use choices::Choices;
+pub use scan::GenerationScan;
+
+use crate::lru::Lru;
+use crate::memory::Zone;
+use controller::Controller;
+use generations::Generations;
+use lists::Lists;
+use machine::atomic::AtomicBool;
+use machine::{LockClass, Machine};
+
+/// What the lruvecs of an engine have, where the multi-generational LRU rules.
+pub(in crate::lru) struct Multigen<M: Machine> {
+    choices: Choices,
+    lruvecs: Vec<Generational<M>>,
+}
+
+/// One lruvec.
+pub(super) struct Generational<M: Machine> {
+    lists: M::Lock<Lists>,
+    generations: Generations,
+    controller: Controller,
+    /// A reclaim got on lately, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
+    got_on: AtomicBool,
+    /// Somebody is about to begin a generation.
+    is_ageing: AtomicBool,
+}
+
+impl<M: Machine> Multigen<M> {
+    /// Empty generations for so many lruvecs.
+    pub(in crate::lru) fn new(machine: &M, choices: Choices, lruvecs: usize) -> Self {
+        let now = machine.now();
+        let lruvecs = (0..lruvecs).map(|_| Generational {
+            lists: machine.lock(LockClass::Lru, Lists::default()),
+            generations: Generations::new(choices.generations, now),
+            controller: Controller::default(),
+            got_on: AtomicBool::new(false),
+            is_ageing: AtomicBool::new(false),
+        });
+        Self { lruvecs: lruvecs.collect(), choices }
+    }
+
+    /// The lists of a zone's pages.
+    pub(super) fn of(&self, zone: &Zone<M>) -> &Generational<M> {
+        &self.lruvecs[usize::from(zone.lruvec.0)]
+    }
+
+    /// The lock of the lists of a zone's pages.
+    pub(in crate::lru) fn lists_of(&self, zone: &Zone<M>) -> &M::Lock<Lists> {
+        &self.of(zone).lists
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Does the multi-generational LRU order pages, so that reclaim asks it for them, one batch after the other?
+    pub(crate) fn has_generations(&self) -> bool {
+        self.multigen.is_some()
+    }
+}

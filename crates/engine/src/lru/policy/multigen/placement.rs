@@ -1,0 +1,124 @@
+//! Which generation a page joins (mechanisms/multigen, 2.3).
+
+use super::choices::{Placement, Rejected};
+use super::generations::{Seqs, is_of};
+use crate::lru::Family;
+use crate::memory::Flags;
+
+/// How a page comes to a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coming {
+    /// Out of a batch of new pages, or from somebody who moved it.
+    New,
+    /// Its writeback ended: it is to be the next to go.
+    Rotated,
+    /// It was isolated for reclaim, and stays.
+    Rejected,
+}
+
+/// A place on lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The generation.
+    pub seq: u64,
+    /// At the end from which pages are taken?
+    pub at_tail: bool,
+}
+
+/// The place of a page with such a word.
+pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> Place {
+    let family = is_of(flags);
+    let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);
+    if coming == Coming::Rotated {
+        return Place { seq: oldest, at_tail: true };
+    }
+    let is_active = flags.has(Flags::ACTIVE);
+    let is_workingset = flags.has(Flags::WORKINGSET);
+    let is_to_be_written = flags.has(Flags::RECLAIM) && flags.0 & (Flags::DIRTY.0 | Flags::WRITEBACK.0) != 0;
+    let is_second = family == Family::Anon && !flags.has(Flags::SWAPCACHE) || is_to_be_written;
+    let stays_old = match rejected {
+        Rejected::SecondOldest => coming == Coming::Rejected && !is_active,
+        Rejected::LikeActive => false,
+    };
+    let seq = match rule {
+        _ if stays_old => oldest + 1,
+        Placement::OldestOrYoungest if is_active => youngest,
+        Placement::OldestOrYoungest if is_second => oldest + 1,
+        Placement::OldestOrYoungest => oldest,
+        Placement::SecondOldest if is_active => youngest,
+        Placement::SecondOldest if is_second => youngest - 1,
+        Placement::SecondOldest if oldest + 2 < youngest => oldest + 1,
+        Placement::SecondOldest => oldest,
+        Placement::ByUse | Placement::ByUseAndReference => {
+            let distance = if is_active && is_workingset {
+                0
+            } else if is_active || is_second {
+                1
+            } else if is_workingset {
+                2
+            } else {
+                3
+            };
+            let is_nearer = match rule {
+                Placement::ByUseAndReference => distance > 1 && flags.has(Flags::REFERENCED),
+                Placement::ByUse | Placement::OldestOrYoungest | Placement::SecondOldest => false,
+            };
+            youngest.saturating_sub(distance - u64::from(is_nearer))
+        }
+    };
+    Place { seq: seq.clamp(oldest, youngest), at_tail: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEQS: Seqs = Seqs { max: 13, min: [10, 10] };
+    const ANON: Flags = Flags::SWAPBACKED;
+    const WRITTEN: Flags = Flags::RECLAIM.with(Flags::WRITEBACK);
+
+    fn seq(rule: Placement, flags: Flags) -> u64 {
+        place(rule, Rejected::LikeActive, flags, Coming::New, &SEQS).seq
+    }
+
+    #[test]
+    fn each_rule_has_its_table() {
+        use Placement::{ByUse, ByUseAndReference, OldestOrYoungest, SecondOldest};
+        let (active, workingset) = (Flags::ACTIVE, Flags::WORKINGSET);
+        for (rule, expected) in [
+            (OldestOrYoungest, [13, 13, 11, 11, 10, 10, 10]),
+            (SecondOldest, [13, 13, 12, 12, 11, 11, 11]),
+            (ByUse, [13, 12, 12, 12, 11, 10, 10]),
+            (ByUseAndReference, [13, 12, 12, 12, 11, 11, 10]),
+        ] {
+            let words = [
+                active.with(workingset),
+                active,
+                ANON,
+                WRITTEN,
+                workingset,
+                Flags::REFERENCED,
+                ANON.with(Flags::SWAPCACHE),
+            ];
+            assert_eq!(words.map(|flags| seq(rule, flags)), expected, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn with_three_generations_files_join_the_oldest() {
+        let seqs = Seqs { max: 12, min: [10, 10] };
+        let file = |rule| place(rule, Rejected::LikeActive, Flags::UPTODATE, Coming::New, &seqs).seq;
+        assert_eq!([Placement::SecondOldest, Placement::ByUse].map(file), [10, 10]);
+    }
+
+    #[test]
+    fn rotated_pages_are_next_and_rejected_ones_are_not() {
+        for rule in [Placement::OldestOrYoungest, Placement::SecondOldest, Placement::ByUse] {
+            let rotated = place(rule, Rejected::SecondOldest, Flags::ACTIVE, Coming::Rotated, &SEQS);
+            assert_eq!(rotated, Place { seq: 10, at_tail: true });
+            let rejected = |flags| place(rule, Rejected::SecondOldest, flags, Coming::Rejected, &SEQS).seq;
+            assert_eq!(rejected(Flags::UPTODATE), 11);
+            assert!(rejected(Flags::ACTIVE) >= 12);
+        }
+    }
+}

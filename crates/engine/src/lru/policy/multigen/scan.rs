@@ -1,0 +1,86 @@
+//! One scan of a zone: batches of pages to reclaim, and generations that begin between (mechanisms/multigen, 6.1).
+
+use super::ageing::Aged;
+use super::choices::{Ageing, ScanCount};
+use super::evict::Batch;
+use crate::lru::policy::Demand;
+use crate::lru::{Family, Lru};
+use crate::memory::{MarkRights, Zone};
+use machine::{Machine, Order, Step};
+
+/// With so many pages more than the high mark kswapd has enough.
+const ENOUGH: u64 = 64;
+
+/// A scan under way.
+#[derive(Clone, Debug)]
+pub struct GenerationScan {
+    demand: Demand,
+    order: Order,
+    /// Pages to be looked at, if that is told once for all.
+    budget: Option<u64>,
+    scanned: u64,
+    is_over: bool,
+}
+
+impl GenerationScan {
+    /// A scan for a request of `order`.
+    pub(crate) const fn new(demand: Demand, order: Order) -> Self {
+        Self { demand, order, budget: None, scanned: 0, is_over: false }
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// The next batch of a scan that has freed so many pages; it may be empty. None when the scan is over.
+    pub(crate) fn next_batch(&self, zone: &Zone<M>, scan: &mut GenerationScan, freed: u64) -> Option<Batch> {
+        let multigen = self.multigen.as_ref()?;
+        if scan.is_over || self.is_enough(zone, scan, freed) {
+            self.note_progress(multigen, zone, freed);
+            return None;
+        }
+        self.machine.spend(Step::ScanCount, 1);
+        let evictable = self.evictable(&scan.demand);
+        if self.is_too_young(multigen, zone, evictable) {
+            return None;
+        }
+        match (self.age_in_scan(multigen, zone, &scan.demand, evictable), multigen.choices.ageing) {
+            (Aged::NotWanted, _) | (Aged::Begun, Ageing::WithinScan | Ageing::BeforeRounds | Ageing::KeepsThree) => {}
+            (Aged::Begun, Ageing::AtThree) | (Aged::ByOthers, _) => return None,
+        }
+        let generations = &multigen.of(zone).generations;
+        let pages = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
+        let share = pages.map(|family| generations.all_pages(family)).sum::<u64>() >> scan.demand.priority;
+        let wanted = match multigen.choices.ageing {
+            Ageing::WithinScan => *scan.budget.get_or_insert(share),
+            Ageing::BeforeRounds | Ageing::KeepsThree | Ageing::AtThree => share,
+        };
+        let left = wanted.saturating_sub(scan.scanned);
+        if left == 0 {
+            self.note_progress(multigen, zone, freed);
+            return None;
+        }
+        let batch = self.evict_batch(multigen, zone, &scan.demand, evictable, left);
+        scan.scanned += batch.scanned;
+        // Nothing was left to look at.
+        scan.is_over = batch.pages.is_empty() && batch.scanned < left;
+        Some(batch)
+    }
+
+    /// Has a scan freed what was wanted, or has kswapd what it wants?
+    fn is_enough(&self, zone: &Zone<M>, scan: &GenerationScan, freed: u64) -> bool {
+        if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
+            return true;
+        }
+        let is_above = |zone: &Zone<M>| {
+            zone.is_above(zone.high() + ENOUGH, Order::ZERO, zone.kind as usize, MarkRights::default())
+        };
+        scan.demand.is_kswapd && scan.order == Order::ZERO && self.zones_served(zone).iter().all(is_above)
+    }
+
+    /// How many pages of a batch the counters of scanned pages count.
+    pub(crate) fn counted_as_scanned(&self, batch: &Batch) -> u64 {
+        match self.multigen.as_ref().map(|multigen| multigen.choices.scan_count) {
+            Some(ScanCount::Isolated) => batch.taken,
+            Some(ScanCount::Examined) | None => batch.scanned,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Shrinking one zone whose pages have generations: batches that the policy chooses, one after the other, until it ends the scan
+//! (mechanisms/multigen, 6.1 and 6.2). The fate of pages is as everywhere.
+
+use super::shrink_lruvec::reclaim_events;
+use super::shrink_pages::ListCounts;
+use super::{Reclaim, ScanControl};
+use crate::lru::policy::multigen::GenerationScan;
+use crate::lru::policy::multigen::evict::Batch;
+use crate::lru::policy::multigen::view::Refused;
+use crate::memory::{Gfp, NodeId, Zone};
+use crate::task::Task;
+use machine::{Func, Machine, Order};
+
+impl<M: Machine> Reclaim<M> {
+    /// Reclaims from a zone until the policy's budget, or what is wanted, is reached.
+    pub(super) fn shrink_generations(&self, task: &mut Task, zone: &Zone<M>, control: &mut ScanControl) {
+        if control.priority == 0 {
+            self.note_priority_zero(zone, control);
+        }
+        let demand = self.demand(control);
+        let mut scan = GenerationScan::new(demand, control.order);
+        let mut freed = 0;
+        self.drain_before_scan();
+        while !self.machine.is_killed() {
+            while !control.is_kswapd && self.are_too_many_isolated_of_any(zone, &demand) {
+                self.wait_for_putback(|| self.are_too_many_isolated_of_any(zone, &demand));
+                if self.machine.is_killed() {
+                    break;
+                }
+            }
+            let Some(batch) = self.next_batch(zone, &mut scan, freed) else { break };
+            freed += self.shrink_batch(task, zone, &batch, control);
+            self.machine.cond_resched();
+        }
+        control.reclaimed += freed;
+        self.throttle_vm_writeout(control.gfp);
+    }
+
+    /// Reclaims pages of a node's generations up to `oldest` now, at least `pages` of them as far as there are, as the command `-`
+    /// of `lru_gen` does; returns how many were freed. *May sleep.*
+    ///
+    /// # Errors
+    /// When the kernel has no generations, there is no such node, or fewer than two generations would stay.
+    pub fn evict_generations(&self, task: &mut Task, node: NodeId, oldest: u64, pages: u64) -> Result<u64, Refused> {
+        let zone = self.check_eviction(node, oldest)?;
+        let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);
+        self.drain_before_scan();
+        // Pages that cannot go are met again.
+        let mut left = 2 * self.listed_pages(zone);
+        let mut freed = 0;
+        while freed < pages && left > 0 && !self.machine.is_killed() {
+            let Some(batch) = self.next_old_batch(zone, oldest, left) else { break };
+            left = left.saturating_sub(batch.scanned);
+            freed += self.shrink_batch(task, zone, &batch, &mut control);
+            self.machine.cond_resched();
+        }
+        Ok(freed)
+    }
+
+    /// Decides the fate of a batch; returns the pages freed (`evict_folios`).
+    #[doc(alias = "evict_folios")]
+    fn shrink_batch(&self, task: &mut Task, zone: &Zone<M>, batch: &Batch, control: &mut ScanControl) -> u64 {
+        let _span = self.machine.span(Func::ShrinkInactiveList);
+        let (scan_event, steal_event) = reclaim_events(control);
+        zone.stat.count(scan_event, self.counted_as_scanned(batch));
+        if batch.pages.is_empty() {
+            // All that can be taken waits to be written, and nobody may be about to.
+            if batch.to_write > 0 {
+                self.wake_flushers(batch.to_write);
+            }
+            return 0;
+        }
+        let mut counts = ListCounts::default();
+        let mut stay = self.shrink_clusters(task, zone, &batch.pages, control, &mut counts);
+        let again = self.take_out_retried(&mut stay, true);
+        if !again.is_empty() {
+            let mut stay_again = self.shrink_clusters(task, zone, &again, control, &mut counts);
+            self.take_out_retried(&mut stay_again, false);
+            stay.append(&mut stay_again);
+        }
+        // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
+        let freed = (batch.pages.len() - stay.len()) as u64;
+        zone.stat.count(steal_event, freed);
+        self.put_back_batch(zone, batch, &stay);
+        self.wake_direct_waiters(freed);
+        self.stall_after_list(zone, control, &counts, batch.pages.len() as u64);
+        freed
+    }
+}
