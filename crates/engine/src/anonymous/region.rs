@@ -6,6 +6,7 @@
 //! of a file is [`super::reverse_map`].
 
 use super::reverse_map::FileMapping;
+use crate::memory::LruvecId;
 use crate::swap::window::SwapWindow;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
@@ -150,6 +151,8 @@ struct Table {
     entries: Box<[AtomicU64]>,
     /// The entry one floor up: of a huge page that lies where all of `entries` are [`Entry::NONE`], or [`Entry::NONE`].
     huge: AtomicU64,
+    /// Was an entry touched since that was last asked, of those that were not marked as touched?
+    is_touched: AtomicBool,
     /// The frame that it occupies.
     frame: FrameNumber,
 }
@@ -183,6 +186,8 @@ pub struct Region<M: Machine> {
     pub(crate) swap_window: SwapWindow,
     /// Is it about to be dropped? Set before its entries are emptied: what comes to be mapped later would stay.
     pub(crate) is_closing: AtomicBool,
+    /// By lruvec (its number's remainder), a bit: was an entry touched since that was last asked?
+    touched: AtomicU64,
     /// By [`DIRECTORY`] tables.
     directories: Box<[OnceLock<Directory>]>,
     locks: Box<[M::Lock<()>]>,
@@ -201,6 +206,7 @@ impl<M: Machine> Region<M> {
             file,
             swap_window: SwapWindow::default(),
             is_closing: AtomicBool::new(false),
+            touched: AtomicU64::new(0),
             directories: (0..tables.div_ceil(DIRECTORY)).map(|_| OnceLock::new()).collect(),
             locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
         }
@@ -264,7 +270,12 @@ impl<M: Machine> Region<M> {
         }
         let directory = place.get().expect("made just now");
         let entries = try_collect((0..ENTRIES).map(|_| AtomicU64::new(0))).ok_or(NoTable::NoMemory(frame))?;
-        let made = directory[(table % DIRECTORY) as usize].set(Table { entries, huge: AtomicU64::new(0), frame });
+        let made = directory[(table % DIRECTORY) as usize].set(Table {
+            entries,
+            huge: AtomicU64::new(0),
+            is_touched: AtomicBool::new(false),
+            frame,
+        });
         made.map_err(|table| NoTable::Exists(table.frame))
     }
 
@@ -309,6 +320,7 @@ impl<M: Machine> Region<M> {
             && table.huge.load(Ordering::Acquire) == 0;
         if is_unused {
             table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
+            self.note_touched(table);
         }
         is_unused
     }
@@ -326,6 +338,7 @@ impl<M: Machine> Region<M> {
         let table = self.table(page).expect("a range with pages has a table");
         // First: whoever touches a page meanwhile, without the lock, finds the one entry or the other.
         table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
+        self.note_touched(table);
         table.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));
     }
 
@@ -350,7 +363,12 @@ impl<M: Machine> Region<M> {
     #[inline]
     pub fn replace(&self, page: u32, entry: Entry) -> Entry {
         debug_assert!(self.huge_page(page).is_none(), "page {page} of region {} is part of a huge page", self.id);
-        Entry(self.slot(page).expect("the table was made before").swap(entry.0, Ordering::AcqRel))
+        let table = self.table(page).expect("the table was made before");
+        let before = table.entries[(page % ENTRIES) as usize].swap(entry.0, Ordering::AcqRel);
+        if entry.is_accessed() {
+            self.note_touched(table);
+        }
+        Entry(before)
     }
 
     /// Lets the entry of a page map another frame; what it knows of the page stays. The caller holds the entry's lock and has
@@ -377,14 +395,49 @@ impl<M: Machine> Region<M> {
             let first = page % ENTRIES;
             let end = ENTRIES.min(first + (pages.end - page));
             for slot in &table.entries[first as usize..end as usize] {
-                let is_touched = touch_entry(slot, write) || self.is_huge_allowed && touch_huge(table, slot, write);
-                if !is_touched {
-                    return Some(page);
+                let touched = match touch_entry(slot, write) {
+                    Touched::Not if self.is_huge_allowed => touch_huge(table, slot, write),
+                    touched => touched,
+                };
+                match touched {
+                    Touched::Not => return Some(page),
+                    Touched::Anew => self.note_touched(table),
+                    Touched::Again => {}
                 }
                 page += 1;
             }
         }
         None
+    }
+
+    /// An entry of a table was marked as touched. The entry first: a walk takes these marks away before it looks at entries.
+    #[inline]
+    fn note_touched(&self, table: &Table) {
+        // Most of the time others have said so: nothing is written.
+        if !table.is_touched.load(Ordering::Relaxed) {
+            table.is_touched.store(true, Ordering::Release);
+        }
+        if self.touched.load(Ordering::Relaxed) != u64::MAX {
+            self.touched.store(u64::MAX, Ordering::Release);
+        }
+    }
+
+    /// Was an entry marked as touched since this was last asked for the same lruvec? It is not by now.
+    pub(crate) fn take_touched(&self, lruvec: LruvecId) -> bool {
+        let bit = 1 << (u32::from(lruvec.0) % u64::BITS);
+        self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// The same for the table where `page` lies, and whoever asks.
+    pub(crate) fn take_table_touched(&self, page: u32) -> bool {
+        self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
+    }
+
+    /// Undoes that: the entries were not looked at.
+    pub(crate) fn note_table_touched(&self, page: u32) {
+        if let Some(table) = self.table(page) {
+            self.note_touched(table);
+        }
     }
 
     /// Clears the accessed bit; was it set? Of a huge page, the one bit that it has.
@@ -416,27 +469,44 @@ impl<M: Machine> Region<M> {
     }
 }
 
-/// Touches a page by its own entry; is no fault needed?
+/// What a touch of a page found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touched {
+    /// A fault is needed.
+    Not,
+    /// The entry was marked as touched before.
+    Again,
+    /// It was not.
+    Anew,
+}
+
+impl Touched {
+    const fn of(before: Entry) -> Self {
+        if before.is_accessed() { Self::Again } else { Self::Anew }
+    }
+}
+
+/// Touches a page by its own entry.
 #[inline]
-fn touch_entry(slot: &AtomicU64, write: bool) -> bool {
+fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
     loop {
         let entry = Entry(slot.load(Ordering::Acquire));
         if !entry.allows(write) {
-            return false;
+            return Touched::Not;
         }
         // The entry may be taken away at the same time: set bits only in the entry that was seen.
         if entry.0 & wanted == wanted
             || slot.compare_exchange(entry.0, entry.0 | wanted, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
-            return true;
+            return Touched::of(entry);
         }
     }
 }
 
-/// Touches a page whose own entry, `slot`, allowed no access, by the entry of a huge page; is no fault needed?
+/// Touches a page whose own entry, `slot`, allowed no access, by the entry of a huge page.
 #[cold]
-fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> bool {
+fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {
         let huge = Entry(table.huge.load(Ordering::Acquire));
         if !huge.allows(write) {
@@ -450,7 +520,7 @@ fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> bool {
                 .compare_exchange(huge.0, huge.0 | Entry::ACCESSED, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         {
-            return true;
+            return Touched::of(huge);
         }
     }
 }

@@ -180,3 +180,34 @@ fn generations_are_shown_and_commanded() {
         assert_eq!(ground.engine.lru().begin_generation_now(NodeId(0), 3), Err(Refused::NoGenerations));
     });
 }
+
+/// Some memory is used all the time, more and more is used once, and all of it goes to swap. A walk finds what is used before
+/// reclaim comes to it.
+#[test]
+fn a_walk_keeps_used_anonymous_memory() {
+    use engine::lru::policy::multigen::choices::{LookAround, Walk};
+    for kernel in TIERED {
+        let run = |is_walked: bool| {
+            let mut plan = plan(kernel);
+            if !is_walked {
+                plan.choices.multigen.walk = Walk::Never;
+                plan.choices.multigen.look_around = LookAround::Never;
+            }
+            plan.run(|ground| {
+                let (hot, once) = (ground.region(1000), ground.region(4 * PAGES as u32));
+                ground.touch(&hot, 0..1000, true).unwrap();
+                for start in (0..4 * PAGES as u32).step_by(64) {
+                    ground.touch(&once, start..start + 64, true).unwrap();
+                    ground.touch(&hot, 0..1000, false).unwrap();
+                }
+            })
+        };
+        let (walked, not) = (run(true), run(false));
+        assert!(walked["pswpout"] > 2 * PAGES, "{kernel}: {walked:?}");
+        // With a second chance only, a page whose first sighting is a walk's may go before it is touched again.
+        let most = if kernel.contains("6.14") || kernel.contains("7.2") { walked["pswpout"] / 8 } else { 100 };
+        assert!(walked["pswpin"] <= most, "{kernel}: {} pages came back", walked["pswpin"]);
+        let activated = [&walked, &not].map(|vmstat| vmstat["pgactivate"]);
+        assert!(activated[0] * 2 < activated[1], "{kernel}: {activated:?} pages were found used by reclaim");
+    }
+}

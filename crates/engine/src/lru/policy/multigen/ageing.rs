@@ -137,6 +137,7 @@ impl<M: Machine> Lru<M> {
         if of.is_ageing.swap(true, AcqRel) {
             return false;
         }
+        self.walk_regions(multigen, zone, evictable);
         let is_begun = self.begin_generation(multigen, zone, seen, evictable);
         of.is_ageing.store(false, Release);
         is_begun

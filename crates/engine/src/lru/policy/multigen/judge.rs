@@ -21,6 +21,7 @@ impl<M: Machine> Lru<M> {
         if descriptor.mappings() == 0 || self.page_referenced(frame, owners).touched == 0 {
             return Verdict::Reclaim;
         }
+        self.look_around(multigen, frame, owners);
         match multigen.choices.promotion {
             Promotion::FirstSighting => Verdict::Activate,
             Promotion::SecondSighting if descriptor.test_set(Flags::REFERENCED) => {

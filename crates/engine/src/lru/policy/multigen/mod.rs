@@ -15,15 +15,20 @@ pub mod check;
 pub mod choices;
 pub mod controller;
 pub mod evict;
+pub mod filter;
 pub mod generations;
 pub mod insert;
 pub mod judge;
 pub mod lists;
+pub mod look_around;
 pub mod placement;
+#[cfg(test)]
+mod properties;
 pub mod refault;
 pub mod scan;
 pub mod uses;
 pub mod view;
+pub mod walk;
 
 pub use choices::Choices;
 pub use scan::GenerationScan;
@@ -31,6 +36,7 @@ pub use scan::GenerationScan;
 use crate::lru::Lru;
 use crate::memory::Zone;
 use controller::Controller;
+use filter::Filters;
 use generations::Generations;
 use lists::Lists;
 use machine::atomic::AtomicBool;
@@ -47,6 +53,8 @@ pub(super) struct Generational<M: Machine> {
     lists: M::Lock<Lists>,
     generations: Generations,
     controller: Controller,
+    /// Tables that are worth a walk.
+    filters: Filters,
     /// A reclaim got on lately, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
     got_on: AtomicBool,
     /// Somebody is about to begin a generation.
@@ -61,6 +69,7 @@ impl<M: Machine> Multigen<M> {
             lists: machine.lock(LockClass::Lru, Lists::default()),
             generations: Generations::new(choices.generations, now),
             controller: Controller::default(),
+            filters: Filters::default(),
             got_on: AtomicBool::new(false),
             is_ageing: AtomicBool::new(false),
         });

@@ -1,0 +1,95 @@
+//! Which page tables are worth a walk: two Bloom filters, one that walks read and one that they write (mechanisms/multigen, 5.2).
+
+use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Bits of a filter.
+const BITS: u32 = 1 << 15;
+const WORDS: usize = BITS as usize / u64::BITS as usize;
+
+/// A set of tables, with some that nobody put there.
+#[derive(Debug)]
+struct Filter {
+    /// Was it ever begun? Without that it has everything.
+    is_begun: AtomicBool,
+    words: Box<[AtomicU64]>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { is_begun: AtomicBool::new(false), words: (0..WORDS).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Filter {
+    fn begin(&self) {
+        self.words.iter().for_each(|word| word.store(0, Relaxed));
+        self.is_begun.store(true, Relaxed);
+    }
+
+    fn insert(&self, table: u64) {
+        for bit in bits_of(table) {
+            let (word, mask) = (&self.words[bit / 64], 1 << (bit % 64));
+            if word.load(Relaxed) & mask == 0 {
+                word.fetch_or(mask, Relaxed);
+            }
+        }
+    }
+
+    fn has(&self, table: u64) -> bool {
+        let is_set = |bit: usize| self.words[bit / 64].load(Relaxed) & 1 << (bit % 64) != 0;
+        !self.is_begun.load(Relaxed) || bits_of(table).into_iter().all(is_set)
+    }
+}
+
+/// The two bits of a table: of one hash, the same for every run.
+const fn bits_of(table: u64) -> [usize; 2] {
+    let mut hash = table.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^= hash >> 31;
+    [(hash as u32 % BITS) as usize, ((hash >> 32) as u32 % BITS) as usize]
+}
+
+/// Both filters of an lruvec, by the number of the generation whose walk reads them.
+#[derive(Debug, Default)]
+pub struct Filters([Filter; 2]);
+
+impl Filters {
+    /// The walk before the generation after `seq` begins: what it inserts is for the one after that.
+    pub fn begin(&self, seq: u64) {
+        self.of(seq + 1).begin();
+    }
+
+    /// Is a table worth the walk of `seq`?
+    pub fn has(&self, seq: u64, table: u64) -> bool {
+        self.of(seq).has(table)
+    }
+
+    /// A table is worth the walk of `seq`.
+    pub fn insert(&self, seq: u64, table: u64) {
+        self.of(seq).insert(table);
+    }
+
+    const fn of(&self, seq: u64) -> &Filter {
+        &self.0[seq as usize % 2]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_has_what_was_put_there_and_little_else() {
+        let filters = Filters::default();
+        assert!(filters.has(3, 77), "without a filter every table is walked");
+        filters.begin(3);
+        (0..2000).for_each(|table| filters.insert(4, table * 7));
+        assert!((0..2000).all(|table| filters.has(4, table * 7)));
+        let others = (0..10_000).filter(|table| filters.has(4, 1_000_000 + table)).count();
+        assert!(others < 500, "{others} of 10000 that nobody put there");
+        filters.begin(4);
+        filters.begin(5);
+        assert!(!filters.has(6, 7) && !filters.has(5, 7));
+    }
+}

@@ -1,0 +1,96 @@
+//! Around a page that reclaim finds used others were used, too (mechanisms/multigen, 5.3).
+
+use super::Multigen;
+use super::choices::LookAround;
+use super::walk::{Marks, Pending, is_walked, table_of};
+use crate::anonymous::region::ENTRIES;
+use crate::anonymous::{Owners, Region};
+use crate::lru::Lru;
+use crate::memory::{Owner, Zone};
+use machine::{FrameNumber, Lock, Machine};
+use std::ops::Range;
+
+/// Entries that are looked at (`LookAround::Window`).
+const WINDOW: u32 = 64;
+
+/// The entries around one, of its table and its region of `pages`.
+fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
+    let start = page / ENTRIES * ENTRIES;
+    let end = (start + ENTRIES).min(pages);
+    match rule {
+        LookAround::Never => page..page,
+        LookAround::WholeTable => start..end,
+        LookAround::Window => {
+            // At an edge it reaches further to the other side.
+            let first = page.saturating_sub(WINDOW / 2).clamp(start, end.saturating_sub(WINDOW).max(start));
+            first..(first + WINDOW).min(end)
+        }
+    }
+}
+
+impl<M: Machine> Lru<M> {
+    /// An entry of an isolated page was found used: looks at those around it, and promotes what they map.
+    pub(super) fn look_around(&self, multigen: &Multigen<M>, frame: FrameNumber, owners: &mut Owners<M>) {
+        if let LookAround::Never = multigen.choices.look_around {
+            return;
+        }
+        let (zone, index) = (self.zone_of(frame), self.frames[frame].index());
+        match self.frames[frame].owner() {
+            Owner::Region(_) => {
+                if let Some(region) = owners.region_of(self, frame) {
+                    self.look_around_in(multigen, zone, region, index);
+                }
+            }
+            Owner::File(_) => {
+                let mappers = owners.file_of(self, frame).map(|file| self.mappers(file)).unwrap_or_default();
+                for region in mappers {
+                    let place = region.file.as_ref().and_then(|mapped| index.checked_sub(mapped.first_page));
+                    if let Some(page) = place.filter(|page| *page < region.pages)
+                        && region.entry(page).frame() == Some(frame)
+                    {
+                        self.look_around_in(multigen, zone, &region, page);
+                    }
+                }
+            }
+            Owner::None => {}
+        }
+    }
+
+    fn look_around_in(&self, multigen: &Multigen<M>, zone: &Zone<M>, region: &Region<M>, page: u32) {
+        let rule = multigen.choices.look_around;
+        let (evictable, around) = ([true; 2], window(rule, page, region.pages));
+        if around.len() < 2 || !is_walked(region, evictable) {
+            return;
+        }
+        let marks = match rule {
+            LookAround::WholeTable => Marks::Left,
+            LookAround::Window | LookAround::Never => Marks::Taken,
+        };
+        let mut pending = Pending::default();
+        let Some(guard) = region.page_table(page).try_lock() else { return };
+        let seen = self.promote_used(multigen, zone, region, around, marks, &mut pending);
+        drop(guard);
+        if seen.is_dense() {
+            let of = multigen.of(zone);
+            of.filters.insert(of.generations.seqs().max, table_of(region, page));
+        }
+        self.count_pending(multigen, zone, &mut pending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_lies_in_its_table_and_is_as_large_as_it_can_be() {
+        let around = |page, pages| window(LookAround::Window, page, pages);
+        assert_eq!(around(600, 2048), 568..632);
+        assert_eq!((around(512, 2048), around(1023, 2048), around(3, 2048)), (512..576, 960..1024, 0..64));
+        assert_eq!((around(5, 20), around(515, 520), around(600, 610)), (0..20, 512..520, 546..610));
+        assert_eq!(window(LookAround::WholeTable, 600, 1000), 512..1000);
+        for page in 0..1500 {
+            assert!(around(page, 1500).contains(&page));
+        }
+    }
+}

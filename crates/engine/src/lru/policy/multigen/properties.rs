@@ -1,0 +1,218 @@
+//! What always holds of generations, whatever happens to pages (mechanisms/multigen, 15).
+
+use super::choices::{
+    self, Ageing, Choices, DirtyAtTail, FileUse, Placement, Promotion, Rejected, Saturated, TypeRule, UseMarks,
+};
+use super::generations::{GENERATIONS_MIN, Seqs};
+use super::scan::GenerationScan;
+use super::walk::Pending;
+use crate::anonymous::Anonymous;
+use crate::lru::choices::PolicyKind;
+use crate::lru::policy::{Demand, Insert};
+use crate::lru::{Family, Lru};
+use crate::memory::{Flags, Layout, Memory, MigrateType, Warmth};
+use crate::page_cache::{PageCache, Shadow};
+use crate::slab::Slab;
+use crate::swap::{Swap, SwapLayout};
+use crate::writeback::Writeback;
+use machine::{DeviceId, FrameNumber, Order};
+use proptest::prelude::*;
+use sim::{Config, Sim};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add {
+        is_anon: bool,
+        is_active: bool,
+    },
+    Use(usize),
+    Rotate(usize),
+    /// A walk finds a page used; its sizes are counted at the next age.
+    Promote(usize),
+    Dirty(usize),
+    Scan {
+        priority: u32,
+        pages: u64,
+    },
+    Age,
+    Free(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => any::<(bool, bool)>().prop_map(|(is_anon, is_active)| Step::Add { is_anon, is_active }),
+        6 => any::<usize>().prop_map(Step::Use),
+        1 => any::<usize>().prop_map(Step::Rotate),
+        2 => any::<usize>().prop_map(Step::Promote),
+        1 => any::<usize>().prop_map(Step::Dirty),
+        3 => (0..3_u32, 1..40_u64).prop_map(|(priority, pages)| Step::Scan { priority, pages }),
+        1 => Just(Step::Age),
+        1 => any::<usize>().prop_map(Step::Free),
+    ]
+}
+
+fn generations() -> impl Strategy<Value = Choices> {
+    let rules = (
+        prop::sample::select(vec![
+            TypeRule::OlderThenTierZero,
+            TypeRule::OlderAnonThenTierZero,
+            TypeRule::AllTiersStrictly,
+        ]),
+        prop::sample::select(vec![Placement::OldestOrYoungest, Placement::SecondOldest, Placement::ByUse]),
+        prop::sample::select(vec![Saturated::LikeOthers, Saturated::Protected, Saturated::Lifted]),
+        prop::sample::select(vec![UseMarks::WorkingsetSecond, UseMarks::WorkingsetFifth]),
+        prop::sample::select(vec![Rejected::SecondOldest, Rejected::LikeActive]),
+        prop::sample::select(vec![Ageing::BeforeRounds, Ageing::KeepsThree, Ageing::AtThree, Ageing::WithinScan]),
+    );
+    let others = (
+        3..=4_u32,
+        1..=4_u32,
+        prop::sample::select(vec![Promotion::FirstSighting, Promotion::SecondSighting]),
+        prop::sample::select(vec![DirtyAtTail::Moved, DirtyAtTail::Isolated]),
+        prop::sample::select(vec![FileUse::Counted, FileUse::Activates]),
+        0..3_u64,
+    );
+    (rules, others).prop_map(|(rules, (generations, tiers, promotion, dirty_at_tail, file_use, refault_floor))| {
+        Choices {
+            type_rule: rules.0,
+            placement: rules.1,
+            saturated: rules.2,
+            use_marks: rules.3,
+            rejected: rules.4,
+            ageing: rules.5,
+            generations,
+            tiers,
+            promotion,
+            dirty_at_tail,
+            file_use,
+            refault_floor,
+            rate_smoothing: choices::RateSmoothing::ByBatch,
+            ..Choices::default()
+        }
+    })
+}
+
+/// Lists over memory and, where there are slots, a swap that nothing is written to.
+fn lru(generations: Choices, slots: u32) -> Lru<Sim> {
+    let memory = Memory::new(Sim::new(Config::uniform(1, 0)), Default::default(), &Layout::flat(2048)).unwrap();
+    let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
+    let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots };
+    let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), swap));
+    let choices = crate::lru::Choices { policy: PolicyKind::Multigen, batch: 4, ..Default::default() };
+    Lru::new(Writeback::new(anonymous, Default::default(), &[]), choices, generations)
+}
+
+fn seqs(lru: &Lru<Sim>) -> Seqs {
+    lru.generation_numbers(&lru.zones[0]).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn numbers_grow_sizes_are_those_of_words_and_no_page_is_lost(
+        steps in prop::collection::vec(step(), 1..300),
+        choices in generations(),
+        slots in prop::sample::select(vec![0_u32, 100]),
+    ) {
+        let lru = lru(choices, slots);
+        let (zone, multigen) = (&lru.zones[0], lru.multigen.as_ref().unwrap());
+        let mut pages: Vec<FrameNumber> = Vec::new();
+        let mut shadows: Vec<Shadow> = Vec::new();
+        let mut pending = Pending::default();
+        let (mut came, mut left) = (0u64, 0u64);
+        let mut before = seqs(&lru);
+        for step in steps {
+            let chosen = |n: usize| (!pages.is_empty()).then(|| pages[n % pages.len()]);
+            match step {
+                Step::Add { is_anon, is_active } => {
+                    let Some(frame) = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot) else { continue };
+                    if is_anon {
+                        lru.frames[frame].set(Flags::SWAPBACKED);
+                    }
+                    let shadow = if is_anon { None } else { shadows.pop() };
+                    lru.add(frame, Insert::Read { shadow }, is_active);
+                    pages.push(frame);
+                    came += 1;
+                }
+                Step::Use(n) => chosen(n).into_iter().for_each(|frame| lru.mark_accessed(frame)),
+                Step::Rotate(n) => chosen(n).into_iter().for_each(|frame| lru.rotate(frame)),
+                Step::Dirty(n) => chosen(n).into_iter().for_each(|frame| lru.frames[frame].set(Flags::DIRTY)),
+                Step::Promote(n) => {
+                    if let Some(frame) = chosen(n) {
+                        lru.promote(multigen, zone, frame, &mut pending);
+                    }
+                }
+                Step::Age => {
+                    lru.count_pending(multigen, zone, &mut pending);
+                    lru.age_generations(multigen, zone, [slots > 0, true]);
+                }
+                Step::Free(n) => {
+                    if let Some(frame) = chosen(n) {
+                        pages.retain(|other| *other != frame);
+                        lru.drain_all();
+                        lru.put(frame);
+                        left += 1;
+                    }
+                }
+                Step::Scan { priority, pages: wanted } => {
+                    lru.count_pending(multigen, zone, &mut pending);
+                    lru.drain_all();
+                    let demand = Demand {
+                        priority,
+                        to_reclaim_pages: wanted,
+                        is_kswapd: false,
+                        may_swap: true,
+                        may_do_all: true,
+                        aged_order: Order::ZERO,
+                        doubts_marks: false,
+                    };
+                    let mut scan = GenerationScan::new(demand, Order::ZERO);
+                    let protected = || lru.tier_counts(zone, Family::File).unwrap()[0][2];
+                    let mut freed = 0;
+                    for _ in 0..1000 {
+                        let (youngest, counted) = (seqs(&lru).max, protected());
+                        let Some(batch) = lru.next_batch(zone, &mut scan, freed) else { break };
+                        let has_aged = seqs(&lru).max != youngest;
+                        // History may have been folded; but none of the first tier was protected by a scan.
+                        let is_full = matches!(multigen.choices.saturated, Saturated::Protected) || multigen.choices.tiers == 1;
+                        prop_assert!(has_aged || is_full || protected() <= counted, "a page of the first tier was protected");
+                        let (stay, go): (Vec<_>, Vec<_>) =
+                            batch.pages.iter().partition(|frame| lru.frames[**frame].is(Flags::DIRTY));
+                        let mut stay = stay;
+                        let again = lru.take_out_retried(&mut stay, false);
+                        prop_assert!(again.is_empty());
+                        lru.put_back_batch(zone, &batch, &stay);
+                        for frame in go {
+                            let shadow = lru.shadow_of_generation(multigen, frame);
+                            lru.note_generations_evicted(multigen, &[frame]);
+                            if !lru.frames[frame].is(Flags::SWAPBACKED) {
+                                shadows.push(shadow);
+                            }
+                            pages.retain(|other| *other != frame);
+                            // That of isolation, and the owner's.
+                            lru.put(frame);
+                            lru.put(frame);
+                            freed += 1;
+                            left += 1;
+                        }
+                    }
+                    prop_assert!(lru.next_batch(zone, &mut scan, u64::MAX).is_none());
+                }
+            }
+            let now = seqs(&lru);
+            prop_assert!(now.max >= before.max && now.min[0] >= before.min[0] && now.min[1] >= before.min[1]);
+            for family in Family::ALL {
+                let most = u64::from(multigen.choices.generations);
+                prop_assert!((GENERATIONS_MIN..=most).contains(&now.generations(family)), "{:?}", now);
+            }
+            before = now;
+        }
+        lru.count_pending(multigen, zone, &mut pending);
+        lru.drain_all();
+        let mut listed = 0;
+        lru.check_lists_of(zone, |_, _| listed += 1).unwrap();
+        prop_assert_eq!(came, listed + left);
+        prop_assert_eq!(listed, pages.len() as u64);
+    }
+}

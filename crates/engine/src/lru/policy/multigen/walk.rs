@@ -1,0 +1,201 @@
+//! Walks of page tables: what was used becomes young before the next generation begins (mechanisms/multigen, 5.2).
+//!
+//! A table that was not touched since the last walk is passed over by one bit, and so is a region by another. Pages are promoted by a
+//! change of their own words, and stay on their lists: sizes are changed for many under one hold of the lock.
+
+use super::choices::{Promotion, Walk};
+use super::evict::{Evictable, LOOKED_AT_MAX};
+use super::generations::{GENERATIONS, ZONES, is_of, slot_in, slot_of, with_slot};
+use super::{Multigen, uses};
+use crate::anonymous::Region;
+use crate::anonymous::region::ENTRIES;
+use crate::lru::{Family, Lru};
+use crate::memory::{Flags, Zone};
+use crate::page_cache::ReadPattern;
+use machine::{FrameNumber, Func, Lock, Machine, Step};
+use std::ops::Range;
+
+/// Entries of a cache line: a table is worth the next walk if one in so many was used.
+const ENTRIES_PER_LINE: u32 = 8;
+
+/// Changes of sizes that are not counted yet.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pages: [[[i64; ZONES]; 2]; GENERATIONS],
+    changes: u64,
+}
+
+/// What was seen in some entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SeenEntries {
+    present: u32,
+    young: u32,
+}
+
+impl SeenEntries {
+    /// Were so many used that the table is worth the next walk?
+    pub(super) const fn is_dense(self) -> bool {
+        self.young > 0 && self.young * ENTRIES_PER_LINE >= self.present
+    }
+}
+
+/// Which entries' marks are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    Taken,
+    Left,
+}
+
+impl<M: Machine> Lru<M> {
+    /// Walks all regions that were touched since the last walk.
+    pub(super) fn walk_regions(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable) {
+        let of = multigen.of(zone);
+        let is_filtered = match multigen.choices.walk {
+            Walk::Never => return,
+            Walk::TouchedTables => false,
+            Walk::Filtered => true,
+        };
+        let _span = self.machine.span(Func::PageReferenced);
+        let seq = of.generations.seqs().max;
+        of.filters.begin(seq);
+        let mut pending = Pending::default();
+        for region in self.regions() {
+            if !is_walked(&region, evictable) || !region.take_touched(zone.lruvec) {
+                continue;
+            }
+            for part in region.parts_with_table(0) {
+                let table = table_of(&region, part.start);
+                // The bit of the table is taken first: what is touched from here on sets it again.
+                if is_filtered && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
+                    continue;
+                }
+                // Who has the lock may wait for memory; the older kernel waits.
+                let guard = match is_filtered {
+                    true => region.page_table(part.start).try_lock(),
+                    false => Some(region.page_table(part.start).lock()),
+                };
+                let Some(_guard) = guard else {
+                    region.note_table_touched(part.start);
+                    continue;
+                };
+                let seen = self.promote_used(multigen, zone, &region, part, Marks::Taken, &mut pending);
+                if seen.is_dense() {
+                    of.filters.insert(seq + 1, table);
+                }
+                if pending.changes >= LOOKED_AT_MAX {
+                    self.count_pending(multigen, zone, &mut pending);
+                }
+            }
+            self.machine.cond_resched();
+        }
+        self.count_pending(multigen, zone, &mut pending);
+    }
+
+    /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. The caller has the table's lock.
+    pub(super) fn promote_used(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        region: &Region<M>,
+        pages: Range<u32>,
+        marks: Marks,
+        pending: &mut Pending,
+    ) -> SeenEntries {
+        let mut seen = SeenEntries::default();
+        let mut page = pages.start;
+        while page < pages.end {
+            let entry = region.entry(page);
+            // One entry maps all of a huge page, and has one mark.
+            let step = if entry.is_huge() { ENTRIES } else { 1 };
+            if let Some(frame) = entry.frame() {
+                seen.present += 1;
+                let is_ours = self.zone_of(frame).lruvec == zone.lruvec;
+                let is_young = entry.is_accessed()
+                    && is_ours
+                    && match marks {
+                        Marks::Taken => region.test_clear_accessed(page),
+                        Marks::Left => true,
+                    };
+                if is_young {
+                    seen.young += 1;
+                    let head = self.frames[frame].head_of().map_or(frame, |(head, _)| head);
+                    self.promote(multigen, zone, head, pending);
+                }
+            }
+            page = (page / step + 1) * step;
+        }
+        self.machine.spend(Step::ReferenceWalk, 1 + seen.young / ENTRIES_PER_LINE);
+        seen
+    }
+
+    /// A page was found used through a page table. An entry maps it, and its table is locked.
+    pub(super) fn promote(&self, multigen: &Multigen<M>, zone: &Zone<M>, frame: FrameNumber, pending: &mut Pending) {
+        let choices = &multigen.choices;
+        let youngest = slot_of(multigen.of(zone).generations.seqs().max);
+        let descriptor = &self.frames[frame];
+        let promoted = |flags: Flags| {
+            let is_first = match choices.promotion {
+                Promotion::FirstSighting => false,
+                Promotion::SecondSighting => !flags.has(Flags::REFERENCED),
+            };
+            // Isolated, or in a batch: whoever has it finds the mark.
+            if is_first || !flags.has(Flags::LRU) {
+                return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
+            }
+            let young = with_slot(uses::cleared(choices.use_marks, flags), youngest);
+            let marked = match choices.promotion {
+                Promotion::FirstSighting => young,
+                Promotion::SecondSighting => young.with(Flags::WORKINGSET),
+            };
+            (marked != flags).then_some(marked)
+        };
+        if let Ok(before) = descriptor.update(promoted)
+            && slot_in(before) != youngest
+            && promoted(before).is_some_and(|now| now.has(Flags::LRU) && slot_in(now) == youngest)
+        {
+            pending.moved(is_of(before), self.zone_of(frame), (slot_in(before), youngest), descriptor.pages());
+        }
+    }
+
+    /// Counts what is pending.
+    pub(super) fn count_pending(&self, multigen: &Multigen<M>, zone: &Zone<M>, pending: &mut Pending) {
+        if pending.changes == 0 {
+            return;
+        }
+        let of = multigen.of(zone);
+        let _lists = of.lists.lock();
+        self.machine.spend(Step::LruMove, 1);
+        for zone in self.zones_of_lruvec(zone) {
+            for (slot, by_family) in pending.pages.iter().enumerate() {
+                for family in Family::ALL {
+                    let pages = by_family[family as usize][zone.kind as usize];
+                    if pages != 0 {
+                        self.count_pages(of, zone, family, slot, pages);
+                    }
+                }
+            }
+        }
+        *pending = Pending::default();
+    }
+}
+
+impl Pending {
+    fn moved<M: Machine>(&mut self, family: Family, zone: &Zone<M>, (from, to): (usize, usize), pages: u64) {
+        self.pages[from][family as usize][zone.kind as usize] -= pages.cast_signed();
+        self.pages[to][family as usize][zone.kind as usize] += pages.cast_signed();
+        self.changes += 1;
+    }
+}
+
+/// May pages of a region's type go, and do its uses tell something?
+pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
+    match &region.file {
+        None => evictable[Family::Anon as usize],
+        Some(mapped) => mapped.mode.pattern == ReadPattern::Normal,
+    }
+}
+
+/// A number of a table that no other has.
+pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
+    u64::from(region.id) << 32 | u64::from(page / ENTRIES)
+}
