@@ -9,7 +9,7 @@ use super::{Access, Error};
 use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
-use crate::page_cache::File;
+use crate::page_cache::{File, ReadPattern};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
@@ -177,6 +177,18 @@ impl<M: Machine> Access<M> {
 
     /// The valid page of a file that a page of a mapping shows, with a reference and its lock for the caller.
     fn lock_mapped_page(&self, task: &mut Task, mapped: &FileMapping<M>, page: u32) -> Result<FrameNumber, Error> {
+        task.is_in_file_fault = mapped.mode.pattern == ReadPattern::Normal;
+        let locked = self.lock_mapped_page_in_fault(task, mapped, page);
+        task.is_in_file_fault = false;
+        locked
+    }
+
+    fn lock_mapped_page_in_fault(
+        &self,
+        task: &mut Task,
+        mapped: &FileMapping<M>,
+        page: u32,
+    ) -> Result<FrameNumber, Error> {
         let file = &mapped.file;
         let index = mapped.first_page + page;
         let offset = u64::from(index) * PAGE_BYTES as u64;

@@ -146,6 +146,7 @@ impl<M: Machine> Access<M> {
             if page == mark && window.async_pages > 0 {
                 self.frames[frame].set(Flags::READAHEAD);
             }
+            self.note_reader(frame, task.is_in_file_fault);
             match wanted {
                 For::Now => self.add_read(frame, shadow),
                 For::Later => self.add(frame, Insert::Ahead { shadow }, false),

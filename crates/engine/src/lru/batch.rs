@@ -58,9 +58,8 @@ impl<M: Machine> Lru<M> {
             return self.insert_own(own, frame, how);
         }
         let active = how.shadow().is_some_and(|shadow| self.is_refault_activated(frame, shadow)) || active;
-        let active = active || self.multigen.is_some() && Self::is_in_fault(how);
         if let Some(multigen) = &self.multigen {
-            self.note_return(multigen, frame, how);
+            self.note_coming(multigen, frame, how, active);
         }
         let descriptor = &self.frames[frame];
         descriptor.get();

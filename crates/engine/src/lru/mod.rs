@@ -102,7 +102,7 @@ impl<M: Machine> Lru<M> {
         let saved_targets = (0..lruvecs).map(|_| Default::default()).collect();
         let priorities = (0..lruvecs).map(|_| AtomicU32::new(DEF_PRIORITY)).collect();
         let workingset = Workingset::default();
-        let is_classic = own.is_none() && waiting.is_none();
+        let is_classic = own.is_none() && multigen.is_none() && waiting.is_none();
         let refault = if is_classic { choices.refault } else { choices::Refault::Ignored };
         let refaults = refault::Refaults::new(refault, lruvecs, writeback.frames.len());
         let put_back = machine.wait_queue();

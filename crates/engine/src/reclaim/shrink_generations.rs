@@ -78,12 +78,17 @@ impl<M: Machine> Reclaim<M> {
             self.take_out_retried(&mut stay_again, false);
             stay.append(&mut stay_again);
         }
+        // Nobody writes what is met here: the flushers are told of each such batch.
+        let taken = batch.pages.len() as u64;
+        if counts.dirty.max(counts.unqueued_dirty) >= taken {
+            self.wake_flushers(taken);
+        }
         // A huge page has become small ones before its first is freed: each entry that does not survive is one page.
         let freed = (batch.pages.len() - stay.len()) as u64;
         zone.stat.count(steal_event, freed);
         self.put_back_batch(zone, batch, &stay);
         self.wake_direct_waiters(freed);
-        self.stall_after_list(zone, control, &counts, batch.pages.len() as u64);
+        self.stall_after_list(zone, control, &counts, taken);
         freed
     }
 }

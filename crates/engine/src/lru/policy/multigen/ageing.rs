@@ -9,6 +9,7 @@ use super::uses;
 use crate::lru::policy::Demand;
 use crate::lru::{CLUSTER, DEF_PRIORITY, Family, Lru};
 use crate::memory::{Flags, Zone};
+use crate::stat::Gauge;
 use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
 
@@ -124,8 +125,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// A scan has ended that freed so many pages.
-    pub(super) fn note_progress(&self, multigen: &Multigen<M>, zone: &Zone<M>, freed: u64) {
-        if freed >= GOT_ON {
+    pub(super) fn note_progress(&self, multigen: &Multigen<M>, zone: &Zone<M>, demand: &Demand, freed: u64) {
+        if demand.is_kswapd && freed >= GOT_ON {
             multigen.of(zone).got_on.store(true, Release);
         }
     }
@@ -139,6 +140,12 @@ impl<M: Machine> Lru<M> {
         }
         self.walk_regions(multigen, zone, evictable);
         let is_begun = self.begin_generation(multigen, zone, seen, evictable);
+        if let Ageing::BeforeRounds = multigen.choices.ageing {
+            let dirty = self.gauge(Gauge::NrDirty);
+            if dirty > 0 {
+                self.wake_flushers(dirty);
+            }
+        }
         of.is_ageing.store(false, Release);
         is_begun
     }

@@ -69,6 +69,14 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
     }
 }
 
+/// Does a page come in a fault, on itself or on one beside it?
+const fn is_in_fault(how: Insert) -> bool {
+    match how {
+        Insert::Fault | Insert::SwapIn { .. } => true,
+        Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write => false,
+    }
+}
+
 impl<M: Machine> Lru<M> {
     /// What an isolated page leaves that is about to go.
     pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen<M>, frame: FrameNumber) -> Shadow {
@@ -92,8 +100,18 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A page comes to memory that is on no list yet: has it been here before, and with what?
-    pub(in crate::lru) fn note_return(&self, multigen: &Multigen<M>, frame: FrameNumber, how: Insert) {
+    /// A fresh page of a file is about to be read, in a fault or not: then it will be as one in use.
+    pub(crate) fn note_reader(&self, frame: FrameNumber, is_in_fault: bool) {
+        if is_in_fault && self.multigen.is_some() {
+            self.frames[frame].set(Flags::ACTIVE);
+        }
+    }
+
+    /// A page comes to memory that is on no list yet: does it come in a fault, has it been here before, and with what?
+    pub(in crate::lru) fn note_coming(&self, multigen: &Multigen<M>, frame: FrameNumber, how: Insert, is_active: bool) {
+        if is_active || is_in_fault(how) {
+            self.frames[frame].set(Flags::ACTIVE);
+        }
         let Some(shadow) = how.shadow() else { return };
         let (zone, left) = (self.zone_of(frame), Left::decode(shadow));
         if left.lruvec != zone.lruvec.0 {
@@ -109,21 +127,13 @@ impl<M: Machine> Lru<M> {
         }
         let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
         of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), 1);
-        zone.stat.count(activate, Self::is_in_fault(how).into());
+        zone.stat.count(activate, self.frames[frame].is(Flags::ACTIVE).into());
         zone.stat.count(restore, left.is_workingset.into());
         let known = |flags: Flags| {
             let marked = if left.is_workingset { flags.with(Flags::WORKINGSET) } else { flags };
             Some(uses::restored(marked, if left.is_workingset { 0 } else { left.counted }))
         };
         let _ = self.frames[frame].update(known);
-    }
-
-    /// Does a page come in a fault of the page that is wanted, or of one beside it?
-    pub(in crate::lru) const fn is_in_fault(how: Insert) -> bool {
-        match how {
-            Insert::Fault | Insert::SwapIn { .. } => true,
-            Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write => false,
-        }
     }
 
     /// Counts pages that stay by their tier.

@@ -34,7 +34,7 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn next_batch(&self, zone: &Zone<M>, scan: &mut GenerationScan, freed: u64) -> Option<Batch> {
         let multigen = self.multigen.as_ref()?;
         if scan.is_over || self.is_enough(zone, scan, freed) {
-            self.note_progress(multigen, zone, freed);
+            self.note_progress(multigen, zone, &scan.demand, freed);
             return None;
         }
         self.machine.spend(Step::ScanCount, 1);
@@ -55,7 +55,7 @@ impl<M: Machine> Lru<M> {
         };
         let left = wanted.saturating_sub(scan.scanned);
         if left == 0 {
-            self.note_progress(multigen, zone, freed);
+            self.note_progress(multigen, zone, &scan.demand, freed);
             return None;
         }
         let batch = self.evict_batch(multigen, zone, &scan.demand, evictable, left);
