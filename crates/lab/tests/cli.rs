@@ -629,7 +629,7 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     for asked in ["vm.swappiness", "reclaim.swappiness", "swappiness"] {
         let text = print(&["explain", asked]);
         let head = format!("`{asked}` means the key `lru.swappiness`:\n\nlru.swappiness\n");
-        assert!(text.starts_with(&head) && text.contains("a whole number from 0 to 100"), "{text}");
+        assert!(text.starts_with(&head) && text.contains("a whole number from 0 to 200"), "{text}");
     }
     assert!(print(&["explain", "machine.cpu.count"]).contains("parallelio-8g "));
     assert!(print(&["explain", "params.hogs"]).contains("ping  16"));
