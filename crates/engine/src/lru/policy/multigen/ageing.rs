@@ -318,6 +318,7 @@ mod tests {
             may_do_all: true,
             aged_order: Order::ZERO,
             doubts_marks: false,
+            forces_aging: false,
         }
     }
 

@@ -166,6 +166,7 @@ proptest! {
                         may_do_all: true,
                         aged_order: Order::ZERO,
                         doubts_marks: false,
+                        forces_aging: false,
                     };
                     let mut scan = GenerationScan::new(demand, Order::ZERO);
                     let protected = || lru.tier_counts(zone, Family::File).unwrap()[0][2];
