@@ -364,3 +364,33 @@ fn the_kernel_holds_everything() {
     }
     assert_eq!(vmstat["workingset_refault_anon"], vmstat["pswpin"]);
 }
+
+/// All inactive pages are dirty, and the disk stands still: a direct reclaim that leaves active pages alone frees nothing, and scans
+/// again with those.
+#[test]
+fn active_pages_are_not_spared_when_nothing_else_can_be_freed() {
+    let mut plan = Plan { swap_slots: 0, ..plan() };
+    plan.choices.reclaim.background = Background::Nobody;
+    plan.choices.lru.unwritten_pages = UnwrittenPages::StayInactive;
+    plan.choices.writeback.dirty_ratio = 95;
+    plan.choices.writeback.dirty_background_ratio = 90;
+    let vmstat = plan.run(|ground| {
+        let hot = ground.import(1000);
+        for _ in 0..2 {
+            read(ground, &hot, 0..1000);
+            ground.engine.lru().drain_all();
+        }
+        let (log, until) = (ground.create(), ground.sim.now() + Nanos::from_secs(10));
+        ground.inject(Fault::StallUntil(until));
+        ground.write(&log, 0..1800).unwrap();
+        ground.engine.lru().drain_all();
+        let free = ground.free() as u32;
+        let region = ground.region(free + 400);
+        ground.touch(&region, 0..free + 400, true).unwrap();
+        assert!(ground.sim.now() < until, "the disk has not written a page");
+        assert!(hot.index.pages() < 700, "{} pages", hot.index.pages());
+    });
+    // Some 660 pages are missing: a reclaim for each 32 of them and no second one.
+    let stalls = vmstat["allocstall"];
+    assert!((10..32).contains(&stalls), "{stalls} direct reclaims");
+}
