@@ -384,13 +384,14 @@ fn active_pages_are_not_spared_when_nothing_else_can_be_freed() {
         ground.inject(Fault::StallUntil(until));
         ground.write(&log, 0..1800).unwrap();
         ground.engine.lru().drain_all();
-        let free = ground.free() as u32;
-        let region = ground.region(free + 400);
-        ground.touch(&region, 0..free + 400, true).unwrap();
+        let taken = ground.take_until_free(250);
+        // One reclaim, whose result is all that there is.
+        let gfp = Gfp { no_retry: true, ..Gfp::USER_MOVABLE };
+        let page = ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO);
+        ground.engine.memory().free_block(page.unwrap(), Order::ZERO);
         assert!(ground.sim.now() < until, "the disk has not written a page");
-        assert!(hot.index.pages() < 700, "{} pages", hot.index.pages());
+        assert!(hot.index.pages() < 1000, "{} pages", hot.index.pages());
+        ground.give_back(taken);
     });
-    // Some 660 pages are missing: a reclaim for each 32 of them and no second one.
-    let stalls = vmstat["allocstall"];
-    assert!((10..32).contains(&stalls), "{stalls} direct reclaims");
+    assert_eq!(vmstat["allocstall"], 1);
 }
