@@ -18,7 +18,7 @@ pub struct Task {
     pub writes_to: Option<DeviceId>,
     /// It faults on a page of a mapped file that it does not go through from one end to the other: pages that are read for that are
     /// as used ones (`lru_gen_in_fault`).
-    pub(crate) is_in_file_fault: bool,
+    pub is_in_file_fault: bool,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.
     pub pages_dirtied: u64,
     /// Pages that it has dirtied since it began, up to its last look.

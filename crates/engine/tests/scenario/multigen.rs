@@ -204,8 +204,8 @@ fn a_walk_keeps_used_anonymous_memory() {
         };
         let (walked, not) = (run(true), run(false));
         assert!(walked["pswpout"] > 2 * PAGES, "{kernel}: {walked:?}");
-        // With a second chance only, a page whose first sighting is a walk's may go before it is touched again.
-        let most = if kernel.contains("6.14") || kernel.contains("7.2") { walked["pswpout"] / 8 } else { 100 };
+        // A page may go that two walks have looked at before it is touched again: kswapd of a whole node does much at once.
+        let most = walked["pswpout"] / 8;
         assert!(walked["pswpin"] <= most, "{kernel}: {} pages came back", walked["pswpin"]);
         let activated = [&walked, &not].map(|vmstat| vmstat["pgactivate"]);
         assert!(activated[0] * 2 < activated[1], "{kernel}: {activated:?} pages were found used by reclaim");

@@ -7,13 +7,13 @@ choices! {
     [multigen]
 
     /// Generations at most.
-    generations: u32 = 4 in 3..=4, drawn 130: [3, 4];
+    generations: u32 = 4 in 3..=4, drawn 121: [3, 4];
 
     /// Tiers: classes of pages by how often they were used through their file. With one, nothing is told apart.
-    tiers: u32 = 4 in 1..=4, drawn 131: [1, 2, 4];
+    tiers: u32 = 4 in 1..=4, drawn 122: [1, 2, 4];
 
     /// What a use through a file does.
-    file_use: FileUse = Counted, drawn 132 {
+    file_use: FileUse = Counted, drawn 123 {
         /// It is counted in the page's own word, without a lock, and the page stays where it is.
         Counted drawn 3,
         /// The second use moves the page to the youngest generation, through a batch, under the LRU lock.
@@ -21,7 +21,7 @@ choices! {
     }
 
     /// Which use through a file marks a page as one of the workingset.
-    use_marks: UseMarks = WorkingsetSecond, drawn 133 {
+    use_marks: UseMarks = WorkingsetSecond, drawn 124 {
         /// The second.
         WorkingsetSecond,
         /// The fifth.
@@ -29,7 +29,7 @@ choices! {
     }
 
     /// What becomes of a page at the tail whose uses were more than can be counted, whatever its tier's rate.
-    saturated: Saturated = LikeOthers, drawn 134 {
+    saturated: Saturated = LikeOthers, drawn 125 {
         /// What becomes of others of the last tier.
         LikeOthers,
         /// It goes to the next generation and begins to count anew, and counts as one that was protected.
@@ -39,7 +39,7 @@ choices! {
     }
 
     /// Which generation a page joins.
-    placement: Placement = OldestOrYoungest, drawn 135 {
+    placement: Placement = OldestOrYoungest, drawn 126 {
         /// Active ones the youngest; anonymous ones without a slot of swap, and those that are to be written first, the second
         /// oldest; all others the oldest.
         OldestOrYoungest,
@@ -54,7 +54,7 @@ choices! {
     }
 
     /// Where pages go that were isolated and stay.
-    rejected: Rejected = SecondOldest, drawn 136 {
+    rejected: Rejected = SecondOldest, drawn 127 {
         /// Active ones to the youngest generation, others to the second oldest.
         SecondOldest,
         /// To where active ones go. Clean ones that nobody maps are tried once more before.
@@ -62,13 +62,13 @@ choices! {
     }
 
     /// How much larger the refault rate of a tier may be than that of the first, per cent, so that the tier is not protected.
-    tier_margin_percent: u32 = 200 in 100..=1000, drawn 137: [100, 150, 200];
+    tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
     /// Refaults of a tier, or of a type, that do not tell anything yet.
-    refault_floor: u64 = 32 in 0..=1 << 20, drawn 138: [0, 8, 32, 64];
+    refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
     /// What is added to counts before rates are compared.
-    rate_smoothing: RateSmoothing = None, drawn 139 {
+    rate_smoothing: RateSmoothing = None, drawn 130 {
         /// Nothing: what never had a refault is evicted before what has had some.
         None,
         /// One refault, and 64 pages that left, to what others are compared with.
@@ -76,7 +76,7 @@ choices! {
     }
 
     /// Which refaults count for the controller.
-    recent_refault: RecentRefault = SameGeneration, drawn 140 {
+    recent_refault: RecentRefault = SameGeneration, drawn 131 {
         /// Those of pages that left while the oldest generation of their type was the same.
         SameGeneration,
         /// Those of pages that left not as many generations ago as there may be.
@@ -84,7 +84,7 @@ choices! {
     }
 
     /// Whether anonymous pages or pages of files go next.
-    type_rule: TypeRule = OlderThenTierZero, drawn 141 {
+    type_rule: TypeRule = OlderThenTierZero, drawn 132 {
         /// Those whose oldest generation is older; with equal ages by the refault rates of the first tiers and `lru.swappiness`.
         /// The others when none was isolated.
         OlderThenTierZero,
@@ -97,7 +97,7 @@ choices! {
     }
 
     /// Which pages `pgscan` counts.
-    scan_count: ScanCount = Examined, drawn 142 {
+    scan_count: ScanCount = Examined, drawn 133 {
         /// Those that were looked at, as with other policies.
         Examined,
         /// Those that were isolated.
@@ -105,10 +105,10 @@ choices! {
     }
 
     /// Pages isolated under one hold of the LRU lock, at most.
-    isolate_batch: u32 = 32 in 1..=64, drawn 143: [1, 32, 64];
+    isolate_batch: u32 = 32 in 1..=64, drawn 134: [1, 32, 64];
 
     /// When a page becomes young that was used through a page table.
-    promotion: Promotion = FirstSighting, drawn 144 {
+    promotion: Promotion = FirstSighting, drawn 135 {
         /// When it is found used.
         FirstSighting,
         /// When it is found used for the second time.
@@ -116,7 +116,7 @@ choices! {
     }
 
     /// What becomes of pages at the tail that cannot be freed at once.
-    dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 145 {
+    dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
         /// Dirty pages of files, those under writeback and locked ones go to the next generation, to be reclaimed when they are
         /// written.
         MovedWithLocked,
@@ -127,7 +127,7 @@ choices! {
     }
 
     /// When a new generation begins.
-    ageing: Ageing = BeforeRounds, drawn 146 {
+    ageing: Ageing = BeforeRounds, drawn 137 {
         /// Before a round of kswapd, unless enough pages are old: twice as many as are young, in more than two generations of
         /// each type that has pages. In a scan when no type has a generation to take pages from.
         BeforeRounds,
@@ -141,7 +141,7 @@ choices! {
     }
 
     /// Which page-table entries are looked at before a new generation begins.
-    walk: Walk = TouchedTables, drawn 147 {
+    walk: Walk = TouchedTables, drawn 138 {
         /// None: pages prove themselves when reclaim comes to them.
         Never,
         /// Those of all tables in which an entry was touched since the last walk, in regions that were.
@@ -151,7 +151,7 @@ choices! {
     }
 
     /// Which entries are looked at beside that of a page that reclaim finds used.
-    look_around: LookAround = WholeTable, drawn 148 {
+    look_around: LookAround = WholeTable, drawn 139 {
         /// None.
         Never,
         /// All of its table. Their marks stay.
@@ -161,5 +161,5 @@ choices! {
     }
 
     /// Pages of a generation younger than this are not reclaimed, ms (`min_ttl_ms`): memory is exhausted then.
-    min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 149: [0, 0, 0, 100];
+    min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];
 }
