@@ -6,24 +6,44 @@
 
 use std::{fs, path::Path};
 
-use crate::{Outcome, highwater, output, splice::spliced};
+use crate::{
+    Outcome, highwater, output,
+    splice::{names, spliced},
+};
 
 const PAGE: &str = "docs/fidelity.md";
 const BEGIN: &str = "<!-- fidelity: ";
 const GOLDEN: &str = "<!-- golden: ";
 
-/// Makes the page's tables anew.
-pub fn write(root: &Path) -> Outcome {
+/// Makes the page's tables anew; with `only`, those alone that have one of these experiments.
+pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let read = || fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"));
+    let page = read()?;
+    let is_wanted = |arguments: &str, experiment: &str| arguments.split_whitespace().any(|word| word == experiment);
+    if let Some(missing) = only
+        .into_iter()
+        .flat_map(|only| only.split(','))
+        .find(|experiment| !names(&page, BEGIN).any(|arguments| is_wanted(arguments, experiment)))
+    {
+        return Err(format!("{PAGE}: no table has the experiment `{missing}`"));
+    }
+    let wanted = |arguments: &str| only.is_none_or(|only| only.split(',').any(|it| is_wanted(arguments, it)));
     let program = highwater()?;
     let print = |arguments: &str| {
+        if !wanted(arguments) {
+            return Ok(None);
+        }
         eprintln!("--- highwater fidelity {arguments}");
         let words = arguments.split_whitespace();
         let words: Vec<&str> = ["fidelity"].into_iter().chain(words).chain(["--format", "markdown"]).collect();
         Ok(Some(folded(&output(&program, &words)?)))
     };
-    let mut text = spliced(&read()?, BEGIN, &print)?;
-    text = spliced(&text, GOLDEN, &|name: &str| Ok(Some(golden(root, name)?)))?;
+    // A golden report stands for the table that has its experiment.
+    let is_made_anew =
+        |name: &str| names(&page, BEGIN).any(|arguments| wanted(arguments) && is_wanted(arguments, name));
+    let golden = |name: &str| is_made_anew(name).then(|| golden(root, name)).transpose();
+    let text = spliced(&page, BEGIN, &print)?;
+    let text = spliced(&text, GOLDEN, &golden)?;
     fs::write(root.join(PAGE), text).map_err(|error| format!("{PAGE}: {error}"))
 }
 

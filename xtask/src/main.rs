@@ -23,7 +23,9 @@ usage: cargo xtask VERB
   figures [--only NAME,...]
                     run what docs/parallelio.toml and docs/pictures.toml list: put the tables into docs/parallelio.md and
                     draw the pictures of docs/; takes many minutes, of single ones (--only ping.svg) seconds
-  fidelity          set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes
+  fidelity [--only EXPERIMENT,...]
+                    set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes; or make
+                    the tables alone that have these experiments
   package           package every crate that is published, and look at what the packages hold
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
         ["readme", "--check"] => readme::splice(&root(), true),
         ["figures"] => figures::write(&root(), None),
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
-        ["fidelity"] => fidelity::write(&root()),
+        ["fidelity"] => fidelity::write(&root(), None),
+        ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
         ["package"] => package::check(),
         ["links"] => links(),
         ["sanitize", names @ ..] => sanitize::sanitize(names),

@@ -1,9 +1,11 @@
 //! The pictures of docs/, made from runs.
 //!
-//! docs/pictures.toml lists them. Each says in its `metadata` which command made it, and the fingerprints that golden reports
-//! had then; a test compares them with those at hand, so that no picture is of another program.
+//! docs/pictures.toml lists them. Where one names a page, the report of its command goes there, between
+//! `<!-- picture: NAME -->` and `<!-- end -->`, so that table and picture are of the same runs. Each says in its `metadata` which
+//! command made it, and the fingerprints that golden reports had then; a test compares them with those at hand, so that no picture
+//! is of another program.
 
-use crate::{Outcome, fidelity::fingerprint, highwater, run};
+use crate::{Outcome, fidelity::fingerprint, highwater, output, run, splice::spliced};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -11,6 +13,7 @@ use std::{
 };
 
 const LIST: &str = "docs/pictures.toml";
+const BEGIN: &str = "<!-- picture: ";
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,14 +32,22 @@ struct Picture {
     example: Option<String>,
     /// Experiments.
     golden: Vec<String>,
+    /// The page that the command's report goes to.
+    page: Option<PathBuf>,
 }
 
 /// All pictures that there are.
 fn list(root: &Path) -> Result<Vec<Picture>, String> {
     let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
     let list: List = toml::from_str(&text).map_err(|error| format!("{LIST}: {error}"))?;
-    match list.picture.iter().find(|picture| picture.command.is_some() == picture.example.is_some()) {
-        Some(picture) => Err(format!("{LIST}: {} needs a command or an example", picture.file.display())),
+    let file = |picture: &Picture| picture.file.display().to_string();
+    if let Some(picture) = list.picture.iter().find(|picture| picture.command.is_some() == picture.example.is_some()) {
+        return Err(format!("{LIST}: {} needs a command or an example", file(picture)));
+    }
+    match list.picture.iter().find(|picture| picture.page.is_some() && picture.command.is_none()) {
+        Some(picture) => {
+            Err(format!("{LIST}: {} has a page, and no command whose report could go there", file(picture)))
+        }
         None => Ok(list.picture),
     }
 }
@@ -59,25 +70,42 @@ impl Picture {
     fn draw(&self, root: &Path) -> Outcome {
         let file = root.join(&self.file);
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        // The report is of no use here.
-        let mut command = match (&self.command, &self.example) {
-            (Some(command), _) => {
-                let mut program = Command::new(highwater()?);
-                program.args(words(command)).arg(&file).stdout(std::process::Stdio::null());
-                program
+        match (&self.command, &self.page, &self.example) {
+            (Some(command), Some(page), _) => {
+                let file = file.display().to_string();
+                let words = words(command);
+                let words: Vec<&str> =
+                    words.iter().map(String::as_str).chain([&*file, "--format", "markdown"]).collect();
+                let report = output(&highwater()?, &words)?;
+                self.put_into(&root.join(page), &report)?;
             }
-            (None, example) => {
+            // The report is of no use here.
+            (Some(command), None, _) => {
+                let mut program = Command::new(highwater()?);
+                run(program.args(words(command)).arg(&file).stdout(std::process::Stdio::null()))?;
+            }
+            (None, _, example) => {
                 let mut cargo = Command::new("cargo");
                 cargo.args(["run", "--release", "--package", "highwater-lab", "--example"]);
                 let mut words = words(example.as_deref().unwrap_or_default()).into_iter();
-                cargo.args(words.next()).arg("--").args(words).arg(&file);
-                cargo
+                run(cargo.args(words.next()).arg("--").args(words).arg(&file))?;
             }
-        };
-        run(&mut command)?;
+        }
         let told = |error: std::io::Error| format!("{}: {error}", self.file.display());
         let svg = fs::read_to_string(&file).map_err(told)?;
         fs::write(&file, stamped(&svg, &self.stamp(root)?)?).map_err(told)
+    }
+
+    /// Puts a report into its place on a page, without the heading that it begins with.
+    fn put_into(&self, page: &Path, report: &str) -> Outcome {
+        let told = |error: std::io::Error| format!("{}: {error}", page.display());
+        let text = fs::read_to_string(page).map_err(told)?;
+        let report = match report.split_once('\n') {
+            Some((heading, rest)) if heading.starts_with("## ") => rest,
+            _ => report,
+        };
+        let body = |name: &str| Ok((name == self.name()).then(|| report.trim().to_owned()));
+        fs::write(page, spliced(&text, BEGIN, &body)?).map_err(told)
     }
 
     /// What made it, and when.
@@ -114,11 +142,42 @@ mod tests {
             let stamp = picture.stamp(&root).unwrap();
             assert!(svg.contains(&stamp), "{file} is stale: run `cargo xtask figures --only {}`", picture.name());
             assert!(texts.contains(&format!("{})", picture.name())), "{file} is in no text");
+            if let Some(page) = &picture.page {
+                let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+                let place = format!("{BEGIN}{} -->\n", picture.name());
+                let report =
+                    text.split_once(&place).map_or("", |(_, rest)| rest.split("<!-- end -->").next().unwrap_or(""));
+                assert!(report.contains("fingerprint "), "{} has no report of {file}", page.display());
+            }
         }
         let in_docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
         for name in in_docs.filter(|name| name.to_string_lossy().ends_with(".svg")) {
             assert!(pictures.iter().any(|picture| *picture.name() == *name), "{LIST} does not list {name:?}");
         }
+    }
+
+    #[test]
+    fn a_report_goes_to_the_place_of_its_picture() {
+        let folder = std::env::temp_dir().join(format!("highwater-pictures-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let page = folder.join("page.md");
+        fs::write(
+            &page,
+            "a\n<!-- picture: x.svg -->\nold\n<!-- end -->\n<!-- picture: y.svg -->\nkept\n<!-- end -->\n",
+        )
+        .unwrap();
+        let picture = Picture {
+            file: "docs/x.svg".into(),
+            command: None,
+            example: None,
+            golden: Vec::new(),
+            page: Some(page.clone()),
+        };
+        picture.put_into(&page, "## title\n\n| new |\n").unwrap();
+        let text = fs::read_to_string(&page).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(text.starts_with("a\n<!-- picture: x.svg -->\n| new |\n<!-- end -->\n"), "{text}");
+        assert!(text.contains("kept") && !text.contains("title"), "{text}");
     }
 
     #[test]

@@ -114,11 +114,40 @@ pub enum PanelUnit {
 pub struct Variant {
     /// What is other, in words.
     pub name: String,
+    /// Kernels that it is about, by their names; whichever run where none is named.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// Keys as `--set` has them, and their values as a file would have them.
     pub set: BTreeMap<String, String>,
 }
 
 impl Experiment {
+    /// The variant whose name is `word`, or the only one whose name has `word` in it; capitals do not matter.
+    ///
+    /// # Errors
+    /// When there is none, or there are several.
+    pub fn variant(&self, word: &str) -> Result<&Variant, Error> {
+        let lower = word.to_lowercase();
+        let is_meant = |variant: &&Variant| variant.name.to_lowercase().contains(&lower);
+        let meant: Vec<&Variant> = self.variants.iter().filter(is_meant).collect();
+        if let Some(variant) = meant.iter().find(|variant| variant.name.eq_ignore_ascii_case(word)) {
+            return Ok(variant);
+        }
+        let names = |variants: &[&Variant]| {
+            variants.iter().map(|variant| format!("`{}`", variant.name)).collect::<Vec<_>>().join(", ")
+        };
+        let message = match meant.as_slice() {
+            [variant] => return Ok(variant),
+            [] if self.variants.is_empty() => format!("{}: the experiment has no [[variant]]", self.file),
+            [] => {
+                let all: Vec<&Variant> = self.variants.iter().collect();
+                format!("{}: no variant is called `{word}`; there are {}", self.file, names(&all))
+            }
+            several => format!("{}: `{word}` may be {}", self.file, names(several)),
+        };
+        Err(Error { place: None, message })
+    }
+
     /// Reads `experiment.toml` and, if there is one, `published.toml` beside it, each given as what
     /// messages call it and its text.
     ///

@@ -412,6 +412,18 @@ fn variants_and_ablations_run_with_changed_values_too() {
     assert!(message(2, &["variants", "simon", "--set", "params.none=1"]).contains("`none`"));
     let several = message(2, &["variants", "simon", "--set", "params.client_ms=1,2"]);
     assert!(several.contains("variant `nothing is sent`: it sets `params.client_ms` itself"), "{several}");
+    let run = ["run", "highalloc", "--kernel", "3.6-revert-v5", "--dry-run", "--variant"];
+    let alone = print(&[&run[..], &["patch 7"]].concat());
+    assert!(alone.contains("3.6-revert-v5+compact.capture=after-each-group"), "{alone}");
+    assert!(message(2, &[&run[..], &["patch"]].concat()).contains("`patch` may be `patch 2 alone`"));
+    let all = print(&["variants", "highalloc", "--kernels", "3.6-revert-v5,3.6-capture-v5", "--dry-run"]);
+    let of = |variant: &str| all.lines().filter(|line| line.ends_with(variant)).count();
+    assert_eq!([of(", as it is"), of(", 2 CPUs"), of(", patch 2 alone")], [2, 2, 1], "{all}");
+    let some = ["variants", "highalloc", "--kernels", "3.6-revert-v5", "--dry-run", "--variant"];
+    let patches = print(&[&some[..], &["PATCH"]].concat());
+    assert_eq!(patches.lines().filter(|line| line.contains(" alone")).count(), 5, "{patches}");
+    assert!(patches.contains(", as it is\n") && !patches.contains("CPUs"), "{patches}");
+    assert!(message(2, &[&some[..], &["none"]].concat()).contains("no variant is called `none`; there are"));
     let (from, to) = ("2.6.37-kanyzone", "2.6.37-kanyzone+lru.swappiness=10");
     let ablate = ["ablate", "postmark", "--scale", "1/64", "--from", from, "--to", to];
     let with = |more: &[&'static str]| [&ablate[..], more].concat();

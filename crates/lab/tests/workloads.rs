@@ -169,7 +169,7 @@ fn what_makes_no_run_is_refused_before_it_runs() {
 }
 
 /// Three builds in 32 MiB, 16 blocks of order 9; passes of some seconds.
-fn blocks_under_load(params: &str) -> Job {
+fn blocks_under_load(params: &str, build: &str) -> Job {
     let sourced = |pairs: &[(&str, &str)]| -> String {
         let line = |(key, value): &(&str, &str)| {
             format!("{key} = {{ value = {value}, from = \"assumed\", source = \"small\" }}\n")
@@ -199,7 +199,7 @@ fn blocks_under_load(params: &str) -> Job {
             ("link_ms", "1000"),
         ]),
     ];
-    let params = format!("{params}warm_up_s = 3\nbefore_kill_s = 1\n{of_load}[build]\n{of_build}");
+    let params = format!("{params}warm_up_s = 3\nbefore_kill_s = 1\n{of_load}[build]\n{of_build}{build}");
     Job { scale: "1/16".parse().expect("a fraction"), ..job("highalloc", &params) }
 }
 
@@ -207,7 +207,7 @@ fn blocks_under_load(params: &str) -> Job {
 fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
     let workload = workloads::find("highalloc").expect("it is listed");
     for params in ["", "unmovable_per_mille = 20\n"] {
-        let job = blocks_under_load(params);
+        let job = blocks_under_load(params, "");
         workload.check(&job).expect("the parameters are right");
         // That nothing of it stays, and every page is somewhere, is looked at where the run ends.
         let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
@@ -226,6 +226,18 @@ fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
         let unknown: Vec<String> = rows.into_iter().map(|row| row.name).filter(|name| !known.contains(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?} are not among {known:?}");
     }
+}
+
+#[test]
+fn compilers_have_huge_pages_where_their_memory_may() {
+    let given = |build: &str| {
+        let mut job = blocks_under_load("", build);
+        job.kernel.choices.access.huge_pages = HugePages::Always;
+        let rows = workloads::find("highalloc").expect("it is listed").run(&job, &Progress::default());
+        value(&rows.expect("the run ends").rows, "thp_fault_alloc")
+    };
+    assert_eq!(given(""), 0.0, "they take it in small chunks");
+    assert!(given("huge_pages = true\n") > 0.0);
 }
 
 fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<Row> {

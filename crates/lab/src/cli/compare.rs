@@ -20,7 +20,7 @@ use crate::{
     rows,
     series::{self, Every},
     trace::{self, RunTrace, Window},
-    workloads,
+    variants, workloads,
 };
 
 /// Arguments of `highwater compare`.
@@ -55,6 +55,10 @@ pub struct RunArguments {
 struct Options {
     #[command(flatten)]
     experiment: ExperimentOptions,
+    /// Run a variant that the experiment's file has, by its name or a part of it that no other has. Where both set a key, the
+    /// variant's value counts
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
@@ -126,6 +130,10 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
 }
 
 fn carry_out(request: Request, options: &Options) -> Result<(), End> {
+    let request = match &options.variant {
+        Some(word) => variants::named(&request, word)?,
+        None => request,
+    };
     let request = Request {
         profile: options.wants_profile().is_some(),
         series_every: options.series.is_some().then_some(Every::Ns(options.every.0)),
@@ -258,7 +266,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
 }
 
 /// A time in seconds, at least a millisecond.
-fn parse_every(text: &str) -> Result<Nanos, String> {
+pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
         _ => Err("expected seconds, from 0.001 to 1000000".into()),

@@ -205,9 +205,10 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     if !experiment.variants.is_empty() {
         text.push_str("\nvariants\n");
     }
-    for Variant { name, set } in &experiment.variants {
+    for Variant { name, kernels, set } in &experiment.variants {
         let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        text += &hanging(&format!("  {name}: "), &set.join(" "), look);
+        let of = if kernels.is_empty() { String::new() } else { format!(" (of {})", kernels.join(", ")) };
+        text += &hanging(&format!("  {name}{of}: "), &set.join(" "), look);
     }
     for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
         if !note.is_empty() {

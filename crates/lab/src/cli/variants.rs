@@ -1,13 +1,19 @@
 //! `highwater variants`: what an experiment hangs on.
 
+use std::path::PathBuf;
+
+use machine::Nanos;
+
 use super::{
-    End, compare,
-    options::{ExperimentOptions, parse_word},
-    output,
+    End,
+    compare::{self, parse_every},
+    options::{ExperimentOptions, open_svg, parse_word},
+    output::{self, Losses},
 };
 use crate::{
-    plot::of_tables,
-    report::{self, ReportFormat, Show},
+    plan::Request,
+    plot::{memory, of_tables},
+    report::{self, ReportFormat, Show, markdown},
     variants::Variants,
     workloads,
 };
@@ -22,23 +28,51 @@ pub struct Arguments {
     kernels: Vec<String>,
     #[command(flatten)]
     options: ExperimentOptions,
+    /// Run only variants with this in their names, beside the experiment as it is. Repeatable
+    #[arg(long, value_name = "WORD")]
+    variant: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
+    /// Draw physical memory over time: a line for each variant, a strip for each kernel, SVG (`sim`)
+    #[arg(long, value_name = "FILE.svg")]
+    memory_map: Option<PathBuf>,
+    /// The interval of --memory-map, in seconds of the run
+    #[arg(long, value_name = "SECONDS", requires = "memory_map", default_value = "1", value_parser = parse_every)]
+    #[arg(allow_negative_numbers = true)]
+    every: Nanos,
 }
 
 /// Runs an experiment with each of its variants and shows some of its figures.
-pub fn run(Arguments { experiment, kernels, options, format }: &Arguments) -> Result<(), End> {
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let Arguments { experiment, kernels, options, variant, format, memory_map, every } = arguments;
+    let request = options.request(experiment, kernels);
+    if let Some(ground) = request.grounds.iter().find(|ground| memory_map.is_some() && ground.is_timed_by_the_wall()) {
+        return Err(End::Usage(format!("--memory-map works on the ground `sim` alone, not on `{ground}`")));
+    }
     let output = options.output.open()?;
     let plot = options.output.open_plot()?;
-    output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
-    let variants = Variants::new(&options.request(experiment, kernels), &options.rows, workloads::find)?;
+    let map = open_svg("--memory-map", memory_map.as_deref())?;
+    let files = [("--output", &output), ("--plot", &plot), ("--memory-map", &map)];
+    output::check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
+    let request = Request { memory_every: map.is_some().then_some(*every), ..request };
+    let variants = Variants::new(&request, &options.rows, variant, workloads::find)?;
     if options.output.is_dry(&variants.title(), &variants.titles())? {
         return Ok(());
     }
-    let table = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
-    let svg = plot.map(|file| (file, of_tables::variants(&table).draw()));
-    output::with_picture(svg, || {
-        output::report(output, |out, look| report::write(&table, *format, Show { look, ..Show::default() }, out))
-    })
+    let (table, found) = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
+    let mut losses = Losses::default();
+    if let Some(file) = plot {
+        let svg = of_tables::variants(&table).draw();
+        losses.note(file.write(|out| out.write_all(svg.as_bytes())));
+    }
+    if let Some(file) = map {
+        let svg = memory::of_variants(&table, &found);
+        losses.note(file.write(|out| out.write_all(svg.as_bytes())));
+    }
+    losses.note(output::report(output, |out, look| match format {
+        ReportFormat::Markdown => out.write_all(markdown::variants(&table).as_bytes()),
+        format => report::write(&table, *format, Show { look, ..Show::default() }, out),
+    }));
+    losses.end()
 }

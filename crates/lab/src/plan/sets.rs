@@ -88,7 +88,11 @@ pub(super) fn check_owners(
 ) -> Result<(), Error> {
     let is_of_kernel = |key: &str| choice::all().any(|choice| choice.path() == key);
     let defaults = workload.params(&experiment.params).unwrap_or_default();
-    let is_param = |key: &str| experiment.params.get(key).is_some() || defaults.get(key).is_some();
+    let is_param = |key: &str| {
+        let mut words = key.split('.');
+        let is_default = || key.split('.').try_fold(&defaults, |value, word| value.get(word)).is_some();
+        words.try_fold(&experiment.params, |node, word| node.get(word)).is_some() || is_default()
+    };
     let is_of_machine = |key: &str| {
         let found = key.split('.').try_fold(&setup.machine.node, |node, key| node.first().get(key));
         key.contains('.') && found.is_some()

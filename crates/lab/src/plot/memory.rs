@@ -6,6 +6,7 @@ use super::scale::{Axis, label};
 use crate::experiment::Experiment;
 use crate::memory_map::{Moment, Most, RunMemory};
 use crate::report::Table;
+use crate::variants::VariantMemory;
 
 /// Left of the strips, for sizes.
 const LEFT: i32 = 50;
@@ -17,10 +18,18 @@ const GAP: i32 = 12;
 const FOOT: i32 = 44;
 /// Width of a cell, pixels.
 const CELL: i32 = 4;
+/// And of one in the strips of variants.
+const SMALL_CELL: i32 = 3;
 /// Height of a strip at most, pixels.
 const HEIGHT: i32 = 192;
 /// Cells above each other at most.
 const ROWS: usize = 64;
+/// Height of a strip of variants, pixels, and its cells above each other at most.
+const SMALL_HEIGHT: i32 = 72;
+const SMALL_ROWS: usize = 36;
+/// Above a strip of variants, for its caption, and below it.
+const SMALL_CAPTION: i32 = 20;
+const SMALL_GAP: i32 = 6;
 /// From one map of a named moment to the next, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
 /// Between two such maps.
@@ -48,11 +57,77 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
     draw(&format!("{}: physical memory", experiment.name), about, &runs)
 }
 
+/// The memory of an experiment as it is and with each variant: a line of strips for each, in which each column of `table` has one,
+/// of its first seed.
+#[must_use]
+pub fn of_variants(table: &Table, lines: &[VariantMemory]) -> String {
+    let mut about = vec![
+        table.footer(),
+        "A line is a variant, and a strip a run: time grows to the right, frames from the bottom up. A cell is what more than half \
+         of most of its pageblocks is. Lines across a strip are the moments right before and after each pass."
+            .to_owned(),
+    ];
+    if table.seeds.len() > 1 {
+        about.push(format!("Drawn is seed {}.", table.seeds[0]));
+    }
+    let columns: Vec<&str> = table.columns.iter().map(|column| column.id.as_str()).collect();
+    draw_lines(&format!("{}: physical memory by variant", table.experiment), about, &columns, lines)
+}
+
+fn draw_lines(title: &str, about: Vec<String>, columns: &[&str], lines: &[VariantMemory]) -> String {
+    let frame = Frame { title: title.to_owned(), about, keys: keys() };
+    let axis = axis_of(lines.iter().flat_map(|line| line.runs.iter().flatten()));
+    let each = (WIDTH - 2 * MARGIN) / columns.len().max(1) as i32;
+    let sides = |n: usize| {
+        let left = MARGIN + n as i32 * each + LEFT;
+        (left, left + each - LEFT - GAP)
+    };
+    let line_height = SMALL_CAPTION + SMALL_HEIGHT + SMALL_GAP;
+    frame.draw(CAPTION + line_height * lines.len() as i32 + FOOT, |area| {
+        for (n, column) in columns.iter().enumerate() {
+            text(area, column, (sides(n).0, 14), &canvas::bold(TEXT, 14, Anchor::Start));
+        }
+        let mut top = CAPTION;
+        for VariantMemory { name, runs } in lines {
+            text(area, name, (MARGIN, top + 10), &canvas::words(TEXT, 13, Anchor::Start));
+            for (n, run) in runs.iter().enumerate() {
+                let Some(run) = run else { continue };
+                let (left, right) = sides(n);
+                let top = top + SMALL_CAPTION;
+                let size = Strip { left, right, top, height: SMALL_HEIGHT, rows: SMALL_ROWS, cell: SMALL_CELL };
+                strip(area, run, size, axis);
+            }
+            top += line_height;
+        }
+        for (left, right) in (0..columns.len()).map(sides) {
+            time_axis(area, (left, right), top, axis);
+        }
+    })
+}
+
+/// What the colors mean.
+fn keys() -> Vec<Key> {
+    Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() }).to_vec()
+}
+
+/// Time from the start to the last moment of all runs.
+fn axis_of<'r>(runs: impl Iterator<Item = &'r RunMemory>) -> Axis {
+    let last = runs.filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
+    Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false }
+}
+
+/// Times below strips.
+fn time_axis(area: &Area<'_>, (left, right): (i32, i32), top: i32, axis: Axis) {
+    for tick in axis.ticks(((right - left) / 100).max(1) as usize) {
+        let x = axis.pixel(tick, left, right);
+        text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
+    }
+    text(area, "virtual time, s", ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+}
+
 fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
-    let keys = Most::ALL.map(|most| Key { mark: Mark::Area, ink: ink(most), name: most.words().to_owned() });
-    let frame = Frame { title: title.to_owned(), about, keys: keys.to_vec() };
-    let last = runs.iter().filter_map(|run| run.moments.last()).map(|moment| moment.now_ns).max().unwrap_or(0);
-    let axis = Axis { from: 0.0, to: (last as f64 / 1e9).max(1e-3), is_log: false };
+    let frame = Frame { title: title.to_owned(), about, keys: keys() };
+    let axis = axis_of(runs.iter().copied());
     let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
     let strips = (CAPTION + HEIGHT + GAP) * runs.len() as i32 + FOOT;
     let maps_below: i32 = runs.iter().map(|run| maps_height(run)).sum();
@@ -60,18 +135,11 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory]) -> String {
         let mut top = 0;
         for run in runs {
             text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
-            strip(area, run, (left, right), top + CAPTION, axis);
-            for moment in run.moments.iter().filter(|moment| moment.mark.is_some()) {
-                let x = axis.pixel(moment.now_ns as f64 / 1e9, left, right);
-                line(area, &[(x, top + CAPTION - 5), (x, top + CAPTION + HEIGHT)], TEXT, 1);
-            }
+            let size = Strip { left, right, top: top + CAPTION, height: HEIGHT, rows: ROWS, cell: CELL };
+            strip(area, run, size, axis);
             top += CAPTION + HEIGHT + GAP;
         }
-        for tick in axis.ticks(8) {
-            let x = axis.pixel(tick, left, right);
-            text(area, &label(tick), (x, top + 4), &canvas::words(FAINT, 12, Anchor::Middle));
-        }
-        text(area, "virtual time, s", ((left + right) / 2, top + 26), &canvas::words(FAINT, 12, Anchor::Middle));
+        time_axis(area, (left, right), top, axis);
         top = strips;
         for run in runs.iter().filter(|run| maps_height(run) > 0) {
             text(area, &run.column, (MARGIN, top + 14), &canvas::bold(TEXT, 14, Anchor::Start));
@@ -111,20 +179,38 @@ fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     }
 }
 
-/// Draws a run's strip, and how much memory lies below its edges.
-fn strip(area: &Area<'_>, run: &RunMemory, (left, right): (i32, i32), top: i32, axis: Axis) {
+/// Where a strip is drawn, pixels, and how finely.
+#[derive(Clone, Copy, Debug)]
+struct Strip {
+    left: i32,
+    right: i32,
+    top: i32,
+    height: i32,
+    /// Cells above each other at most.
+    rows: usize,
+    /// Width of a cell.
+    cell: i32,
+}
+
+/// Draws a run's strip, how much memory lies below its edges, and the moments that have a name.
+fn strip(area: &Area<'_>, run: &RunMemory, size: Strip, axis: Axis) {
+    let Strip { left, right, top, height: strip_height, rows, cell } = size;
     let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
     if blocks == 0 {
         return;
     }
-    let columns = ((right - left) / CELL) as usize;
-    let cells = cells(&run.moments, blocks.min(ROWS), blocks, columns, axis);
+    let columns = ((right - left) / cell).max(1) as usize;
+    let cells = cells(&run.moments, blocks.min(rows), blocks, columns, axis);
     let rows = cells.len() as i32;
-    let bottom = top + HEIGHT;
+    let bottom = top + strip_height;
     for (row, column, height, width, most) in joined(cells) {
-        let from = (left + column as i32 * CELL, bottom - HEIGHT * (row + height) as i32 / rows);
-        let to = (left + (column + width) as i32 * CELL, bottom - HEIGHT * row as i32 / rows);
+        let from = (left + column as i32 * cell, bottom - strip_height * (row + height) as i32 / rows);
+        let to = (left + (column + width) as i32 * cell, bottom - strip_height * row as i32 / rows);
         fill(area, from, to, ink(most));
+    }
+    for moment in run.moments.iter().filter(|moment| moment.mark.is_some()) {
+        let x = axis.pixel(moment.now_ns as f64 / 1e9, left, right);
+        line(area, &[(x, top - 5), (x, bottom)], TEXT, 1);
     }
     for (y, mib) in [(bottom - 6, 0.0), (top + 6, blocks as f64 * BLOCK_MIB)] {
         text(area, &format!("{mib} MiB"), (left - 6, y), &canvas::words(FAINT, 11, Anchor::End));
@@ -213,6 +299,17 @@ mod tests {
         let pieces = joined(cells);
         assert_eq!(pieces[0], (0, 0, 1, 8, Most::Kernel));
         assert_eq!(pieces.iter().map(|(_, _, height, width, _)| height * width).sum::<usize>(), 64);
+    }
+
+    #[test]
+    fn each_variant_has_a_line_and_no_strip_where_it_has_no_run() {
+        let line = |name: &str, runs: Vec<Option<RunMemory>>| VariantMemory { name: name.to_owned(), runs };
+        let lines = [line("as it is", vec![Some(run()), Some(run())]), line("a patch", vec![None, Some(run())])];
+        let svg = draw_lines("memory", Vec::new(), &["x", "y"], &lines);
+        assert_eq!(svg.matches("16 MiB").count(), 3, "{svg}");
+        for (words, times) in [("as it is\n", 1), ("a patch\n", 1), ("virtual time, s\n", 2), ("x\n", 1)] {
+            assert_eq!(svg.matches(&format!(">\n{words}")).count(), times, "{words:?}: {svg}");
+        }
     }
 
     #[test]

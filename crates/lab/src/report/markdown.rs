@@ -21,6 +21,46 @@ pub fn render(table: &Table, show: Show) -> String {
     out
 }
 
+/// The table of an experiment's variants: for each kernel a table of its own, with a line for each variant and a column for each
+/// figure.
+#[must_use]
+pub fn variants(table: &Table) -> String {
+    let mut out = format!("## {}\n", escaped(&table.experiment));
+    let blocks: Vec<_> = table.blocks().collect();
+    // A variant's lines are called as its block and itself.
+    let name_of = |group: &str, row: &TableRow| row.name.strip_prefix(&format!("{group}: ")).map(str::to_owned);
+    let mut names: Vec<String> = Vec::new();
+    for name in blocks.iter().flat_map(|(group, rows)| rows.iter().filter_map(move |row| name_of(group, row))) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for (n, column) in table.columns.iter().enumerate() {
+        out.push_str(&format!("\n| `{}` |", escaped(&column.id)));
+        for (group, rows) in &blocks {
+            let unit = &rows[0].unit;
+            let unit = if unit.is_empty() { String::new() } else { format!(", {}", escaped(unit)) };
+            out.push_str(&format!(" {}{unit} |", escaped(group)));
+        }
+        out.push_str(&format!("\n| :-- |{}\n", " --: |".repeat(blocks.len())));
+        for name in &names {
+            let cell = |(group, rows): &(&str, &[TableRow])| {
+                let row = rows.iter().find(|row| name_of(group, row).as_ref() == Some(name))?;
+                let value = row.cells[n].value?;
+                let [median, low, high] = [value.median, value.low, value.high].map(|value| row.format.show(value));
+                Some(if value.n > 1 { format!("{median}, {low} to {high}") } else { median })
+            };
+            let cells: Vec<Option<String>> = blocks.iter().map(cell).collect();
+            if cells.iter().any(Option::is_some) {
+                let cells: String = cells.into_iter().map(|cell| format!(" {} |", cell.unwrap_or_default())).collect();
+                out.push_str(&format!("| {} |{cells}\n", escaped(name)));
+            }
+        }
+    }
+    out.push_str(&format!("\n{}\n", table.footer()));
+    out
+}
+
 fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
     let base = row.median(0);
     out.push_str(&format!("| {} | {} | {} |", escaped(&row.name), escaped(&row.unit), text::arrow(row.better)));
@@ -63,6 +103,37 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::{duration_rows, tests};
+
+    #[test]
+    fn variants_are_lines_of_a_table_for_each_kernel() {
+        let run = |a, b| vec![vec![tests::ops("Ops a", a), tests::ops("Ops b", b)]];
+        let mut table = Table::of_runs(tests::head(&["x", "y"], 1), &[run(1.0, 2.0), run(3.0, 4.0)], None);
+        let rows = std::mem::take(&mut table.rows);
+        for row in rows {
+            for (variant, kernels) in [("as it is", 2), ("a patch", 1)] {
+                let (group, name) = (row.name.clone(), format!("{}: {variant}", row.name));
+                let mut cells = row.cells.clone();
+                cells[kernels..].fill(crate::report::TableCell::default());
+                table.rows.push(TableRow { group, name, cells, ..row.clone() });
+            }
+        }
+        let text = variants(&table);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1..10],
+            [
+                "",
+                "| `x` | Ops a, ops/s | Ops b, ops/s |",
+                "| :-- | --: | --: |",
+                "| as it is | 1.00 | 2.00 |",
+                "| a patch | 1.00 | 2.00 |",
+                "",
+                "| `y` | Ops a, ops/s | Ops b, ops/s |",
+                "| :-- | --: | --: |",
+                "| as it is | 3.00 | 4.00 |",
+            ]
+        );
+    }
 
     #[test]
     fn each_group_is_a_table() {

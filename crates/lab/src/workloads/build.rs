@@ -44,6 +44,9 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// Time of the linker, ms.
     pub link_ms: Sourced<u64>,
+    /// Does memory of compilers and linkers lie so that it may have huge pages? Default no: they take it in small chunks.
+    #[serde(default)]
+    pub huge_pages: bool,
 }
 
 impl Params {
@@ -93,6 +96,7 @@ pub struct Build {
     image_pages: u64,
     unit: Nanos,
     link: Nanos,
+    has_huge_pages: bool,
 }
 
 impl Build {
@@ -114,6 +118,7 @@ impl Build {
             image_pages: mib(params.link_mib.value[1]),
             unit: Nanos(params.unit_ms.value * 1_000_000),
             link: Nanos(params.link_ms.value * 1_000_000),
+            has_huge_pages: params.huge_pages,
         }
     }
 
@@ -232,7 +237,7 @@ impl Build {
         let text = system.map_file(&text, 0..self.text_pages, mode)?;
         let [least, most] = self.memory_pages;
         let pages = (least + rng.below(most - least + 1)) as u32;
-        let memory = system.map(pages)?;
+        let memory = self.map(system, pages)?;
         let mut result = read_all(system, &tree_file(tree, unit), &mut buffer);
         // A quarter of the sources take half as long, a quarter half again.
         let time = Nanos(self.unit.0 / 2 + rng.below(self.unit.0 + 1));
@@ -264,6 +269,11 @@ impl Build {
         })
     }
 
+    /// Maps memory of a compiler or a linker.
+    fn map<S: System>(&self, system: &S, pages: u32) -> Result<S::Region, SystemError> {
+        if self.has_huge_pages { system.map_huge(pages) } else { system.map(pages) }
+    }
+
     /// Links what was compiled.
     ///
     /// # Errors
@@ -271,7 +281,7 @@ impl Build {
     pub fn link<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         let pages = self.link_pages as u32;
-        let memory = system.map(pages)?;
+        let memory = self.map(system, pages)?;
         let mut result = Ok(());
         for unit in 0..self.units {
             let start = (u64::from(pages) * unit / self.units) as u32;

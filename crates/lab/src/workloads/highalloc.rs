@@ -777,9 +777,10 @@ fn mmtests_row_names() -> Vec<String> {
     mmtests::vmstat_row_names().into_iter().map(name_of_2012).collect()
 }
 
-/// The group `compaction`: every counter of the engine that is about it, and requests of several pages.
+/// The group `compaction`: every counter of the engine that is about it, about requests of several pages and about huge pages of
+/// programs.
 fn compaction_rows(counters: &Vmstat) -> Vec<Row> {
-    const BEGINNINGS: [&str; 4] = ["compact", "pgmigrate", "alloc_high_order", "alloc_failed"];
+    const BEGINNINGS: [&str; 5] = ["compact", "pgmigrate", "alloc_high_order", "alloc_failed", "thp_"];
     let is_meant = |name: &str| BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
     let meant = counters.iter().filter(|(name, _)| is_meant(name));
     meant
