@@ -50,7 +50,7 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> S
     let stolen = sum(&counters, "pgsteal_kswapd") + sum(&counters, "pgsteal_direct");
     let scanned = kswapd + direct;
     let efficiency = if scanned > 0 { format!("{:.0}", 100.0 * stolen as f64 / scanned as f64) } else { "-".into() };
-    let free_mib = after.vmstat.get("nr_free_pages").copied().unwrap_or(0) * PAGE_BYTES as u64 >> 20;
+    let free_mib = (after.vmstat.get("nr_free_pages").copied().unwrap_or(0) * PAGE_BYTES as u64) >> 20;
     let cpu_s = |snapshot: &Snapshot| -> f64 {
         snapshot.kernel_cpu_s.iter().filter(|(name, _)| name.starts_with("kswapd")).map(|(_, time)| *time).sum()
     };
