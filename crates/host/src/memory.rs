@@ -313,6 +313,19 @@ impl Memory {
         memory.free_blocks(&memory.zones[0])
     }
 
+    /// Returns the generations of pages with their ages and sizes, in the form of `lru_gen` of debugfs; nothing with a kernel that
+    /// has no generations.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;
+    /// assert!(memory.lru_gen().contains("node"));
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lru_gen(&self) -> String {
+        self.shared.engine.lru().lru_gen()
+    }
+
     /// Drops the clean pages of all files; returns how many.
     ///
     /// ```

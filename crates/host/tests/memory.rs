@@ -25,6 +25,12 @@ fn nothing_is_lost_with_checksums() {
     use_four_times_the_memory(builder().checksums(true));
 }
 
+/// The same with pages in generations, as of Linux 7.2, which age by walks of page tables.
+#[test]
+fn nothing_is_lost_with_generations() {
+    use_four_times_the_memory(builder().kernel("7.2-mglru"));
+}
+
 fn use_four_times_the_memory(builder: highwater::Builder) {
     let folder = folder();
     let seconds = soak_seconds(3);
