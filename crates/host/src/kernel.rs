@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// The engine's kernels that applications may choose.
-const NAMES: [&str; 4] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1", HIGHWATER];
+const NAMES: [&str; 5] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1", "7.2-mglru", HIGHWATER];
 
 const HIGHWATER: &str = "highwater";
 
