@@ -27,6 +27,33 @@ fn checked_io(returned: libc::c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Makes a file at least `bytes` bytes long, and never shorter, whoever else makes it longer meanwhile; its contents stay. False where
+/// the file system does not do that, or has no room for the block that it takes.
+///
+/// # Errors
+/// Those of the system; then nothing has changed.
+pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<bool> {
+    let too_long = |_| io::Error::from_raw_os_error(libc::EFBIG);
+    let Some(last) = bytes.checked_sub(1) else { return Ok(true) };
+    let last = libc::off_t::try_from(last).map_err(too_long)?;
+    loop {
+        // SAFETY: no memory is passed.
+        match checked_io(unsafe { libc::fallocate(file.as_raw_fd(), 0, last, 1) }) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOSPC | libc::EDQUOT)
+                ) =>
+            {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Reads into, or writes from, runs of frames at a byte offset of a file: one system call, which may do less.
 pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
     let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);

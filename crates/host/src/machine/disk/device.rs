@@ -263,7 +263,10 @@ impl Device {
         if self.end_in_system()? >= bytes {
             return Ok(());
         }
-        // What is under way may make it longer: that must not be cut off here.
+        // A write that is under way, or begins, may make it longer still: that must not be cut off here.
+        if sys::lengthen(&self.file, bytes)? {
+            return Ok(());
+        }
         self.writes.wait();
         if self.end_in_system()? < bytes { self.file.set_len(bytes) } else { Ok(()) }
     }
