@@ -255,3 +255,26 @@ pub(super) fn promises_direct(file: BorrowedFd<'_>) -> Option<bool> {
     let fits = |alignment: u32| alignment != 0 && PAGE_BYTES.is_multiple_of(alignment as usize);
     Some(fits(status.stx_dio_mem_align) && fits(status.stx_dio_offset_align))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_is_lengthened_is_never_shortened_and_keeps_its_contents() {
+        let file = tempfile::tempfile().unwrap();
+        let length = || file.metadata().unwrap().len();
+        file.write_all_at(b"kept", 5000).unwrap();
+        if !lengthen(&file, 100_001).unwrap() {
+            return;
+        }
+        assert_eq!(length(), 100_001);
+        assert!(lengthen(&file, 20).unwrap() && lengthen(&file, 0).unwrap());
+        assert_eq!(length(), 100_001, "it was longer already");
+        let mut found = [0; 6];
+        file.read_exact_at(&mut found, 4999).unwrap();
+        assert_eq!(&found, b"\0kept\0");
+        assert_eq!(lengthen(&file, u64::MAX).unwrap_err().raw_os_error(), Some(libc::EFBIG));
+    }
+}
