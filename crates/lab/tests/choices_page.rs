@@ -13,8 +13,8 @@ use std::path::Path;
 
 const HEAD: &str = "# Choices\n
 What a kernel file can say: each section, its keys, their values and the kernels that have them first. The page is written from the
-declarations in `crates/engine/src/<section>/choices.rs` (that of `multigen` is in `lru/policy`); `highwater explain KEY` says the same of one key, and which kernel has which
-value. A value in *italics* is that of `2.6.23-rc5`, the kernel that the others are built on.
+declarations in `crates/engine/src/<section>/choices.rs` (that of `multigen` is in `lru/policy`). `highwater explain KEY` says the
+same of one key, and which kernel has which value. A value in *italics* is that of `2.6.23-rc5`, the kernel that the others are built on.
 [add-a-kernel.md](add-a-kernel.md) shows how a kernel is written, and how a choice is declared.\n";
 
 #[test]

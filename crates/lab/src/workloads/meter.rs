@@ -440,8 +440,7 @@ impl Course {
             rows.push(row("-slowest-task", *least as f64 / self.elapsed_s().max(1e-9)));
         }
         if let Some(full) = self.full {
-            // As long before as after: a quarter of the time that filling took.
-            let span = Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0));
+            let span = self.span_at(full);
             rows.push(row("-before", self.rate(Nanos(full.at.0 - span.0), full.at)));
             rows.push(row("-at-full", self.rate(full.at, full.at + span)));
             rows.push(row("-after", self.rate(full.at, self.ended())));
@@ -449,11 +448,16 @@ impl Course {
         rows
     }
 
+    /// How long is looked at before memory was full and after, as long before as after: a quarter of the time that filling took.
+    fn span_at(&self, full: Full) -> Nanos {
+        Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
+    }
+
     /// Rates just before memory was full, and from then on; none where it never was.
     #[must_use]
     pub fn before_and_after(&self) -> Option<[f64; 2]> {
         let full = self.full?;
-        let span = Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0));
+        let span = self.span_at(full);
         Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
     }
 

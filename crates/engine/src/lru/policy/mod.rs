@@ -154,6 +154,20 @@ pub struct Demand {
     pub forces_aging: bool,
 }
 
+impl Demand {
+    /// A task's that asks for all it can get, whatever that takes.
+    pub(crate) const ANY: Self = Self {
+        priority: 0,
+        to_reclaim_pages: u64::MAX,
+        is_kswapd: false,
+        may_swap: true,
+        may_do_all: true,
+        aged_order: Order::ZERO,
+        doubts_marks: false,
+        forces_aging: false,
+    };
+}
+
 /// What recent use says of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]

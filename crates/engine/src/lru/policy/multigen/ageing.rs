@@ -305,21 +305,11 @@ pub(super) enum Aged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::Order;
 
     const AGES: Ages = Ages { most: 4, fewest: 4, young: 100, old: 300, total: 1000 };
 
     fn demand(priority: u32, is_kswapd: bool) -> Demand {
-        Demand {
-            priority,
-            to_reclaim_pages: 32,
-            is_kswapd,
-            may_swap: true,
-            may_do_all: true,
-            aged_order: Order::ZERO,
-            doubts_marks: false,
-            forces_aging: false,
-        }
+        Demand { priority, to_reclaim_pages: 32, is_kswapd, ..Demand::ANY }
     }
 
     #[test]

@@ -158,16 +158,7 @@ proptest! {
                 Step::Scan { priority, pages: wanted } => {
                     lru.count_pending(multigen, zone, &mut pending);
                     lru.drain_all();
-                    let demand = Demand {
-                        priority,
-                        to_reclaim_pages: wanted,
-                        is_kswapd: false,
-                        may_swap: true,
-                        may_do_all: true,
-                        aged_order: Order::ZERO,
-                        doubts_marks: false,
-                        forces_aging: false,
-                    };
+                    let demand = Demand { priority, to_reclaim_pages: wanted, ..Demand::ANY };
                     let mut scan = GenerationScan::new(demand, Order::ZERO);
                     let protected = || lru.tier_counts(zone, Family::File).unwrap()[0][2];
                     let mut freed = 0;

@@ -7,7 +7,7 @@ use super::uses::TIERS;
 use crate::lru::policy::Demand;
 use crate::lru::{Family, Lru};
 use crate::memory::{NodeId, Zone};
-use machine::{Machine, Order};
+use machine::Machine;
 use std::fmt::Write;
 
 /// Why a command was refused.
@@ -97,7 +97,7 @@ impl<M: Machine> Lru<M> {
     pub fn begin_generation_now(&self, node: NodeId, youngest: u64) -> Result<(), Refused> {
         let (multigen, zone) = self.generations_of_node(node)?;
         let seqs = multigen.of(zone).generations.seqs();
-        let is_begun = seqs.max == youngest && self.age_generations(multigen, zone, self.evictable(&ANY));
+        let is_begun = seqs.max == youngest && self.age_generations(multigen, zone, self.evictable(&Demand::ANY));
         is_begun.then_some(()).ok_or(Refused::WrongGeneration)
     }
 
@@ -115,9 +115,10 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn next_old_batch(&self, zone: &Zone<M>, oldest: u64, pages: u64) -> Option<super::evict::Batch> {
         let multigen = self.multigen.as_ref()?;
         let seqs = multigen.of(zone).generations.seqs();
-        let may_go = self.evictable(&ANY);
+        let may_go = self.evictable(&Demand::ANY);
         let evictable: Evictable = [0, 1].map(|family| may_go[family] && seqs.min[family] <= oldest);
-        let batch = evictable.contains(&true).then(|| self.evict_batch(multigen, zone, &ANY, evictable, pages))?;
+        let batch =
+            evictable.contains(&true).then(|| self.evict_batch(multigen, zone, &Demand::ANY, evictable, pages))?;
         (batch.scanned > 0).then_some(batch)
     }
 
@@ -127,15 +128,3 @@ impl<M: Machine> Lru<M> {
         Ok((multigen, zone))
     }
 }
-
-/// What a command asks for.
-const ANY: Demand = Demand {
-    priority: 0,
-    to_reclaim_pages: u64::MAX,
-    is_kswapd: false,
-    may_swap: true,
-    may_do_all: true,
-    aged_order: Order::ZERO,
-    doubts_marks: false,
-    forces_aging: false,
-};
