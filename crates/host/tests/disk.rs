@@ -8,6 +8,7 @@ use highwater::machine::{Cause, Checks, Config, Host, Io, Notice};
 use machine::{Completions, DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 const WAYS: [Io; 2] = [Io::Auto, Io::Threads];
@@ -98,6 +99,29 @@ fn what_is_beyond_the_end_reads_as_zeroes_unless_it_should_be_there() {
                 )
             );
         }
+    }
+}
+
+/// The file is cut when somebody has decided to read and has not begun: what lies after the new end is zeroes, and no other contents
+/// than were expected.
+#[test]
+fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
+    for io in WAYS {
+        let (host, receiver) = start(io);
+        let device = host.add_device_behind(temporary_file(), "test.dat", Checks::Checksums, |inner| inner);
+        let device = host.device(device.expect("threads are there")).expect("it was added");
+        let length = Arc::new(AtomicU64::new(4 * PAGE));
+        let now = length.clone();
+        device.follow_length(move || now.load(SeqCst));
+        fill(&host, 0..4);
+        host.submit(request(device.id(), Operation::Write, 0, 0..4));
+        assert_eq!(receiver.one(), Ok(()));
+        length.store(2 * PAGE, SeqCst);
+        fill(&host, 10..14);
+        host.submit(request(device.id(), Operation::Read, 0, 10..14));
+        assert_eq!(receiver.one(), Ok(()), "through {io:?}");
+        assert!((0..2).all(|n| contents(&host, 10 + n) == page(n + 1)));
+        assert!((12..14).all(|frame| contents(&host, frame) == [0; PAGE_BYTES]));
     }
 }
 

@@ -126,9 +126,12 @@ impl Transfer {
         transfer
     }
 
+    /// Visits the blocks that begin before the file's end, as it was when the transfer began. A file may be cut between the moment at
+    /// which somebody decides to read a block and that: such a block is not the file's any more, and nothing is known of it.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
-        for (block, &frame) in (self.request.block..).zip(&self.request.frames) {
+        let within = self.within.div_ceil(BLOCK_BYTES);
+        for (block, &frame) in (self.request.block..).zip(&self.request.frames).take(within) {
             self.device.context.arena.snapshot(frame, &mut bytes);
             visit(block, &bytes);
         }
