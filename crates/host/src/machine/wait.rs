@@ -6,12 +6,17 @@
 //!
 //! Sleepers park with their thread's own token, which a kill gives them as well as a wake. A token that was meant for
 //! something else only makes them look again, and so does that of a waker who raised the number before the ticket was
-//! taken and came to the list after. Therefore a sleeper is on the list until it takes itself off. Who is woken alone, as the
-//! first, is marked there, so that the next such wake is another's; the mark goes when it looks again and sleeps on.
+//! taken and came to the list after. Therefore a sleeper is on the list until it takes itself off. Who is woken is marked
+//! there and counts no more, so that the next wake is another's, or costs as little as one without sleepers; the mark goes
+//! when it looks again and sleeps on.
+//!
+//! Tokens are given without the list's lock. The woken thread may run at once in the waker's place, and whoever else wakes
+//! would wait for both.
 
 use super::task;
 use machine::{Nanos, Ticket};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Thread};
@@ -22,8 +27,8 @@ use std::time::{Duration, Instant};
 pub struct WaitQueue {
     /// Wakes so far.
     wakes: AtomicU64,
-    /// How many sleepers there are on the list.
-    count: AtomicU32,
+    /// How many sleepers of the list are not woken.
+    asleep: AtomicU32,
     /// In the order in which they came.
     sleepers: Mutex<VecDeque<Sleeper>>,
 }
@@ -31,9 +36,12 @@ pub struct WaitQueue {
 #[derive(Debug)]
 struct Sleeper {
     thread: Thread,
-    /// Woken as the first, and has not looked since.
+    /// Woken, and has not looked since.
     is_woken: bool,
 }
+
+/// Threads that one wake finds asleep: most often kswapd alone, or who waits for one page.
+type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
     #[inline]
@@ -44,35 +52,45 @@ impl WaitQueue {
     #[inline]
     pub(super) fn wake(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
-        if self.count.load(Ordering::SeqCst) > 0 {
+        if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake_sleepers();
         }
     }
 
     #[cold]
     fn wake_sleepers(&self) {
-        self.sleepers.lock().iter().for_each(|sleeper| sleeper.thread.unpark());
+        self.wake_up_to(usize::MAX);
+    }
+
+    /// Wakes sleepers that nobody has woken, the longest waiting first.
+    fn wake_up_to(&self, most: usize) {
+        let woken: Woken = {
+            let mut list = self.sleepers.lock();
+            let asleep = list.iter_mut().filter(|sleeper| !sleeper.is_woken).take(most);
+            let woken: Woken = asleep
+                .map(|sleeper| {
+                    sleeper.is_woken = true;
+                    sleeper.thread.clone()
+                })
+                .collect();
+            self.asleep.fetch_sub(woken.len() as u32, Ordering::SeqCst);
+            woken
+        };
+        woken.iter().for_each(Thread::unpark);
     }
 
     /// See [`machine::Machine::wake_first`].
     #[inline]
     pub(super) fn wake_first(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
-        if self.count.load(Ordering::SeqCst) > 0 {
+        if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake_first_sleeper();
         }
     }
 
     #[cold]
     fn wake_first_sleeper(&self) {
-        let first = self.sleepers.lock().iter_mut().find(|sleeper| !sleeper.is_woken).map(|sleeper| {
-            sleeper.is_woken = true;
-            sleeper.thread.clone()
-        });
-        // Not under the lock: who wakes wants it.
-        if let Some(first) = first {
-            first.unpark();
-        }
+        self.wake_up_to(1);
     }
 
     /// See [`machine::Machine::sleep`]; times count from `began`.
@@ -107,7 +125,7 @@ impl WaitQueue {
         {
             let mut list = self.sleepers.lock();
             list.push_back(Sleeper { thread: own, is_woken: false });
-            self.count.store(list.len() as u32, Ordering::SeqCst);
+            self.asleep.fetch_add(1, Ordering::SeqCst);
         }
         let at_last = loop {
             let left = left();
@@ -121,13 +139,17 @@ impl WaitQueue {
             if self.ticket() == ticket {
                 let mut list = self.sleepers.lock();
                 let place = place(&list);
-                list[place].is_woken = false;
+                // Before it looks at the number again: a wake that came meanwhile gave it no token.
+                if std::mem::take(&mut list[place].is_woken) {
+                    self.asleep.fetch_add(1, Ordering::SeqCst);
+                }
             }
         };
         let mut list = self.sleepers.lock();
         let place = place(&list);
-        list.remove(place);
-        self.count.store(list.len() as u32, Ordering::SeqCst);
+        if list.remove(place).is_some_and(|sleeper| !sleeper.is_woken) {
+            self.asleep.fetch_sub(1, Ordering::SeqCst);
+        }
         at_last
     }
 }
@@ -151,7 +173,7 @@ mod tests {
             let deadline = since(began) + Nanos::from_millis(1);
             assert_eq!(queue.sleep(began, queue.ticket(), Some(deadline)), Nanos(0));
         }
-        assert_eq!((queue.count.load(Ordering::SeqCst), queue.sleepers.lock().len()), (0, 0));
+        assert_eq!((queue.asleep.load(Ordering::SeqCst), queue.sleepers.lock().len()), (0, 0));
     }
 
     #[test]
@@ -169,7 +191,7 @@ mod tests {
         }
         queue.wake();
         sleeper.join().expect("it only sleeps");
-        assert_eq!(queue.count.load(Ordering::SeqCst), 0);
+        assert_eq!((queue.asleep.load(Ordering::SeqCst), queue.sleepers.lock().len()), (0, 0));
     }
 
     #[test]
@@ -200,6 +222,20 @@ mod tests {
         sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("it only sleeps"));
     }
 
+    #[test]
+    fn a_wake_of_who_is_awake_already_takes_no_lock() {
+        let queue = WaitQueue::default();
+        queue.sleepers.lock().push_back(Sleeper { thread: thread::current(), is_woken: false });
+        queue.asleep.store(1, Ordering::SeqCst);
+        queue.wake();
+        let list = queue.sleepers.lock();
+        queue.wake();
+        queue.wake_first();
+        assert!(list[0].is_woken);
+        assert_eq!(queue.asleep.load(Ordering::SeqCst), 0);
+        thread::park();
+    }
+
     /// A waker raises the number, a sleeper takes its ticket and goes to sleep, and only then the waker looks at the
     /// list. The sleeper sleeps on, and the next wake must find it.
     #[test]
@@ -210,7 +246,7 @@ mod tests {
             let queue = Arc::clone(&queue);
             move || queue.sleep_unkillable(ticket)
         });
-        while queue.count.load(Ordering::SeqCst) == 0 {
+        while queue.asleep.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
         queue.wake_sleepers();
