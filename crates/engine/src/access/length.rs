@@ -69,7 +69,7 @@ impl<M: Machine> Access<M> {
         let from = end.bytes.div_ceil(PAGE_BYTES as u64) as u32;
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
-        file.index.forget_shadows(from);
+        file.index.forget_shadows(from..u32::MAX);
         // Whoever was about to copy a page for a private mapping has done so by now.
         self.unmap_file_range(file, from);
         // Writers may have made it longer meanwhile.

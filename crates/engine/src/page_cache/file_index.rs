@@ -13,6 +13,7 @@ use crate::memory::{FRAMES_MAX, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
+use std::ops::Range;
 
 /// A property by which pages are found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,10 +283,10 @@ impl FileIndex {
         }
     }
 
-    /// Forgets the pages that were in slots from `index` on: what comes there is another page.
-    pub fn forget_shadows(&self, index: u32) {
-        for slot in self.used.within(index as usize..self.end() as usize).flatten().filter_map(|at| self.slots.get(at))
-        {
+    /// Forgets the pages that were in these slots: what comes there is another page, or counts as one.
+    pub fn forget_shadows(&self, slots: Range<u32>) {
+        let slots = slots.start as usize..slots.end.min(self.end()) as usize;
+        for slot in self.used.within(slots).flatten().filter_map(|at| self.slots.get(at)) {
             let stored = slot.load(Ordering::Relaxed);
             if shadow_of(stored).is_some() {
                 let _ = slot.compare_exchange(stored, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -458,7 +459,7 @@ mod tests {
                     }
                 }
                 3 if state & 0xf80 == 0 => {
-                    index.forget_shadows(at);
+                    index.forget_shadows(at..u32::MAX);
                     shadows.retain(|slot, _| *slot < at);
                 }
                 _ => {
