@@ -116,6 +116,15 @@ choices! {
         ByWorkingset,
     }
 
+    /// When reclaim learns that pages came back and joined the active list (`active_scan = "when-low-or-refaulted"`).
+    refault_count: RefaultCount = AtOnce, drawn 141 {
+        /// At once.
+        AtOnce,
+        /// Every two seconds. The counters of memory cgroups are added up so often; between two sums reclaim takes it that no page
+        /// came back, and leaves active pages alone.
+        EveryTwoSeconds,
+    }
+
     /// Sysctl `swappiness`, 0 to 200: the preference for reclaiming anonymous pages. Above 100, which is 5.8's, they go before
     /// pages of files.
     swappiness: u64 = 60 in 0..=200, drawn 35: [0, 1, 60, 100];

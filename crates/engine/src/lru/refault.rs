@@ -7,14 +7,17 @@
 //! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
 //! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
 
-use super::choices::Refault;
+use super::choices::{Refault, RefaultCount};
 use super::policy::classic::Family;
 use super::{Lru, Pool};
 use crate::memory::{Flags, Zone};
 use crate::page_cache::Shadow;
 use crate::stat::{Gauge, ZoneEvent};
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, Lock, Machine};
+use machine::{FrameNumber, Lock, Machine, Nanos};
+
+/// How often the counters of cgroups are added up. Measured on Linux 6.18, see docs/grounds.md.
+const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
 /// What a page leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,10 @@ struct Nonresident {
     age: AtomicU64,
     /// By family: activated refaults when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
+    /// By family: activated refaults when they were last added up ([`RefaultCount::EveryTwoSeconds`]).
+    summed: [AtomicU64; Family::ALL.len()],
+    /// When that was, ns.
+    summed_at: AtomicU64,
 }
 
 /// What classic knows of pages that left, by lruvec.
@@ -208,7 +215,7 @@ impl<M: Machine> Lru<M> {
     pub(super) fn has_refaulted(&self, zone: &Zone<M>, family: Family) -> bool {
         let Some(refaults) = &self.refaults else { return false };
         let before = refaults.of(zone).activations[family as usize].load(Relaxed);
-        self.activated_refaults(zone, family) != before
+        self.activated_refaults(refaults, zone, family) != before
     }
 
     /// A reclaim has ended with the zones of an lruvec.
@@ -216,12 +223,31 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn note_refaults_seen(&self, zone: &Zone<M>) {
         let Some(refaults) = &self.refaults else { return };
         for family in Family::ALL {
-            let activations = self.activated_refaults(zone, family);
+            let activations = self.activated_refaults(refaults, zone, family);
             refaults.of(zone).activations[family as usize].store(activations, Relaxed);
         }
     }
 
-    fn activated_refaults(&self, zone: &Zone<M>, family: Family) -> u64 {
+    /// Activated refaults of an lruvec, as far as reclaim knows of them.
+    fn activated_refaults(&self, refaults: &Refaults, zone: &Zone<M>, family: Family) -> u64 {
+        match self.choices.refault_count {
+            RefaultCount::AtOnce => self.sum_activated_refaults(zone, family),
+            RefaultCount::EveryTwoSeconds => {
+                let of = refaults.of(zone);
+                let (now, last) = (self.machine.now(), of.summed_at.load(Relaxed));
+                if now.since(Nanos(last)) >= SUMMED_EVERY
+                    && of.summed_at.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok()
+                {
+                    for family in Family::ALL {
+                        of.summed[family as usize].store(self.sum_activated_refaults(zone, family), Relaxed);
+                    }
+                }
+                of.summed[family as usize].load(Relaxed)
+            }
+        }
+    }
+
+    fn sum_activated_refaults(&self, zone: &Zone<M>, family: Family) -> u64 {
         let event = match family {
             Family::Anon => ZoneEvent::WorkingsetActivateAnon,
             Family::File => ZoneEvent::WorkingsetActivateFile,

@@ -2,7 +2,7 @@
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
-use engine::lru::choices::{FamilyBalance, Refault, UnwrittenPages};
+use engine::lru::choices::{FamilyBalance, Refault, RefaultCount, UnwrittenPages};
 use engine::memory::{Flags, Gfp, Layout, ZoneKind};
 use engine::page_cache::File;
 use engine::reclaim::choices::{Background, Hopeless};
@@ -73,6 +73,40 @@ fn a_page_that_left_lately_comes_back_as_active_and_one_that_left_long_ago_does_
         ground.engine.lru().drain_all();
         assert!(!flags(ground, &stream, long_gone).unwrap().has(Flags::ACTIVE));
     });
+}
+
+/// What is read after `drop_caches` counts as new, also if it had left before that.
+#[test]
+fn dropped_caches_leave_no_shadows() {
+    let vmstat = plan().run(|ground| {
+        let end = PAGES as u32 + 500;
+        let stream = with_active_pages(ground, 1000);
+        let late = last_gone(&stream, end);
+        ground.engine.access().drop_caches();
+        read(ground, &stream, [late, end - 1]);
+    });
+    assert_eq!((vmstat["workingset_refault_file"], vmstat["workingset_activate_file"]), (0, 0));
+}
+
+/// While reclaim does not know that pages came back, it leaves active pages alone.
+#[test]
+fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
+    let deactivated = |count: RefaultCount| {
+        let mut plan = plan();
+        plan.choices.lru.refault_count = count;
+        let vmstat = plan.run(|ground| {
+            let stream = with_active_pages(ground, 1000);
+            // Each has just left, so it comes back as active, and others leave for it.
+            for _ in 0..600 {
+                read(ground, &stream, [last_gone(&stream, PAGES as u32 + 500)]);
+            }
+            read(ground, &stream, 2 * PAGES as u32..4 * PAGES as u32);
+        });
+        assert!(vmstat["workingset_activate_file"] > 100, "{vmstat:?}");
+        vmstat["pgdeactivate"]
+    };
+    let [at_once, later] = [RefaultCount::AtOnce, RefaultCount::EveryTwoSeconds].map(deactivated);
+    assert!(later < at_once, "{later} {at_once}");
 }
 
 /// Without shadows nothing comes back, and nothing is counted.
