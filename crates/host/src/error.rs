@@ -1,6 +1,7 @@
 //! What an application can be told.
 
 use crate::machine::SwapFileError;
+use engine::lru::policy::multigen::command::CommandError;
 use engine::memory::{MAX_ORDERS, READERS_MAX};
 use machine::{IoError, Order};
 use std::fmt;
@@ -106,6 +107,9 @@ pub enum Error {
     Swap(SwapFileError),
     /// What the builder was told makes no memory: too little, too much, or a kernel file with a mistake.
     Builder(String),
+    /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) holds something that is no command, or one that was
+    /// refused.
+    LruGen(CommandError),
     /// The system does not grant memory or threads.
     System(io::Error),
     /// The memory was shut down.
@@ -145,6 +149,7 @@ impl fmt::Display for Error {
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),
             Self::Builder(message) => f.write_str(message),
+            Self::LruGen(source) => source.fmt(f),
             Self::System(source) => write!(f, "the system does not grant what is needed: {source}"),
             Self::ShutDown => f.write_str("the memory was shut down"),
         }
@@ -157,6 +162,7 @@ impl std::error::Error for Error {
             Self::File { source, .. } | Self::System(source) => Some(source),
             Self::Read { source, .. } | Self::Write { source, .. } | Self::SwapRead { source, .. } => Some(source),
             Self::Swap(source) => Some(source),
+            Self::LruGen(source) => Some(source),
             _ => None,
         }
     }
@@ -178,6 +184,7 @@ impl From<Error> for io::Error {
             | Error::OutOfBytes { .. }
             | Error::TooLong { .. }
             | Error::OrderTooLarge { .. }
+            | Error::LruGen(_)
             | Error::Builder(_) => io::ErrorKind::InvalidInput,
             Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
             Error::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => source.kind(),

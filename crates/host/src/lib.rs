@@ -57,6 +57,7 @@ mod readme {}
 pub use ::machine::{IoError, Order};
 pub use builder::Builder;
 pub use contiguous::Contiguous;
+pub use engine::lru::policy::multigen::command::CommandError as LruGenError;
 pub use error::Error;
 pub use file::{Advice, File, OpenOptions};
 pub use machine::{Notice, SwapFileError};

@@ -326,6 +326,50 @@ impl Memory {
         self.shared.engine.lru().lru_gen()
     }
 
+    /// Returns the same, and for each tier how many pages refaulted, were evicted and protected, in the form of `lru_gen_full` of
+    /// debugfs.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;
+    /// println!("{}", memory.lru_gen_full());
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lru_gen_full(&self) -> String {
+        self.shared.engine.lru().lru_gen_full()
+    }
+
+    /// Carries out commands as `lru_gen` of debugfs takes them, and returns how many pages they freed. Commas, semicolons and line
+    /// ends separate them.
+    ///
+    /// `+ memcg node max_gen [can_swap [force_scan]]` looks which pages were used and begins a generation after `max_gen`, which is
+    /// the youngest. `- memcg node min_gen [swappiness [nr_to_reclaim]]` frees pages of generations up to `min_gen`, which leaves at
+    /// least the two youngest. The memcg and the node are 0 here. Swappiness is 0 (files alone) to 200, or `max` (anonymous memory
+    /// alone), and without it that of the kernel.
+    ///
+    /// # Errors
+    /// [`Error::LruGen`] when something in the text is no command (then nothing was done), or when a command is refused: the kernel
+    /// has no generations, there is no such memcg or node, or the generation is another one than there may be. Commands before it
+    /// were carried out. [`Error::ShutDown`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;
+    /// std::fs::write(&path, [1; 1 << 20])?;
+    /// let file = memory.open(&path)?;
+    /// file.read_exact_at(&mut [0; 1 << 20], 0)?;
+    /// // Four generations at first, 0 to 3. With two more, what was read by then is old.
+    /// assert_eq!(memory.lru_gen_command("+ 0 0 3; + 0 0 4")?, 0);
+    /// assert_eq!(memory.lru_gen_command("- 0 0 3 60 100")?, 100);
+    /// assert!(memory.lru_gen_command("+ 0 0 3").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lru_gen_command(&self, commands: &str) -> Result<u64, Error> {
+        self.shared.check_is_up()?;
+        self.shared.with_task(|engine, task| engine.reclaim().lru_gen_command(task, commands)).map_err(Error::LruGen)
+    }
+
     /// Drops the clean pages of all files; returns how many.
     ///
     /// ```

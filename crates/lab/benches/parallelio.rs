@@ -28,6 +28,7 @@ fn main() {
             profile: false,
             series_every: None,
             memory_every: None,
+            generations_every: None,
             trace: None,
             locks: false,
             ground: lab::ground::Ground::Sim,

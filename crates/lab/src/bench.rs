@@ -125,6 +125,7 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
         profile: false,
         series_every: None,
         memory_every: None,
+        generations_every: None,
         trace: None,
         locks: false,
         ground: Ground::Sim,

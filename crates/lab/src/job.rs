@@ -13,9 +13,10 @@ use sim::trace::{Trace, TraceConfig};
 use crate::{
     cgroup::Cgroup,
     figure::Row,
+    generations,
     ground::Ground,
     hardware::Machine,
-    memory_map::Moment,
+    memory_map,
     progress::Progress,
     scale::Scale,
     series::{Every, Series},
@@ -43,6 +44,8 @@ pub struct Job {
     pub series_every: Option<Every>,
     /// How often memory is looked at, if that is wanted; on a simulated machine.
     pub memory_every: Option<Nanos>,
+    /// How often generations of pages are looked at, if that is wanted; on a simulated machine.
+    pub generations_every: Option<Nanos>,
     /// What is recorded for a trace, if one is wanted; on a simulated machine.
     pub trace: Option<TraceConfig>,
     /// Are rows wanted of how often locks were taken, and how long interrupts were off?
@@ -127,7 +130,10 @@ pub struct Outcome {
     pub series: Option<Series>,
     /// Memory over time, if wanted.
     #[serde(skip)]
-    pub memory: Option<Vec<Moment>>,
+    pub memory: Option<Vec<memory_map::Moment>>,
+    /// Generations of pages over time, if wanted.
+    #[serde(skip)]
+    pub generations: Option<Vec<generations::Moment>>,
     /// What happened when, if a trace was wanted.
     #[serde(skip)]
     pub trace: Option<Trace>,

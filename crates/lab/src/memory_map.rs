@@ -7,45 +7,6 @@ use machine::Nanos;
 
 use crate::report::csv::io_error;
 
-/// Records memory at even intervals, and at the marks of a workload.
-#[derive(Clone, Debug)]
-pub struct Recorder {
-    every: Nanos,
-    next: Nanos,
-    moments: Vec<Moment>,
-}
-
-impl Recorder {
-    /// A recorder that looks once in so much time.
-    #[must_use]
-    pub const fn new(every: Nanos) -> Self {
-        Self { every, next: Nanos(0), moments: Vec::new() }
-    }
-
-    /// Is it time to record?
-    #[must_use]
-    pub fn is_due(&self, now: Nanos) -> bool {
-        now >= self.next
-    }
-
-    /// Records a moment.
-    pub fn push(&mut self, now: Nanos, zones: &[ZoneMap]) {
-        self.next = Nanos((now.0 + 1).next_multiple_of(self.every.0.max(1)));
-        self.moments.push(Moment { now_ns: now.0, mark: None, zones: zones.iter().map(Zone::of).collect() });
-    }
-
-    /// Records a moment that the workload has a name for, beside those of the interval.
-    pub fn mark(&mut self, now: Nanos, mark: &'static str, zones: &[ZoneMap]) {
-        self.moments.push(Moment { now_ns: now.0, mark: Some(mark), zones: zones.iter().map(Zone::of).collect() });
-    }
-
-    /// What was recorded.
-    #[must_use]
-    pub fn finish(self) -> Vec<Moment> {
-        self.moments
-    }
-}
-
 /// Memory at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -55,6 +16,14 @@ pub struct Moment {
     pub mark: Option<&'static str>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
+}
+
+impl Moment {
+    /// What zones hold now.
+    #[must_use]
+    pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
+        Self { now_ns: now.0, mark, zones: zones.iter().map(Zone::of).collect() }
+    }
 }
 
 /// A zone at a moment.
@@ -206,32 +175,5 @@ pub(crate) mod tests {
         for line in ["a,7,2.000,0,Normal,Movable,9,5,,", "a,7,3.000,0,Normal,Unmovable,,,1,here"] {
             assert!(text.lines().any(|it| it == line), "{line}");
         }
-    }
-
-    #[test]
-    fn a_recorder_looks_once_in_an_interval() {
-        let mut recorder = Recorder::new(Nanos(100));
-        for now in (0..1000).step_by(30).map(Nanos) {
-            if recorder.is_due(now) {
-                recorder.push(now, &[]);
-            }
-        }
-        let times: Vec<u64> = recorder.finish().iter().map(|moment| moment.now_ns).collect();
-        assert_eq!(times, [0, 120, 210, 300, 420, 510, 600, 720, 810, 900]);
-    }
-
-    #[test]
-    fn a_mark_is_recorded_when_it_is_and_leaves_the_interval_alone() {
-        let mut recorder = Recorder::new(Nanos(100));
-        for now in (0..300).step_by(30).map(Nanos) {
-            if recorder.is_due(now) {
-                recorder.push(now, &[]);
-            }
-            if now.0 == 150 {
-                recorder.mark(now, "half", &[]);
-            }
-        }
-        let seen: Vec<_> = recorder.finish().iter().map(|moment| (moment.now_ns, moment.mark)).collect();
-        assert_eq!(seen, [(0, None), (120, None), (150, Some("half")), (210, None)]);
     }
 }

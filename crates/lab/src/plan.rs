@@ -6,12 +6,13 @@ mod sets;
 
 use std::sync::Arc;
 
-use engine::kernel::Kernel;
+use engine::{kernel::Kernel, lru::choices::PolicyKind};
 use machine::Nanos;
 use placed::Error;
 
 use crate::{
     experiment::{Experiment, Picture},
+    generations::RunGenerations,
     ground::{Ground, Place},
     grounds,
     hardware::Machine,
@@ -57,6 +58,8 @@ pub struct Request {
     pub series_every: Option<Every>,
     /// How often memory is looked at, if that is wanted.
     pub memory_every: Option<Nanos>,
+    /// How often generations of pages are looked at, if that is wanted.
+    pub generations_every: Option<Nanos>,
     /// Is what a picture of its runs needs wanted?
     pub picture: bool,
     /// The part of each run that a trace is wanted of.
@@ -138,6 +141,8 @@ pub struct Results {
     pub series: Vec<RunSeries>,
     /// Memory over time of every job; empty if that was not wanted.
     pub memory: Vec<RunMemory>,
+    /// Generations of pages over time of every job; empty if they were not wanted.
+    pub generations: Vec<RunGenerations>,
     /// What happened when in every job; empty if that was not wanted.
     pub traces: Vec<RunTrace>,
     /// What pictures show beside counters; empty where the workload finds none.
@@ -199,6 +204,9 @@ impl Plan {
             let message = format!("seeds {} and the {} after it do not fit 64 bits", request.seed, request.runs - 1);
             return Err(Error { place: None, message });
         };
+        if request.generations_every.is_some() {
+            kernels.iter().try_for_each(check_generations)?;
+        }
         let seeds: Vec<u64> = (request.seed..=last).collect();
         let drawn = request.picture.then_some(experiment.picture);
         let mut plain = Job {
@@ -211,6 +219,7 @@ impl Plan {
             profile: request.profile,
             series_every: request.series_every.or((drawn == Some(Picture::OverTime)).then_some(Every::Some)),
             memory_every: request.memory_every,
+            generations_every: request.generations_every,
             trace: None,
             locks: request.locks,
             ground: Ground::Sim,
@@ -350,6 +359,18 @@ impl Subject<'_> {
     }
 }
 
+/// Are there generations to be looked at?
+fn check_generations(named: &NamedKernel) -> Result<(), Error> {
+    if let PolicyKind::Multigen = named.kernel.choices.lru.policy {
+        return Ok(());
+    }
+    let message = format!(
+        "kernel `{}` has no generations, which --lru-gen shows: they need lru.policy = \"multigen\"",
+        named.word
+    );
+    Err(Error { place: None, message })
+}
+
 fn no_workload(experiment: &Experiment) -> Error {
     let names: Vec<&str> = crate::workloads::all().iter().map(|workload| workload.name()).collect();
     let hint = placed::one_of(&experiment.workload, &names);
@@ -401,6 +422,7 @@ mod tests {
                 profile,
                 series: None,
                 memory: None,
+                generations: None,
                 trace: None,
                 notes: vec![],
                 report: Vec::new(),

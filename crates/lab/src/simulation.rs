@@ -6,10 +6,12 @@
 mod before;
 
 use crate::backend::Backend;
+use crate::generations;
 use crate::ground::Place;
 use crate::hardware::{Before, Cpu, Disk, Network};
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
 use crate::memory_map;
+use crate::moments;
 use crate::progress::Progress;
 use crate::report::{locks, nodes};
 use crate::scale::Scale;
@@ -17,6 +19,7 @@ use crate::series::{self, Recorder};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use crate::system::{DiskSample, EngineView, Given, System, SystemError};
 use crate::workload::{Found, Resources, Workload};
+use engine::Engine;
 use engine::memory::Layout;
 use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
@@ -217,7 +220,8 @@ impl Backend for Simulated {
             page_events,
             profile,
             series: recorded.series.borrow_mut().take().map(Recorder::finish),
-            memory: recorded.memory.borrow_mut().take().map(memory_map::Recorder::finish),
+            memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
+            generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
             trace: sim.take_trace(),
             notes: Vec::new(),
             report: found.report,
@@ -256,23 +260,31 @@ fn page_events(vmstat: &Vmstat) -> u64 {
 #[derive(Clone, Default)]
 struct Recorded {
     series: Rc<RefCell<Option<Recorder>>>,
-    memory: Rc<RefCell<Option<memory_map::Recorder>>>,
+    memory: Rc<RefCell<Option<moments::Recorder<memory_map::Moment>>>>,
+    generations: Rc<RefCell<Option<moments::Recorder<generations::Moment>>>>,
 }
 
-/// Has counters and memory recorded, from outside of the machine: the run is the same without.
+/// Has counters, memory and generations recorded, from outside of the machine: the run is the same without.
 fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
     let recorded = Recorded::default();
     *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
-    *recorded.memory.borrow_mut() = job.memory_every.map(memory_map::Recorder::new);
-    let every = recorded.series.borrow().as_ref().map(Recorder::every).into_iter().chain(job.memory_every).min();
+    *recorded.memory.borrow_mut() = job.memory_every.map(moments::Recorder::new);
+    *recorded.generations.borrow_mut() = job.generations_every.map(moments::Recorder::new);
+    let of_series = recorded.series.borrow().as_ref().map(Recorder::every);
+    let every = [of_series, job.memory_every, job.generations_every].into_iter().flatten().min();
     let Some(every) = every else { return recorded };
     let (engine, watched, progress) = (system.shared_engine(), sim.clone(), progress.clone());
-    let Recorded { series, memory } = recorded.clone();
-    if job.memory_every.is_some() {
-        let (engine, memory) = (engine.clone(), memory.clone());
+    let Recorded { series, memory, generations } = recorded.clone();
+    let generations_at =
+        |engine: &Engine<Sim>, now, mark| generations::Moment { now, mark, text: engine.lru().lru_gen_full() };
+    if job.memory_every.or(job.generations_every).is_some() {
+        let (engine, memory, generations) = (engine.clone(), memory.clone(), generations.clone());
         system.on_mark(move |now, mark| {
             if let Some(memory) = memory.borrow_mut().as_mut() {
-                memory.mark(now, mark, &engine.memory().map());
+                memory.mark(memory_map::Moment::of(now, Some(mark), &engine.memory().map()));
+            }
+            if let Some(generations) = generations.borrow_mut().as_mut() {
+                generations.mark(generations_at(&engine, now, Some(mark)));
             }
         });
     }
@@ -286,7 +298,10 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
             series.push(now, &values);
         }
         if let Some(memory) = memory.borrow_mut().as_mut().filter(|memory| memory.is_due(now)) {
-            memory.push(now, &engine.memory().map());
+            memory.push(now, memory_map::Moment::of(now, None, &engine.memory().map()));
+        }
+        if let Some(generations) = generations.borrow_mut().as_mut().filter(|it| it.is_due(now)) {
+            generations.push(now, generations_at(&engine, now, None));
         }
     });
     recorded

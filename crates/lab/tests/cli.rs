@@ -384,6 +384,47 @@ fn memory_over_time_is_drawn_and_written_and_changes_no_report() {
 }
 
 #[test]
+fn generations_over_time_are_written_and_change_no_report() {
+    let folder = Folder::new();
+    let (file, csv) = (folder.path("generations.txt"), folder.path("buddyinfo.csv"));
+    let run = ["run", "postmark", "--kernel", "7.2-mglru", "--scale", "1/64"];
+    let alone = print(&run);
+    assert_eq!(alone, print(&[&run[..], &["--lru-gen", &file, "--buddyinfo", &csv, "--every", "0.5"]].concat()));
+    let text = fs::read_to_string(&file).unwrap();
+    let times: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# ")?.strip_suffix(" s, 7.2-mglru, seed 1")).collect();
+    // The same moments as those of the sibling.
+    let table = fs::read_to_string(&csv).unwrap();
+    let mut of_sibling: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
+    of_sibling.dedup();
+    assert!(times.len() > 20 && times == of_sibling, "{times:?} {of_sibling:?}");
+    // A head, a cgroup, a node, at least two generations, and at least two of them with a line for each of four tiers.
+    for moment in text.split_terminator("\n\n") {
+        let lines: Vec<&str> = moment.lines().collect();
+        assert!(lines[1] == "memcg     0 /" && lines[2].starts_with(" node     "), "{moment}");
+        let tiers = lines.iter().filter(|line| line.ends_with(['x', 'p'])).count();
+        assert!(tiers >= 8 && tiers % 4 == 0 && lines.len() >= 3 + 2 + tiers, "{moment}");
+    }
+    let last = text.split_terminator("\n\n").last().unwrap();
+    let pages = |moment: &str| -> u64 {
+        let rows = moment.lines().skip(3).filter(|line| !line.ends_with(['x', 'p']) && !line.starts_with(" node"));
+        rows.map(|row| row.split_whitespace().skip(2).map(|pages| pages.parse::<u64>().unwrap()).sum::<u64>()).sum()
+    };
+    assert!(pages(last) > 1000, "{last}");
+    let classic = message(2, &[&QUICK[..], &["--lru-gen", &file]].concat());
+    assert_eq!(
+        classic,
+        "error: kernel `2.6.37-kanyzone` has no generations, which --lru-gen shows: they need lru.policy = \"multigen\"\n"
+    );
+    let both = ["compare", "postmark", "--kernels", "7.2-mglru,2.6.37-kanyzone", "--scale", "1/64", "--lru-gen", &file];
+    assert_eq!(message(2, &both), classic);
+    assert_eq!(fs::read_to_string(&file).unwrap(), text, "what was refused writes nothing");
+    assert!(message(2, &[&run[..], &["--lru-gen", &file, "--output", &file]].concat()).contains("same file"));
+    let on_host = message(2, &["compare", "randread", "--on", "host", "--lru-gen", &file]);
+    assert_eq!(on_host, "error: --lru-gen works on the ground `sim` alone, not on `host`\n");
+}
+
+#[test]
 fn what_has_no_figures_in_print_has_no_fidelity() {
     let text = message(2, &["fidelity", "randread"]);
     assert!(text.contains("`randread` has no published figures") && text.contains("parallelio"), "{text}");

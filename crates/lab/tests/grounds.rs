@@ -239,6 +239,7 @@ fn job_on_the_library(folder: &Path, machine: &str, scale: &str) -> Job {
         profile: false,
         series_every: None,
         memory_every: None,
+        generations_every: None,
         trace: None,
         locks: false,
         ground: Ground::Host,

@@ -22,6 +22,7 @@ fn job(workload: &str, params: &str) -> Job {
         profile: false,
         series_every: None,
         memory_every: None,
+        generations_every: None,
         trace: None,
         locks: false,
         ground: lab::ground::Ground::Sim,

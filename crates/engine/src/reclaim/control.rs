@@ -84,6 +84,7 @@ impl ScanControl {
             to_reclaim_pages: self.to_reclaim_pages,
             is_kswapd: self.is_kswapd,
             may_swap: self.may_swap,
+            swappiness: None,
             may_do_all: self.gfp.io && self.gfp.fs,
             aged_order,
             doubts_marks: self.doubts_marks,

@@ -5,9 +5,9 @@ use super::shrink_lruvec::reclaim_events;
 use super::shrink_pages::ListCounts;
 use super::{Reclaim, ScanControl};
 use crate::lru::policy::multigen::GenerationScan;
+use crate::lru::policy::multigen::command::{Command, CommandError, Evict, Refused};
 use crate::lru::policy::multigen::evict::Batch;
-use crate::lru::policy::multigen::view::Refused;
-use crate::memory::{Gfp, NodeId, Zone};
+use crate::memory::{Gfp, Zone};
 use crate::task::Task;
 use machine::{Func, Machine, Order};
 
@@ -36,20 +36,39 @@ impl<M: Machine> Reclaim<M> {
         self.throttle_vm_writeout(control.gfp);
     }
 
-    /// Reclaims pages of a node's generations up to `oldest` now, at least `pages` of them as far as there are, as the command `-`
-    /// of `lru_gen` does; returns how many were freed. *May sleep.*
+    /// Carries out the commands of a text as debugfs takes them in `lru_gen`, one after the other; returns how many pages those
+    /// freed that evict (mechanisms/multigen, 11). *May sleep.*
     ///
     /// # Errors
-    /// When the kernel has no generations, there is no such node, or fewer than two generations would stay.
-    pub fn evict_generations(&self, task: &mut Task, node: NodeId, oldest: u64, pages: u64) -> Result<u64, Refused> {
-        let zone = self.check_eviction(node, oldest)?;
+    /// When something in the text is no command: then nothing was done. When a command is refused: those before it were carried out.
+    pub fn lru_gen_command(&self, task: &mut Task, text: &str) -> Result<u64, CommandError> {
+        let commands = Command::parse_all(text).map_err(CommandError::Bad)?;
+        let mut freed = 0;
+        for (n, command) in commands.iter().enumerate() {
+            let done = match command {
+                Command::Age(age) => self.begin_generation_now(age).map(|()| 0),
+                Command::Evict(evict) => self.evict_generations(task, evict),
+            };
+            freed += done.map_err(|why| CommandError::Refused { number: n + 1, why })?;
+        }
+        Ok(freed)
+    }
+
+    /// Reclaims pages of a node's old generations now, as far as they can go; returns how many were freed. Where zones have lruvecs
+    /// of their own, those of its highest zone. *May sleep.*
+    ///
+    /// # Errors
+    /// When the kernel has no generations, there is no such cgroup or node, or fewer than two generations would stay.
+    pub fn evict_generations(&self, task: &mut Task, evict: &Evict) -> Result<u64, Refused> {
+        let zone = self.check_eviction(evict)?;
         let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);
         self.drain_before_scan();
         // Pages that cannot go are met again.
         let mut left = 2 * self.listed_pages(zone);
         let mut freed = 0;
-        while freed < pages && left > 0 && !self.machine.is_killed() {
-            let Some(batch) = self.next_old_batch(zone, oldest, left) else { break };
+        while freed < evict.pages && left > 0 && !self.machine.is_killed() {
+            let budget = left.min(evict.pages - freed);
+            let Some(batch) = self.next_old_batch(zone, evict, budget) else { break };
             left = left.saturating_sub(batch.scanned);
             freed += self.shrink_batch(task, zone, &batch, &mut control);
             self.machine.cond_resched();

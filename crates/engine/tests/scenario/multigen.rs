@@ -3,6 +3,9 @@
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::Family;
+use engine::lru::policy::multigen::command::{CommandError, Refused};
+use engine::memory::NodeId;
+use machine::{Machine, Nanos};
 
 /// All that there are.
 const VERSIONS: [&str; 5] = ["mglru-v1", "mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
@@ -144,40 +147,141 @@ fn anonymous_memory_alone_is_reclaimed_by_tasks() {
     }
 }
 
-/// What debugfs shows, and its two commands: a generation begins, and old ones are evicted.
+/// The rows of generations that debugfs shows: number, age in ms, anonymous pages, pages of files.
+fn rows(ground: &Ground) -> Vec<[u64; 4]> {
+    let text = ground.engine.lru().lru_gen();
+    assert!(text.starts_with("memcg     0 /\n node     0\n"), "{text}");
+    let row = |line: &str| {
+        let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        numbers.try_into().expect("four numbers")
+    };
+    text.lines().skip(2).map(row).collect()
+}
+
+fn command(ground: &Ground, text: &str) -> Result<u64, CommandError> {
+    ground.engine.reclaim().lru_gen_command(&mut ground.task.borrow_mut(), text)
+}
+
+/// What debugfs shows, and its two commands: generations begin, pages grow old with them, and old ones are evicted.
 #[test]
 fn generations_are_shown_and_commanded() {
-    use engine::lru::policy::multigen::view::Refused;
-    use engine::memory::NodeId;
-    plan("mglru-v2").run(|ground| {
-        let (lru, reclaim) = (ground.engine.lru(), ground.engine.reclaim());
-        let file = ground.import(1000);
-        ground.read(&file, 0..1000).unwrap();
-        lru.drain_all();
-        let text = lru.lru_gen();
-        let rows: Vec<Vec<u64>> = text
-            .lines()
-            .skip(2)
-            .map(|line| line.split_whitespace().map(|word| word.parse().unwrap()).collect())
-            .collect();
-        assert!(text.starts_with("memcg     0 /\n node     0\n"), "{text}");
-        assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), [0, 1, 2, 3], "{text}");
-        assert_eq!((rows[0][3], rows.iter().map(|row| row[2] + row[3]).sum::<u64>()), (1000, 1000), "{text}");
-        let node = NodeId(0);
-        assert_eq!(lru.begin_generation_now(node, 2), Err(Refused::WrongGeneration));
-        lru.begin_generation_now(node, 3).unwrap();
-        let zone = ground.engine.memory().zones.last().unwrap();
-        assert_eq!(lru.generation_numbers(zone).unwrap().max, 4);
-        let evict = |oldest, pages| reclaim.evict_generations(&mut ground.task.borrow_mut(), node, oldest, pages);
-        assert_eq!(evict(3, 10), Err(Refused::WrongGeneration));
-        assert_eq!(evict(2, 10).unwrap(), 32, "a batch");
-        assert_eq!(evict(2, 10_000).unwrap(), 968);
-        assert_eq!(evict(2, 10_000).unwrap(), 0);
-        assert!(lru.generation_numbers(zone).unwrap().min[1] > 2);
-    });
+    for kernel in VERSIONS {
+        plan(kernel).run(move |ground| {
+            let file = ground.import(1000);
+            ground.read(&file, 0..1000).unwrap();
+            ground.engine.lru().drain_all();
+            let before = rows(ground);
+            let youngest = before.last().unwrap()[0];
+            let first = before.iter().find(|row| row[3] > 0).unwrap()[0];
+            assert_eq!(before.iter().map(|row| row[2] + row[3]).sum::<u64>(), 1000, "{kernel}: {before:?}");
+            let refused = |text: &str, why: Refused| {
+                assert_eq!(command(ground, text), Err(CommandError::Refused { number: 1, why }), "{kernel}");
+            };
+            refused(&format!("+ 0 0 {}", youngest - 1), Refused::NotYoungest { named: youngest - 1, youngest });
+            refused(&format!("+ 1 0 {youngest}"), Refused::NoCgroup { cgroup: 1 });
+            refused(&format!("+ 0 3 {youngest}"), Refused::NoNode { node: NodeId(3) });
+            refused(&format!("- 0 0 {}", youngest - 1), Refused::TooYoung { named: youngest - 1, youngest });
+            assert_eq!(rows(ground), before, "{kernel}: a refusal changes nothing");
+            ground.sim.pause(Nanos::from_millis(20));
+            assert_eq!(command(ground, &format!("+ 0 0 {youngest}")), Ok(0), "{kernel}");
+            ground.sim.pause(Nanos::from_millis(20));
+            let after = rows(ground);
+            let [seq, age, anon, files] = after[after.len() - 1];
+            assert_eq!((seq, anon, files), (youngest + 1, 0, 0), "{kernel}: a young generation is empty");
+            assert!((20..30).contains(&age) && after[after.len() - 2][1] >= 40, "{kernel}: {after:?}");
+            assert_eq!(after.iter().map(|row| row[3]).sum::<u64>(), 1000, "{kernel}: {after:?}");
+            assert!(after.iter().find(|row| row[3] > 0).unwrap()[0] >= first, "{kernel}: {after:?}");
+            // What must be left to two generations is old by now.
+            assert_eq!(command(ground, &format!("+ 0 0 {}; + 0 0 {}", youngest + 1, youngest + 2)), Ok(0));
+            let old = youngest + 1;
+            assert_eq!(command(ground, &format!("- 0 0 {old} 60 10")), Ok(10), "{kernel}: as many as were asked for");
+            assert_eq!(command(ground, &format!("- 0 0 {old} max")), Ok(0), "{kernel}: no anonymous pages");
+            assert_eq!(command(ground, &format!("- 0 0 {old}")), Ok(990), "{kernel}: {:?}", rows(ground));
+            assert_eq!(command(ground, &format!("- 0 0 {old}")), Ok(0), "{kernel}");
+            assert_eq!(rows(ground).iter().map(|row| row[2] + row[3]).sum::<u64>(), 0, "{kernel}");
+            // The second command is none: the first is not carried out either.
+            let bad = command(ground, &format!("+ 0 0 {}, ? 0 0 1", youngest + 3)).unwrap_err();
+            assert!(bad.to_string().contains("expected `+` or `-`, found `?`"), "{bad}");
+            assert_eq!(rows(ground).last().unwrap()[0], youngest + 3, "{kernel}");
+        });
+    }
     plan("3.10-rc4-vanilla").run(|ground| {
-        assert_eq!(ground.engine.lru().lru_gen(), "");
-        assert_eq!(ground.engine.lru().begin_generation_now(NodeId(0), 3), Err(Refused::NoGenerations));
+        assert_eq!(ground.engine.lru().lru_gen_full(), "");
+        let refused = CommandError::Refused { number: 1, why: Refused::NoGenerations };
+        assert_eq!(command(ground, "+ 0 0 3"), Err(refused));
+    });
+}
+
+/// A command's swappiness says which type goes, whatever that of the kernel is; ageing finds what was used.
+#[test]
+fn a_command_evicts_the_type_that_it_names() {
+    for kernel in TIERED {
+        plan(kernel).run(move |ground| {
+            let (region, file) = (ground.region(500), ground.import(500));
+            ground.write_stamps(&region, 0..500).unwrap();
+            ground.read(&file, 0..500).unwrap();
+            ground.engine.lru().drain_all();
+            let of_types = || rows(ground).iter().fold([0, 0], |[anon, file], row| [anon + row[2], file + row[3]]);
+            let age = || {
+                let youngest = rows(ground).last().unwrap()[0];
+                command(ground, &format!("+ 0 0 {youngest}")).unwrap();
+                youngest + 1
+            };
+            let youngest = (0..4).map(|_| age()).last().unwrap();
+            assert_eq!(of_types(), [500, 500], "{kernel}");
+            command(ground, &format!("- 0 0 {} 0 100", youngest - 2)).unwrap();
+            assert_eq!(of_types(), [500, 400], "{kernel}: files alone go with 0");
+            let vmstat = ground.engine.vmstat();
+            assert_eq!(vmstat["pswpout"], 0, "{kernel}");
+            command(ground, &format!("- 0 0 {} max 100", youngest - 2)).unwrap();
+            // Pages that are written to swap first go later.
+            assert!(ground.engine.vmstat()["pswpout"] > 0, "{kernel}: anonymous pages go with max");
+            assert_eq!(of_types()[1], 400, "{kernel}: files do not");
+            // What is used meanwhile is found by the walk.
+            ground.touch(&region, 0..500, false).unwrap();
+            age();
+            let in_swap = ground.engine.vmstat()["pswpin"];
+            let youngest = rows(ground).last().unwrap()[0];
+            command(ground, &format!("- 0 0 {}", youngest - 2)).unwrap();
+            for page in 0..500 {
+                assert_eq!(ground.read_stamp(&region, page).unwrap(), crate::ground::stamp(page), "{kernel}");
+            }
+            // Later versions want to find a page twice, and the move out of a generation that is given up forgets the first time.
+            if ["mglru-v2", "6.1-mglru"].contains(&kernel) {
+                assert_eq!(ground.engine.vmstat()["pswpin"], in_swap, "{kernel}: what was used has stayed");
+            }
+            assert_eq!(of_types()[1], 0, "{kernel}: what was not is gone");
+        });
+    }
+}
+
+/// The full view has a line for each tier under the oldest and the youngest generation, with what the controller counts.
+#[test]
+fn the_full_view_counts_tiers() {
+    plan("7.2-mglru").run(|ground| {
+        read_at_random(ground, 2 * PAGES as u32, 8 * PAGES as u32, |_| {});
+        let (lru, zone) = (ground.engine.lru(), ground.engine.memory().zones.last().unwrap());
+        let (text, seqs) = (lru.lru_gen_full(), lru.generation_numbers(zone).unwrap());
+        let counts = lru.tier_counts(zone, Family::File).unwrap();
+        let under = |seq: u64| {
+            let row =
+                |line: &&str| line.split_whitespace().next() == Some(&seq.to_string()) && !line.ends_with(['x', 'p']);
+            let lines: Vec<&str> = text.lines().collect();
+            let at = lines.iter().position(|line| row(&line)).unwrap_or_else(|| panic!("no {seq} in {text}"));
+            lines[at + 1..at + 5].iter().map(|line| line.split_whitespace().collect()).collect::<Vec<Vec<&str>>>()
+        };
+        for (tier, words) in under(seqs.min[1]).iter().enumerate() {
+            let [refaulted, evicted, protected] = counts[tier];
+            let of_files = [format!("{refaulted}r"), format!("{evicted}e"), format!("{protected}p")];
+            assert_eq!(
+                (words[0], &words[4..]),
+                (&*tier.to_string(), &of_files.each_ref().map(|it| &**it)[..]),
+                "{text}"
+            );
+        }
+        let young = under(seqs.max);
+        assert!(young.iter().all(|words| words[4].ends_with('R') && words[5].ends_with('T')), "{text}");
+        assert!(young[0][5] != "0T" && counts[0][1] > 0, "pages were evicted: {text}");
     });
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     bars::Bars,
-    call_tree,
+    call_tree, generations,
     ground::Ground,
     memory_map,
     plan::{JobFailure, Plan, Request},
@@ -92,7 +92,11 @@ struct Options {
     /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     buddyinfo: Option<PathBuf>,
-    /// The interval of --series, --memory-map and --buddyinfo, in seconds of the run
+    /// Write generations of pages over time, as text in the form of lru_gen_full of debugfs: their ages, pages, and what became of
+    /// each tier (`sim`; kernels with `lru.policy = "multigen"`)
+    #[arg(long, value_name = "FILE", group = "sampled")]
+    lru_gen: Option<PathBuf>,
+    /// The interval of --series, --memory-map, --buddyinfo and --lru-gen, in seconds of the run
     #[arg(long, value_name = "SECONDS", requires = "sampled", default_value = "1", value_parser = parse_every)]
     #[arg(allow_negative_numbers = true)]
     every: Nanos,
@@ -138,6 +142,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         profile: options.wants_profile().is_some(),
         series_every: options.series.is_some().then_some(Every::Ns(options.every.0)),
         memory_every: (options.memory_map.is_some() || options.buddyinfo.is_some()).then_some(options.every),
+        generations_every: options.lru_gen.is_some().then_some(options.every),
         picture: options.experiment.output.plot.is_some(),
         trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
@@ -148,6 +153,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
             ("--trace", request.trace.is_some()),
             ("--memory-map", options.memory_map.is_some()),
             ("--buddyinfo", options.buddyinfo.is_some()),
+            ("--lru-gen", options.lru_gen.is_some()),
         ];
         if let Some((option, _)) = of_sim.iter().find(|(_, is_wanted)| *is_wanted) {
             return Err(End::Usage(format!("{option} works on the ground `sim` alone, not on `{ground}`")));
@@ -186,6 +192,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let plot = options.experiment.output.open_plot()?;
     let map = open_svg("--memory-map", options.memory_map.as_deref())?;
     let buddyinfo = options.buddyinfo.as_deref().map(Output::open).transpose()?;
+    let lru_gen = options.lru_gen.as_deref().map(Output::open).transpose()?;
     let flames = open_svg("--flamegraph", options.flamegraph.as_deref())?;
     let flames_apart = open_svg("--flamegraph-difference", options.flamegraph_difference.as_deref())?;
     let call_tree = options.call_tree.as_deref().map(Output::open).transpose()?;
@@ -200,6 +207,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         ("--call-tree", &call_tree),
         ("--memory-map", &map),
         ("--buddyinfo", &buddyinfo),
+        ("--lru-gen", &lru_gen),
     ];
     check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
     let plan = Plan::new(&request, workloads::find)?;
@@ -247,6 +255,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     }
     if let Some(file) = buddyinfo {
         losses.note(file.write(|out| memory_map::write(&results.memory, out)));
+    }
+    if let Some(file) = lru_gen {
+        losses.note(file.write(|out| generations::write(&results.generations, out)));
     }
     if let Some(file) = traced {
         losses.note(file.write(|out| trace::write(&results.traces, out)));

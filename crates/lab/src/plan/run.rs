@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 
 use super::{JobFailure, Plan, Results, Run};
 use crate::{
+    generations::RunGenerations,
     grounds,
     job::{Failure, Outcome},
     memory_map::RunMemory,
@@ -97,11 +98,14 @@ impl Plan {
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut curves, mut rows) = (Vec::new(), vec![Vec::new(); self.columns.len()]);
+        let mut generations = Vec::new();
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
             profile.extend(outcome.profile.into_iter().flatten().map(|line| format!("{root};{line}")));
             let (column, seed) = (self.columns[run.column].id.clone(), run.job.seed);
             memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
+            let of_run = |moments| RunGenerations { column: column.clone(), seed, moments };
+            generations.extend(outcome.generations.map(of_run));
             if !outcome.curves.is_empty() {
                 curves.push(RunCurves { column: column.clone(), seed, curves: outcome.curves });
             }
@@ -110,7 +114,7 @@ impl Plan {
             rows[run.column].push(outcome.rows);
         }
         let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
-        Results { table, profile, series, memory, traces, curves }
+        Results { table, profile, series, memory, generations, traces, curves }
     }
 }
 

@@ -233,6 +233,7 @@ fn work(
         profile: false,
         series_every: order.series_every,
         memory_every: None,
+        generations_every: None,
         trace: None,
         locks: false,
         ground: order.ground,

@@ -21,6 +21,7 @@ fn job(params: &str) -> Job {
         profile: false,
         series_every: None,
         memory_every: None,
+        generations_every: None,
         trace: None,
         locks: false,
         ground: lab::ground::Ground::Sim,

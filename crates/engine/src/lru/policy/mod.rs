@@ -144,6 +144,8 @@ pub struct Demand {
     pub is_kswapd: bool,
     /// May anonymous pages go to swap?
     pub may_swap: bool,
+    /// In place of `lru.swappiness`, where somebody wants another: 0 to 200, and 201 for anonymous pages alone.
+    pub swappiness: Option<u64>,
     /// May the caller do I/O, and enter the file system?
     pub may_do_all: bool,
     /// Pages are aged with the aligned blocks of this order in which they lie; [`Order::ZERO`] for single pages.
@@ -161,6 +163,7 @@ impl Demand {
         to_reclaim_pages: u64::MAX,
         is_kswapd: false,
         may_swap: true,
+        swappiness: None,
         may_do_all: true,
         aged_order: Order::ZERO,
         doubts_marks: false,

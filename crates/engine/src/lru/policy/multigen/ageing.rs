@@ -2,6 +2,7 @@
 
 use super::Multigen;
 use super::choices::{Ageing, Saturated, TypeRule};
+use super::command::ONLY_ANON;
 use super::evict::{Evictable, LOOKED_AT_MAX};
 use super::generations::{GENERATIONS, GENERATIONS_MIN, Generations, Seqs, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
@@ -85,7 +86,13 @@ impl<M: Machine> Lru<M> {
     /// Types whose pages a reclaim may take.
     pub(super) fn evictable(&self, demand: &Demand) -> Evictable {
         let may_swap_out = self.swap.free_slots() > 0 || demand.doubts_marks && self.swap.cache.pages() > 0;
-        [self.choices.swappiness > 0 && demand.may_swap && may_swap_out, true]
+        let swappiness = self.swappiness(demand);
+        [swappiness > 0 && demand.may_swap && may_swap_out, swappiness < ONLY_ANON]
+    }
+
+    /// What a reclaim has for `lru.swappiness`.
+    pub(super) fn swappiness(&self, demand: &Demand) -> u64 {
+        demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
     /// Begins a generation before a round of kswapd, where one is wanted.
@@ -102,7 +109,7 @@ impl<M: Machine> Lru<M> {
         }
         let evictable = self.evictable(demand);
         if is_wanted_before_round(rule, &Ages::of(&of.generations, evictable)) {
-            self.age_generations(multigen, zone, evictable);
+            self.age_generations(multigen, zone, evictable, false);
         }
     }
 
@@ -118,7 +125,7 @@ impl<M: Machine> Lru<M> {
         if !is_wanted_in_scan(multigen.choices.ageing, &ages, demand) {
             return Aged::NotWanted;
         }
-        match self.age_generations(multigen, zone, evictable) {
+        match self.age_generations(multigen, zone, evictable, false) {
             true => Aged::Begun,
             false => Aged::ByOthers,
         }
@@ -131,14 +138,21 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Looks for pages that were used, and begins a generation; false when somebody else does.
-    pub(super) fn age_generations(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable) -> bool {
+    /// Looks for pages that were used, and begins a generation; false when somebody else does. `is_forced` walks tables, too, that
+    /// are not known to be worth it.
+    pub(super) fn age_generations(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        evictable: Evictable,
+        is_forced: bool,
+    ) -> bool {
         let of = multigen.of(zone);
         let seen = of.generations.seqs().max;
         if of.is_ageing.swap(true, AcqRel) {
             return false;
         }
-        self.walk_regions(multigen, zone, evictable);
+        self.walk_regions(multigen, zone, evictable, is_forced);
         let is_begun = self.begin_generation(multigen, zone, seen, evictable);
         if let Ageing::BeforeRounds = multigen.choices.ageing {
             let dirty = self.gauge(Gauge::NrDirty);

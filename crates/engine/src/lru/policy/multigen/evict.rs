@@ -110,7 +110,7 @@ impl<M: Machine> Lru<M> {
         let choices = &multigen.choices;
         let alone = |family| Choice { family, tier_limit: of.controller.tier_limit(choices, family) };
         let first = match evictable {
-            [true, true] => of.controller.choose(choices, self.choices.swappiness, &of.generations.seqs()),
+            [true, true] => of.controller.choose(choices, self.swappiness(demand), &of.generations.seqs()),
             [true, false] => alone(Family::Anon),
             [false, _] => alone(Family::File),
         };

@@ -5,7 +5,8 @@
 //! reclaim takes pages of the oldest generation ([`scan`], [`evict`]), where pages are sorted that belong elsewhere by now. What
 //! leaves keeps a shadow ([`refault`]), and how often such pages come back decides which type goes next and which tiers stay
 //! ([`controller`]). [`ageing`] begins new generations, before which a [`walk`] of page tables finds what was used; so does
-//! [`look_around`] beside a page that reclaim finds used. [`view`] shows it. *Locks*: `lru`, of each lruvec. *Description*:
+//! [`look_around`] beside a page that reclaim finds used. [`view`] shows it, and [`command`] begins and evicts generations from
+//! outside. *Locks*: `lru`, of each lruvec. *Description*:
 //! mechanisms/multigen.
 //!
 //! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]).
@@ -13,6 +14,7 @@
 pub mod ageing;
 pub mod check;
 pub mod choices;
+pub mod command;
 pub mod controller;
 pub mod evict;
 pub mod filter;

@@ -145,7 +145,7 @@ proptest! {
                 }
                 Step::Age => {
                     lru.count_pending(multigen, zone, &mut pending);
-                    lru.age_generations(multigen, zone, [slots > 0, true]);
+                    lru.age_generations(multigen, zone, [slots > 0, true], false);
                 }
                 Step::Free(n) => {
                     if let Some(frame) = chosen(n) {

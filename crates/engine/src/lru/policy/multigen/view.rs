@@ -1,37 +1,51 @@
-//! What generations look like from outside: the text of `lru_gen` in debugfs, and its commands (mechanisms/multigen, 11).
+//! What generations look like from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11). Its
+//! commands are in [`super::command`].
 
 use super::Multigen;
-use super::evict::Evictable;
-use super::generations::{GENERATIONS_MIN, Seqs};
+use super::controller::Rate;
+use super::generations::Seqs;
 use super::uses::TIERS;
-use crate::lru::policy::Demand;
 use crate::lru::{Family, Lru};
-use crate::memory::{NodeId, Zone};
+use crate::memory::Zone;
 use machine::Machine;
 use std::fmt::Write;
 
-/// Why a command was refused.
+/// What a row says of a type's tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The kernel has no generations.
-    NoGenerations,
-    /// There is no such node.
-    NoNode,
-    /// The generation named is not the youngest, or too young to be evicted.
-    WrongGeneration,
+enum TierCounts {
+    /// Nothing: the generation is not one that is counted for.
+    None,
+    /// Under the oldest generation: pages that refaulted, were evicted, were protected.
+    Oldest([u64; 3]),
+    /// Under the youngest: the averages over earlier ones.
+    Youngest(Rate),
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NoGenerations => "this kernel has no generations",
-            Self::NoNode => "there is no such node",
-            Self::WrongGeneration => "the generation is not the youngest, or too young to be evicted",
-        })
+impl TierCounts {
+    /// Three numbers, each with the letter that says what it counts.
+    fn fields(self) -> [(u64, char); 3] {
+        match self {
+            Self::None => [(0, 'x'); 3],
+            Self::Oldest([refaulted, evicted, protected]) => [(refaulted, 'r'), (evicted, 'e'), (protected, 'p')],
+            Self::Youngest(Rate { refaulted, total }) => [(refaulted, 'R'), (total, 'T'), (0, 'x')],
+        }
     }
 }
 
-impl std::error::Error for Refused {}
+/// The line of a generation: its number, its age in ms, its anonymous pages and those of files.
+fn generation_row(seq: u64, age_ms: u64, [anon, file]: [u64; 2]) -> String {
+    format!(" {seq:10} {age_ms:10} {anon:10} {file:10}\n")
+}
+
+/// The line of a tier: its number, and three counts of anonymous pages and of files.
+fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
+    let mut row = format!("{:12}{tier:10}", "");
+    for (count, letter) in counts.into_iter().flat_map(TierCounts::fields) {
+        let _ = write!(row, " {count:10}{letter}");
+    }
+    row.push('\n');
+    row
+}
 
 impl<M: Machine> Lru<M> {
     /// The generations of all lruvecs as `lru_gen` of debugfs shows them: a line for the one cgroup there is, one for each node,
@@ -39,6 +53,19 @@ impl<M: Machine> Lru<M> {
     /// kernel has none. Where zones have lruvecs of their own, each has the line of its node.
     #[must_use]
     pub fn lru_gen(&self) -> String {
+        self.show_generations(false)
+    }
+
+    /// The same, and how pages of each tier fared, as `lru_gen_full` shows it. Under the oldest generation of a type a line for each
+    /// tier says how many pages refaulted (`r`), were evicted (`e`) and protected (`p`) while it is the oldest; under the youngest
+    /// generation it has the averages over earlier ones, of pages that refaulted (`R`) and of all that were evicted or protected
+    /// (`T`). The first three numbers are of anonymous pages, the others of files; `x` counts nothing.
+    #[must_use]
+    pub fn lru_gen_full(&self) -> String {
+        self.show_generations(true)
+    }
+
+    fn show_generations(&self, has_tiers: bool) -> String {
         let mut text = String::new();
         let Some(multigen) = &self.multigen else { return text };
         let now = self.machine.now();
@@ -48,19 +75,41 @@ impl<M: Machine> Lru<M> {
             let seqs = generations.seqs();
             let _ = writeln!(text, " node {:5}", zone.node.0);
             for seq in seqs.min[0].min(seqs.min[1])..=seqs.max {
-                let age = now.since(generations.born(seq)).0 / 1_000_000;
-                let [anon, file] = Family::ALL.map(|family| match seq >= seqs.min[family as usize] {
+                let age_ms = now.since(generations.born(seq)).0 / 1_000_000;
+                let pages = Family::ALL.map(|family| match seq >= seqs.min[family as usize] {
                     true => generations.pages(seq, family),
                     false => 0,
                 });
-                let _ = writeln!(text, " {seq:10} {age:10} {anon:10} {file:10}");
+                text += &generation_row(seq, age_ms, pages);
+                if has_tiers && (seq == seqs.max || seqs.min.contains(&seq)) {
+                    let tiers = 0..multigen.choices.tiers as usize;
+                    text.extend(
+                        tiers.map(|tier| tier_row(tier, self.counts_of_tier(multigen, zone, &seqs, seq, tier))),
+                    );
+                }
             }
         }
         text
     }
 
+    fn counts_of_tier(
+        &self,
+        multigen: &Multigen<M>,
+        zone: &Zone<M>,
+        seqs: &Seqs,
+        seq: u64,
+        tier: usize,
+    ) -> [TierCounts; 2] {
+        let controller = &multigen.of(zone).controller;
+        Family::ALL.map(|family| match seq {
+            seq if seq == seqs.max => TierCounts::Youngest(controller.averages(family, tier)),
+            seq if seq == seqs.min[family as usize] => TierCounts::Oldest(controller.counted(family, tier)),
+            _ => TierCounts::None,
+        })
+    }
+
     /// One zone of each lruvec, by lruvec: the highest.
-    fn lruvec_zones(&self) -> impl Iterator<Item = &Zone<M>> {
+    pub(super) fn lruvec_zones(&self) -> impl Iterator<Item = &Zone<M>> {
         let zones = &self.zones;
         zones
             .iter()
@@ -88,43 +137,28 @@ impl<M: Machine> Lru<M> {
         let controller = &self.multigen.as_ref()?.of(zone).controller;
         Some([0, 1, 2, 3].map(|tier| controller.counted(family, tier)))
     }
+}
 
-    /// Begins a generation of a node now, as the command `+` does. `youngest` is the number of the youngest. *May take locks of
-    /// page tables.*
-    ///
-    /// # Errors
-    /// When there is no such node, or the number is another by now.
-    pub fn begin_generation_now(&self, node: NodeId, youngest: u64) -> Result<(), Refused> {
-        let (multigen, zone) = self.generations_of_node(node)?;
-        let seqs = multigen.of(zone).generations.seqs();
-        let is_begun = seqs.max == youngest && self.age_generations(multigen, zone, self.evictable(&Demand::ANY));
-        is_begun.then_some(()).ok_or(Refused::WrongGeneration)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_has_its_number_age_and_pages() {
+        assert_eq!(generation_row(12, 3456, [7, 89_012]), "         12       3456          7      89012\n");
     }
 
-    /// Which types the command `-` takes pages of, and whether generations up to `oldest` can be evicted. Reclaim does the rest.
-    ///
-    /// # Errors
-    /// When there is no such node, or fewer than two generations would stay.
-    pub(crate) fn check_eviction(&self, node: NodeId, oldest: u64) -> Result<&Zone<M>, Refused> {
-        let (multigen, zone) = self.generations_of_node(node)?;
-        let seqs = multigen.of(zone).generations.seqs();
-        (oldest + GENERATIONS_MIN <= seqs.max).then_some(zone).ok_or(Refused::WrongGeneration)
-    }
-
-    /// A batch of pages of generations up to `oldest`, for the command `-`; none when there are no such pages left.
-    pub(crate) fn next_old_batch(&self, zone: &Zone<M>, oldest: u64, pages: u64) -> Option<super::evict::Batch> {
-        let multigen = self.multigen.as_ref()?;
-        let seqs = multigen.of(zone).generations.seqs();
-        let may_go = self.evictable(&Demand::ANY);
-        let evictable: Evictable = [0, 1].map(|family| may_go[family] && seqs.min[family] <= oldest);
-        let batch =
-            evictable.contains(&true).then(|| self.evict_batch(multigen, zone, &Demand::ANY, evictable, pages))?;
-        (batch.scanned > 0).then_some(batch)
-    }
-
-    fn generations_of_node(&self, node: NodeId) -> Result<(&Multigen<M>, &Zone<M>), Refused> {
-        let multigen = self.multigen.as_ref().ok_or(Refused::NoGenerations)?;
-        let zone = self.lruvec_zones().filter(|zone| zone.node == node).last().ok_or(Refused::NoNode)?;
-        Ok((multigen, zone))
+    #[test]
+    fn a_tier_has_three_counts_of_each_type_with_their_letters() {
+        let oldest = TierCounts::Oldest([1, 20, 3]);
+        assert_eq!(
+            tier_row(2, [TierCounts::None, oldest]),
+            "                     2          0x          0x          0x          1r         20e          3p\n"
+        );
+        let youngest = TierCounts::Youngest(Rate { refaulted: 4, total: 500 });
+        assert_eq!(
+            tier_row(0, [oldest, youngest]),
+            "                     0          1r         20e          3p          4R        500T          0x\n"
+        );
     }
 }

@@ -47,8 +47,9 @@ pub(super) enum Marks {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks all regions that were touched since the last walk.
-    pub(super) fn walk_regions(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable) {
+    /// Walks all regions that were touched since the last walk; with `is_forced` also those of their tables that the filter does not
+    /// know.
+    pub(super) fn walk_regions(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable, is_forced: bool) {
         let of = multigen.of(zone);
         let is_filtered = match multigen.choices.walk {
             Walk::Never => return,
@@ -66,7 +67,7 @@ impl<M: Machine> Lru<M> {
             for part in region.parts_with_table(0) {
                 let table = table_of(&region, part.start);
                 // The bit of the table is taken first: what is touched from here on sets it again.
-                if is_filtered && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
+                if is_filtered && !is_forced && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
                     continue;
                 }
                 // Who has the lock may wait for memory; the older kernel waits.

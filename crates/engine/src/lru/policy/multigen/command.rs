@@ -1,0 +1,396 @@
+//! The commands of `lru_gen` in debugfs: a generation begins, and old ones are evicted (mechanisms/multigen, 11).
+
+use super::Multigen;
+use super::evict::{Batch, Evictable};
+use super::generations::GENERATIONS_MIN;
+use crate::lru::Lru;
+use crate::lru::policy::Demand;
+use crate::memory::{NodeId, Zone};
+use machine::Machine;
+use std::fmt;
+
+/// How a command to begin a generation is written.
+const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
+
+/// How a command to evict is written.
+const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
+
+/// The swappiness with which only anonymous pages go, and the word for it.
+pub const ONLY_ANON: u64 = 201;
+const ONLY_ANON_WORD: &str = "max";
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `+`: a generation begins.
+    Age(Age),
+    /// `-`: old generations are evicted.
+    Evict(Evict),
+}
+
+/// Begin a generation, after a walk of page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    /// The cgroup; 0 is the one there is.
+    pub cgroup: u64,
+    /// The node.
+    pub node: NodeId,
+    /// The number of its youngest generation, after which one begins.
+    pub youngest: u64,
+    /// Which types are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with others both, whether or not
+    /// there is room in swap. If it is not given, anonymous pages are aged where they can go to swap.
+    pub swappiness: Option<u64>,
+    /// Are all tables walked that were touched since the last walk, whether or not they are known to be worth it?
+    pub force_scan: bool,
+}
+
+/// Evict generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evict {
+    /// The cgroup; 0 is the one there is.
+    pub cgroup: u64,
+    /// The node.
+    pub node: NodeId,
+    /// The number of the youngest generation that goes.
+    pub oldest: u64,
+    /// In place of `lru.swappiness`, if it is given; with [`ONLY_ANON`] only anonymous pages go.
+    pub swappiness: Option<u64>,
+    /// So many pages are freed, at most; but a huge page goes as a whole.
+    pub pages: u64,
+}
+
+/// Why a text is no command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadCommand {
+    /// The command, without those around it.
+    pub command: String,
+    /// The word that is wrong; none where the command ends too early.
+    pub found: Option<String>,
+    /// What should be there.
+    pub expected: &'static str,
+    /// The form of such a command.
+    pub form: &'static str,
+}
+
+impl fmt::Display for BadCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, found, expected, form } = self;
+        let found = found.as_ref().map_or_else(|| "nothing".to_owned(), |word| format!("`{word}`"));
+        write!(f, "lru_gen: `{command}`: expected {expected}, found {found}; the form is `{form}`")
+    }
+}
+
+impl std::error::Error for BadCommand {}
+
+/// Why a command was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The kernel has no generations.
+    NoGenerations,
+    /// There is no such cgroup.
+    NoCgroup {
+        /// The one named.
+        cgroup: u64,
+    },
+    /// There is no such node.
+    NoNode {
+        /// The one named.
+        node: NodeId,
+    },
+    /// Somebody else is about to begin the same generation.
+    ByOthers,
+    /// A generation begins after the youngest alone. Somebody else may have begun one meanwhile.
+    NotYoungest {
+        /// The one named.
+        named: u64,
+        /// The youngest.
+        youngest: u64,
+    },
+    /// Fewer than two generations would stay.
+    TooYoung {
+        /// The one named.
+        named: u64,
+        /// The youngest.
+        youngest: u64,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGenerations => f.write_str("this kernel has no generations"),
+            Self::NoCgroup { cgroup } => write!(f, "there is no memcg {cgroup}: expected 0, the only one"),
+            Self::NoNode { node } => write!(f, "there is no node {}", node.0),
+            Self::ByOthers => f.write_str("somebody else is about to begin this generation"),
+            Self::NotYoungest { named, youngest } => {
+                write!(f, "generation {named} is not the youngest: that is {youngest}")
+            }
+            Self::TooYoung { named, youngest } => {
+                write!(
+                    f,
+                    "generation {named} is too young to be evicted: {GENERATIONS_MIN} stay, and the youngest is {youngest}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Why a text was not carried out, or not all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// It holds something that is no command. Nothing was done.
+    Bad(BadCommand),
+    /// A command was refused. Those before it were carried out.
+    Refused {
+        /// Which of them, counted from 1.
+        number: usize,
+        /// Why.
+        why: Refused,
+    },
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad(bad) => bad.fmt(f),
+            Self::Refused { number, why } => write!(f, "lru_gen: command {number} was refused: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Bad(bad) => Some(bad),
+            Self::Refused { why, .. } => Some(why),
+        }
+    }
+}
+
+impl Command {
+    /// The commands of a text, which commas, semicolons and line ends separate. At least one.
+    ///
+    /// # Errors
+    /// The first thing that is no command.
+    pub fn parse_all(text: &str) -> Result<Vec<Self>, BadCommand> {
+        let lines = text.split([',', ';', '\n']).map(str::trim);
+        let commands: Vec<Self> = lines.filter(|line| !line.is_empty()).map(Self::parse).collect::<Result<_, _>>()?;
+        if commands.is_empty() {
+            return Err(no_verb(text.trim(), None));
+        }
+        Ok(commands)
+    }
+
+    fn parse(line: &str) -> Result<Self, BadCommand> {
+        let (verb, rest) = match line.chars().next() {
+            Some(verb @ ('+' | '-')) => (verb, &line[1..]),
+            _ => return Err(no_verb(line, line.split_whitespace().next())),
+        };
+        let form = if verb == '+' { AGE_FORM } else { EVICT_FORM };
+        let mut words = Words { command: line, form, words: rest.split_whitespace() };
+        let cgroup = words.number("MEMCG, a number")?;
+        let node = NodeId(words.needed("NODE, a number from 0 to 255", |word| word.parse().ok())?);
+        let command = if verb == '+' {
+            let youngest = words.number("MAX_GEN, the number of the youngest generation")?;
+            let swappiness = words.optional("CAN_SWAP: 0, 1, another swappiness up to 200, or max", swappiness)?;
+            let force_scan = words.optional("FORCE_SCAN: 0 or 1", is_set)?.unwrap_or(true);
+            Self::Age(Age { cgroup, node, youngest, swappiness, force_scan })
+        } else {
+            let oldest = words.number("MIN_GEN, the number of a generation")?;
+            let swappiness = words.optional("SWAPPINESS: a number up to 200, or max", swappiness)?;
+            let pages = words.optional("NR_TO_RECLAIM, a number of pages", |word| word.parse().ok())?;
+            Self::Evict(Evict { cgroup, node, oldest, swappiness, pages: pages.unwrap_or(u64::MAX) })
+        };
+        words.end()?;
+        Ok(command)
+    }
+}
+
+fn no_verb(command: &str, found: Option<&str>) -> BadCommand {
+    let form = "+ MEMCG NODE MAX_GEN, or - MEMCG NODE MIN_GEN";
+    BadCommand { command: command.into(), found: found.map(Into::into), expected: "`+` or `-`", form }
+}
+
+fn swappiness(word: &str) -> Option<u64> {
+    match word {
+        ONLY_ANON_WORD => Some(ONLY_ANON),
+        word => word.parse().ok().filter(|value| *value < ONLY_ANON),
+    }
+}
+
+fn is_set(word: &str) -> Option<bool> {
+    match word {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+/// The words of a command after its sign.
+struct Words<'t> {
+    command: &'t str,
+    form: &'static str,
+    words: std::str::SplitWhitespace<'t>,
+}
+
+impl Words<'_> {
+    fn bad(&self, expected: &'static str, found: Option<&str>) -> BadCommand {
+        BadCommand { command: self.command.into(), found: found.map(Into::into), expected, form: self.form }
+    }
+
+    fn optional<T>(
+        &mut self,
+        expected: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadCommand> {
+        let Some(word) = self.words.next() else { return Ok(None) };
+        read(word).map(Some).ok_or_else(|| self.bad(expected, Some(word)))
+    }
+
+    fn needed<T>(&mut self, expected: &'static str, read: impl Fn(&str) -> Option<T>) -> Result<T, BadCommand> {
+        self.optional(expected, read)?.ok_or_else(|| self.bad(expected, None))
+    }
+
+    fn number(&mut self, expected: &'static str) -> Result<u64, BadCommand> {
+        self.needed(expected, |word| word.parse().ok())
+    }
+
+    fn end(&mut self) -> Result<(), BadCommand> {
+        match self.words.next() {
+            None => Ok(()),
+            Some(word) => Err(self.bad("the end of the command", Some(word))),
+        }
+    }
+}
+
+/// What a command to evict asks of reclaim.
+const fn demand(evict: &Evict) -> Demand {
+    Demand { swappiness: evict.swappiness, ..Demand::ANY }
+}
+
+impl<M: Machine> Lru<M> {
+    /// Begins a generation of a node now. Where zones have lruvecs of their own, one of its highest zone. *May take locks of page
+    /// tables.*
+    ///
+    /// # Errors
+    /// When the kernel has no generations, there is no such cgroup or node, or the youngest generation is another by now.
+    pub fn begin_generation_now(&self, age: &Age) -> Result<(), Refused> {
+        let (multigen, zone) = self.generations_of_node(age.cgroup, age.node)?;
+        let youngest = || multigen.of(zone).generations.seqs().max;
+        let evictable = match age.swappiness {
+            Some(swappiness) => [swappiness > 0, swappiness < ONLY_ANON],
+            None => self.evictable(&Demand::ANY),
+        };
+        if youngest() == age.youngest && self.age_generations(multigen, zone, evictable, age.force_scan) {
+            return Ok(());
+        }
+        match youngest() {
+            youngest if youngest == age.youngest => Err(Refused::ByOthers),
+            youngest => Err(Refused::NotYoungest { named: age.youngest, youngest }),
+        }
+    }
+
+    /// The zone whose generations a command evicts.
+    ///
+    /// # Errors
+    /// When the kernel has no generations, there is no such cgroup or node, or fewer than two generations would stay.
+    pub(crate) fn check_eviction(&self, evict: &Evict) -> Result<&Zone<M>, Refused> {
+        let (multigen, zone) = self.generations_of_node(evict.cgroup, evict.node)?;
+        let youngest = multigen.of(zone).generations.seqs().max;
+        let stay = youngest.saturating_sub(evict.oldest);
+        (stay >= GENERATIONS_MIN).then_some(zone).ok_or(Refused::TooYoung { named: evict.oldest, youngest })
+    }
+
+    /// A batch of pages of a command's generations, of up to `budget` that are looked at; none when there are no such pages left.
+    pub(crate) fn next_old_batch(&self, zone: &Zone<M>, evict: &Evict, budget: u64) -> Option<Batch> {
+        let multigen = self.multigen.as_ref()?;
+        let seqs = multigen.of(zone).generations.seqs();
+        let demand = demand(evict);
+        let may_go = self.evictable(&demand);
+        let evictable: Evictable = [0, 1].map(|family| may_go[family] && seqs.min[family] <= evict.oldest);
+        let batch = evictable.contains(&true).then(|| self.evict_batch(multigen, zone, &demand, evictable, budget))?;
+        (batch.scanned > 0).then_some(batch)
+    }
+
+    fn generations_of_node(&self, cgroup: u64, node: NodeId) -> Result<(&Multigen<M>, &Zone<M>), Refused> {
+        let multigen = self.multigen.as_ref().ok_or(Refused::NoGenerations)?;
+        if cgroup != 0 {
+            return Err(Refused::NoCgroup { cgroup });
+        }
+        let zone = self.lruvec_zones().filter(|zone| zone.node == node).last();
+        Ok((multigen, zone.ok_or(Refused::NoNode { node })?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: Age = Age { cgroup: 0, node: NodeId(0), youngest: 3, swappiness: None, force_scan: true };
+    const EVICT: Evict = Evict { cgroup: 0, node: NodeId(1), oldest: 2, swappiness: None, pages: u64::MAX };
+
+    fn parsed(text: &str) -> Vec<Command> {
+        Command::parse_all(text).unwrap_or_else(|bad| panic!("{bad}"))
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_default() {
+        assert_eq!(parsed("+ 0 0 3"), [Command::Age(AGE)]);
+        assert_eq!(parsed("+0 0 3"), [Command::Age(AGE)], "as scanf reads it");
+        assert_eq!(parsed("+ 0 0 3 1"), [Command::Age(Age { swappiness: Some(1), ..AGE })]);
+        assert_eq!(parsed("+ 0 0 3 0 0"), [Command::Age(Age { swappiness: Some(0), force_scan: false, ..AGE })]);
+        assert_eq!(parsed("- 0 1 2"), [Command::Evict(EVICT)]);
+        assert_eq!(parsed("- 0 1 2 max"), [Command::Evict(Evict { swappiness: Some(ONLY_ANON), ..EVICT })]);
+        assert_eq!(parsed("- 0 1 2 200 4096"), [Command::Evict(Evict { swappiness: Some(200), pages: 4096, ..EVICT })]);
+    }
+
+    #[test]
+    fn several_commands_are_separated_by_commas_semicolons_and_line_ends() {
+        let all = [Command::Age(AGE), Command::Evict(EVICT), Command::Age(Age { youngest: 4, ..AGE })];
+        assert_eq!(parsed("+ 0 0 3, - 0 1 2; + 0 0 4\n\n"), all);
+    }
+
+    #[test]
+    fn what_is_no_command_is_told_with_what_was_expected() {
+        for (text, message) in [
+            ("", "lru_gen: ``: expected `+` or `-`, found nothing"),
+            (" ;\n", "lru_gen: `;`: expected `+` or `-`, found nothing"),
+            ("age 0 0 3", "lru_gen: `age 0 0 3`: expected `+` or `-`, found `age`"),
+            (
+                "+",
+                "lru_gen: `+`: expected MEMCG, a number, found nothing; the form is `+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]`",
+            ),
+            ("+ root 0 3", "lru_gen: `+ root 0 3`: expected MEMCG, a number, found `root`"),
+            ("+ 0 256 3", "lru_gen: `+ 0 256 3`: expected NODE, a number from 0 to 255, found `256`"),
+            ("+ 0 0", "lru_gen: `+ 0 0`: expected MAX_GEN, the number of the youngest generation, found nothing"),
+            (
+                "+ 0 0 3 201",
+                "lru_gen: `+ 0 0 3 201`: expected CAN_SWAP: 0, 1, another swappiness up to 200, or max, found `201`",
+            ),
+            ("+ 0 0 3 1 yes", "lru_gen: `+ 0 0 3 1 yes`: expected FORCE_SCAN: 0 or 1, found `yes`"),
+            ("+ 0 0 3 1 1 1", "lru_gen: `+ 0 0 3 1 1 1`: expected the end of the command, found `1`"),
+            (
+                "+ 0 0 3; - 0 0 -1",
+                "lru_gen: `- 0 0 -1`: expected MIN_GEN, the number of a generation, found `-1`; the form is `- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]`",
+            ),
+            ("- 0 0 1 300", "lru_gen: `- 0 0 1 300`: expected SWAPPINESS: a number up to 200, or max, found `300`"),
+            ("- 0 0 1 60 1G", "lru_gen: `- 0 0 1 60 1G`: expected NR_TO_RECLAIM, a number of pages, found `1G`"),
+            ("é 0 0 1", "lru_gen: `é 0 0 1`: expected `+` or `-`, found `é`"),
+        ] {
+            let told = Command::parse_all(text).expect_err(text).to_string();
+            assert!(told.starts_with(message), "{told}\ndoes not start with\n{message}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_there_is() {
+        let refused = CommandError::Refused { number: 2, why: Refused::NotYoungest { named: 3, youngest: 5 } };
+        assert_eq!(refused.to_string(), "lru_gen: command 2 was refused: generation 3 is not the youngest: that is 5");
+        assert_eq!(
+            Refused::TooYoung { named: 4, youngest: 5 }.to_string(),
+            "generation 4 is too young to be evicted: 2 stay, and the youngest is 5"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! Generations of pages over time: what `--lru-gen` writes of a run.
+
+use std::io;
+
+use machine::Nanos;
+
+/// The generations at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// When, since the system started.
+    pub now: Nanos,
+    /// What the workload calls it, where it does.
+    pub mark: Option<&'static str>,
+    /// As `lru_gen_full` of debugfs shows them.
+    pub text: String,
+}
+
+/// The generations of a run, and which run that was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunGenerations {
+    /// Its column.
+    pub column: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What was recorded.
+    pub moments: Vec<Moment>,
+}
+
+/// Writes runs as text: for each moment a line that begins with `#`, with its time, its run and the workload's name for it, if it
+/// has one; and the generations below.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(runs: &[RunGenerations], out: &mut dyn io::Write) -> io::Result<()> {
+    for RunGenerations { column, seed, moments } in runs {
+        for Moment { now, mark, text } in moments {
+            let mark = mark.map_or_else(String::new, |mark| format!(", {mark}"));
+            writeln!(out, "# {:.3} s, {column}, seed {seed}{mark}", now.0 as f64 / 1e9)?;
+            writeln!(out, "{text}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_moment_has_its_time_and_run_above() {
+        let moment = |ms, mark| Moment { now: Nanos::from_millis(ms), mark, text: "memcg     0 /\n".into() };
+        let runs = [
+            RunGenerations { column: "a".into(), seed: 7, moments: vec![moment(0, None), moment(1500, Some("here"))] },
+            RunGenerations { column: "b".into(), seed: 8, moments: vec![moment(2000, None)] },
+        ];
+        let mut out = Vec::new();
+        write(&runs, &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "# 0.000 s, a, seed 7\nmemcg     0 /\n\n# 1.500 s, a, seed 7, here\nmemcg     0 /\n\n# 2.000 s, b, seed 8\nmemcg     0 /\n\n"
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! When a simulated machine is looked at from outside: at even intervals, and at the marks of its workload.
+
+use machine::Nanos;
+
+/// Keeps what was seen at even intervals, and at marks.
+#[derive(Clone, Debug)]
+pub struct Recorder<T> {
+    every: Nanos,
+    next: Nanos,
+    moments: Vec<T>,
+}
+
+impl<T> Recorder<T> {
+    /// A recorder that looks once in so much time.
+    #[must_use]
+    pub const fn new(every: Nanos) -> Self {
+        Self { every, next: Nanos(0), moments: Vec::new() }
+    }
+
+    /// Is it time to record?
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.next
+    }
+
+    /// Records a moment of the interval.
+    pub fn push(&mut self, now: Nanos, moment: T) {
+        self.next = Nanos((now.0 + 1).next_multiple_of(self.every.0.max(1)));
+        self.moments.push(moment);
+    }
+
+    /// Records a moment that the workload has a name for, beside those of the interval.
+    pub fn mark(&mut self, moment: T) {
+        self.moments.push(moment);
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn finish(self) -> Vec<T> {
+        self.moments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorder_looks_once_in_an_interval() {
+        let mut recorder = Recorder::new(Nanos(100));
+        for now in (0..1000).step_by(30).map(Nanos) {
+            if recorder.is_due(now) {
+                recorder.push(now, now.0);
+            }
+        }
+        assert_eq!(recorder.finish(), [0, 120, 210, 300, 420, 510, 600, 720, 810, 900]);
+    }
+
+    #[test]
+    fn a_mark_is_recorded_when_it_is_and_leaves_the_interval_alone() {
+        let mut recorder = Recorder::new(Nanos(100));
+        for now in (0..300).step_by(30).map(Nanos) {
+            if recorder.is_due(now) {
+                recorder.push(now, (now.0, None));
+            }
+            if now.0 == 150 {
+                recorder.mark((now.0, Some("half")));
+            }
+        }
+        assert_eq!(recorder.finish(), [(0, None), (120, None), (150, Some("half")), (210, None)]);
+    }
+}
