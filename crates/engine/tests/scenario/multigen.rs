@@ -227,7 +227,7 @@ fn a_command_evicts_the_type_that_it_names() {
                 command(ground, &format!("+ 0 0 {youngest}")).unwrap();
                 youngest + 1
             };
-            let youngest = (0..4).map(|_| age()).last().unwrap();
+            let youngest = (0..4).fold(0, |_, _| age());
             assert_eq!(of_types(), [500, 500], "{kernel}");
             command(ground, &format!("- 0 0 {} 0 100", youngest - 2)).unwrap();
             assert_eq!(of_types(), [500, 400], "{kernel}: files alone go with 0");
@@ -267,7 +267,7 @@ fn the_full_view_counts_tiers() {
             let row =
                 |line: &&str| line.split_whitespace().next() == Some(&seq.to_string()) && !line.ends_with(['x', 'p']);
             let lines: Vec<&str> = text.lines().collect();
-            let at = lines.iter().position(|line| row(&line)).unwrap_or_else(|| panic!("no {seq} in {text}"));
+            let at = lines.iter().position(|line| row(line)).unwrap_or_else(|| panic!("no {seq} in {text}"));
             lines[at + 1..at + 5].iter().map(|line| line.split_whitespace().collect()).collect::<Vec<Vec<&str>>>()
         };
         for (tier, words) in under(seqs.min[1]).iter().enumerate() {
