@@ -267,7 +267,7 @@ fn the_full_view_counts_tiers() {
             let row =
                 |line: &&str| line.split_whitespace().next() == Some(&seq.to_string()) && !line.ends_with(['x', 'p']);
             let lines: Vec<&str> = text.lines().collect();
-            let at = lines.iter().position(|line| row(line)).unwrap_or_else(|| panic!("no {seq} in {text}"));
+            let at = lines.iter().position(row).unwrap_or_else(|| panic!("no {seq} in {text}"));
             lines[at + 1..at + 5].iter().map(|line| line.split_whitespace().collect()).collect::<Vec<Vec<&str>>>()
         };
         for (tier, words) in under(seqs.min[1]).iter().enumerate() {
