@@ -62,6 +62,15 @@ impl Cgroup {
         number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
     }
 
+    /// How often it came to its limit; none where it does not tell.
+    #[must_use]
+    pub fn times_at_limit(&self) -> Option<u64> {
+        match self.version {
+            Version::V1 => fs::read_to_string(self.path.join("memory.failcnt")).ok()?.trim().parse().ok(),
+            Version::V2 => number(&fs::read_to_string(self.path.join("memory.events")).ok()?, "max"),
+        }
+    }
+
     /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {

@@ -23,6 +23,7 @@ pub mod change;
 pub mod choose;
 pub mod cli;
 pub mod difference;
+pub mod doctor;
 pub mod embedded;
 pub mod experiment;
 pub mod extent;

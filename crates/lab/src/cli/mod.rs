@@ -8,6 +8,7 @@ mod ablate;
 mod bench;
 mod compare;
 mod diff;
+mod doctor;
 mod explain;
 mod fidelity;
 mod list;
@@ -62,6 +63,8 @@ enum Verb {
     /// Say what reclaim of the running kernel did while a command ran, or until Ctrl-C
     #[cfg(feature = "linux")]
     Stat(stat::Arguments),
+    /// Say in words what ails memory: of the kernel that runs here, or of a saved report
+    Doctor(doctor::Arguments),
 }
 
 /// How a command ends when it does not end well.
@@ -149,6 +152,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "linux")]
         Verb::Stat(arguments) => stat::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
     }
 }
 

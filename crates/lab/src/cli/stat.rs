@@ -140,9 +140,13 @@ fn used_since(before: Used) -> Used {
 }
 
 /// What the limit of a cgroup came to.
-fn limit_rows(limit: &Limit) -> Option<Row> {
-    let kills = limit.cgroup.kills()?;
-    Some(Row::new("cgroup", "Processes killed", "processes", Better::Lower, Format::Decimals(0), kills as f64))
+fn limit_rows(limit: &Limit) -> impl Iterator<Item = Row> {
+    let row = |name: &str, unit: &str, value: u64| {
+        Row::new("cgroup", name, unit, Better::Lower, Format::Decimals(0), value as f64)
+    };
+    let kills = limit.cgroup.kills().map(|kills| row("Processes killed", "processes", kills));
+    let times = limit.cgroup.times_at_limit().map(|times| row("Times at the limit", "times", times));
+    kills.into_iter().chain(times)
 }
 
 fn table(title: &str, rows: Vec<Row>) -> Table {
@@ -160,7 +164,7 @@ fn table(title: &str, rows: Vec<Row>) -> Table {
     Table::of_runs(head, &[vec![rows]], None)
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     match text.trim_end_matches('s').parse::<f64>() {
         Ok(seconds) if (0.01..=1e8).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, from 0.01 to 100000000, such as 1 or 0.5s".into()),

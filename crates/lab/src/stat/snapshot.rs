@@ -2,6 +2,7 @@
 
 use crate::system::linux::counters::named;
 use engine::stat::Vmstat;
+use machine::PAGE_BYTES;
 use procfs_core::prelude::*;
 use procfs_core::{DiskStat, DiskStats, PressureRecord};
 use std::collections::BTreeMap;
@@ -28,8 +29,14 @@ impl Source {
         Self(folder.to_owned())
     }
 
+    /// Where a file or folder of it is.
+    #[must_use]
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path)
+    }
+
     fn read(&self, path: &str) -> Result<String, String> {
-        fs::read_to_string(self.0.join(path)).map_err(|error| format!("/{path}: {error}"))
+        fs::read_to_string(self.path(path)).map_err(|error| format!("/{path}: {error}"))
     }
 }
 
@@ -76,6 +83,8 @@ pub struct Snapshot {
     pub disks: BTreeMap<String, DiskStat>,
     /// In order.
     pub zones: Vec<ZoneNow>,
+    /// Swap and what is free of it, pages.
+    pub swap_pages: Option<[u64; 2]>,
     /// What could not be read, and why.
     pub missing: Vec<String>,
 }
@@ -115,6 +124,9 @@ impl Snapshot {
         }
         if let Some(text) = of(source.read("proc/buddyinfo")) {
             add_blocks(&mut this.zones, &text);
+        }
+        if let Some(text) = of(source.read("proc/meminfo")) {
+            this.swap_pages = swap_pages(&text);
         }
         this.kernel_cpu_s = kernel_cpu(&source.0.join("proc"));
         this.missing = missing;
@@ -180,6 +192,16 @@ fn add_blocks(zones: &mut [ZoneNow], text: &str) {
     }
 }
 
+/// Swap and what is free of it, pages; none where `/proc/meminfo` does not tell.
+fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
+    let pages = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib * 1024 / PAGE_BYTES as u64)
+    };
+    Some([pages("SwapTotal:")?, pages("SwapFree:")?])
+}
+
 /// CPU time of the kernel's tasks for memory, by name.
 fn kernel_cpu(proc: &Path) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
@@ -224,6 +246,12 @@ mod tests {
         let text = "some avg10=1.50 avg60=0.00 avg300=0.02 total=5606772\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=2773432\n";
         let expected = Stalled { some_us: 5_606_772, full_us: 2_773_432, some_avg10: 1.5, full_avg10: 0.25 };
         assert_eq!(stalled(text), expected);
+    }
+
+    #[test]
+    fn swap_is_told_in_pages() {
+        assert_eq!(swap_pages("MemFree: 9 kB\nSwapTotal:    8000 kB\nSwapFree:  400 kB\n"), Some([2000, 100]));
+        assert_eq!(swap_pages("MemFree: 9 kB\n"), None);
     }
 
     #[test]

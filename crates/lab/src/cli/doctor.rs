@@ -1,0 +1,105 @@
+//! `highwater doctor`.
+
+use super::{End, output};
+use crate::doctor::{self, Diagnosis, Patient, source};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+#[cfg(feature = "linux")]
+use std::time::Duration;
+
+/// Arguments of `highwater doctor`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A saved report: the JSON of `stat`, `run` or `compare`, or the CSV of --series; without one, the kernel that runs here
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// How long the running kernel is looked at
+    #[cfg(feature = "linux")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::stat::parse_seconds, default_value = "5", conflicts_with = "file")]
+    seconds: Duration,
+    /// The form of the diagnosis
+    #[arg(long, value_enum, default_value_t)]
+    format: DiagnosisFormat,
+    /// Write the diagnosis to this file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A form of a diagnosis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum DiagnosisFormat {
+    /// Sentences for people, with figures and rules.
+    #[default]
+    Text,
+    /// docs/doctor.md describes it.
+    Json,
+}
+
+/// Longer files are refused: a series of an hour has half of it.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Says what ails memory.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let patients = match &arguments.file {
+        Some(path) => saved(path)?,
+        None => vec![here(arguments)?],
+    };
+    output::report(file, |out, look| match arguments.format {
+        DiagnosisFormat::Text => out.write_all(doctor::text(&patients, look).as_bytes()),
+        DiagnosisFormat::Json => out.write_all(doctor::json(&patients).as_bytes()),
+    })
+}
+
+/// Those of a saved report.
+fn saved(path: &Path) -> Result<Vec<Patient>, End> {
+    let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| told(&output::why(&error)))?;
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&output::why(&error)))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(told(&format!("it has more than {} MiB", BYTES_MAX >> 20)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| told("it is not text"))?;
+    let patients = source::patients(&text).map_err(|why| told(&why))?;
+    if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
+        return Err(told("it has none of the counters that a diagnosis needs"));
+    }
+    Ok(patients)
+}
+
+/// This computer.
+#[cfg(feature = "linux")]
+fn here(arguments: &Arguments) -> Result<Patient, End> {
+    use crate::interrupt;
+    use crate::stat::snapshot::Source;
+    use std::thread::sleep;
+    use std::time::Instant;
+
+    /// How often it is looked whether it is to end.
+    const ASK_EVERY: Duration = Duration::from_millis(10);
+
+    if arguments.output.is_none() {
+        output::check_standard_output()?;
+    }
+    let _guard = interrupt::guard();
+    let signs = doctor::live::look(&Source::default(), arguments.seconds, |time| {
+        let begun = Instant::now();
+        while begun.elapsed() < time && !interrupt::is_set() {
+            sleep(ASK_EVERY.min(time));
+        }
+        !interrupt::is_set()
+    });
+    if Diagnosis::of(&signs).is_blind() {
+        return Err(End::Failed(format!("nothing can be said: {}", signs.missing.join("; "))));
+    }
+    Ok(Patient { name: "this computer".into(), signs })
+}
+
+/// This computer, of which nothing can be read.
+#[cfg(not(feature = "linux"))]
+fn here(_: &Arguments) -> Result<Patient, End> {
+    let why = "this `highwater` was built without the feature `linux`: name a saved report";
+    Err(End::Usage(why.into()))
+}

@@ -1,0 +1,157 @@
+//! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at the limits of cgroups.
+
+use super::signs::{Signs, Zone};
+use super::source::{DirtyLooks, of_counters};
+use crate::stat::Snapshot;
+use crate::stat::snapshot::{Source, Stalled};
+use crate::system::difference;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time between two looks.
+pub const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// So deep cgroups are looked for.
+const DEPTH_MAX: usize = 12;
+
+/// Looks at the kernel for some time. `sleep` waits so long, or says that it is to end now.
+pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> bool) -> Signs {
+    let begun = Instant::now();
+    let before = Snapshot::take(source);
+    let limits_before = at_limit(source);
+    let mut dirty = DirtyLooks::default();
+    dirty.look(&before.vmstat);
+    let mut after = before.clone();
+    let mut is_over = false;
+    while !is_over {
+        let left = time.saturating_sub(begun.elapsed());
+        is_over = !sleep(left.min(LOOK_EVERY)) || left <= LOOK_EVERY;
+        after = Snapshot::take(source);
+        dirty.look(&after.vmstat);
+    }
+    let mut signs = between(&before, &after, begun.elapsed().as_secs_f64());
+    let counters = difference(&before.vmstat, &after.vmstat);
+    signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
+    signs.at_limit = limits_before.zip(at_limit(source)).map(|(before, after)| {
+        let grown = |(name, times): (String, u64)| {
+            let earlier = before.get(&name).copied().unwrap_or(0);
+            (name, times.saturating_sub(earlier) as f64)
+        };
+        after.into_iter().map(grown).filter(|(_, times)| *times > 0.0).collect()
+    });
+    signs
+}
+
+/// What two snapshots show.
+#[must_use]
+pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
+    let counters = difference(&before.vmstat, &after.vmstat);
+    let cpu_s = |snapshot: &Snapshot| {
+        let of_kswapd = snapshot.kernel_cpu_s.iter().filter(|(name, _)| name.starts_with("kswapd"));
+        of_kswapd.map(|(_, time)| *time).reduce(|sum, time| sum + time)
+    };
+    let waited = |of: fn(&Stalled) -> u64| {
+        let us = |snapshot: &Snapshot| snapshot.stalled.get("memory").map(of);
+        Some(us(after)?.saturating_sub(us(before)?) as f64 / 1e4 / elapsed_s)
+    };
+    let zones = after.zones.iter().map(|zone| Zone {
+        name: zone.name.clone(),
+        free: zone.free as f64,
+        marks: zone.marks.map(|pages| pages as f64),
+        blocks: zone.blocks.iter().map(|blocks| *blocks as f64).collect(),
+    });
+    Signs {
+        kswapd_cpu_s: cpu_s(before).zip(cpu_s(after)).map(|(before, after)| (after - before).max(0.0)),
+        some_waited_percent: waited(|it| it.some_us),
+        all_waited_percent: waited(|it| it.full_us),
+        zones: (!after.zones.is_empty()).then(|| zones.collect()),
+        swap: after.swap_pages.map(|pages| pages.map(|pages| pages as f64)),
+        missing: after.missing.clone(),
+        ..of_counters(&counters, elapsed_s)
+    }
+}
+
+/// How often each cgroup came to its limit so far; none where no cgroup tells.
+fn at_limit(source: &Source) -> Option<BTreeMap<String, u64>> {
+    let root = source.path("sys/fs/cgroup");
+    let mut found = BTreeMap::new();
+    walk(&root, &root, 0, &mut found);
+    (!found.is_empty()).then_some(found)
+}
+
+fn walk(root: &Path, folder: &Path, depth: usize, found: &mut BTreeMap<String, u64>) {
+    if let Some(times) = times_at_limit(folder) {
+        let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
+        found.insert(format!("/{name}"), times);
+    }
+    if depth == DEPTH_MAX {
+        return;
+    }
+    // A cgroup may end meanwhile.
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.for_each(|entry| walk(root, &entry.path(), depth + 1, found));
+}
+
+/// Version 2 counts in `memory.events.local` what is of the cgroup itself, and before 5.2 with its children in `memory.events`;
+/// version 1 has `memory.failcnt`.
+fn times_at_limit(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(PathBuf::from(folder).join(name)).ok();
+    if let Some(events) = read("memory.events.local").or_else(|| read("memory.events")) {
+        return events.lines().find_map(|line| line.strip_prefix("max "))?.trim().parse().ok();
+    }
+    read("memory.failcnt")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Diagnosis;
+
+    fn write(folder: &Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_computer_is_looked_at_for_some_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let vmstat = |scanned: u64, dirty: u64| {
+            format!(
+                "nr_dirty {dirty}\nnr_writeback 0\nnr_dirty_threshold 100\nnr_dirty_background_threshold 50\nnr_dirtied {scanned}\n\
+                 pgscan_kswapd {scanned}\npgscan_direct 0\npgsteal_kswapd {scanned}\npgsteal_direct 0\n"
+            )
+        };
+        write(root, "proc/vmstat", &vmstat(1_000_000, 10));
+        write(root, "proc/meminfo", "SwapTotal:  4000 kB\nSwapFree:  40 kB\n");
+        write(
+            root,
+            "proc/zoneinfo",
+            "Node 0, zone   Normal\n  pages free     25\n        min      10\n        low      20\n        high     30\n        \
+             managed  4000\n",
+        );
+        write(root, "sys/fs/cgroup/a/b/memory.events.local", "low 0\nhigh 0\nmax 3\noom 0\n");
+        write(root, "sys/fs/cgroup/memory/c/memory.failcnt", "7\n");
+        let mut is_first = true;
+        let signs = look(&Source::new(root), Duration::from_millis(20), |time| {
+            if std::mem::take(&mut is_first) {
+                std::thread::sleep(time);
+                write(root, "proc/vmstat", &vmstat(1_900_000, 90));
+                write(root, "sys/fs/cgroup/a/b/memory.events.local", "low 0\nhigh 0\nmax 5\noom 0\n");
+            }
+            true
+        });
+        assert_eq!(signs.kswapd.scanned, Some(900_000.0));
+        assert_eq!(signs.dirty.unwrap().held_back_percent, 50.0);
+        assert_eq!(signs.at_limit.as_ref().unwrap(), &BTreeMap::from([("/a/b".to_owned(), 2.0)]));
+        assert!(signs.missing.iter().any(|why| why.contains("/proc/pressure/memory")), "{:?}", signs.missing);
+        let found = Diagnosis::of(&signs);
+        let causes: Vec<&str> = found.findings.iter().map(|it| it.cause).collect();
+        assert_eq!(causes, ["dirty-throttling", "swap-full", "cgroup-limit", "kswapd-awake"]);
+        assert!(found.findings[3].sentence.contains("Below the high mark at the end: Normal."));
+    }
+}

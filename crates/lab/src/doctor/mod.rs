@@ -1,0 +1,213 @@
+//! What ails memory, in words: `highwater doctor`.
+//!
+//! [`signs`] holds what is known of some time: counters and levels, each of which may be missing. [`rules`] has a small function
+//! for each illness, which reads the signs and says what it found, that it found nothing, or what it lacks. [`source`] takes signs
+//! out of saved reports and series, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing is told
+//! as one that could not be asked.
+//!
+//! Next: [`signs`].
+
+#[cfg(feature = "linux")]
+pub mod live;
+pub mod rules;
+pub mod signs;
+pub mod source;
+
+use crate::report::Look;
+use crate::report::grid::hanging;
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write as _;
+
+pub use signs::{Scan, Signs, Zone};
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// Reclaim at work as it should be: worth knowing, no illness.
+    Notice,
+    /// Somebody pays for it.
+    Illness,
+}
+
+/// A figure behind a finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it is: a counter's name where it is one.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// In which unit.
+    pub unit: &'static str,
+}
+
+/// What a rule found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The illness, a word that does not change: `direct-reclaim`.
+    pub cause: &'static str,
+    /// How much it weighs.
+    pub weight: Weight,
+    /// It in a sentence or two.
+    pub sentence: String,
+    /// The figures behind it.
+    pub figures: Vec<Figure>,
+    /// When this is said.
+    pub rule: String,
+}
+
+/// A rule that could not be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unasked {
+    /// The illness that it would find.
+    pub cause: &'static str,
+    /// What is missing.
+    pub missing: String,
+}
+
+/// What was found in some time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Illnesses first, then what is only worth knowing.
+    pub findings: Vec<Finding>,
+    /// Rules that could not be asked.
+    pub unasked: Vec<Unasked>,
+}
+
+impl Diagnosis {
+    /// Asks all rules.
+    #[must_use]
+    pub fn of(signs: &Signs) -> Self {
+        let mut this = Self::default();
+        for (cause, rule) in rules::ALL {
+            match rule(signs) {
+                Ok(found) => this.findings.extend(found),
+                Err(missing) => this.unasked.push(Unasked { cause, missing }),
+            }
+        }
+        this.findings.sort_by_key(|finding| finding.weight == Weight::Notice);
+        this
+    }
+
+    /// Illnesses among the findings, by their words.
+    pub fn illnesses(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
+    }
+
+    /// Is nothing wrong, as far as could be asked?
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.illnesses().next().is_none()
+    }
+
+    /// Could no rule be asked?
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.unasked.len() == rules::ALL.len()
+    }
+}
+
+/// Somebody who was looked at: this computer, a column of a report, a run of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patient {
+    /// What it is called.
+    pub name: String,
+    /// What is known.
+    pub signs: Signs,
+}
+
+/// The diagnoses in words.
+#[must_use]
+pub fn text(patients: &[Patient], look: Look) -> String {
+    let mut text = String::new();
+    for (n, Patient { name, signs }) in patients.iter().enumerate() {
+        if n > 0 {
+            text.push('\n');
+        }
+        let diagnosis = Diagnosis::of(signs);
+        let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
+        let verdict = match diagnosis.illnesses().count() {
+            0 if diagnosis.unasked.is_empty() => "healthy".to_owned(),
+            0 => "healthy as far as can be seen".to_owned(),
+            1 => "1 illness".to_owned(),
+            illnesses => format!("{illnesses} illnesses"),
+        };
+        text.push_str(&hanging("", &format!("{name}{time}: {verdict}"), look));
+        for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
+            let mark = if *weight == Weight::Illness { "!" } else { "-" };
+            let figures: Vec<String> = figures.iter().map(Figure::show).collect();
+            let _ = write!(text, "\n{}", hanging(&format!("{mark} "), &format!("{cause}: {sentence}"), look));
+            text.push_str(&hanging("  figures: ", &figures.join("; "), look));
+            text.push_str(&hanging("  rule: ", rule, look));
+        }
+        if !diagnosis.unasked.is_empty() {
+            let unasked: Vec<String> =
+                diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect();
+            let _ = write!(text, "\n{}", hanging("not asked: ", &unasked.join("; "), look));
+        }
+        if !signs.missing.is_empty() {
+            text.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
+        }
+    }
+    text
+}
+
+/// The same as JSON, with a line break at its end.
+#[must_use]
+pub fn json(patients: &[Patient]) -> String {
+    let one = |Patient { name, signs }: &Patient| {
+        let diagnosis = Diagnosis::of(signs);
+        json!({
+            "name": name,
+            "elapsed_s": signs.elapsed_s,
+            "is_healthy": diagnosis.is_healthy(),
+            "findings": diagnosis.findings,
+            "unasked": diagnosis.unasked,
+            "not_readable": signs.missing,
+        })
+    };
+    format!("{:#}\n", json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() }))
+}
+
+impl Figure {
+    fn show(&self) -> String {
+        let Self { name, value, unit } = self;
+        let decimals = if value.fract() == 0.0 || value.abs() >= 1000.0 { 0 } else { 2 };
+        let gap = if unit.is_empty() { "" } else { " " };
+        format!("{name} {value:.decimals$}{gap}{unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn illnesses_stand_first_and_what_is_missing_is_told() {
+        let signs = Signs {
+            elapsed_s: Some(10.0),
+            kswapd: Scan { scanned: Some(10_000.0), stolen: Some(9_000.0) },
+            direct: Scan { scanned: Some(5000.0), stolen: Some(4000.0) },
+            ..Signs::default()
+        };
+        let diagnosis = Diagnosis::of(&signs);
+        let causes: Vec<&str> = diagnosis.findings.iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes, ["direct-reclaim", "kswapd-awake"]);
+        assert!(!diagnosis.is_healthy() && !diagnosis.is_blind());
+        let patients = [Patient { name: "mine".into(), signs }];
+        let text = text(&patients, Look::default());
+        assert!(text.starts_with("mine, 10.0 s: 1 illness\n\n! direct-reclaim: "), "{text}");
+        assert!(text.contains("\n- kswapd-awake: ") && text.contains("swap-full (no free swap)"), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&json(&patients)).unwrap();
+        assert_eq!(value["patients"][0]["findings"][0]["cause"], "direct-reclaim");
+        assert_eq!(value["patients"][0]["is_healthy"], false);
+    }
+
+    #[test]
+    fn without_signs_no_rule_can_be_asked() {
+        let diagnosis = Diagnosis::of(&Signs::default());
+        assert!(diagnosis.is_blind() && diagnosis.is_healthy());
+        assert!(diagnosis.unasked.iter().all(|it| !it.missing.is_empty()));
+    }
+}

@@ -1,0 +1,503 @@
+//! A rule for each illness.
+//!
+//! A rule says what it found, or nothing, or which sign it lacks. Every threshold is a constant whose reason stands beside it; the
+//! rule that a finding shows is written with the same constant.
+
+use super::signs::{Missing, Scan, Signs, Zone, need};
+use super::{Figure, Finding, Weight};
+
+/// What a rule says.
+pub type Said = Result<Option<Finding>, Missing>;
+
+/// A rule.
+pub type Rule = fn(&Signs) -> Said;
+
+/// Less is no load, pages/s: 100 KiB a second, what any computer does in passing.
+pub const RATE_MIN: f64 = 25.0;
+
+/// CPU time of kswapd from which on it is a load of its own, percent of a CPU. What it costs at the rate of a disk is below 5 %.
+pub const KSWAPD_CPU_MIN: f64 = 10.0;
+
+/// Direct reclaims a second from which on tasks feel them: each is a pause of milliseconds, and one a second comes again and again.
+pub const STALLS_MIN: f64 = 1.0;
+
+/// Share of direct reclaim in all scanning from which on kswapd does not keep up, percent. It is woken at the low mark so that
+/// nobody else has to; bursts leave some percent to others.
+pub const DIRECT_MIN: f64 = 10.0;
+
+/// PSI below which nobody feels it, percent of the time: a millisecond in each second.
+pub const WAITED_MIN: f64 = 0.1;
+
+/// Time in which all wait from which on the computer does not get its work done, percent.
+pub const ALL_WAITED_MIN: f64 = 5.0;
+
+/// Pages swapped in for each 100 swapped out from which on what leaves is wanted back. Memory that is idle goes out and stays out;
+/// a clean page may leave again without being written, so that the quotient of a thrashing program is above this in any case.
+pub const SWAP_BACK_MIN: f64 = 25.0;
+
+/// Pages reclaimed for each 100 swapped in from which on something must leave for what comes. Below that memory is filled again
+/// after a want that is over.
+pub const SWAP_LEAVES_MIN: f64 = 50.0;
+
+/// Refaults of files for each 100 pages reclaimed from which on the cache is too small for what is read: each fifth page that left
+/// was wanted again.
+pub const REFAULT_MIN: f64 = 20.0;
+
+/// Pages reclaimed for each 100 scanned below which scanning is in vain. A page may have a second chance, so that 50 is what a sound
+/// list gives; at 30 each page is looked at more than three times.
+pub const EFFICIENCY_MIN: f64 = 30.0;
+
+/// Failures for blocks of several pages below which nothing is said: some few fail anywhere.
+pub const FAILURES_MIN: f64 = 10.0;
+
+/// Huge pages that faults do not get from which on it counts, percent of those that were wanted.
+pub const HUGE_FAILED_MIN: f64 = 10.0;
+
+/// Compactions that fail from which on it counts, percent: more often in vain than not.
+pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
+
+/// Order of a huge page.
+const HUGE_ORDER: usize = 9;
+
+/// Share of looks at which writers are held back from which on it counts, percent: each fifth, no burst.
+pub const HELD_BACK_MIN: f64 = 20.0;
+
+/// Pages that reclaim met unwritten or wrote itself, for each 100 scanned, from which on it waits for disks: these are the flushers'
+/// work, which ends before pages come to the tail of their list.
+pub const UNWRITTEN_MIN: f64 = 10.0;
+
+/// Free swap below which it is full, percent of it: the kernel itself counts swap as full when half is used, and what is left here
+/// holds no program.
+pub const SWAP_FREE_MIN: f64 = 5.0;
+
+/// Share of a zone in all scanning from which on it can drive reclaim, percent.
+pub const ZONE_SCAN_MIN: f64 = 50.0;
+
+/// How many times its share of allocations a zone's share of scanning must be so that the zone is what drives it.
+pub const ZONE_EXCESS_MIN: f64 = 3.0;
+
+/// All rules, with the illness that each finds.
+pub const ALL: [(&str, Rule); 14] = [
+    ("killed", killed),
+    ("all-wait", all_wait),
+    ("direct-reclaim", direct_reclaim),
+    ("anonymous-thrashing", anonymous_thrashing),
+    ("file-cache-thrashing", file_cache_thrashing),
+    ("kswapd-in-vain", kswapd_in_vain),
+    ("direct-in-vain", direct_in_vain),
+    ("one-zone", one_zone),
+    ("high-orders-fail", high_orders_fail),
+    ("dirty-throttling", dirty_throttling),
+    ("reclaim-meets-unwritten", reclaim_meets_unwritten),
+    ("swap-full", swap_full),
+    ("cgroup-limit", cgroup_limit),
+    ("kswapd-awake", kswapd_awake),
+];
+
+fn figure(name: &str, value: f64, unit: &'static str) -> Figure {
+    Figure { name: name.into(), value, unit }
+}
+
+/// A figure, where it is known.
+fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Figure> {
+    value.map(|value| figure(name, value, unit))
+}
+
+fn ill(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Option<Finding> {
+    Some(Finding { cause, weight: Weight::Illness, sentence, figures, rule })
+}
+
+/// A share in percent; 0 of nothing.
+fn percent(part: f64, all: f64) -> f64 {
+    if all > 0.0 { 100.0 * part / all } else { 0.0 }
+}
+
+/// Is kswapd awake, and for which zone? An illness where it takes much of a CPU, or a zone is under its low mark all the same.
+fn kswapd_awake(signs: &Signs) -> Said {
+    let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")?;
+    let rate = scanned / signs.seconds()?;
+    let cpu = signs.kswapd_cpu_s.map(|time| percent(time, signs.elapsed_s.unwrap_or_default()));
+    if rate < RATE_MIN && cpu.is_none_or(|cpu| cpu < KSWAPD_CPU_MIN) {
+        return Ok(None);
+    }
+    let zones = signs.zones.as_deref().unwrap_or_default();
+    let under = |mark: usize| {
+        let found = zones.iter().filter(|zone| zone.marks[mark] > 0.0 && zone.free < zone.marks[mark]);
+        found.map(|zone| zone.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (under_low, under_high) = (under(1), under(2));
+    let busiest = signs.scanned_by_zone.iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, pages)| **pages > 0.0);
+    let for_whom = match (&*under_low, &*under_high, signs.zones.is_some(), busiest) {
+        ("", "", true, _) => "All zones are at their high marks at the end: it keeps up.".to_owned(),
+        ("", zones, true, _) => format!("Below the high mark at the end: {zones}."),
+        (zones, _, true, _) => format!("Below even the low mark at the end: {zones}."),
+        (.., Some((zone, pages))) => {
+            let all = signs.scanned_by_zone.values().sum();
+            format!("{:.0} % of what is scanned lies in {zone}.", percent(*pages, all))
+        }
+        _ => "For which zone is not known.".to_owned(),
+    };
+    let is_busy = cpu.is_some_and(|cpu| cpu >= KSWAPD_CPU_MIN);
+    let busy = if is_busy { " and takes much of a CPU" } else { "" };
+    let figures = [
+        Some(figure("pgscan_kswapd", scanned, "pages")),
+        Some(figure("a second", rate, "pages")),
+        if_known("pgsteal_kswapd", signs.kswapd.stolen, "pages"),
+        if_known("CPU of kswapd", cpu, "% of a CPU"),
+    ];
+    Ok(Some(Finding {
+        cause: "kswapd-awake",
+        weight: if is_busy || !under_low.is_empty() { Weight::Illness } else { Weight::Notice },
+        sentence: format!(
+            "Memory is full and kswapd makes room in the background: it scans {rate:.0} pages a second{busy}. {for_whom}"
+        ),
+        figures: figures.into_iter().flatten().collect(),
+        rule: format!(
+            "kswapd scans at least {RATE_MIN} pages a second, or takes {KSWAPD_CPU_MIN} % of a CPU; an illness with the latter, or \
+             where a zone is under its low mark"
+        ),
+    }))
+}
+
+/// Do tasks reclaim memory themselves, and how long does it take them?
+fn direct_reclaim(signs: &Signs) -> Said {
+    let (kswapd, direct) = (need(signs.kswapd.scanned, "pgscan_kswapd")?, need(signs.direct.scanned, "pgscan_direct")?);
+    let seconds = signs.seconds()?;
+    let share = percent(direct, kswapd + direct);
+    let stalls = signs.stalls.map(|stalls| stalls / seconds);
+    let is_frequent = stalls.is_some_and(|stalls| stalls >= STALLS_MIN);
+    let is_large = share >= DIRECT_MIN && direct / seconds >= RATE_MIN;
+    let is_felt = signs.some_waited_percent.is_none_or(|waited| waited >= WAITED_MIN);
+    if !(is_frequent || is_large) || !is_felt {
+        return Ok(None);
+    }
+    let how_often = stalls.map_or_else(String::new, |stalls| format!(", {stalls:.1} times a second"));
+    let wait = match (signs.some_waited_percent, signs.direct_s) {
+        (Some(waited), _) => format!("Some task waited for memory {waited:.1} % of the time."),
+        (None, Some(time)) => format!("They spent {time:.3} s in it."),
+        (None, None) => "How long they wait is not known.".to_owned(),
+    };
+    let figures = [
+        if_known("allocstall", signs.stalls, "events"),
+        Some(figure("pgscan_direct", direct, "pages")),
+        if_known("pgsteal_direct", signs.direct.stolen, "pages"),
+        Some(figure("share of all scanned", share, "%")),
+        if_known("some waited for memory", signs.some_waited_percent, "% of the time"),
+        if_known("time in direct reclaim", signs.direct_s, "s"),
+    ];
+    let sentence = format!(
+        "Tasks that want memory have to reclaim it themselves{how_often}: {share:.0} % of what is scanned. kswapd does not keep up, or \
+         has no room to. {wait}"
+    );
+    let rule = format!(
+        "at least {STALLS_MIN} direct reclaim a second, or {DIRECT_MIN} % of what is scanned and {RATE_MIN} pages a second; where PSI \
+         is known, some task waits at least {WAITED_MIN} % of the time"
+    );
+    Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Does nobody get on?
+fn all_wait(signs: &Signs) -> Said {
+    let all = need(signs.all_waited_percent, "PSI of memory")?;
+    if all < ALL_WAITED_MIN {
+        return Ok(None);
+    }
+    let figures = [
+        Some(figure("all waited for memory", all, "% of the time")),
+        if_known("some waited for memory", signs.some_waited_percent, "% of the time"),
+    ];
+    let sentence = format!("In {all:.0} % of the time all tasks that had something to do waited for memory.");
+    let rule = format!("`full` of /proc/pressure/memory grows by at least {ALL_WAITED_MIN} % of the time");
+    Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Does anonymous memory come back from swap as fast as it leaves?
+fn anonymous_thrashing(signs: &Signs) -> Said {
+    let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
+    let rate = come / signs.seconds()?;
+    let stolen = match (signs.kswapd.stolen, signs.direct.stolen) {
+        (Some(kswapd), Some(direct)) => Some(kswapd + direct),
+        _ => None,
+    };
+    let must_leave = stolen.is_none_or(|stolen| stolen >= come * SWAP_LEAVES_MIN / 100.0);
+    if rate < RATE_MIN || left <= 0.0 || come < left * SWAP_BACK_MIN / 100.0 || !must_leave {
+        return Ok(None);
+    }
+    let figures = [
+        Some(figure("pswpin", come, "pages")),
+        Some(figure("pswpout", left, "pages")),
+        Some(figure("swapped in a second", rate, "pages")),
+        if_known("workingset_refault_anon", signs.refaulted_anon, "pages"),
+        if_known("pages reclaimed", stolen, "pages"),
+        if_known("pgmajfault", signs.major_faults, "faults"),
+    ];
+    let sentence = format!(
+        "Programs are larger than memory: {rate:.0} pages a second come back from swap, {:.0} for each 100 that leave for it, and others \
+         leave in their place.",
+        percent(come, left)
+    );
+    let rule = format!(
+        "at least {RATE_MIN} pages a second swapped in, {SWAP_BACK_MIN} for each 100 swapped out, and {SWAP_LEAVES_MIN} reclaimed for \
+         each 100 swapped in"
+    );
+    Ok(ill("anonymous-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Are pages of files read again that reclaim took?
+fn file_cache_thrashing(signs: &Signs) -> Said {
+    let back = need(signs.refaulted_file, "workingset_refault_file")?;
+    let stolen = need(signs.kswapd.stolen, "pgsteal_kswapd")? + need(signs.direct.stolen, "pgsteal_direct")?;
+    let rate = back / signs.seconds()?;
+    let share = percent(back, stolen);
+    if rate < RATE_MIN || share < REFAULT_MIN {
+        return Ok(None);
+    }
+    let soon = match signs.activated_file {
+        Some(activated) if activated > 0.0 => {
+            format!(" {:.0} % of them had left so recently that they became active at once.", percent(activated, back))
+        }
+        _ => String::new(),
+    };
+    let figures = [
+        Some(figure("workingset_refault_file", back, "pages")),
+        Some(figure("a second", rate, "pages")),
+        Some(figure("pages reclaimed", stolen, "pages")),
+        if_known("workingset_activate_file", signs.activated_file, "pages"),
+    ];
+    let sentence = format!(
+        "The cache of files is too small for what is read: for each 100 pages that reclaim took, {share:.0} pages of files were read \
+         again, {rate:.0} a second.{soon}"
+    );
+    let rule =
+        format!("at least {RATE_MIN} refaults of files a second, and {REFAULT_MIN} for each 100 pages reclaimed");
+    Ok(ill("file-cache-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+fn kswapd_in_vain(signs: &Signs) -> Said {
+    in_vain(signs, "kswapd-in-vain", "kswapd", signs.kswapd)
+}
+
+fn direct_in_vain(signs: &Signs) -> Said {
+    in_vain(signs, "direct-in-vain", "direct", signs.direct)
+}
+
+/// Is most of what somebody scans not reclaimed?
+fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
+    let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
+    let (scanned, stolen) = (need(scanned, &names[0])?, need(stolen, &names[1])?);
+    let efficiency = percent(stolen, scanned);
+    if scanned / signs.seconds()? < RATE_MIN || efficiency >= EFFICIENCY_MIN {
+        return Ok(None);
+    }
+    let whose = if who == "direct" { "Direct reclaim" } else { "kswapd" };
+    let figures = vec![
+        figure(&names[0], scanned, "pages"),
+        figure(&names[1], stolen, "pages"),
+        figure("efficiency", efficiency, "%"),
+    ];
+    let sentence = format!(
+        "{whose} scans in vain: of 100 pages it can reclaim {efficiency:.0}. The others are in use, locked, dirty or under writeback, or \
+         it scans what it must not take."
+    );
+    let rule = format!("at least {RATE_MIN} pages a second scanned, and fewer than {EFFICIENCY_MIN} of 100 reclaimed");
+    Ok(ill(cause, sentence, figures, rule))
+}
+
+/// Does a zone of which little is used make most of the work?
+fn one_zone(signs: &Signs) -> Said {
+    let sum = |by_zone: &std::collections::BTreeMap<String, f64>, name: &str| {
+        let sum: f64 = by_zone.values().sum();
+        if by_zone.is_empty() { Err(format!("{name} by zone")) } else { Ok(sum) }
+    };
+    let scanned = sum(&signs.scanned_by_zone, "pages scanned")?;
+    let allocated = sum(&signs.allocated_by_zone, "pages allocated")?;
+    if scanned / signs.seconds()? < RATE_MIN {
+        return Ok(None);
+    }
+    let Some((zone, pages)) = signs.scanned_by_zone.iter().max_by(|a, b| a.1.total_cmp(b.1)) else { return Ok(None) };
+    let used = signs.allocated_by_zone.get(zone).copied().unwrap_or(0.0);
+    let (share, of_allocations) = (percent(*pages, scanned), percent(used, allocated));
+    if share < ZONE_SCAN_MIN || share < ZONE_EXCESS_MIN * of_allocations {
+        return Ok(None);
+    }
+    let figures = vec![
+        figure(&format!("scanned in {zone}"), *pages, "pages"),
+        figure("share of all scanned", share, "%"),
+        figure("share of all allocated", of_allocations, "%"),
+    ];
+    let sentence = format!(
+        "Zone {zone} drives reclaim: {share:.0} % of all scanning is in it, and {of_allocations:.0} % of all pages are allocated there."
+    );
+    let rule = format!(
+        "at least {ZONE_SCAN_MIN} % of what is scanned lies in a zone, and {ZONE_EXCESS_MIN} times its share of allocations"
+    );
+    Ok(ill("one-zone", sentence, figures, rule))
+}
+
+/// Why blocks cannot be had, by what is free.
+fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
+    let known: Vec<&Zone> = zones.unwrap_or_default().iter().filter(|zone| !zone.blocks.is_empty()).collect();
+    if known.is_empty() {
+        return ("Whether memory is short or in pieces is not known: free blocks are not.".into(), Vec::new());
+    }
+    let free: f64 = known.iter().map(|zone| zone.free).sum();
+    let high: f64 = known.iter().map(|zone| zone.marks[2]).sum();
+    let pages_in = |zone: &&Zone| {
+        let blocks = zone.blocks.iter().enumerate().skip(HUGE_ORDER);
+        blocks.map(|(order, blocks)| blocks * (1_u64 << order) as f64).sum::<f64>()
+    };
+    let whole: f64 = known.iter().map(pages_in).sum();
+    let figures = vec![
+        figure("free", free, "pages"),
+        figure("of them in blocks of order 9 and above", whole, "pages"),
+        figure("high marks", high, "pages"),
+    ];
+    let needed = (1_u64 << HUGE_ORDER) as f64;
+    let why = if free < high + needed {
+        "Memory is short: free pages are at the high marks, and compaction has nowhere to move pages to."
+    } else if whole < needed {
+        "Memory is in pieces: enough is free, but not in a block of this size."
+    } else {
+        "At the end blocks of this size are free: the want is over, or such blocks are kept for others."
+    };
+    (why.into(), figures)
+}
+
+/// Do requests for several pages fail, and for want of memory or of whole blocks?
+fn high_orders_fail(signs: &Signs) -> Said {
+    let huge = signs.huge_got.zip(signs.huge_failed);
+    let compactions = signs.compactions.zip(signs.compactions_failed);
+    if huge.is_none() && compactions.is_none() {
+        return Err("thp_fault_fallback or compact_fail".into());
+    }
+    let huge_ill =
+        huge.filter(|(got, failed)| *failed >= FAILURES_MIN && percent(*failed, got + failed) >= HUGE_FAILED_MIN);
+    let compactions_ill = compactions
+        .filter(|(tried, failed)| *failed >= FAILURES_MIN && percent(*failed, *tried) >= COMPACTIONS_FAILED_MIN);
+    let mut what = Vec::new();
+    if let Some((got, failed)) = huge_ill {
+        what.push(format!("{:.0} % of the faults that want a huge page get none", percent(failed, got + failed)));
+    }
+    if let Some((tried, failed)) = compactions_ill {
+        what.push(format!(
+            "{:.0} % of the compactions that tasks do for a block end without one",
+            percent(failed, tried)
+        ));
+    }
+    if what.is_empty() {
+        return Ok(None);
+    }
+    let (why, free) = why_no_blocks(signs.zones.as_deref());
+    let figures = [
+        if_known("thp_fault_alloc", signs.huge_got, "events"),
+        if_known("thp_fault_fallback", signs.huge_failed, "events"),
+        if_known("compact_stall", signs.compactions, "events"),
+        if_known("compact_fail", signs.compactions_failed, "events"),
+    ];
+    let rule = format!(
+        "at least {FAILURES_MIN} failures: {HUGE_FAILED_MIN} % of the huge pages that faults want, or {COMPACTIONS_FAILED_MIN} % of \
+         direct compactions"
+    );
+    let figures = figures.into_iter().flatten().chain(free).collect();
+    Ok(ill("high-orders-fail", format!("Blocks of several pages fail: {}. {why}", what.join(", and ")), figures, rule))
+}
+
+/// Are writers held back because too much is dirty?
+fn dirty_throttling(signs: &Signs) -> Said {
+    let dirty = signs.dirty.ok_or("nr_dirty and its limits over time")?;
+    let is_quiet = match dirty.dirtied {
+        Some(pages) => pages / signs.seconds()? < RATE_MIN,
+        None => false,
+    };
+    if is_quiet || dirty.held_back_percent < HELD_BACK_MIN {
+        return Ok(None);
+    }
+    let figures = [
+        Some(figure("looks at which writers are held back", dirty.held_back_percent, "%")),
+        Some(figure("most dirty or under writeback", dirty.most, "pages")),
+        Some(figure("held back from", dirty.from, "pages")),
+        if_known("nr_dirtied", dirty.dirtied, "pages"),
+    ];
+    let sentence = format!(
+        "Writers are held back: at {:.0} % of the looks more was dirty or under writeback than half-way between the two limits. They \
+         write faster than the disk takes it.",
+        dirty.held_back_percent
+    );
+    let rule = format!(
+        "nr_dirty + nr_writeback is at least half-way between nr_dirty_background_threshold and nr_dirty_threshold at \
+         {HELD_BACK_MIN} % of the looks, and at least {RATE_MIN} pages a second become dirty"
+    );
+    Ok(ill("dirty-throttling", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Does reclaim come to pages before the flushers do?
+fn reclaim_meets_unwritten(signs: &Signs) -> Said {
+    let (writes, met) = (
+        need(signs.file_writes, "nr_vmscan_write and pswpout")?,
+        need(signs.met_unwritten, "nr_vmscan_immediate_reclaim")?,
+    );
+    let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")? + need(signs.direct.scanned, "pgscan_direct")?;
+    let share = percent(writes + met, scanned);
+    if scanned / signs.seconds()? < RATE_MIN || share < UNWRITTEN_MIN {
+        return Ok(None);
+    }
+    let figures = vec![
+        figure("pages of files written by reclaim", writes, "pages"),
+        figure("nr_vmscan_immediate_reclaim", met, "pages"),
+        figure("pages scanned", scanned, "pages"),
+    ];
+    let sentence = format!(
+        "Reclaim comes to pages of files before they are written: {share:.0} of 100 that it scans it has to write or to leave. The \
+         flushers are behind."
+    );
+    let rule =
+        format!("pages of files that reclaim writes or meets unwritten are at least {UNWRITTEN_MIN} of 100 scanned");
+    Ok(ill("reclaim-meets-unwritten", sentence, figures, rule))
+}
+
+/// Is no swap left?
+fn swap_full(signs: &Signs) -> Said {
+    let [all, free] = signs.swap.ok_or("free swap")?;
+    // Without swap there is none to be full.
+    if all <= 0.0 || percent(free, all) >= SWAP_FREE_MIN {
+        return Ok(None);
+    }
+    let figures = vec![figure("swap", all, "pages"), figure("free", free, "pages")];
+    let sentence = format!(
+        "Swap is full: {:.1} % of it is free. What anonymous memory is left can only grow at the cost of files, until processes are \
+         killed.",
+        percent(free, all)
+    );
+    Ok(ill("swap-full", sentence, figures, format!("less than {SWAP_FREE_MIN} % of swap is free")))
+}
+
+/// Is it the limit of a cgroup that makes memory scarce?
+fn cgroup_limit(signs: &Signs) -> Said {
+    let at_limit = signs.at_limit.as_ref().ok_or("counts of cgroups at their limits")?;
+    let mut hit: Vec<(&String, &f64)> = at_limit.iter().filter(|(_, times)| **times > 0.0).collect();
+    hit.sort_by(|a, b| b.1.total_cmp(a.1));
+    let Some((first, _)) = hit.first() else { return Ok(None) };
+    let others = match hit.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let sentence = format!(
+        "Memory is short by a limit: {first}{others} came to what its cgroup may have. Its reclaim is its own, whatever is free outside."
+    );
+    let figures = hit.iter().take(3).map(|(name, times)| figure(&format!("at the limit: {name}"), **times, "times"));
+    let rule = "`max` of memory.events, or memory.failcnt in version 1, grows".to_owned();
+    Ok(ill("cgroup-limit", sentence, figures.collect(), rule))
+}
+
+/// Was a process killed?
+fn killed(signs: &Signs) -> Said {
+    let killed = need(signs.killed, "oom_kill")?;
+    if killed <= 0.0 {
+        return Ok(None);
+    }
+    let sentence = format!("Memory was exhausted {killed:.0} times, and processes were killed for it.");
+    Ok(ill("killed", sentence, vec![figure("oom_kill", killed, "events")], "`oom_kill` grows".into()))
+}
+
+#[cfg(test)]
+mod tests;

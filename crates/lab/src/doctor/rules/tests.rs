@@ -1,0 +1,311 @@
+//! Each rule fires at its threshold, is silent just below, and says what it lacks.
+
+use super::*;
+use crate::doctor::Diagnosis;
+
+/// Below a threshold by a hair.
+const BELOW: f64 = 0.999;
+
+/// Ten seconds in which reclaim did something and nothing was wrong.
+fn sound() -> Signs {
+    Signs {
+        elapsed_s: Some(10.0),
+        kswapd: Scan { scanned: Some(200.0), stolen: Some(190.0) },
+        direct: Scan { scanned: Some(0.0), stolen: Some(0.0) },
+        kswapd_cpu_s: Some(0.0),
+        scanned_by_zone: [("dma32".to_owned(), 100.0), ("normal".to_owned(), 100.0)].into(),
+        allocated_by_zone: [("dma32".to_owned(), 100.0), ("normal".to_owned(), 100.0)].into(),
+        stalls: Some(0.0),
+        direct_s: None,
+        some_waited_percent: Some(0.0),
+        all_waited_percent: Some(0.0),
+        swapped_in: Some(0.0),
+        swapped_out: Some(0.0),
+        refaulted_anon: None,
+        refaulted_file: Some(0.0),
+        activated_file: Some(0.0),
+        major_faults: Some(0.0),
+        huge_got: Some(0.0),
+        huge_failed: Some(0.0),
+        compactions: Some(0.0),
+        compactions_failed: Some(0.0),
+        zones: Some(vec![zone(1000.0, &[1000.0])]),
+        dirty: Some(crate::doctor::signs::Dirty { from: 100.0, dirtied: Some(1000.0), ..Default::default() }),
+        file_writes: Some(0.0),
+        met_unwritten: Some(0.0),
+        swap: Some([0.0, 0.0]),
+        at_limit: Some([("/quiet".to_owned(), 0.0)].into()),
+        killed: Some(0.0),
+        missing: Vec::new(),
+    }
+}
+
+fn zone(free: f64, blocks: &[f64]) -> Zone {
+    Zone { name: "Normal".into(), free, marks: [100.0, 200.0, 300.0], blocks: blocks.into() }
+}
+
+/// What a rule finds once sound signs were changed.
+fn found(rule: Rule, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
+    let mut signs = sound();
+    change(&mut signs);
+    rule(&signs).expect("all signs are known")
+}
+
+/// What a rule lacks once sound signs were changed.
+fn lacks(rule: Rule, change: impl FnOnce(&mut Signs)) -> String {
+    let mut signs = sound();
+    change(&mut signs);
+    rule(&signs).expect_err("a sign is missing")
+}
+
+/// At `threshold` a rule fires, and below it does not.
+fn turns_at(rule: Rule, threshold: f64, change: impl Fn(&mut Signs, f64)) -> Finding {
+    assert_eq!(found(rule, |signs| change(signs, threshold * BELOW)), None, "just below {threshold}");
+    found(rule, |signs| change(signs, threshold)).expect("it fires at its threshold")
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    let diagnosis = Diagnosis::of(&sound());
+    assert_eq!((diagnosis.findings.as_slice(), diagnosis.unasked.as_slice()), (&[][..], &[][..]));
+}
+
+#[test]
+fn every_finding_is_called_as_its_rule() {
+    let ill = Signs {
+        elapsed_s: Some(1.0),
+        kswapd: Scan { scanned: Some(10_000.0), stolen: Some(1000.0) },
+        direct: Scan { scanned: Some(10_000.0), stolen: Some(1000.0) },
+        kswapd_cpu_s: Some(1.0),
+        scanned_by_zone: [("dma".to_owned(), 20_000.0)].into(),
+        stalls: Some(100.0),
+        some_waited_percent: Some(50.0),
+        all_waited_percent: Some(50.0),
+        swapped_in: Some(1000.0),
+        swapped_out: Some(1000.0),
+        refaulted_file: Some(1000.0),
+        huge_failed: Some(1000.0),
+        dirty: Some(crate::doctor::signs::Dirty { held_back_percent: 100.0, ..Default::default() }),
+        file_writes: Some(9000.0),
+        swap: Some([1000.0, 0.0]),
+        at_limit: Some([("/loud".to_owned(), 7.0)].into()),
+        killed: Some(1.0),
+        ..sound()
+    };
+    for (cause, rule) in ALL {
+        let finding = rule(&ill).unwrap().unwrap_or_else(|| panic!("{cause} is silent"));
+        assert_eq!(finding.cause, cause);
+        assert!(
+            !finding.figures.is_empty() && !finding.rule.is_empty() && finding.sentence.ends_with('.'),
+            "{finding:?}"
+        );
+    }
+}
+
+#[test]
+fn kswapd_awake_is_a_notice_until_it_costs() {
+    let scan = |signs: &mut Signs, rate: f64| signs.kswapd.scanned = Some(10.0 * rate);
+    assert_eq!(turns_at(kswapd_awake, RATE_MIN, scan).weight, Weight::Notice);
+    let busy = turns_at(kswapd_awake, KSWAPD_CPU_MIN, |signs, cpu| signs.kswapd_cpu_s = Some(cpu / 10.0));
+    assert_eq!(busy.weight, Weight::Illness);
+    let with_free = |free: f64| {
+        let finding = found(kswapd_awake, |signs| {
+            signs.kswapd.scanned = Some(1000.0);
+            signs.zones = Some(vec![zone(free, &[])]);
+        });
+        finding.map(|it| (it.weight, it.sentence)).expect("it is awake")
+    };
+    let (weight, sentence) = with_free(199.0);
+    assert!(
+        weight == Weight::Illness && sentence.ends_with("Below even the low mark at the end: Normal."),
+        "{sentence}"
+    );
+    let (weight, sentence) = with_free(200.0);
+    assert!(weight == Weight::Notice && sentence.ends_with("Below the high mark at the end: Normal."), "{sentence}");
+    assert!(with_free(300.0).1.contains("keeps up"));
+    let by_counters = found(kswapd_awake, |signs| {
+        (signs.kswapd.scanned, signs.zones) = (Some(1000.0), None);
+        signs.scanned_by_zone.insert("normal".into(), 300.0);
+    });
+    assert!(by_counters.unwrap().sentence.ends_with("75 % of what is scanned lies in normal."));
+    assert_eq!(lacks(kswapd_awake, |signs| signs.kswapd.scanned = None), "pgscan_kswapd");
+    assert_eq!(lacks(kswapd_awake, |signs| signs.elapsed_s = None), "elapsed time");
+}
+
+#[test]
+fn direct_reclaim_is_told_where_it_is_frequent_or_large_and_felt() {
+    turns_at(direct_reclaim, STALLS_MIN, |signs, rate| {
+        (signs.stalls, signs.some_waited_percent) = (Some(10.0 * rate), Some(1.0));
+    });
+    turns_at(direct_reclaim, DIRECT_MIN, |signs, share| {
+        signs.direct.scanned = Some(1e5 * share);
+        signs.kswapd.scanned = Some(1e5 * (100.0 - share));
+        signs.some_waited_percent = None;
+    });
+    turns_at(direct_reclaim, RATE_MIN, |signs, rate| {
+        signs.direct.scanned = Some(10.0 * rate);
+        signs.some_waited_percent = None;
+    });
+    let felt = turns_at(direct_reclaim, WAITED_MIN, |signs, waited| {
+        (signs.stalls, signs.some_waited_percent) = (Some(1000.0), Some(waited));
+    });
+    assert!(
+        felt.sentence.contains("100.0 times a second") && felt.sentence.ends_with("0.1 % of the time."),
+        "{felt:?}"
+    );
+    let timed = found(direct_reclaim, |signs| {
+        (signs.stalls, signs.some_waited_percent, signs.direct_s) = (Some(1000.0), None, Some(0.25));
+    });
+    assert!(timed.unwrap().sentence.ends_with("They spent 0.250 s in it."));
+    assert_eq!(lacks(direct_reclaim, |signs| signs.direct.scanned = None), "pgscan_direct");
+}
+
+#[test]
+fn all_wait_at_a_twentieth_of_the_time() {
+    turns_at(all_wait, ALL_WAITED_MIN, |signs, share| signs.all_waited_percent = Some(share));
+    assert_eq!(lacks(all_wait, |signs| signs.all_waited_percent = None), "PSI of memory");
+}
+
+#[test]
+fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
+    let swap = |signs: &mut Signs, come: f64, left: f64, stolen: f64| {
+        (signs.swapped_in, signs.swapped_out, signs.kswapd.stolen) = (Some(come), Some(left), Some(stolen));
+    };
+    turns_at(anonymous_thrashing, RATE_MIN, |signs, rate| swap(signs, 10.0 * rate, 250.0, 1000.0));
+    turns_at(anonymous_thrashing, SWAP_BACK_MIN, |signs, back| swap(signs, 100.0 * back, 10_000.0, 10_000.0));
+    turns_at(anonymous_thrashing, SWAP_LEAVES_MIN, |signs, leaves| swap(signs, 1000.0, 1000.0, 10.0 * leaves));
+    // Programs come back after a want that is over.
+    assert_eq!(found(anonymous_thrashing, |signs| swap(signs, 100_000.0, 0.0, 100_000.0)), None);
+    // Without the count of pages reclaimed the rest decides.
+    assert!(
+        found(anonymous_thrashing, |signs| {
+            swap(signs, 1000.0, 1000.0, 0.0);
+            signs.kswapd.stolen = None;
+        })
+        .is_some()
+    );
+    assert_eq!(lacks(anonymous_thrashing, |signs| signs.swapped_in = None), "pswpin");
+}
+
+#[test]
+fn the_cache_of_files_thrashes_where_each_fifth_page_is_wanted_again() {
+    turns_at(file_cache_thrashing, RATE_MIN, |signs, rate| signs.refaulted_file = Some(10.0 * rate));
+    let finding = turns_at(file_cache_thrashing, REFAULT_MIN, |signs, share| {
+        (signs.refaulted_file, signs.kswapd.stolen) = (Some(100.0 * share), Some(10_000.0));
+        signs.activated_file = Some(50.0 * share);
+    });
+    assert!(finding.sentence.ends_with("50 % of them had left so recently that they became active at once."));
+    assert_eq!(lacks(file_cache_thrashing, |signs| signs.refaulted_file = None), "workingset_refault_file");
+}
+
+#[test]
+fn scanning_in_vain_is_told_of_each_who_scans() {
+    type Of = fn(&mut Signs) -> &mut Scan;
+    let rules: [(Rule, Of); 2] =
+        [(kswapd_in_vain, |signs| &mut signs.kswapd), (direct_in_vain, |signs| &mut signs.direct)];
+    for (rule, of) in rules {
+        let scan = |scanned: f64, stolen: f64| {
+            found(rule, |signs| *of(signs) = Scan { scanned: Some(scanned), stolen: Some(stolen) })
+        };
+        assert!(scan(1000.0, 10.0 * EFFICIENCY_MIN * BELOW).is_some());
+        assert_eq!(scan(1000.0, 10.0 * EFFICIENCY_MIN), None);
+        assert!(scan(10.0 * RATE_MIN, 0.0).is_some());
+        assert_eq!(scan(10.0 * RATE_MIN * BELOW, 0.0), None);
+    }
+    assert_eq!(lacks(direct_in_vain, |signs| signs.direct.stolen = None), "pgsteal_direct");
+}
+
+#[test]
+fn one_zone_is_told_where_it_is_scanned_more_than_used() {
+    let shares = |signs: &mut Signs, scanned: f64, allocated: f64| {
+        let of = |share: f64| [("normal".to_owned(), 100.0 * share), ("dma32".to_owned(), 100.0 * (100.0 - share))];
+        (signs.scanned_by_zone, signs.allocated_by_zone) = (of(scanned).into(), of(allocated).into());
+    };
+    let share = 20.0 * ZONE_EXCESS_MIN;
+    turns_at(one_zone, share, |signs, scanned| shares(signs, scanned, 20.0));
+    // dma32 has the rest, which is more, and is used as much.
+    turns_at(one_zone, ZONE_SCAN_MIN, |signs, scanned| shares(signs, scanned, 10.0));
+    turns_at(one_zone, RATE_MIN, |signs, rate| {
+        shares(signs, 90.0, 10.0);
+        signs.scanned_by_zone = [("normal".to_owned(), 10.0 * rate)].into();
+    });
+    assert_eq!(lacks(one_zone, |signs| signs.scanned_by_zone.clear()), "pages scanned by zone");
+}
+
+#[test]
+fn blocks_fail_for_want_of_memory_or_of_whole_blocks() {
+    let huge = |got: f64, failed: f64| {
+        move |signs: &mut Signs| (signs.huge_got, signs.huge_failed) = (Some(got), Some(failed))
+    };
+    turns_at(high_orders_fail, HUGE_FAILED_MIN, |signs, share| huge(1000.0 - 10.0 * share, 10.0 * share)(signs));
+    turns_at(high_orders_fail, FAILURES_MIN, |signs, failed| huge(0.0, failed)(signs));
+    turns_at(high_orders_fail, COMPACTIONS_FAILED_MIN, |signs, share| {
+        (signs.compactions, signs.compactions_failed) = (Some(1000.0), Some(10.0 * share));
+    });
+    let why = |free: f64, blocks: &[f64]| {
+        let finding = found(high_orders_fail, |signs| {
+            huge(0.0, 100.0)(signs);
+            signs.zones = Some(vec![zone(free, blocks)]);
+        });
+        finding.expect("it fires").sentence
+    };
+    let one_huge = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+    assert!(why(811.0, &[811.0]).contains("Memory is short"));
+    assert!(why(812.0, &[812.0]).contains("Memory is in pieces"));
+    assert!(why(812.0, &one_huge).contains("blocks of this size are free"));
+    assert!(why(812.0, &[]).contains("not known"));
+    let only_huge = |signs: &mut Signs| (signs.compactions, signs.huge_failed) = (None, Some(100.0));
+    assert!(found(high_orders_fail, only_huge).is_some());
+    let neither = |signs: &mut Signs| (signs.compactions, signs.huge_failed) = (None, None);
+    assert_eq!(lacks(high_orders_fail, neither), "thp_fault_fallback or compact_fail");
+}
+
+#[test]
+fn writers_are_held_back_at_each_fifth_look() {
+    turns_at(dirty_throttling, HELD_BACK_MIN, |signs, share| {
+        signs.dirty.as_mut().unwrap().held_back_percent = share;
+    });
+    turns_at(dirty_throttling, RATE_MIN, |signs, rate| {
+        let dirty = signs.dirty.as_mut().unwrap();
+        (dirty.held_back_percent, dirty.dirtied) = (100.0, Some(10.0 * rate));
+    });
+    assert!(lacks(dirty_throttling, |signs| signs.dirty = None).starts_with("nr_dirty"));
+}
+
+#[test]
+fn reclaim_meets_what_the_flushers_have_not_written() {
+    turns_at(reclaim_meets_unwritten, UNWRITTEN_MIN, |signs, share| {
+        signs.kswapd.scanned = Some(1000.0);
+        (signs.file_writes, signs.met_unwritten) = (Some(4.0 * share), Some(6.0 * share));
+    });
+    turns_at(reclaim_meets_unwritten, RATE_MIN, |signs, rate| {
+        (signs.kswapd.scanned, signs.file_writes) = (Some(10.0 * rate), Some(1000.0));
+    });
+    assert_eq!(lacks(reclaim_meets_unwritten, |signs| signs.met_unwritten = None), "nr_vmscan_immediate_reclaim");
+}
+
+#[test]
+fn swap_is_full_where_a_twentieth_is_left() {
+    let free = |percent: f64| found(swap_full, |signs| signs.swap = Some([1000.0, 10.0 * percent]));
+    assert!(free(SWAP_FREE_MIN * BELOW).is_some());
+    assert_eq!((free(SWAP_FREE_MIN), found(swap_full, |signs| signs.swap = Some([0.0, 0.0]))), (None, None));
+    assert_eq!(lacks(swap_full, |signs| signs.swap = None), "free swap");
+}
+
+#[test]
+fn cgroups_at_their_limit_are_named_by_how_often() {
+    let finding = found(cgroup_limit, |signs| {
+        let hits = [("/a", 1.0), ("/b", 9.0), ("/c", 0.0)];
+        signs.at_limit = Some(hits.map(|(name, times)| (name.to_owned(), times)).into());
+    });
+    let finding = finding.unwrap();
+    assert!(finding.sentence.contains("/b and 1 more came to"), "{}", finding.sentence);
+    assert_eq!(finding.figures.iter().map(|it| it.value).collect::<Vec<_>>(), [9.0, 1.0]);
+    assert!(lacks(cgroup_limit, |signs| signs.at_limit = None).contains("cgroups"));
+}
+
+#[test]
+fn a_process_killed_is_told() {
+    assert!(found(killed, |signs| signs.killed = Some(1.0)).is_some());
+    assert_eq!(lacks(killed, |signs| signs.killed = None), "oom_kill");
+}

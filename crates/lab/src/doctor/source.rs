@@ -1,0 +1,396 @@
+//! Signs out of what was saved: reports as JSON, counters over time as CSV.
+
+use super::Patient;
+use super::signs::{Dirty, Scan, Signs, Zone};
+use engine::stat::Vmstat;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What the kernel calls its zones in names of counters.
+const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
+
+/// The first line of a series.
+const SERIES_HEADING: &str = "column,seed,seconds,name,value,per_second";
+
+/// Everybody whom a text tells of: the columns of a report as JSON, the runs of a series as CSV.
+///
+/// # Errors
+/// When it is neither.
+pub fn patients(text: &str) -> Result<Vec<Patient>, String> {
+    if text.trim_start().starts_with('{') {
+        let report = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        return of_report(&report);
+    }
+    if text.starts_with(SERIES_HEADING) {
+        return of_series(text);
+    }
+    Err("expected the JSON of `highwater stat`, `run` or `compare`, or the CSV of their --series".into())
+}
+
+/// One column's rows, by group and name.
+struct Rows<'a>(Vec<(&'a str, &'a str, f64)>);
+
+impl Rows<'_> {
+    /// The first of some names that has a row.
+    fn of(&self, names: &[&str]) -> Option<f64> {
+        names.iter().find_map(|wanted| self.0.iter().find(|(_, name, _)| name == wanted).map(|(.., value)| *value))
+    }
+
+    fn in_group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
+        self.0.iter().filter(move |row| row.0 == group).map(|(_, name, value)| (*name, *value))
+    }
+}
+
+fn of_report(report: &Value) -> Result<Vec<Patient>, String> {
+    let told = |what: &str| format!("it is no report of `highwater`: {what}");
+    if report["schema"] != 1 {
+        return Err(told("its `schema` is not 1"));
+    }
+    let columns =
+        report["columns"].as_array().filter(|it| !it.is_empty()).ok_or_else(|| told("it has no `columns`"))?;
+    let rows = report["rows"].as_array().ok_or_else(|| told("it has no `rows`"))?;
+    let experiment = report["experiment"].as_str().unwrap_or("report");
+    let patient = |column: &Value| {
+        let id = column["id"].as_str().ok_or_else(|| told("a column has no `id`"))?;
+        let figures = rows.iter().filter_map(|row| {
+            Some((row["group"].as_str()?, row["name"].as_str()?, row["values"][id]["median"].as_f64()?))
+        });
+        let is_simulated = column["ground"] == "sim";
+        Ok(Patient { name: format!("{experiment}, {id}"), signs: of_rows(&Rows(figures.collect()), is_simulated) })
+    };
+    columns.iter().map(patient).collect()
+}
+
+fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
+    let elapsed_s = rows.of(&["Elapsed", "Total Elapsed Time (seconds)"]);
+    let kernel_cpu: Vec<f64> =
+        rows.in_group("kernel").filter(|(name, _)| name.starts_with("kswapd")).map(|(_, value)| value).collect();
+    let velocity = |(name, rate): (&str, f64)| {
+        let zone = name.strip_prefix("Zone ")?.strip_suffix(" velocity")?;
+        Some((zone.to_owned(), rate * elapsed_s?))
+    };
+    let swapped_out = rows.of(&["pswpout", "Swap Outs", "Swap outs"]);
+    let written = rows.of(&["nr_vmscan_write", "Page writes by reclaim", "Pages written"]);
+    let swap = ["total", "free"].map(|part| rows.in_group("swap").find(|(name, _)| *name == part));
+    let mut signs = Signs {
+        elapsed_s,
+        kswapd: Scan {
+            scanned: rows.of(&["pgscan_kswapd", "Kswapd pages scanned"]),
+            stolen: rows.of(&["pgsteal_kswapd", "Kswapd pages reclaimed"]),
+        },
+        direct: Scan {
+            scanned: rows.of(&["pgscan_direct", "Direct pages scanned", "Direct reclaim pages scanned"]),
+            stolen: rows.of(&["pgsteal_direct", "Direct pages reclaimed", "Direct reclaim pages reclaimed"]),
+        },
+        kswapd_cpu_s: (!kernel_cpu.is_empty()).then(|| kernel_cpu.iter().sum()),
+        scanned_by_zone: rows.in_group("vmstat").filter_map(velocity).collect(),
+        stalls: rows.of(&["allocstall", "Direct reclaims"]),
+        direct_s: rows.of(&["in direct reclaim"]),
+        some_waited_percent: rows.of(&["memory some"]),
+        all_waited_percent: rows.of(&["memory full"]),
+        swapped_in: rows.of(&["pswpin", "Swap Ins", "Swap ins"]),
+        swapped_out,
+        refaulted_anon: rows.of(&["workingset_refault_anon"]),
+        refaulted_file: rows.of(&["workingset_refault_file", "workingset_refault"]),
+        activated_file: rows.of(&["workingset_activate_file", "workingset_activate"]),
+        major_faults: rows.of(&["pgmajfault", "Major Faults"]),
+        huge_got: rows.of(&["thp_fault_alloc"]),
+        huge_failed: rows.of(&["thp_fault_fallback"]),
+        compactions: rows.of(&["compact_stall"]),
+        compactions_failed: rows.of(&["compact_fail"]),
+        zones: zones(rows),
+        file_writes: rows.of(&["Page writes file"]).or_else(|| Some((written? - swapped_out?).max(0.0))),
+        met_unwritten: rows.of(&["nr_vmscan_immediate_reclaim", "Page reclaim immediate"]),
+        swap: swap[0].zip(swap[1]).map(|((_, all), (_, free))| [all, free]),
+        at_limit: rows
+            .of(&["Times at the limit"])
+            .map(|times| [("the cgroup of the command".to_owned(), times)].into()),
+        killed: rows.of(&["oom_kill", "Processes killed"]),
+        ..Signs::default()
+    };
+    forget_uncounted(&mut signs, is_simulated);
+    signs
+}
+
+/// Kernels of an era before a counter exists have it at 0 in the simulator.
+fn forget_uncounted(signs: &mut Signs, is_simulated: bool) {
+    signs.refaulted_anon = signs.refaulted_anon.filter(|pages| *pages > 0.0);
+    let has_taken = [signs.kswapd.stolen, signs.direct.stolen].into_iter().flatten().sum::<f64>() > 0.0;
+    if is_simulated && has_taken {
+        signs.refaulted_file = signs.refaulted_file.filter(|pages| *pages > 0.0);
+    }
+}
+
+fn zones(rows: &Rows<'_>) -> Option<Vec<Zone>> {
+    let mut zones: Vec<Zone> = Vec::new();
+    for (name, pages) in rows.in_group("zones") {
+        let (zone, what) = name.rsplit_once(' ')?;
+        if zones.last().is_none_or(|last| last.name != zone) {
+            zones.push(Zone { name: zone.to_owned(), ..Zone::default() });
+        }
+        let last = zones.last_mut()?;
+        match what {
+            "free" => last.free = pages,
+            "min" => last.marks[0] = pages,
+            "low" => last.marks[1] = pages,
+            "high" => last.marks[2] = pages,
+            _ => {}
+        }
+    }
+    for (name, blocks) in rows.in_group("buddyinfo") {
+        let zone = name.split_once(" order ").and_then(|(zone, _)| zones.iter_mut().find(|it| it.name == zone));
+        // They come in order.
+        zone?.blocks.push(blocks);
+    }
+    (!zones.is_empty()).then_some(zones)
+}
+
+/// A counter, or the sum over zones where it is kept by zone; none where there is neither.
+fn sum(counters: &Vmstat, name: &str) -> Option<f64> {
+    let is_it = |key: &str| key == name || zone_of(key, name).is_some();
+    let found = counters.iter().filter(|(key, _)| is_it(key)).map(|(_, value)| *value as f64);
+    found.reduce(|sum, value| sum + value)
+}
+
+/// The zone of which a counter is, if it is one of them.
+fn zone_of<'a>(key: &'a str, name: &str) -> Option<&'a str> {
+    key.strip_prefix(name)?.strip_prefix('_').filter(|rest| ZONES.contains(rest))
+}
+
+/// What each name of `/proc/vmstat` grew by.
+#[must_use]
+pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
+    let of = |name: &str| sum(counters, name);
+    let by_zone = |names: &[&str]| {
+        let mut zones = BTreeMap::new();
+        for (key, value) in counters {
+            if let Some(zone) = names.iter().find_map(|name| zone_of(key, name)) {
+                *zones.entry(zone.to_owned()).or_insert(0.0) += *value as f64;
+            }
+        }
+        zones
+    };
+    // Until 3.3 the kernel counted what all reclaimed, and what kswapd did.
+    let (by_kswapd, by_others) = match counters.get("kswapd_steal") {
+        Some(kswapd) => (Some(*kswapd as f64), of("pgsteal").map(|all| (all - *kswapd as f64).max(0.0))),
+        None => (of("pgsteal_kswapd"), of("pgsteal_direct")),
+    };
+    let swapped_out = of("pswpout");
+    Signs {
+        elapsed_s: Some(elapsed_s),
+        kswapd: Scan { scanned: of("pgscan_kswapd"), stolen: by_kswapd },
+        direct: Scan { scanned: of("pgscan_direct"), stolen: by_others },
+        scanned_by_zone: by_zone(&["pgscan_kswapd", "pgscan_direct"]),
+        allocated_by_zone: by_zone(&["pgalloc"]),
+        stalls: of("allocstall"),
+        swapped_in: of("pswpin"),
+        swapped_out,
+        refaulted_anon: of("workingset_refault_anon").filter(|pages| *pages > 0.0),
+        refaulted_file: of("workingset_refault_file").or_else(|| of("workingset_refault")),
+        activated_file: of("workingset_activate_file").or_else(|| of("workingset_activate")),
+        major_faults: of("pgmajfault"),
+        huge_got: of("thp_fault_alloc"),
+        huge_failed: of("thp_fault_fallback"),
+        compactions: of("compact_stall"),
+        compactions_failed: of("compact_fail"),
+        file_writes: of("nr_vmscan_write").zip(swapped_out).map(|(all, swap)| (all - swap).max(0.0)),
+        met_unwritten: of("nr_vmscan_immediate_reclaim"),
+        killed: of("oom_kill").or_else(|| of("oom")),
+        ..Signs::default()
+    }
+}
+
+/// Looks at how much is dirty.
+#[derive(Clone, Debug, Default)]
+pub struct DirtyLooks {
+    looks: u32,
+    held_back: u32,
+    most: f64,
+    from: f64,
+}
+
+impl DirtyLooks {
+    /// A look at levels under the names of `/proc/vmstat`; one without them is none.
+    pub fn look(&mut self, levels: &Vmstat) {
+        let of = |name: &str| levels.get(name).map(|value| *value as f64);
+        let limits = of("nr_dirty_background_threshold").zip(of("nr_dirty_threshold"));
+        let (Some(dirty), Some(writeback), Some((background, limit))) = (of("nr_dirty"), of("nr_writeback"), limits)
+        else {
+            return;
+        };
+        let dirty = dirty + writeback;
+        self.from = (background + limit) / 2.0;
+        self.looks += 1;
+        self.held_back += u32::from(self.from > 0.0 && dirty >= self.from);
+        self.most = self.most.max(dirty);
+    }
+
+    /// What they showed; none of fewer than two looks.
+    #[must_use]
+    pub fn finish(&self, dirtied: Option<f64>) -> Option<Dirty> {
+        let held_back_percent = 100.0 * f64::from(self.held_back) / f64::from(self.looks);
+        (self.looks >= 2).then_some(Dirty { held_back_percent, most: self.most, from: self.from, dirtied })
+    }
+}
+
+/// A run of a series.
+#[derive(Default)]
+struct Course {
+    name: String,
+    first: Vmstat,
+    first_s: f64,
+    now: Vmstat,
+    now_s: f64,
+    dirty: DirtyLooks,
+}
+
+impl Course {
+    /// All lines of a moment have been read.
+    fn end_moment(&mut self) {
+        if self.first.is_empty() {
+            (self.first, self.first_s) = (self.now.clone(), self.now_s);
+        }
+        self.dirty.look(&self.now);
+    }
+
+    fn patient(mut self) -> Patient {
+        self.end_moment();
+        let grown = |(name, value): (&String, &u64)| {
+            (name.clone(), value.saturating_sub(self.first.get(name).copied().unwrap_or(0)))
+        };
+        let counters: Vmstat = self.now.iter().map(grown).collect();
+        let mut signs = of_counters(&counters, self.now_s - self.first_s);
+        signs.dirty = self.dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
+        forget_uncounted(&mut signs, true);
+        Patient { name: self.name, signs }
+    }
+}
+
+fn of_series(text: &str) -> Result<Vec<Patient>, String> {
+    let mut courses: Vec<Course> = Vec::new();
+    for (n, record) in csv::Reader::from_reader(text.as_bytes()).records().enumerate() {
+        let told = |what: &str| format!("line {} is none of a series: {what}", n + 2);
+        let record = record.map_err(|error| told(&error.to_string()))?;
+        let [column, seed, seconds, name, value] = [0, 1, 2, 3, 4].map(|field| record.get(field).unwrap_or_default());
+        let seconds: f64 = seconds.parse().map_err(|_| told("its third field is no time"))?;
+        let value: u64 = value.parse().map_err(|_| told("its fifth field is no whole number"))?;
+        let run = format!("{column}, seed {seed}");
+        match courses.last_mut() {
+            Some(course) if course.name == run => {
+                if seconds != course.now_s {
+                    course.end_moment();
+                    course.now_s = seconds;
+                }
+            }
+            _ => courses.push(Course { name: run, now_s: seconds, ..Course::default() }),
+        }
+        if let Some(course) = courses.last_mut() {
+            course.now.insert(name.to_owned(), value);
+        }
+    }
+    if courses.is_empty() {
+        return Err("it is a series without a line".into());
+    }
+    Ok(courses.into_iter().map(Course::patient).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_a_patient_for_each_column() {
+        let row = |group: &str, name: &str, values: &[f64]| {
+            let ids = ["a", "b"];
+            let values: serde_json::Map<String, Value> = ids
+                .iter()
+                .zip(values)
+                .map(|(id, value)| ((*id).to_owned(), serde_json::json!({ "median": value, "n": 1 })))
+                .collect();
+            serde_json::json!({ "group": group, "name": name, "values": values })
+        };
+        let report = serde_json::json!({
+            "schema": 1, "experiment": "x",
+            "columns": [{ "id": "a", "ground": "sim" }, { "id": "b", "ground": "linux" }],
+            "rows": [
+                row("duration", "Elapsed", &[2.0, 4.0]),
+                row("vmstat", "Kswapd pages scanned", &[100.0, 200.0]),
+                row("vmstat", "Kswapd pages reclaimed", &[50.0, 60.0]),
+                row("vmstat", "Zone normal velocity", &[25.0]),
+                row("counters", "workingset_refault_file", &[0.0, 0.0]),
+                row("kernel", "kswapd0 CPU", &[0.5, 0.25]),
+                row("kernel", "kswapd1 CPU", &[0.5, 0.25]),
+                row("zones", "Normal of node 1 free", &[7.0, 8.0]),
+                row("zones", "Normal of node 1 low", &[9.0, 9.0]),
+                row("buddyinfo", "Normal of node 1 order 0", &[3.0, 8.0]),
+                row("buddyinfo", "Normal of node 1 order 1", &[2.0, 0.0]),
+                row("swap", "total", &[10.0, 10.0]),
+                row("swap", "free", &[1.0, 2.0]),
+            ],
+        });
+        let [first, second] = <[Patient; 2]>::try_from(patients(&report.to_string()).unwrap()).unwrap();
+        assert_eq!((&*first.name, &*second.name), ("x, a", "x, b"));
+        assert_eq!(first.signs.kswapd, Scan { scanned: Some(100.0), stolen: Some(50.0) });
+        assert_eq!((first.signs.kswapd_cpu_s, second.signs.kswapd_cpu_s), (Some(1.0), Some(0.5)));
+        assert_eq!((first.signs.scanned_by_zone["normal"], second.signs.scanned_by_zone.len()), (50.0, 0));
+        // A simulated kernel may be one that does not count it; this one runs here and does.
+        assert_eq!((first.signs.refaulted_file, second.signs.refaulted_file), (None, Some(0.0)));
+        let zone = &first.signs.zones.as_ref().unwrap()[0];
+        assert_eq!((&*zone.name, zone.free, zone.marks), ("Normal of node 1", 7.0, [0.0, 9.0, 0.0]));
+        assert_eq!((&*zone.blocks, second.signs.swap), (&[3.0, 2.0][..], Some([10.0, 2.0])));
+        assert_eq!((first.signs.stalls, first.signs.killed), (None, None));
+    }
+
+    #[test]
+    fn a_series_has_a_patient_for_each_run() {
+        let mut text = format!("{SERIES_HEADING}\n");
+        for seed in [1, 2] {
+            for (second, scanned, dirty) in [(1, 10, 0), (2, 60, 80), (3, 110, 90)] {
+                for (name, value) in [
+                    ("pgscan_kswapd_normal", scanned * seed),
+                    ("pgscan_direct_throttle", 99),
+                    ("nr_dirty", dirty),
+                    ("nr_writeback", 0),
+                    ("nr_dirty_threshold", 100),
+                    ("nr_dirty_background_threshold", 50),
+                    ("nr_dirtied", scanned),
+                ] {
+                    text += &format!("k,{seed},{second}.000,{name},{value},\n");
+                }
+            }
+        }
+        let found = patients(&text).unwrap();
+        assert_eq!(found.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["k, seed 1", "k, seed 2"]);
+        let signs = &found[1].signs;
+        assert_eq!((signs.elapsed_s, signs.kswapd.scanned, signs.direct.scanned), (Some(2.0), Some(200.0), None));
+        let dirty = found[0].signs.dirty.unwrap();
+        assert_eq!((dirty.most, dirty.from, dirty.dirtied), (90.0, 75.0, Some(100.0)));
+        assert!((dirty.held_back_percent - 200.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn counters_of_old_and_new_kernels_are_understood() {
+        let of = |counters: &[(&str, u64)]| {
+            of_counters(&counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(), 1.0)
+        };
+        let old = of(&[("pgsteal_normal", 70), ("pgsteal_dma", 10), ("kswapd_steal", 50), ("allocstall", 3)]);
+        assert_eq!((old.kswapd.stolen, old.direct.stolen, old.stalls), (Some(50.0), Some(30.0), Some(3.0)));
+        let new =
+            of(&[("pgsteal_kswapd", 70), ("pgsteal_direct", 9), ("allocstall_normal", 2), ("allocstall_movable", 3)]);
+        assert_eq!((new.kswapd.stolen, new.direct.stolen, new.stalls), (Some(70.0), Some(9.0), Some(5.0)));
+        assert_eq!(of(&[("workingset_refault", 4)]).refaulted_file, Some(4.0));
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        let wrong = |text: &str| patients(text).unwrap_err();
+        assert!(wrong("").starts_with("expected the JSON of"));
+        assert!(wrong("{").starts_with("it is not JSON: "));
+        assert!(wrong("{}").contains("`schema` is not 1"));
+        assert!(wrong("{\"schema\": 1, \"columns\": []}").contains("no `columns`"));
+        assert!(wrong("{\"schema\": 1, \"columns\": [{}], \"rows\": []}").contains("no `id`"));
+        assert!(wrong(SERIES_HEADING).contains("without a line"));
+        assert!(wrong(&format!("{SERIES_HEADING}\nk,1,x,pgfree,1,\n")).contains("line 2"));
+        assert!(wrong(&format!("{SERIES_HEADING}\nk,1,1.0,pgfree,-1,\n")).contains("no whole number"));
+    }
+}
