@@ -1,0 +1,218 @@
+//! `highwater doctor` on simulated runs: it names what ails them out of their own counters, and is silent where nothing does.
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn highwater(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
+}
+
+/// What a command prints that must end well.
+fn print(arguments: &[&str]) -> String {
+    let output = highwater(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("reports are UTF-8")
+}
+
+/// How a run is given to the doctor.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// Its report as JSON: medians of the part that is measured.
+    Report,
+    /// Its counters over time: each seed, from the start of the machine.
+    Series,
+}
+
+/// Runs an experiment, and diagnoses it.
+fn diagnose(by: By, run: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (report, series) = (path("report.json"), path("series.csv"));
+    let outputs = match by {
+        By::Report => vec!["--format", "json", "--output", &report],
+        By::Series => vec!["--output", &report, "--series", &series],
+    };
+    print(&[&["run"][..], run, &outputs].concat());
+    let file = if by == By::Report { report } else { series };
+    let diagnosis: Value = serde_json::from_str(&print(&["doctor", &file, "--format", "json"])).expect("JSON");
+    assert_eq!(diagnosis["schema"], 1);
+    diagnosis["patients"].as_array().expect("patients").clone()
+}
+
+fn causes(patient: &Value) -> Vec<&str> {
+    let findings = patient["findings"].as_array().expect("findings").iter();
+    findings.map(|finding| finding["cause"].as_str().expect("a cause")).collect()
+}
+
+/// Every run must have this illness; what else it has is its own affair.
+fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
+    let patients = diagnose(by, run);
+    for patient in &patients {
+        assert!(causes(patient).contains(&cause), "{cause}: {patient:#}");
+    }
+    patients
+}
+
+/// Five runs, each looked at ten times a second.
+const FIVE: [&str; 8] = ["--seeds", "5", "--scale", "1/64", "--every", "0.1", "--jobs", "2"];
+
+#[test]
+fn anonymous_memory_that_does_not_fit_thrashes() {
+    for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
+        let run = [&["anon", "--kernel", kernel][..], &FIVE].concat();
+        let patients = must_have("anonymous-thrashing", By::Series, &run);
+        assert_eq!(patients.len(), 5);
+        assert!(patients.iter().all(|it| !causes(it).contains(&"file-cache-thrashing")), "{patients:#?}");
+        assert!(patients.iter().all(|it| causes(it).contains(&"direct-reclaim")), "{patients:#?}");
+    }
+    must_have("anonymous-thrashing", By::Report, &["anon", "--kernel", "7.2-mglru", "--scale", "1/64"]);
+}
+
+#[test]
+fn a_file_that_does_not_fit_thrashes_where_the_kernel_counts_it() {
+    for kernel in ["7.2-mglru", "6.18-classic", "5.12-mainline"] {
+        let patients =
+            must_have("file-cache-thrashing", By::Series, &[&["randread", "--kernel", kernel][..], &FIVE].concat());
+        assert!(patients.iter().all(|it| !causes(it).contains(&"anonymous-thrashing")), "{patients:#?}");
+    }
+    // 3.10 has no refaults to count, and that is said.
+    let patients = diagnose(By::Report, &["randread", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"]);
+    let unasked = patients[0]["unasked"].as_array().expect("a list");
+    let missing = unasked.iter().find(|it| it["cause"] == "file-cache-thrashing").expect("it cannot be asked");
+    assert_eq!(missing["missing"], "workingset_refault_file");
+}
+
+#[test]
+fn writers_faster_than_the_disk_are_held_back() {
+    for kernel in ["6.18-classic", "3.10-rc4-vanilla"] {
+        must_have("dirty-throttling", By::Series, &[&["randwrite", "--kernel", kernel][..], &FIVE].concat());
+    }
+}
+
+#[test]
+fn reclaim_meets_what_is_dirty_where_nobody_is_held_back() {
+    let limits = ["--set", "writeback.dirty_ratio=95", "--set", "writeback.dirty_background_ratio=90"];
+    let run = [&["randwrite", "--kernel", "3.10-rc4-vanilla"][..], &limits, &FIVE].concat();
+    let patients = must_have("reclaim-meets-unwritten", By::Series, &run);
+    assert!(patients.iter().all(|it| causes(it).contains(&"direct-in-vain")), "{patients:#?}");
+}
+
+#[test]
+fn kswapd_without_a_target_scans_in_vain() {
+    let run =
+        |kernel: &'static str| ["parallelio", "--kernel", kernel, "--scale", "1/64", "--seeds", "5", "--jobs", "2"];
+    must_have("kswapd-in-vain", By::Report, &run("3.10-rc4-vanilla"));
+    must_have("kswapd-in-vain", By::Series, &run("3.10-rc4-vanilla"));
+    for patient in diagnose(By::Series, &run("mm1-lessdisrupt-v1")) {
+        assert!(!causes(&patient).contains(&"kswapd-in-vain"), "{patient:#}");
+    }
+}
+
+#[test]
+fn direct_reclaim_of_pages_that_were_just_written_is_in_vain() {
+    let run = ["streaming", "--kernel", "2.6.37-traceonly", "--scale", "1/64"];
+    for by in [By::Report, By::Series] {
+        must_have("direct-in-vain", by, &run);
+    }
+    must_have("direct-reclaim", By::Report, &run);
+}
+
+#[test]
+fn a_small_zone_that_drives_reclaim_is_named() {
+    let run = ["simon", "--kernel", "2.6.37-traceonly", "--scale", "1/64"];
+    let patients = must_have("one-zone", By::Series, &run);
+    let finding = patients[0]["findings"].as_array().expect("a list").iter().find(|it| it["cause"] == "one-zone");
+    let sentence = finding.expect("it was found")["sentence"].as_str().expect("words");
+    assert!(sentence.starts_with("Zone normal drives reclaim: "), "{sentence}");
+}
+
+#[test]
+fn huge_pages_that_cannot_be_had_are_told() {
+    let size = ["--set", "params.copies=3", "--set", "params.warm_up_s=20", "--set", "params.before_kill_s=5"];
+    let more = ["--set", "params.build.units=40", "--set", "params.inodes=60000"];
+    let run = [&["highalloc", "--kernel", "3.6-capture-v5"][..], &size, &more, &FIVE[..4], &FIVE[6..]].concat();
+    must_have("high-orders-fail", By::Series, &run);
+}
+
+#[test]
+fn where_everything_fits_nothing_is_found() {
+    let fits: [(&str, &[&str]); 3] = [
+        ("anon", &["--set", "params.region_percent=50"]),
+        ("randread", &["--set", "params.file_percent=40", "--set", "params.operations=20000"]),
+        ("scan", &["--set", "params.hot_percent=20", "--set", "params.cold_percent=40"]),
+    ];
+    for (experiment, set) in fits {
+        for kernel in ["highwater", "7.2-mglru", "3.10-rc4-vanilla"] {
+            let run = [&[experiment, "--kernel", kernel, "--scale", "1/64"][..], set].concat();
+            let patients = diagnose(By::Report, &run);
+            assert!(causes(&patients[0]).is_empty(), "{experiment}, {kernel}: {:#}", patients[0]);
+            assert_eq!(patients[0]["is_healthy"], true);
+        }
+    }
+}
+
+#[test]
+fn every_column_of_a_comparison_is_diagnosed_in_words() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("compared.json");
+    let path = path.to_str().expect("UTF-8");
+    print(&["compare", "anon", "--scale", "1/64", "--format", "json", "--output", path]);
+    let text = print(&["doctor", path]);
+    for kernel in ["highwater", "3.10-rc4-vanilla"] {
+        assert!(text.contains(&format!("anon, {kernel}, 3.0 s: ")), "{text}");
+    }
+    assert_eq!(text.matches("! anonymous-thrashing: ").count(), 2, "{text}");
+    assert!(text.contains("not asked: ") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn wrong_files_are_wrong_usage() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a temporary file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let none = folder.path().join("none").to_str().expect("UTF-8").to_owned();
+    let empty = "{\"schema\":1,\"experiment\":\"x\",\"columns\":[{\"id\":\"a\"}],\"rows\":[]}";
+    for (path, why) in [
+        (none, "no such file or directory"),
+        (file("words", "pages\n"), "expected the JSON of `highwater stat`"),
+        (file("other.json", "{}"), "it is no report of `highwater`"),
+        (file("bytes", "\u{0}"), "expected the JSON"),
+        (file("empty.json", empty), "none of the counters that a diagnosis needs"),
+    ] {
+        let output = highwater(&["doctor", &path]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(output.stdout.is_empty() && told.contains(&path) && told.contains(why), "{told}");
+    }
+}
+
+/// The kernel that runs here, ill or not: the command ends well, and every rule was asked or says what it lacks.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[test]
+fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
+    let diagnosis: Value =
+        serde_json::from_str(&print(&["doctor", "--seconds", "0.2", "--format", "json"])).expect("JSON");
+    let patient = &diagnosis["patients"][0];
+    assert_eq!(patient["name"], "this computer");
+    assert!(patient["elapsed_s"].as_f64().expect("a time") >= 0.2);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("saved.json");
+    let path = path.to_str().expect("UTF-8");
+    print(&["stat", "--seconds", "0.2", "--format", "json", "--output", path]);
+    let saved: Value = serde_json::from_str(&print(&["doctor", path, "--format", "json"])).expect("JSON");
+    let unasked = |patient: &Value| -> Vec<String> {
+        let list = patient["unasked"].as_array().expect("a list").iter();
+        list.map(|it| it["cause"].as_str().expect("a cause").to_owned()).collect()
+    };
+    // /proc/vmstat has these on every kernel since 2.6; saved too.
+    for patient in [patient, &saved["patients"][0]] {
+        for cause in ["direct-reclaim", "kswapd-awake", "anonymous-thrashing", "swap-full"] {
+            assert!(!unasked(patient).contains(&cause.to_owned()), "{patient:#}");
+        }
+    }
+}
