@@ -56,7 +56,7 @@ fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
 }
 
 /// Five runs, each looked at ten times a second.
-const FIVE: [&str; 8] = ["--seeds", "5", "--scale", "1/64", "--every", "0.1", "--jobs", "2"];
+const FIVE: [&str; 8] = ["--runs", "5", "--scale", "1/64", "--every", "0.1", "--jobs", "2"];
 
 #[test]
 fn anonymous_memory_that_does_not_fit_thrashes() {
@@ -102,7 +102,7 @@ fn reclaim_meets_what_is_dirty_where_nobody_is_held_back() {
 #[test]
 fn kswapd_without_a_target_scans_in_vain() {
     let run =
-        |kernel: &'static str| ["parallelio", "--kernel", kernel, "--scale", "1/64", "--seeds", "5", "--jobs", "2"];
+        |kernel: &'static str| ["parallelio", "--kernel", kernel, "--scale", "1/64", "--runs", "5", "--jobs", "2"];
     must_have("kswapd-in-vain", By::Report, &run("3.10-rc4-vanilla"));
     must_have("kswapd-in-vain", By::Series, &run("3.10-rc4-vanilla"));
     for patient in diagnose(By::Series, &run("mm1-lessdisrupt-v1")) {

@@ -53,7 +53,7 @@ pub const FAILURES_MIN: f64 = 10.0;
 /// Huge pages that faults do not get from which on it counts, percent of those that were wanted.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
-/// Compactions that fail from which on it counts, percent: more often in vain than not.
+/// Compactions that fail from which on it counts, percent of those whose end is counted: more often in vain than not.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 
 /// Order of a huge page.
@@ -366,7 +366,9 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
 /// Do requests for several pages fail, and for want of memory or of whole blocks?
 fn high_orders_fail(signs: &Signs) -> Said {
     let huge = signs.huge_got.zip(signs.huge_failed);
-    let compactions = signs.compactions.zip(signs.compactions_failed);
+    // Some kernels count runs whose end is neither.
+    let ended = signs.compactions_succeeded.zip(signs.compactions_failed).map(|(good, bad)| good + bad);
+    let compactions = ended.or(signs.compactions).zip(signs.compactions_failed);
     if huge.is_none() && compactions.is_none() {
         return Err("thp_fault_fallback or compact_fail".into());
     }
@@ -392,6 +394,7 @@ fn high_orders_fail(signs: &Signs) -> Said {
         if_known("thp_fault_alloc", signs.huge_got, "events"),
         if_known("thp_fault_fallback", signs.huge_failed, "events"),
         if_known("compact_stall", signs.compactions, "events"),
+        if_known("compact_success", signs.compactions_succeeded, "events"),
         if_known("compact_fail", signs.compactions_failed, "events"),
     ];
     let rule = format!(

@@ -81,6 +81,8 @@ pub struct Signs {
     pub huge_failed: Option<f64>,
     /// Compactions that a task did for itself.
     pub compactions: Option<f64>,
+    /// Those of them after which it had a block.
+    pub compactions_succeeded: Option<f64>,
     /// Those of them after which it had no block.
     pub compactions_failed: Option<f64>,
     /// Zones, where they are known.

@@ -97,6 +97,7 @@ fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
         huge_got: rows.of(&["thp_fault_alloc"]),
         huge_failed: rows.of(&["thp_fault_fallback"]),
         compactions: rows.of(&["compact_stall"]),
+        compactions_succeeded: rows.of(&["compact_success"]),
         compactions_failed: rows.of(&["compact_fail"]),
         zones: zones(rows),
         file_writes: rows.of(&["Page writes file"]).or_else(|| Some((written? - swapped_out?).max(0.0))),
@@ -112,11 +113,12 @@ fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
     signs
 }
 
-/// Kernels of an era before a counter exists have it at 0 in the simulator.
+/// Kernels of an era before a counter exists have it at 0 in the simulator. Who counts refaults of anonymous memory counts those of
+/// files too.
 fn forget_uncounted(signs: &mut Signs, is_simulated: bool) {
     signs.refaulted_anon = signs.refaulted_anon.filter(|pages| *pages > 0.0);
     let has_taken = [signs.kswapd.stolen, signs.direct.stolen].into_iter().flatten().sum::<f64>() > 0.0;
-    if is_simulated && has_taken {
+    if is_simulated && has_taken && signs.refaulted_anon.is_none() {
         signs.refaulted_file = signs.refaulted_file.filter(|pages| *pages > 0.0);
     }
 }
@@ -192,6 +194,7 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
         huge_got: of("thp_fault_alloc"),
         huge_failed: of("thp_fault_fallback"),
         compactions: of("compact_stall"),
+        compactions_succeeded: of("compact_success"),
         compactions_failed: of("compact_fail"),
         file_writes: of("nr_vmscan_write").zip(swapped_out).map(|(all, swap)| (all - swap).max(0.0)),
         met_unwritten: of("nr_vmscan_immediate_reclaim"),

@@ -25,7 +25,7 @@ pub struct Interval<'a> {
 }
 
 /// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
-const MORE: [(&str, &str); 15] = [
+const MORE: [(&str, &str); 17] = [
     ("workingset_refault_anon", "pages"),
     ("workingset_refault_file", "pages"),
     ("workingset_activate_anon", "pages"),
@@ -38,7 +38,9 @@ const MORE: [(&str, &str); 15] = [
     ("kswapd_high_wmark_hit_quickly", "events"),
     ("pageoutrun", "events"),
     ("compact_stall", "events"),
+    ("compact_success", "events"),
     ("compact_fail", "events"),
+    ("thp_fault_alloc", "events"),
     ("thp_fault_fallback", "events"),
     ("oom_kill", "events"),
 ];

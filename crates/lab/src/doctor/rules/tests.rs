@@ -28,6 +28,7 @@ fn sound() -> Signs {
         huge_got: Some(0.0),
         huge_failed: Some(0.0),
         compactions: Some(0.0),
+        compactions_succeeded: Some(0.0),
         compactions_failed: Some(0.0),
         zones: Some(vec![zone(1000.0, &[1000.0])]),
         dirty: Some(crate::doctor::signs::Dirty { from: 100.0, dirtied: Some(1000.0), ..Default::default() }),
@@ -241,6 +242,12 @@ fn blocks_fail_for_want_of_memory_or_of_whole_blocks() {
     turns_at(high_orders_fail, FAILURES_MIN, |signs, failed| huge(0.0, failed)(signs));
     turns_at(high_orders_fail, COMPACTIONS_FAILED_MIN, |signs, share| {
         (signs.compactions, signs.compactions_failed) = (Some(1000.0), Some(10.0 * share));
+        signs.compactions_succeeded = None;
+    });
+    // The end of some is not counted: what counts is how the others ended.
+    turns_at(high_orders_fail, COMPACTIONS_FAILED_MIN, |signs, share| {
+        (signs.compactions, signs.compactions_failed) = (Some(5000.0), Some(10.0 * share));
+        signs.compactions_succeeded = Some(1000.0 - 10.0 * share);
     });
     let why = |free: f64, blocks: &[f64]| {
         let finding = found(high_orders_fail, |signs| {
@@ -254,9 +261,9 @@ fn blocks_fail_for_want_of_memory_or_of_whole_blocks() {
     assert!(why(812.0, &[812.0]).contains("Memory is in pieces"));
     assert!(why(812.0, &one_huge).contains("blocks of this size are free"));
     assert!(why(812.0, &[]).contains("not known"));
-    let only_huge = |signs: &mut Signs| (signs.compactions, signs.huge_failed) = (None, Some(100.0));
+    let only_huge = |signs: &mut Signs| (signs.compactions_failed, signs.huge_failed) = (None, Some(100.0));
     assert!(found(high_orders_fail, only_huge).is_some());
-    let neither = |signs: &mut Signs| (signs.compactions, signs.huge_failed) = (None, None);
+    let neither = |signs: &mut Signs| (signs.compactions_failed, signs.huge_failed) = (None, None);
     assert_eq!(lacks(high_orders_fail, neither), "thp_fault_fallback or compact_fail");
 }
 
