@@ -35,7 +35,7 @@ pub const ALL_WAITED_MIN: f64 = 5.0;
 /// a clean page may leave again without being written, so that the quotient of a thrashing program is above this in any case.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Pages reclaimed for each 100 swapped in from which on something must leave for what comes. Below that memory is filled again
+/// Pages reclaimed, or swapped out, for each 100 swapped in from which on something must leave for what comes. Below that memory is filled again
 /// after a want that is over.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
@@ -219,7 +219,8 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
         (Some(kswapd), Some(direct)) => Some(kswapd + direct),
         _ => None,
     };
-    let must_leave = stolen.is_none_or(|stolen| stolen >= come * SWAP_LEAVES_MIN / 100.0);
+    // What is written to swap leaves as well: cgroups of version 1 do not count what they reclaim.
+    let must_leave = stolen.is_none_or(|stolen| stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0);
     if rate < RATE_MIN || left <= 0.0 || come < left * SWAP_BACK_MIN / 100.0 || !must_leave {
         return Ok(None);
     }
@@ -237,8 +238,8 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
         percent(come, left)
     );
     let rule = format!(
-        "at least {RATE_MIN} pages a second swapped in, {SWAP_BACK_MIN} for each 100 swapped out, and {SWAP_LEAVES_MIN} reclaimed for \
-         each 100 swapped in"
+        "at least {RATE_MIN} pages a second swapped in, {SWAP_BACK_MIN} for each 100 swapped out, and {SWAP_LEAVES_MIN} reclaimed \
+         or swapped out for each 100 swapped in"
     );
     Ok(ill("anonymous-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
 }
