@@ -53,16 +53,12 @@ impl WaitQueue {
     pub(super) fn wake(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) > 0 {
-            self.wake_sleepers();
+            self.wake_up_to(usize::MAX);
         }
     }
 
-    #[cold]
-    fn wake_sleepers(&self) {
-        self.wake_up_to(usize::MAX);
-    }
-
     /// Wakes sleepers that nobody has woken, the longest waiting first.
+    #[cold]
     fn wake_up_to(&self, most: usize) {
         let woken: Woken = {
             let mut list = self.sleepers.lock();
@@ -84,13 +80,8 @@ impl WaitQueue {
     pub(super) fn wake_first(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) > 0 {
-            self.wake_first_sleeper();
+            self.wake_up_to(1);
         }
-    }
-
-    #[cold]
-    fn wake_first_sleeper(&self) {
-        self.wake_up_to(1);
     }
 
     /// See [`machine::Machine::sleep`]; times count from `began`.
@@ -249,7 +240,7 @@ mod tests {
         while queue.asleep.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
-        queue.wake_sleepers();
+        queue.wake_up_to(usize::MAX);
         thread::sleep(Duration::from_millis(5));
         assert!(!sleeper.is_finished());
         queue.wake();
