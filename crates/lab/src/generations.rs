@@ -4,6 +4,8 @@ use std::io;
 
 use machine::Nanos;
 
+use crate::moments::OfRun;
+
 /// The generations at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -15,16 +17,8 @@ pub struct Moment {
     pub text: String,
 }
 
-/// The generations of a run, and which run that was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunGenerations {
-    /// Its column.
-    pub column: String,
-    /// Its seed.
-    pub seed: u64,
-    /// What was recorded.
-    pub moments: Vec<Moment>,
-}
+/// The generations of a run.
+pub type RunGenerations = OfRun<Moment>;
 
 /// Writes runs as text: for each moment a line that begins with `#`, with its time, its run and the workload's name for it, if it
 /// has one; and the generations below.

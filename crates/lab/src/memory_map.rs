@@ -5,7 +5,7 @@ use std::io;
 use engine::memory::{MAX_ORDERS, MigrateType, Use, ZoneMap};
 use machine::Nanos;
 
-use crate::report::csv::io_error;
+use crate::{moments::OfRun, report::csv::io_error};
 
 /// Memory at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,16 +99,8 @@ impl Most {
     }
 }
 
-/// The memory of a run, and which run that was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunMemory {
-    /// Its column.
-    pub column: String,
-    /// Its seed.
-    pub seed: u64,
-    /// What was recorded.
-    pub moments: Vec<Moment>,
-}
+/// The memory of a run.
+pub type RunMemory = OfRun<Moment>;
 
 /// Writes runs as CSV: for each moment, zone and migrate type a line for each order with its free blocks, and one without an
 /// order with its pageblocks. The last field is the workload's name for the moment, if it has one.

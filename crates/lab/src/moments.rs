@@ -41,6 +41,17 @@ impl<T> Recorder<T> {
     }
 }
 
+/// What was seen of a run, and which run that was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfRun<T> {
+    /// Its column.
+    pub column: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What was recorded.
+    pub moments: Vec<T>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
