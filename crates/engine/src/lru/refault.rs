@@ -16,8 +16,8 @@ use crate::stat::{Gauge, ZoneEvent};
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, Machine, Nanos};
 
-/// How often the counters of cgroups are added up: general knowledge of Linux since 5.13. It was not measured by itself; with it the
-/// counters fit Linux 6.18 (docs/grounds.md).
+/// How often the counters of cgroups are added up: mechanisms/modern, 6. It was not measured by itself; with it the counters
+/// fit Linux 6.18 (docs/grounds.md).
 const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
 /// What a page leaves.

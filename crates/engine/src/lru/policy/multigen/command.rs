@@ -40,7 +40,8 @@ pub struct Age {
     /// Which types are aged: with 0 only pages of files, with [`ONLY_ANON`] only anonymous pages, with others both, whether or not
     /// there is room in swap. If it is not given, anonymous pages are aged where they can go to swap.
     pub swappiness: Option<u64>,
-    /// Are all tables walked that were touched since the last walk, whether or not they are known to be worth it?
+    /// Are all tables walked that were touched since the last walk, whether or not they are known to be worth it? They are if a text
+    /// does not say; both that and what `swappiness` does are general knowledge of Linux, not of mechanisms/multigen.
     pub force_scan: bool,
 }
 
