@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is freed at once for processes that wait for memory.
 const HELP_BYTES: u64 = 1 << 20;
@@ -65,10 +65,7 @@ impl Cgroup {
     /// How often it came to its limit; none where it does not tell.
     #[must_use]
     pub fn times_at_limit(&self) -> Option<u64> {
-        match self.version {
-            Version::V1 => fs::read_to_string(self.path.join("memory.failcnt")).ok()?.trim().parse().ok(),
-            Version::V2 => number(&fs::read_to_string(self.path.join("memory.events")).ok()?, "max"),
-        }
+        times_at_limit(&self.path)
     }
 
     /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
@@ -101,6 +98,17 @@ impl Cgroup {
 }
 
 /// The number after `name` on a line of its own.
+/// How often the cgroup of a folder came to its limit. Version 2 counts in `memory.events.local` what is of the cgroup itself, and
+/// before 5.2 with its children in `memory.events`; version 1 has `memory.failcnt`.
+#[must_use]
+pub fn times_at_limit(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    match read("memory.events.local").or_else(|| read("memory.events")) {
+        Some(events) => number(&events, "max"),
+        None => read("memory.failcnt")?.trim().parse().ok(),
+    }
+}
+
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -22,6 +22,7 @@ pub mod cgroup;
 pub mod change;
 pub mod choose;
 pub mod cli;
+pub mod counters;
 pub mod difference;
 pub mod doctor;
 pub mod embedded;

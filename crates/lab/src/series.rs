@@ -168,13 +168,16 @@ pub(crate) fn is_gauge(name: &str) -> bool {
     name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
 }
 
+/// The first line of runs as CSV.
+pub const HEADING: &str = "column,seed,seconds,name,value,per_second";
+
 /// Writes runs as CSV: a line for each moment and name, with the rate since the moment before for a count of events.
 ///
 /// # Errors
 /// When `out` cannot be written to.
 pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().from_writer(out);
-    csv.write_record(["column", "seed", "seconds", "name", "value", "per_second"]).map_err(io_error)?;
+    csv.write_record(HEADING.split(',')).map_err(io_error)?;
     for RunSeries { column, seed, series } in runs {
         let mut earlier: Option<&Point> = None;
         for point in &series.points {

@@ -2,12 +2,13 @@
 
 use super::signs::{Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
+use crate::cgroup::times_at_limit;
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
 use crate::system::difference;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
@@ -93,16 +94,6 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut BTreeMap<String, u
     let folders = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.for_each(|entry| walk(root, &entry.path(), depth + 1, found));
-}
-
-/// Version 2 counts in `memory.events.local` what is of the cgroup itself, and before 5.2 with its children in `memory.events`;
-/// version 1 has `memory.failcnt`.
-fn times_at_limit(folder: &Path) -> Option<u64> {
-    let read = |name: &str| fs::read_to_string(PathBuf::from(folder).join(name)).ok();
-    if let Some(events) = read("memory.events.local").or_else(|| read("memory.events")) {
-        return events.lines().find_map(|line| line.strip_prefix("max "))?.trim().parse().ok();
-    }
-    read("memory.failcnt")?.trim().parse().ok()
 }
 
 #[cfg(test)]

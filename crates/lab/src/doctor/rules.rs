@@ -219,7 +219,7 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
         (Some(kswapd), Some(direct)) => Some(kswapd + direct),
         _ => None,
     };
-    // What is written to swap leaves as well: cgroups of version 1 do not count what they reclaim.
+    // What is written to swap leaves as well: the computer's counters do not see what a cgroup reclaims at its limit.
     let must_leave = stolen.is_none_or(|stolen| stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0);
     if rate < RATE_MIN || left <= 0.0 || come < left * SWAP_BACK_MIN / 100.0 || !must_leave {
         return Ok(None);

@@ -2,15 +2,11 @@
 
 use super::Patient;
 use super::signs::{Dirty, Scan, Signs, Zone};
+use crate::counters;
+use crate::series::HEADING;
 use engine::stat::Vmstat;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// What the kernel calls its zones in names of counters.
-const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
-
-/// The first line of a series.
-const SERIES_HEADING: &str = "column,seed,seconds,name,value,per_second";
 
 /// Everybody whom a text tells of: the columns of a report as JSON, the runs of a series as CSV.
 ///
@@ -21,7 +17,7 @@ pub fn patients(text: &str) -> Result<Vec<Patient>, String> {
         let report = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
         return of_report(&report);
     }
-    if text.starts_with(SERIES_HEADING) {
+    if text.starts_with(HEADING) {
         return of_series(text);
     }
     Err("expected the JSON of `highwater stat`, `run` or `compare`, or the CSV of their --series".into())
@@ -147,36 +143,20 @@ fn zones(rows: &Rows<'_>) -> Option<Vec<Zone>> {
     (!zones.is_empty()).then_some(zones)
 }
 
-/// A counter, or the sum over zones where it is kept by zone; none where there is neither.
-fn sum(counters: &Vmstat, name: &str) -> Option<f64> {
-    let is_it = |key: &str| key == name || zone_of(key, name).is_some();
-    let found = counters.iter().filter(|(key, _)| is_it(key)).map(|(_, value)| *value as f64);
-    found.reduce(|sum, value| sum + value)
-}
-
-/// The zone of which a counter is, if it is one of them.
-fn zone_of<'a>(key: &'a str, name: &str) -> Option<&'a str> {
-    key.strip_prefix(name)?.strip_prefix('_').filter(|rest| ZONES.contains(rest))
-}
-
 /// What each name of `/proc/vmstat` grew by.
 #[must_use]
 pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
-    let of = |name: &str| sum(counters, name);
+    let of = |name: &str| counters::sum(counters, name).map(|value| value as f64);
     let by_zone = |names: &[&str]| {
         let mut zones = BTreeMap::new();
         for (key, value) in counters {
-            if let Some(zone) = names.iter().find_map(|name| zone_of(key, name)) {
+            if let Some(zone) = names.iter().find_map(|name| counters::zone_of(key, name)) {
                 *zones.entry(zone.to_owned()).or_insert(0.0) += *value as f64;
             }
         }
         zones
     };
-    // Until 3.3 the kernel counted what all reclaimed, and what kswapd did.
-    let (by_kswapd, by_others) = match counters.get("kswapd_steal") {
-        Some(kswapd) => (Some(*kswapd as f64), of("pgsteal").map(|all| (all - *kswapd as f64).max(0.0))),
-        None => (of("pgsteal_kswapd"), of("pgsteal_direct")),
-    };
+    let [by_kswapd, by_others] = counters::reclaimed(counters).map(|pages| pages.map(|pages| pages as f64));
     let swapped_out = of("pswpout");
     Signs {
         elapsed_s: Some(elapsed_s),
@@ -346,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_series_has_a_patient_for_each_run() {
-        let mut text = format!("{SERIES_HEADING}\n");
+        let mut text = format!("{HEADING}\n");
         for seed in [1, 2] {
             for (second, scanned, dirty) in [(1, 10, 0), (2, 60, 80), (3, 110, 90)] {
                 for (name, value) in [
@@ -392,8 +372,8 @@ mod tests {
         assert!(wrong("{}").contains("`schema` is not 1"));
         assert!(wrong("{\"schema\": 1, \"columns\": []}").contains("no `columns`"));
         assert!(wrong("{\"schema\": 1, \"columns\": [{}], \"rows\": []}").contains("no `id`"));
-        assert!(wrong(SERIES_HEADING).contains("without a line"));
-        assert!(wrong(&format!("{SERIES_HEADING}\nk,1,x,pgfree,1,\n")).contains("line 2"));
-        assert!(wrong(&format!("{SERIES_HEADING}\nk,1,1.0,pgfree,-1,\n")).contains("no whole number"));
+        assert!(wrong(HEADING).contains("without a line"));
+        assert!(wrong(&format!("{HEADING}\nk,1,x,pgfree,1,\n")).contains("line 2"));
+        assert!(wrong(&format!("{HEADING}\nk,1,1.0,pgfree,-1,\n")).contains("no whole number"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::counters;
 use crate::figure::{Better, Format, Row, names};
 use crate::system::DiskSample;
 
@@ -29,7 +30,7 @@ pub fn vmstat_row_names() -> Vec<String> {
 pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
     let of = |name: &str| counters.get(name).copied().unwrap_or(0) as f64;
-    let sum = |prefix: &str| sum(counters, prefix);
+    let sum = |name: &str| counters::sum(counters, name).unwrap_or(0) as f64;
     let velocity = |pages: f64| if elapsed_s > 0.0 { pages / elapsed_s } else { 0.0 };
     let whole =
         |name: &str, unit: &str, better, value| Row::new("vmstat", name, unit, better, Format::Decimals(0), value);
@@ -37,7 +38,7 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
     let share = |name: &str, better, value: f64| Row::new("vmstat", name, "%", better, Format::Percent, value.trunc());
 
     let (kswapd_scanned, direct_scanned) = (sum("pgscan_kswapd"), sum("pgscan_direct"));
-    let (kswapd_freed, direct_freed) = reclaimed(counters);
+    let [kswapd_freed, direct_freed] = counters::reclaimed(counters).map(|pages| pages.unwrap_or(0) as f64);
     let efficiency = |freed: f64, scanned: f64| if scanned > 0.0 { 100.0 * freed / scanned } else { 100.0 };
     let scanned = kswapd_scanned + direct_scanned;
 
@@ -77,25 +78,6 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
         whole("Kswapd skipped wait", "events", Neutral, of("kswapd_skip_congestion_wait")),
     ]);
     rows
-}
-
-/// A counter of any era: alone, or the sum over its zones.
-pub(super) fn sum(counters: &BTreeMap<String, u64>, prefix: &str) -> f64 {
-    let zone = |name: &str| name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')).is_some_and(is_zone);
-    let zones = counters.iter().filter(|(name, _)| *name == prefix || zone(name));
-    zones.map(|(_, value)| *value).sum::<u64>() as f64
-}
-
-fn is_zone(name: &str) -> bool {
-    ZONES.contains(&name) || name == "high" || name == "device"
-}
-
-/// Pages reclaimed by kswapd and by others. Until 3.3 the kernel counted all and kswapd's.
-pub(super) fn reclaimed(counters: &BTreeMap<String, u64>) -> (f64, f64) {
-    match counters.get("kswapd_steal") {
-        Some(kswapd) => (*kswapd as f64, sum(counters, "pgsteal") - *kswapd as f64),
-        None => (sum(counters, "pgsteal_kswapd"), sum(counters, "pgsteal_direct")),
-    }
 }
 
 /// One figure of a sample.

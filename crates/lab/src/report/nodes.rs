@@ -2,7 +2,7 @@
 //!
 //! They are of the whole run, what comes before the workload included.
 
-use super::mmtests::sum;
+use crate::counters;
 use crate::figure::{Better, Format, Row};
 use engine::stat::Vmstat;
 
@@ -29,7 +29,7 @@ pub fn rows(nodes: &[Vmstat]) -> Vec<Row> {
     }
     let rows_of = |(node, counts): (usize, &Vmstat)| {
         let row = move |(counter, unit): (&str, &str)| {
-            let (name, value) = (format!("Node {node} {counter}"), sum(counts, counter));
+            let (name, value) = (format!("Node {node} {counter}"), counters::sum(counts, counter).unwrap_or(0) as f64);
             Row::new("nodes", name, unit, Better::Neutral, Format::Decimals(0), value)
         };
         COUNTERS.map(row)

@@ -1,6 +1,6 @@
 //! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (mechanisms/benchmarks, 2.2).
 
-use super::mmtests::{reclaimed, sum};
+use crate::counters;
 use crate::figure::{Better, Format, Row, names};
 use crate::system::CpuTimes;
 use engine::stat::Vmstat;
@@ -32,8 +32,10 @@ const DIAGNOSIS: [(&str, &str); 2] =
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
     let of = |name: &str| counters.get(name).copied().unwrap_or(0) as f64;
-    let (kswapd_scanned, direct_scanned) = (sum(counters, "pgscan_kswapd"), sum(counters, "pgscan_direct"));
-    let (kswapd_freed, direct_freed) = reclaimed(counters);
+    let known = |pages: Option<u64>| pages.unwrap_or(0) as f64;
+    let [kswapd_scanned, direct_scanned] =
+        ["pgscan_kswapd", "pgscan_direct"].map(|name| known(counters::sum(counters, name)));
+    let [kswapd_freed, direct_freed] = counters::reclaimed(counters).map(known);
     let (scanned, freed, written) =
         (kswapd_scanned + direct_scanned, kswapd_freed + direct_freed, of("nr_vmscan_write"));
     let percent = |part: f64| if scanned > 0.0 { 100.0 * part / scanned } else { 0.0 };

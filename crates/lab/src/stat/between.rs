@@ -1,11 +1,11 @@
 //! Rows of what happened between two snapshots.
 
 use super::snapshot::{Snapshot, ZoneNow};
+use crate::counters;
 use crate::figure::{Better, Format, Row};
 use crate::report::{duration_rows, mmtests};
 use crate::system::difference;
 use crate::system::linux::sys::Used;
-use engine::stat::Vmstat;
 use procfs_core::DiskStat;
 
 /// Bytes of a sector in `/proc/diskstats`.
@@ -82,7 +82,9 @@ impl Interval<'_> {
         rows.extend(MORE.iter().filter(has).map(|(name, unit)| {
             row("counters", name, unit, Better::Neutral, 0, counters.get(*name).copied().unwrap_or(0) as f64)
         }));
-        rows.extend(direct_reclaims(&counters));
+        // One counter until 4.9, since then one for each zone that was asked for.
+        let direct_reclaims = counters::sum(&counters, "allocstall");
+        rows.extend(direct_reclaims.map(|n| row("counters", "allocstall", "events", Better::Lower, 0, n as f64)));
         rows.extend(self.disk_rows());
         rows.extend(self.after.zones.iter().flat_map(zone_rows));
         if let Some(swap) = self.after.swap_pages {
@@ -165,15 +167,6 @@ impl Interval<'_> {
 
 fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value: f64) -> Row {
     Row::new(group, name, unit, better, Format::Decimals(decimals), value)
-}
-
-/// Direct reclaims: one counter until 4.9, since then one for each zone that was asked for.
-fn direct_reclaims(counters: &Vmstat) -> Option<Row> {
-    let is_it = |name: &str| name == "allocstall" || name.starts_with("allocstall_");
-    let found = counters.iter().filter(|(name, _)| is_it(name)).map(|(_, value)| *value);
-    found
-        .reduce(|sum, value| sum + value)
-        .map(|sum| row("counters", "allocstall", "events", Better::Lower, 0, sum as f64))
 }
 
 /// A zone at the end: what is free, its marks, and its free blocks.

@@ -1,6 +1,7 @@
 //! A line of figures every so often, as `vmstat` prints them.
 
 use super::snapshot::Snapshot;
+use crate::counters;
 use crate::system::difference;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
@@ -23,6 +24,9 @@ const COLUMNS: [(&str, usize); 14] = [
     ("psi-full", 8),
 ];
 
+/// Refaults: one counter until 5.8, since then one for each kind of page.
+const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
+
 /// The heading: seconds since the beginning; free memory, MiB; pages a second that kswapd and others scanned, that were reclaimed, and
 /// the share of those in all scanned; pages a second that came back after they were reclaimed, that were swapped in and out; major
 /// faults and direct reclaims a second; CPU time of kswapd, percent of a CPU; time stalled for memory, percent.
@@ -31,13 +35,9 @@ pub fn heading() -> String {
     COLUMNS.iter().map(|(name, width)| format!(" {name:>width$}", width = *width)).collect()
 }
 
-/// Counters that begin so, summed.
-fn sum(counters: &Vmstat, beginning: &str) -> u64 {
-    let of_zones = |name: &str| {
-        name.strip_prefix(beginning)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_') && !rest.ends_with("throttle"))
-    };
-    counters.iter().filter(|(name, _)| of_zones(name)).map(|(_, value)| *value).sum()
+/// A counter of any era; 0 where there is none.
+fn sum(counters: &Vmstat, name: &str) -> u64 {
+    counters::sum(counters, name).unwrap_or(0)
 }
 
 /// What happened between two snapshots, `at_s` seconds after the beginning.
@@ -47,7 +47,7 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> S
     let seconds = elapsed_s.max(1e-9);
     let rate = |pages: u64| format!("{:.0}", pages as f64 / seconds);
     let [kswapd, direct] = ["pgscan_kswapd", "pgscan_direct"].map(|name| sum(&counters, name));
-    let stolen = sum(&counters, "pgsteal_kswapd") + sum(&counters, "pgsteal_direct");
+    let stolen: u64 = counters::reclaimed(&counters).into_iter().flatten().sum();
     let scanned = kswapd + direct;
     let efficiency = if scanned > 0 { format!("{:.0}", 100.0 * stolen as f64 / scanned as f64) } else { "-".into() };
     let free_mib = (after.vmstat.get("nr_free_pages").copied().unwrap_or(0) * PAGE_BYTES as u64) >> 20;
@@ -68,7 +68,7 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> S
         rate(direct),
         rate(stolen),
         efficiency,
-        rate(sum(&counters, "workingset_refault")),
+        rate(REFAULTS.iter().map(|name| sum(&counters, name)).sum()),
         rate(sum(&counters, "pswpin")),
         rate(sum(&counters, "pswpout")),
         rate(sum(&counters, "pgmajfault")),

@@ -1,8 +1,7 @@
 //! What the running kernel tells of memory at a moment.
 
-use crate::system::linux::counters::named;
+use crate::system::linux::counters::{named, swap_pages};
 use engine::stat::Vmstat;
-use machine::PAGE_BYTES;
 use procfs_core::prelude::*;
 use procfs_core::{DiskStat, DiskStats, PressureRecord};
 use std::collections::BTreeMap;
@@ -190,16 +189,6 @@ fn add_blocks(zones: &mut [ZoneNow], text: &str) {
             zone.blocks = numbers.filter_map(|word| word.parse().ok()).collect();
         }
     }
-}
-
-/// Swap and what is free of it, pages; none where `/proc/meminfo` does not tell.
-fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
-    let pages = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-        Some(kib * 1024 / PAGE_BYTES as u64)
-    };
-    Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
 /// CPU time of the kernel's tasks for memory, by name.

@@ -5,6 +5,7 @@
 //! when memory is full ([`FullDetector`]) and when it is enough. What it saw is a [`Course`], which has the rows of
 //! a report.
 
+use crate::counters;
 use crate::figure::{Better, Format, Row};
 use crate::report::duration_rows;
 use crate::system::{CpuTimes, System, SystemError, difference};
@@ -367,7 +368,7 @@ fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
 
 /// Pages that reclaim has freed so far.
 fn pages_reclaimed(vmstat: &Vmstat) -> Option<u64> {
-    let [kswapd, direct] = ["pgsteal_kswapd", "pgsteal_direct"].map(|name| sum_of_zones(vmstat, name));
+    let [kswapd, direct] = ["pgsteal_kswapd", "pgsteal_direct"].map(|name| counters::sum(vmstat, name));
     Some(kswapd? + direct?)
 }
 
@@ -565,13 +566,6 @@ const COUNTERS: [(&str, &str); 17] = [
     ("nr_vmscan_write", "pages"),
 ];
 
-/// A counter, or the sum over its zones where it is kept by zone; none where the ground does not have it.
-fn sum_of_zones(counters: &Vmstat, name: &str) -> Option<u64> {
-    let is_zone = |rest: &str| ["_dma", "_dma32", "_normal", "_movable", "_device"].contains(&rest);
-    let is_it = |key: &String| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_zone(rest));
-    counters.iter().filter(|(key, _)| is_it(key)).map(|(_, value)| *value).reduce(|sum, value| sum + value)
-}
-
 /// What the main counters grew by. One that the ground does not have has no row.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
@@ -582,7 +576,7 @@ pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
             unit,
             Better::Neutral,
             Format::Decimals(0),
-            sum_of_zones(counters, name)? as f64,
+            counters::sum(counters, name)? as f64,
         ))
     };
     COUNTERS.iter().filter_map(row).collect()

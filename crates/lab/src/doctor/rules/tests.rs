@@ -175,7 +175,7 @@ fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
     turns_at(anonymous_thrashing, RATE_MIN, |signs, rate| swap(signs, 10.0 * rate, 250.0, 1000.0));
     turns_at(anonymous_thrashing, SWAP_BACK_MIN, |signs, back| swap(signs, 100.0 * back, 10_000.0, 10_000.0));
     turns_at(anonymous_thrashing, SWAP_LEAVES_MIN, |signs, leaves| swap(signs, 1000.0, 400.0, 10.0 * leaves));
-    // In a cgroup of version 1 what is reclaimed is not counted.
+    // The computer's counters do not see what a cgroup reclaims at its limit.
     turns_at(anonymous_thrashing, SWAP_LEAVES_MIN, |signs, leaves| swap(signs, 1000.0, 10.0 * leaves, 0.0));
     // Programs come back after a want that is over.
     assert_eq!(found(anonymous_thrashing, |signs| swap(signs, 100_000.0, 0.0, 100_000.0)), None);

@@ -70,9 +70,18 @@ pub fn bytes_read_in() -> Option<u64> {
 /// Pages of swap that are free.
 #[must_use]
 pub fn free_swap_pages() -> u64 {
-    let text = read("/proc/meminfo");
-    let kib = text.lines().find_map(|line| line.strip_prefix("SwapFree:")?.trim().strip_suffix(" kB")?.parse().ok());
-    kib.unwrap_or(0_u64) * 1024 / PAGE_BYTES as u64
+    swap_pages(&read("/proc/meminfo")).map_or(0, |[_, free]| free)
+}
+
+/// Swap and what is free of it, pages; none where `/proc/meminfo` does not tell.
+#[must_use]
+pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
+    let pages = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib * 1024 / PAGE_BYTES as u64)
+    };
+    Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
 /// What kernel this is.
