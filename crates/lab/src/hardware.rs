@@ -320,6 +320,9 @@ pub struct Disk {
     pub swap_first_block: Sourced<u64>,
     /// Swap slots of 4 KiB, at full scale; 0 for no swap.
     pub swap_slots: Sourced<u64>,
+    /// Does it answer at once, as zram and persistent memory do? It does not where that is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronous: Option<Sourced<bool>>,
     /// The device.
     pub device: DiskConfig,
 }

@@ -68,14 +68,14 @@ impl Job {
         for zone in layout.nodes.iter_mut().flat_map(|node| &mut node.zones) {
             zone.managed_pages = self.scale.of(zone.managed_pages);
         }
+        layout.limit_pages = layout.limit_pages.map(|pages| self.scale.of(pages));
         layout
     }
 
-    /// Memory of its machine at its scale, pages.
+    /// Memory that tasks of its machine may have at its scale, pages.
     #[must_use]
     pub fn memory_pages(&self) -> u64 {
-        let zones = self.machine.memory.nodes.iter().flat_map(|node| &node.zones);
-        zones.map(|zone| self.scale.of(zone.managed_pages)).sum()
+        self.layout().usable_pages()
     }
 
     /// Swap of its machine at its scale, pages.

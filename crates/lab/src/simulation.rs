@@ -89,7 +89,7 @@ impl Simulation {
     #[must_use]
     pub fn resources(&self) -> Resources {
         Resources {
-            memory_pages: self.layout.pages(),
+            memory_pages: self.layout.usable_pages(),
             used_pages: self.before.pages(self.scale),
             swap_pages: self.swap_slots().into(),
         }
@@ -124,6 +124,7 @@ impl Simulation {
                 device: DeviceId(0),
                 first_block: self.disk.swap_first_block.value,
                 slots: self.swap_slots(),
+                is_synchronous: self.disk.synchronous.as_ref().is_some_and(|it| it.value),
             },
             stamps,
         }

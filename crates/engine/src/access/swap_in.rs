@@ -1,7 +1,8 @@
 //! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in mechanisms/parallelio-trial, 5).
 //!
 //! A page in the swap cache is a minor fault, even while it is being written. A read maps it read-only and
-//! keeps the slot; a write frees the slot, unless the page is under writeback.
+//! keeps the slot; a write frees the slot, unless the page is under writeback. Where swap answers at once, a read does what a
+//! write does.
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
@@ -85,6 +86,8 @@ impl<M: Machine> Access<M> {
         if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
             region.swap_window.note_used(slot);
         }
+        // A page whose slot is freed belongs to this region alone: it may be written without another fault.
+        let is_freed = write || self.swap_is_synchronous();
         let is_mapped = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
@@ -92,7 +95,7 @@ impl<M: Machine> Access<M> {
             if is_wanted {
                 descriptor.set_owner(Owner::Region(region.id), page);
                 self.mapped(frame);
-                region.replace(page, Entry::mapped(frame, write));
+                region.replace(page, Entry::mapped(frame, is_freed));
             }
             is_wanted
         };
@@ -102,7 +105,7 @@ impl<M: Machine> Access<M> {
             if self.choices.swapped_in.is_active() {
                 self.mark_accessed(frame);
             }
-            if write || self.swap.is_nearly_full() {
+            if is_freed || self.swap.is_nearly_full() {
                 self.try_to_free_swap(frame);
             }
         }
@@ -170,7 +173,7 @@ impl<M: Machine> Access<M> {
 
     /// Logarithm of the slots to read for a fault on a page.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
-        if around == Around::Nothing || self.swap.is_almost_full() {
+        if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
         }
         let swap: &Swap<M> = self;

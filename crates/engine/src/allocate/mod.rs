@@ -9,6 +9,7 @@
 pub mod balloon;
 pub mod choices;
 pub mod fast;
+mod limit;
 pub mod slow;
 mod zonelist_cache;
 
@@ -79,6 +80,9 @@ impl<M: Machine> Allocate<M> {
         let _span = self.machine.span(Func::AllocPages);
         if order > Order::ZERO {
             self.stat.count(Event::AllocHighOrder, 1);
+        }
+        if let Some(limit_pages) = self.limit_pages() {
+            self.make_room_under(limit_pages, task, gfp, order)?;
         }
         match self.allocate_fast(task, gfp, order) {
             Some(frame) => Ok(frame),

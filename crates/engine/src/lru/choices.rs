@@ -116,12 +116,14 @@ choices! {
         ByWorkingset,
     }
 
-    /// When reclaim learns that pages came back and joined the active list (`active_scan = "when-low-or-refaulted"`).
-    refault_count: RefaultCount = AtOnce, drawn 141 {
+    /// When reclaim learns how many pages came back and joined the active list (`active_scan = "when-low-or-refaulted"`), and how
+    /// many are active and inactive, by which it decides whether active pages become inactive, and pages that come back active
+    /// (`refault = "by-workingset"`).
+    cgroup_counters: CgroupCounters = AtOnce, drawn 141 {
         /// At once.
         AtOnce,
-        /// Every two seconds. The counters of memory cgroups are added up so often; between two sums reclaim takes it that no page
-        /// came back, and leaves active pages alone.
+        /// Every two seconds: the counters of memory cgroups are added up so often. Between two sums nothing changes, as far as
+        /// reclaim knows.
         EveryTwoSeconds,
     }
 

@@ -7,12 +7,12 @@
 //! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
 //! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
 
-use super::choices::{Refault, RefaultCount};
-use super::policy::classic::Family;
+use super::choices::{CgroupCounters, Refault};
+use super::policy::classic::{Family, ListKind};
 use super::{Lru, Pool};
 use crate::memory::{Flags, Zone};
 use crate::page_cache::Shadow;
-use crate::stat::{Gauge, ZoneEvent};
+use crate::stat::ZoneEvent;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, Machine, Nanos};
 
@@ -81,10 +81,19 @@ struct Nonresident {
     age: AtomicU64,
     /// By family: activated refaults when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// By family: activated refaults when they were last added up ([`RefaultCount::EveryTwoSeconds`]).
-    summed: [AtomicU64; Family::ALL.len()],
-    /// When that was, ns.
-    summed_at: AtomicU64,
+    /// What was added up last ([`CgroupCounters::EveryTwoSeconds`]).
+    sums: Sums,
+}
+
+/// Counters of an lruvec as reclaim in a cgroup knows them.
+#[derive(Debug, Default)]
+struct Sums {
+    /// Activated refaults, by family.
+    activations: [AtomicU64; Family::ALL.len()],
+    /// Pages of each list.
+    list_pages: [AtomicU64; ListKind::ALL.len()],
+    /// When they were added up, ns.
+    at: AtomicU64,
 }
 
 /// What classic knows of pages that left, by lruvec.
@@ -196,17 +205,16 @@ impl<M: Machine> Lru<M> {
     /// Pages that one of a family competes with that comes back: those that are active, and those of the other family, as far as
     /// swap lets anonymous ones go.
     fn workingset_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
-        let zones = self.zones_of_lruvec(zone);
-        let pages = |gauge: Gauge| zones.iter().map(|zone| zone.gauges.get(gauge)).sum::<u64>();
+        let pages = |kind| self.known_list_pages(zone, kind);
         let may_swap_out = self.swap.free_slots() > 0;
-        let mut sum = pages(Gauge::NrActiveFile);
+        let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
-            sum += pages(Gauge::NrInactiveFile);
+            sum += pages(ListKind::InactiveFile);
         }
         if may_swap_out {
-            sum += pages(Gauge::NrActiveAnon);
+            sum += pages(ListKind::ActiveAnon);
             if family == Family::File {
-                sum += pages(Gauge::NrInactiveAnon);
+                sum += pages(ListKind::InactiveAnon);
             }
         }
         sum
@@ -231,21 +239,38 @@ impl<M: Machine> Lru<M> {
 
     /// Activated refaults of an lruvec, as far as reclaim knows of them.
     fn activated_refaults(&self, refaults: &Refaults, zone: &Zone<M>, family: Family) -> u64 {
-        match self.choices.refault_count {
-            RefaultCount::AtOnce => self.sum_activated_refaults(zone, family),
-            RefaultCount::EveryTwoSeconds => {
-                let of = refaults.of(zone);
-                let (now, last) = (self.machine.now(), of.summed_at.load(Relaxed));
-                if now.since(Nanos(last)) >= SUMMED_EVERY
-                    && of.summed_at.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok()
-                {
-                    for family in Family::ALL {
-                        of.summed[family as usize].store(self.sum_activated_refaults(zone, family), Relaxed);
-                    }
-                }
-                of.summed[family as usize].load(Relaxed)
+        match self.sums(refaults, zone) {
+            Some(sums) => sums.activations[family as usize].load(Relaxed),
+            None => self.sum_activated_refaults(zone, family),
+        }
+    }
+
+    /// Pages of a list, as far as reclaim knows of them where it compares lists.
+    pub(super) fn known_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
+        match self.refaults.as_ref().and_then(|refaults| self.sums(refaults, zone)) {
+            Some(sums) => sums.list_pages[kind as usize].load(Relaxed),
+            None => self.list_pages(zone, kind),
+        }
+    }
+
+    /// What reclaim knows of an lruvec, added up anew if it is time; nothing where it knows all at once.
+    fn sums<'r>(&self, refaults: &'r Refaults, zone: &Zone<M>) -> Option<&'r Sums> {
+        match self.choices.cgroup_counters {
+            CgroupCounters::AtOnce => return None,
+            CgroupCounters::EveryTwoSeconds => {}
+        }
+        let sums = &refaults.of(zone).sums;
+        let (now, last) = (self.machine.now(), sums.at.load(Relaxed));
+        let is_due = now.since(Nanos(last)) >= SUMMED_EVERY;
+        if is_due && sums.at.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok() {
+            for family in Family::ALL {
+                sums.activations[family as usize].store(self.sum_activated_refaults(zone, family), Relaxed);
+            }
+            for kind in ListKind::ALL {
+                sums.list_pages[kind as usize].store(self.list_pages(zone, kind), Relaxed);
             }
         }
+        Some(sums)
     }
 
     fn sum_activated_refaults(&self, zone: &Zone<M>, family: Family) -> u64 {

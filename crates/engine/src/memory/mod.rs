@@ -46,6 +46,19 @@ use per_cpu::PerCpuPages;
 use std::sync::Arc;
 use zone::ReclaimState;
 
+/// What is charged to a memory cgroup.
+const CHARGED: [Gauge; 9] = [
+    Gauge::NrInactiveAnon,
+    Gauge::NrActiveAnon,
+    Gauge::NrInactiveFile,
+    Gauge::NrActiveFile,
+    Gauge::NrUnevictable,
+    Gauge::NrIsolatedAnon,
+    Gauge::NrIsolatedFile,
+    Gauge::NrSlabReclaimable,
+    Gauge::NrSlabUnreclaimable,
+];
+
 /// The lowest floor: every frame, and the machine under it.
 pub struct Memory<M: Machine> {
     /// The ground.
@@ -68,6 +81,8 @@ pub struct Memory<M: Machine> {
     min_free_kbytes: AtomicU64,
     /// Pages of blocks that somebody outside has.
     lent_pages: AtomicU64,
+    /// The limit of the memory cgroup that all tasks are in, if they are in one.
+    limit_pages: Option<u64>,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
 }
 
@@ -78,7 +93,7 @@ pub enum LayoutError {
     Empty,
     /// Fewer pages than the engine can work with.
     TooSmall {
-        /// Pages of the layout.
+        /// Pages of the layout, or of its limit.
         pages: u64,
         /// Pages needed at least.
         least_pages: u64,
@@ -183,6 +198,7 @@ impl<M: Machine> Memory<M> {
             reserve_pages: AtomicU64::new(0),
             min_free_kbytes: AtomicU64::new(0),
             lent_pages: AtomicU64::new(0),
+            limit_pages: layout.limit_pages,
             per_cpu,
         };
         memory.set_marks();
@@ -351,6 +367,26 @@ impl<M: Machine> Memory<M> {
         &self.zones[first..first + zones.len()]
     }
 
+    /// Pages that are charged to the memory cgroup that all tasks are in: those on LRU lists or taken off them for reclaim, and
+    /// slab pages. Those that have just been allocated are not among them yet.
+    #[doc(alias = "memory.current")]
+    #[doc(alias = "memory.usage_in_bytes")]
+    pub fn charged_pages(&self) -> u64 {
+        CHARGED.iter().map(|gauge| self.gauge(*gauge)).sum()
+    }
+
+    /// The limit of the memory cgroup that all tasks are in, pages; `None`: they are in none.
+    #[inline]
+    pub fn limit_pages(&self) -> Option<u64> {
+        self.limit_pages
+    }
+
+    /// Pages that tasks may have: all that there are, or as many as the limit of their cgroup.
+    pub fn usable_pages(&self) -> u64 {
+        let managed = self.zones.iter().map(Zone::managed).sum();
+        self.limit_pages.unwrap_or(u64::MAX).min(managed)
+    }
+
     /// A gauge over all zones, pages.
     #[inline]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
@@ -423,7 +459,7 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     if !layout.distances.is_empty() && !is_square {
         return Err(LayoutError::Distances);
     }
-    let pages = layout.pages();
+    let pages = layout.usable_pages();
     if pages < LEAST_PAGES {
         return Err(LayoutError::TooSmall { pages, least_pages: LEAST_PAGES });
     }

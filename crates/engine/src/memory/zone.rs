@@ -61,6 +61,11 @@ pub struct Layout {
     /// 20 where an access takes twice as long (ACPI, "System Locality Information Table"). Empty: 20 to all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u8>>,
+    /// The limit of a memory cgroup that all tasks are in, pages ([`super::Memory::charged_pages`]); `None`: no cgroup.
+    #[doc(alias = "memory.max")]
+    #[doc(alias = "memory.limit_in_bytes")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_pages: Option<u64>,
 }
 
 /// The zones of one node.
@@ -147,7 +152,7 @@ impl Layout {
     /// These nodes, each as far from the others.
     #[must_use]
     pub const fn of_nodes(nodes: Vec<NodeLayout>) -> Self {
-        Self { nodes, distances: Vec::new() }
+        Self { nodes, distances: Vec::new(), limit_pages: None }
     }
 
     /// How far the CPUs of one node are from the memory of another.
@@ -176,6 +181,12 @@ impl Layout {
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
+    }
+
+    /// Pages that tasks may have: all of them, or as many as the limit of their cgroup.
+    #[must_use]
+    pub fn usable_pages(&self) -> u64 {
+        self.limit_pages.unwrap_or(u64::MAX).min(self.pages())
     }
 
     /// Frames that a table for this layout has: each zone starts at a multiple of the largest block.

@@ -315,14 +315,6 @@ choices! {
         /// was scanned; 16 of them in a row exhaust memory.
         ByFailures,
     }
-
-    /// Who reclaims when a zone is under its low mark.
-    background: Background = Kswapd, drawn 120 {
-        /// Kswapd, and tasks when that is not enough.
-        Kswapd,
-        /// Nobody. Tasks reclaim themselves when the min mark is reached, as those of a memory cgroup do at its limit.
-        Nobody,
-    }
 }
 
 impl DirtyAccounting {

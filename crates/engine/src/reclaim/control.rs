@@ -31,6 +31,9 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Is it kswapd's?
     pub is_kswapd: bool,
+    /// Is it for a memory cgroup that is at its limit, whatever is free?
+    #[doc(alias = "cgroup_reclaim")]
+    pub is_cgroup: bool,
     /// Whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must be kept.
     pub takes_blocks: bool,
     /// No page of the list that was looked at last was kept, but for those that are being written (`LumpyReclaim::SameList`).
@@ -62,6 +65,7 @@ impl ScanControl {
             scanned: 0,
             reclaimed: 0,
             is_kswapd: true,
+            is_cgroup: false,
             takes_blocks: false,
             blocks_last: true,
             waits_for_writeback: false,
@@ -77,12 +81,19 @@ impl ScanControl {
         Self { gfp, to_reclaim_pages: crate::lru::CLUSTER, is_kswapd: false, ..Self::kswapd(order) }
     }
 
+    /// That of a task whose cgroup is at its limit.
+    #[must_use]
+    pub fn cgroup(gfp: Gfp) -> Self {
+        Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
+    }
+
     /// What a policy is told of it; pages are aged in blocks of `aged_order`.
     pub(super) const fn demand(&self, aged_order: Order) -> Demand {
         Demand {
             priority: self.priority,
             to_reclaim_pages: self.to_reclaim_pages,
             is_kswapd: self.is_kswapd,
+            is_cgroup: self.is_cgroup,
             may_swap: self.may_swap,
             swappiness: None,
             may_do_all: self.gfp.io && self.gfp.fs,

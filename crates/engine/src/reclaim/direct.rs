@@ -46,10 +46,25 @@ impl<M: Machine> Reclaim<M> {
         gfp: Gfp,
         doubts_marks: bool,
     ) -> Progress {
-        let _span = self.machine.span(Func::DirectReclaim);
         self.stat.count(Event::Allocstall, 1);
+        self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) })
+    }
+
+    /// Reclaims until a cluster was freed, whatever is free: the memory cgroup that all tasks are in is at its limit.
+    #[doc(alias = "try_to_free_mem_cgroup_pages")]
+    pub(crate) fn try_to_free_charged_pages(
+        &self,
+        task: &mut Task,
+        zonelist: &[ZoneId],
+        gfp: Gfp,
+        doubts_marks: bool,
+    ) -> Progress {
+        self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::cgroup(gfp) })
+    }
+
+    fn free_pages(&self, task: &mut Task, zonelist: &[ZoneId], mut control: ScanControl) -> Progress {
+        let _span = self.machine.span(Func::DirectReclaim);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
-        let mut control = ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) };
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
         for zone in zonelist.iter().map(|id| self.zone(*id)) {
             self.end_at_priority(zone, control.priority);

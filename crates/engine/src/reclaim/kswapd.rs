@@ -1,7 +1,7 @@
 //! Kswapd: a node's reclaim task, and how it sleeps and is woken (mechanisms/reclaim, 18.1 to 18.3).
 
 use super::Reclaim;
-use super::choices::{Background, KswapdRequest, KswapdSleep, WakeRecord, ZoneBalance};
+use super::choices::{KswapdRequest, KswapdSleep, WakeRecord, ZoneBalance};
 use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, Memory, Node, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
@@ -219,10 +219,6 @@ impl<M: Machine> Reclaim<M> {
         let any = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
         let mut wanted = any;
         let mut balanced = any;
-        match self.choices.background {
-            Background::Kswapd => {}
-            Background::Nobody => return self.sleep_until_killed(node),
-        }
         while !self.machine.is_killed() {
             wanted = match self.choices.kswapd_request {
                 KswapdRequest::Order => self.next_order(node, wanted),
@@ -252,17 +248,6 @@ impl<M: Machine> Reclaim<M> {
                 KswapdRequest::Order | KswapdRequest::LastBalanced | KswapdRequest::HighestZone => {}
             }
             self.release_orphans();
-        }
-    }
-
-    fn sleep_until_killed(&self, node: NodeId) {
-        let wait = &self.node_state(node).kswapd_wait;
-        loop {
-            let ticket = self.machine.ticket(wait);
-            if self.machine.is_killed() {
-                return;
-            }
-            self.machine.sleep(wait, ticket, None);
         }
     }
 
@@ -377,10 +362,6 @@ impl<M: Machine> Reclaim<M> {
     /// Wakes the kswapd of a zone's node, if the zone is below its low mark and kswapd sleeps; with `ZoneBalance::AnyUsableZone`, if
     /// no zone of the node that the request can use is at its high mark.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
-        match self.choices.background {
-            Background::Kswapd => {}
-            Background::Nobody => return,
-        }
         let state = self.node_state(zone.node);
         let is_above_low = || match self.choices.zone_balance {
             ZoneBalance::AnyUsableZone => {
@@ -416,10 +397,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Is the reserve used up, and may kswapd fill it?
     pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
-        let has_kswapd = match self.choices.background {
-            Background::Kswapd => !self.has_kswapd_failed(node),
-            Background::Nobody => false,
-        };
+        let has_kswapd = !self.has_kswapd_failed(node);
         let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;
         has_kswapd && !self.is_reserve_ok(node) && !is_in_vain
     }

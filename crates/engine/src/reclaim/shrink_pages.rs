@@ -438,7 +438,8 @@ impl<M: Machine> Reclaim<M> {
         };
         self.stat.count(Event::NrVmscanWrite, 1);
         counts.written += u64::from(written == WritePage::Submitted);
-        if control.waits_for_writeback && written == WritePage::Submitted {
+        let is_at_once = file.is_none() && self.swap_is_synchronous();
+        if (control.waits_for_writeback || is_at_once) && written == WritePage::Submitted {
             self.wait_for_clear(frame, Flags::WRITEBACK);
         }
         if !descriptor.is(Flags::WRITEBACK) {

@@ -20,11 +20,29 @@ choices! {
         AlignedBlock,
     }
 
+    /// How swap is used that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
+    synchronous: SynchronousSwap = LikeOthers, drawn 120 {
+        /// As any other.
+        LikeOthers,
+        /// A fault reads the wanted page alone, and its slot is free as soon as it is mapped. Reclaim waits for its writes.
+        Apart,
+    }
+
     /// How many slots are read from swap together.
     window: SwapWindows = Fixed, drawn 27 {
         /// `2^page_cluster`.
         Fixed,
         /// At most as many, and fewer where pages of the region that were read ahead were not used.
         ByUse,
+    }
+}
+
+impl SynchronousSwap {
+    /// Is swap that answers at once used in a way of its own?
+    pub(crate) const fn is_apart(self) -> bool {
+        match self {
+            Self::Apart => true,
+            Self::LikeOthers => false,
+        }
     }
 }

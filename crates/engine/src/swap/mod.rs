@@ -30,11 +30,13 @@ pub struct SwapLayout {
     pub first_block: u64,
     /// Slots of one page; 0 for no swap.
     pub slots: u32,
+    /// Does the device answer at once, as memory does (`BLK_FEAT_SYNCHRONOUS`)?
+    pub is_synchronous: bool,
 }
 
 impl SwapLayout {
     /// No swap.
-    pub const NONE: Self = Self { device: DeviceId(0), first_block: 0, slots: 0 };
+    pub const NONE: Self = Self { device: DeviceId(0), first_block: 0, slots: 0, is_synchronous: false };
 }
 
 /// The floor of swap.
@@ -44,6 +46,8 @@ pub struct Swap<M: Machine> {
     pub choices: Choices,
     /// The swap area.
     pub swap: SwapArea<M>,
+    /// Does it answer at once, and is used accordingly?
+    is_synchronous: bool,
 }
 
 impl<M: Machine> Deref for Swap<M> {
@@ -58,7 +62,14 @@ impl<M: Machine> Swap<M> {
     /// Empty swap.
     pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
         let swap = SwapArea::new(&page_cache.machine, layout.device, layout.first_block, layout.slots);
-        Self { choices, swap, page_cache }
+        let is_synchronous = layout.is_synchronous && choices.synchronous.is_apart();
+        Self { choices, swap, is_synchronous, page_cache }
+    }
+
+    /// Does swap answer at once, and is used accordingly (`swap.synchronous`)?
+    #[inline]
+    pub(crate) fn swap_is_synchronous(&self) -> bool {
+        self.is_synchronous
     }
 
     /// Takes a page out of its file, or out of the swap cache, if nobody but the caller refers to it and it is clean; the page is

@@ -40,6 +40,7 @@ pub struct Plan {
     pub write_ns: u64,
     /// Further disks, by what a write takes; as large as the first, without swap.
     pub more_disks_write_ns: Vec<u64>,
+    pub swap_is_synchronous: bool,
     /// What the shadow of a page costs that leaves.
     pub shadow_ns: u64,
     /// Requests that the disk's queue takes.
@@ -59,6 +60,7 @@ impl Default for Plan {
             cpus: 2,
             write_ns: 20_000,
             more_disks_write_ns: Vec::new(),
+            swap_is_synchronous: false,
             shadow_ns: 0,
             nr_requests: 128,
             with_kswapd: true,
@@ -119,7 +121,12 @@ impl Plan {
             ..sim::Config::uniform(self.cpus, 100)
         });
         let devices: Vec<_> = write_ns.iter().map(|_| DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }).collect();
-        let swap = SwapLayout { device: DISK, first_block: 1 + FILE_BLOCKS, slots: self.swap_slots };
+        let swap = SwapLayout {
+            device: DISK,
+            first_block: 1 + FILE_BLOCKS,
+            slots: self.swap_slots,
+            is_synchronous: self.swap_is_synchronous,
+        };
         let engine = Rc::new(Engine::new(sim.clone(), &self.choices, &self.layout, &devices, swap).unwrap());
         sim.attach(engine.clone());
         let is_wanted = |task: &KernelTask| match task {

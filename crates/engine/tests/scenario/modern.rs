@@ -2,10 +2,12 @@
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
-use engine::lru::choices::{FamilyBalance, Refault, RefaultCount, UnwrittenPages};
+use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPages};
 use engine::memory::{Flags, Gfp, Layout, ZoneKind};
 use engine::page_cache::File;
-use engine::reclaim::choices::{Background, Hopeless};
+use engine::reclaim::choices::Hopeless;
+use engine::stat::Gauge;
+use engine::swap::choices::SynchronousSwap;
 use engine::{ReadPattern, ReadState};
 use machine::{Machine, Nanos, Order, PAGE_BYTES};
 use sim::Sim;
@@ -91,11 +93,13 @@ fn dropped_caches_leave_no_shadows() {
 /// While reclaim does not know that pages came back, it leaves active pages alone.
 #[test]
 fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
-    let deactivated = |count: RefaultCount| {
+    let deactivated = |count: CgroupCounters| {
         let mut plan = plan();
-        plan.choices.lru.refault_count = count;
+        plan.choices.lru.cgroup_counters = count;
         let vmstat = plan.run(|ground| {
             let stream = with_active_pages(ground, 1000);
+            // That they are active is known then.
+            ground.sim.pause(Nanos::from_secs(3));
             // Each has just left, so it comes back as active, and others leave for it.
             for _ in 0..600 {
                 read(ground, &stream, [last_gone(&stream, PAGES as u32 + 500)]);
@@ -105,7 +109,7 @@ fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
         assert!(vmstat["workingset_activate_file"] > 100, "{vmstat:?}");
         vmstat["pgdeactivate"]
     };
-    let [at_once, later] = [RefaultCount::AtOnce, RefaultCount::EveryTwoSeconds].map(deactivated);
+    let [at_once, later] = [CgroupCounters::AtOnce, CgroupCounters::EveryTwoSeconds].map(deactivated);
     assert!(later < at_once, "{later} {at_once}");
 }
 
@@ -372,18 +376,65 @@ fn exhausted_memory_is_told_whoever_hopes() {
     }
 }
 
-/// As at the limit of a memory cgroup: who reads reclaims.
+/// At the limit of a memory cgroup who reads reclaims, whatever is free.
 #[test]
-fn without_kswapd_tasks_reclaim_themselves() {
+fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
     let mut plan = plan();
-    plan.choices.reclaim.background = Background::Nobody;
+    plan.layout.limit_pages = Some(PAGES / 2);
     let vmstat = plan.run(|ground| {
         let file = ground.import(4 * PAGES as u32);
         read(ground, &file, 0..4 * PAGES as u32);
+        let memory = ground.engine.memory();
+        assert!(memory.gauge(Gauge::NrFreePages) > PAGES / 4, "half of memory is nobody's");
+        let charged = memory.charged_pages();
+        assert!((PAGES / 2 - 64..=PAGES / 2 + 64).contains(&charged), "{charged} of {}", PAGES / 2);
     });
-    assert_eq!((vmstat["pgscan_kswapd_normal"], vmstat["pageoutrun"]), (0, 0));
-    assert!(vmstat["pgsteal_direct_normal"] > 2 * PAGES && vmstat["allocstall"] > PAGES / 32);
-    assert_eq!(vmstat["pgscan_direct_throttle"], 0, "nobody waits for kswapd");
+    assert_eq!((vmstat["pgscan_kswapd_normal"], vmstat["pageoutrun"], vmstat["allocstall"]), (0, 0, 0));
+    assert!(vmstat["pgsteal_direct_normal"] > 3 * PAGES);
+}
+
+/// More than the limit and swap hold is told as exhausted memory; nothing else is.
+#[test]
+fn a_cgroup_is_exhausted_when_swap_is_full() {
+    for swap_slots in [0, 500] {
+        let mut plan = Plan { swap_slots, ..plan() };
+        plan.layout.limit_pages = Some(PAGES / 2);
+        let vmstat = plan.run(|ground| {
+            let region = ground.region(PAGES as u32);
+            let fits = PAGES as u32 / 2 - 100;
+            ground.touch(&region, 0..fits, true).unwrap();
+            assert!(ground.touch(&region, fits..PAGES as u32, true).is_err());
+            assert!(ground.sim.now() < Nanos::from_secs(60), "{:?}", ground.sim.now());
+        });
+        assert!(vmstat["oom"] > 0 && vmstat["nr_free_pages"] > PAGES / 4);
+    }
+}
+
+/// A page of a swap device that answers at once is read alone, and written again whenever it goes.
+#[test]
+fn synchronous_swap_is_read_a_page_at_a_time() {
+    let swap_ins = |synchronous| {
+        let mut plan = Plan { swap_slots: 4 * PAGES as u32, swap_is_synchronous: true, ..plan() };
+        plan.layout.limit_pages = Some(PAGES / 2);
+        plan.choices.swap.synchronous = synchronous;
+        let vmstat = plan.run(move |ground| {
+            let region = ground.region(2 * PAGES as u32);
+            ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();
+            for page in (0..2 * PAGES as u32).step_by(64) {
+                ground.touch(&region, page..page + 1, false).unwrap();
+            }
+            let written = ground.count("nr_writeback");
+            assert!(
+                matches!(synchronous, SynchronousSwap::LikeOthers) || written == 0,
+                "who swaps a page out waits for it"
+            );
+        });
+        (vmstat["pswpin"], vmstat["pgmajfault"])
+    };
+    let (read, faults) = swap_ins(SynchronousSwap::Apart);
+    assert!(read == faults && faults > 0, "{read} pages for {faults} faults");
+    let (read, faults) = swap_ins(SynchronousSwap::LikeOthers);
+    assert!(read > 2 * faults, "{read} pages for {faults} faults");
 }
 
 /// Dirty files, streams, anonymous memory, a disk that stalls, large blocks.
@@ -403,8 +454,7 @@ fn the_kernel_holds_everything() {
 /// again with those.
 #[test]
 fn active_pages_are_not_spared_when_nothing_else_can_be_freed() {
-    let mut plan = Plan { swap_slots: 0, ..plan() };
-    plan.choices.reclaim.background = Background::Nobody;
+    let mut plan = Plan { swap_slots: 0, with_kswapd: false, ..plan() };
     plan.choices.lru.unwritten_pages = UnwrittenPages::StayInactive;
     plan.choices.writeback.dirty_ratio = 95;
     plan.choices.writeback.dirty_background_ratio = 90;

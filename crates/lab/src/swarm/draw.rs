@@ -83,6 +83,7 @@ pub(super) struct World {
     pub swap_device: DeviceId,
     /// 0 for none.
     pub swap_slots: u32,
+    pub cgroup: Cgroup,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
     /// Shared files and regions.
@@ -134,6 +135,7 @@ impl World {
             file_device,
             swap_device,
             swap_slots,
+            cgroup: Cgroup::draw(seed, pages, workload.is_some()),
             kernel: draw_kernel(rng),
             tasks,
             shared: 1 + rng.below(3),
@@ -155,6 +157,7 @@ impl World {
         let node = |pages: &u64| NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, *pages)] };
         layout.nodes.extend(self.more_nodes.pages.iter().map(node));
         layout.distances = self.more_nodes.distances.clone();
+        layout.limit_pages = self.cgroup.limit_pages;
         layout
     }
 
@@ -172,7 +175,12 @@ impl World {
     }
 
     pub fn swap(&self) -> SwapLayout {
-        SwapLayout { device: self.swap_device, first_block: 1 + self.file_blocks, slots: self.swap_slots }
+        SwapLayout {
+            device: self.swap_device,
+            first_block: 1 + self.file_blocks,
+            slots: self.swap_slots,
+            is_synchronous: self.cgroup.swap_is_synchronous,
+        }
     }
 
     pub fn sim_config(&self) -> sim::Config {
@@ -191,6 +199,25 @@ impl World {
             stack_bytes: 256 << 10,
             ..sim::Config::uniform(self.cpus, self.step_ns)
         }
+    }
+}
+
+/// What some worlds have as a cgroup with swap in memory has it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cgroup {
+    /// The limit of all tasks, if they have one.
+    pub limit_pages: Option<u64>,
+    /// Does swap say that it answers at once?
+    pub swap_is_synchronous: bool,
+}
+
+impl Cgroup {
+    /// A workload has sizes of the machine, and no limit.
+    fn draw(seed: u64, pages: u64, is_workload: bool) -> Self {
+        let mut rng = Rng::new(seed, u64::MAX - 31);
+        let is_limited = rng.below(6) == 0 && !is_workload;
+        let limit_pages = is_limited.then(|| log_between(&mut rng, 1024, pages));
+        Self { limit_pages, swap_is_synchronous: rng.below(3) == 0 }
     }
 }
 

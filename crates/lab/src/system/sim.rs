@@ -316,15 +316,19 @@ impl System for SimSystem {
     }
 
     fn memory_pages(&self) -> u64 {
-        self.engine().memory().zones.iter().map(|zone| zone.managed()).sum()
+        self.engine().memory().usable_pages()
     }
 
     fn free_pages(&self) -> u64 {
-        self.engine().memory().gauge(Gauge::NrFreePages)
+        let memory = self.engine().memory();
+        let free = memory.gauge(Gauge::NrFreePages);
+        memory.limit_pages().map_or(free, |limit| free.min(limit.saturating_sub(memory.charged_pages())))
     }
 
     fn high_mark_pages(&self) -> Option<u64> {
-        Some(self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
+        // A cgroup has no marks: it is full when reclaim frees its first page.
+        let has_marks = self.engine().memory().limit_pages().is_none();
+        has_marks.then(|| self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
     }
 
     fn import(&self, name: &str, pages: u64) -> Result<bool, SystemError> {
@@ -571,7 +575,7 @@ mod tests {
             ..sim::Config::uniform(2, 50)
         });
         let devices = vec![DeviceLayout { file_blocks: 10_000..20_000 }];
-        let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048 };
+        let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048, is_synchronous: false };
         let config = SystemConfig { layout, devices, swap, stamps };
         let given = Given { seed: 1, scale: Scale::FULL, progress: crate::progress::Progress::default() };
         let kernel = library::kernel("mm1-mmotm-20130606").unwrap();

@@ -142,6 +142,8 @@ pub struct Demand {
     pub to_reclaim_pages: u64,
     /// Is it kswapd's?
     pub is_kswapd: bool,
+    /// Is it for a memory cgroup that is at its limit? What is free does not matter then.
+    pub is_cgroup: bool,
     /// May anonymous pages go to swap?
     pub may_swap: bool,
     /// In place of `lru.swappiness`, where somebody wants another: 0 to 200, and 201 for anonymous pages alone.
@@ -162,6 +164,7 @@ impl Demand {
         priority: 0,
         to_reclaim_pages: u64::MAX,
         is_kswapd: false,
+        is_cgroup: false,
         may_swap: true,
         swappiness: None,
         may_do_all: true,

@@ -56,7 +56,7 @@ impl<P: Pages> Policy<P> for Classic {
     }
 
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
-        check_references(seen.touched, seen.is_referenced, seen.is_anon)
+        check_references(seen.touched, seen.is_referenced, seen.is_anon, !seen.is_anon)
     }
 
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict) {

@@ -7,15 +7,17 @@ use crate::lru::policy::Verdict;
 use crate::memory::Flags;
 use machine::{FrameNumber, Func, Machine};
 
-/// Judges a page by the mappings that touched it and by whether it was marked referenced.
+/// Judges a page by the mappings that touched it and by whether it was marked referenced; `once_is_enough` for a single touch to make
+/// it active. A page of a file that was marked and is dirty is left to the flusher, which writes no page of a program.
 #[must_use]
 #[doc(alias = "page_check_references")]
-pub fn check_references(mappings_touched: u32, was_referenced: bool, is_anon: bool) -> Verdict {
-    match (mappings_touched, was_referenced, is_anon) {
-        (1.., _, true) | (2.., _, false) | (1, true, false) => Verdict::Activate,
-        (1, false, false) => Verdict::Keep,
-        (0, true, false) => Verdict::ReclaimClean,
-        (0, ..) => Verdict::Reclaim,
+pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {
+    match (mappings_touched, was_referenced) {
+        (2.., _) | (1, true) => Verdict::Activate,
+        (1, false) if once_is_enough => Verdict::Activate,
+        (1, false) => Verdict::Keep,
+        (0, true) if is_file => Verdict::ReclaimClean,
+        (0, _) => Verdict::Reclaim,
     }
 }
 
@@ -46,8 +48,7 @@ impl<M: Machine> Lru<M> {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let is_file = !flags.has(Flags::SWAPBACKED);
-        // Anonymous pages are judged like those of files where both have to be used twice.
-        let is_anon = match self.choices.reference_rule {
+        let once_is_enough = match self.choices.reference_rule {
             ReferenceRule::AnyUse | ReferenceRule::ByFamily => !is_file,
             ReferenceRule::SecondUse => false,
         };
@@ -59,19 +60,19 @@ impl<M: Machine> Lru<M> {
         let was_referenced = descriptor.test_clear(Flags::REFERENCED);
         self.close_page(frame, owners);
         touched = match self.choices.mapped_twice {
-            MappedTwice::Keep if !is_anon => touched.min(1),
+            MappedTwice::Keep if !once_is_enough => touched.min(1),
             MappedTwice::Keep | MappedTwice::Activate => touched,
         };
         let by_family = self.choices.reference_rule.is_by_family();
         // With `AtScan` a mark would keep a page active for a round more: there those get it that stay inactive.
         let gets_mark = !self.choices.activation.is_at_scan() || touched == 1 && !was_referenced;
-        if by_family && touched > 0 && !is_anon && gets_mark && !is_wanted {
+        if by_family && touched > 0 && !once_is_enough && gets_mark && !is_wanted {
             descriptor.set(Flags::REFERENCED);
         }
         if is_wanted {
             Verdict::Reclaim
         } else if by_family {
-            check_references(touched, was_referenced, is_anon)
+            check_references(touched, was_referenced, once_is_enough, is_file)
         } else {
             let is_mapped = descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE);
             let is_in_use = is_mapped || owners.file_of(self, frame).is_some_and(|file| file.is_mapped());
@@ -98,7 +99,15 @@ mod tests {
             (1, true, false, Activate),
             (2, false, false, Activate),
         ] {
-            assert_eq!(check_references(touched, flag, anon), expected, "{touched} {flag} {anon}");
+            assert_eq!(check_references(touched, flag, anon, !anon), expected, "{touched} {flag} {anon}");
         }
+    }
+
+    /// Where both families have to be used twice, only pages of files are left to the flusher.
+    #[test]
+    fn a_marked_page_of_a_program_is_swapped_out() {
+        assert_eq!(check_references(0, true, false, false), Verdict::Reclaim);
+        assert_eq!(check_references(1, false, false, false), Verdict::Keep);
+        assert_eq!(check_references(1, true, false, false), Verdict::Activate);
     }
 }

@@ -101,7 +101,7 @@ impl<M: Machine> Lru<M> {
             FewFiles::ScansAnon => true,
             FewFiles::ScansInactiveAnon => !may_age[Family::Anon as usize] && has_share(Family::Anon),
         };
-        if file + free <= high && may_be_anon_only {
+        if !demand.is_cgroup && file + free <= high && may_be_anon_only {
             return Balance::Only(Family::Anon);
         }
         // Enough inactive file pages: leave anonymous ones alone.
