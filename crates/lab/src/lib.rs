@@ -60,6 +60,8 @@ pub mod stat;
 pub mod statistics;
 pub mod swarm;
 pub mod system;
+#[cfg(feature = "linux")]
+pub mod this_computer;
 pub mod trace;
 pub mod variants;
 pub mod workload;

@@ -17,6 +17,14 @@ choices! {
         Around,
     }
 
+    /// Does a write count as a use of its page, as a read does (`mark_page_accessed`)?
+    written: Written = Used, drawn 142 {
+        /// Yes.
+        Used,
+        /// No: a page that is only written stays inactive.
+        LeftAlone,
+    }
+
     /// Do anonymous faults try for a huge page first?
     huge_pages: HugePages = Never, drawn 85 {
         /// Wherever an aligned range of 2 MiB lies within a region that nobody touched there.
@@ -86,6 +94,16 @@ choices! {
         Active,
         /// The inactive one.
         Inactive,
+    }
+}
+
+impl Written {
+    /// Is a page that was written marked as used?
+    pub(super) const fn is_used(self) -> bool {
+        match self {
+            Self::Used => true,
+            Self::LeftAlone => false,
+        }
     }
 }
 

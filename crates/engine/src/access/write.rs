@@ -73,7 +73,9 @@ impl<M: Machine> Access<M> {
             self.machine.spend(Step::WriteBegin, 1);
             self.machine.spend_on(Step::CopyPage, frame, 1);
             self.frames[frame].set(Flags::UPTODATE);
-            self.mark_accessed(frame);
+            if self.choices.written.is_used() {
+                self.mark_accessed(frame);
+            }
             let was_clean = self.set_page_dirty(file, frame);
             self.note_dirtied(task, was_clean);
             if may_extend {

@@ -205,7 +205,7 @@ impl<M: Machine> Lru<M> {
     /// Pages that one of a family competes with that comes back: those that are active, and those of the other family, as far as
     /// swap lets anonymous ones go.
     fn workingset_pages(&self, zone: &Zone<M>, family: Family) -> u64 {
-        let pages = |kind| self.known_list_pages(zone, kind);
+        let pages = |kind| self.summed_list_pages(zone, kind).unwrap_or_else(|| self.sum_list_pages(zone, kind));
         let may_swap_out = self.swap.free_slots() > 0;
         let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
@@ -245,12 +245,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages of a list, as far as reclaim knows of them where it compares lists.
-    pub(super) fn known_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
-        match self.refaults.as_ref().and_then(|refaults| self.sums(refaults, zone)) {
-            Some(sums) => sums.list_pages[kind as usize].load(Relaxed),
-            None => self.list_pages(zone, kind),
-        }
+    /// Pages of a list of an lruvec when they were last added up; nothing where reclaim knows all at once.
+    pub(super) fn summed_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> Option<u64> {
+        let sums = self.sums(self.refaults.as_ref()?, zone)?;
+        Some(sums.list_pages[kind as usize].load(Relaxed))
+    }
+
+    fn sum_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> u64 {
+        self.zones_of_lruvec(zone).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
     }
 
     /// What reclaim knows of an lruvec, added up anew if it is time; nothing where it knows all at once.
@@ -267,7 +269,7 @@ impl<M: Machine> Lru<M> {
                 sums.activations[family as usize].store(self.sum_activated_refaults(zone, family), Relaxed);
             }
             for kind in ListKind::ALL {
-                sums.list_pages[kind as usize].store(self.list_pages(zone, kind), Relaxed);
+                sums.list_pages[kind as usize].store(self.sum_list_pages(zone, kind), Relaxed);
             }
         }
         Some(sums)

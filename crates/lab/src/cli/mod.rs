@@ -12,6 +12,8 @@ mod doctor;
 mod explain;
 mod fidelity;
 mod list;
+#[cfg(feature = "linux")]
+mod machine;
 mod options;
 mod output;
 #[cfg(feature = "linux")]
@@ -63,6 +65,13 @@ enum Verb {
     /// Say what reclaim of the running kernel did while a command ran, or until Ctrl-C
     #[cfg(feature = "linux")]
     Stat(stat::Arguments),
+    /// Write this computer as a machine file: what the kernel tells of it
+    #[cfg(feature = "linux")]
+    #[command(subcommand)]
+    Machine(machine::Which),
+    /// The same with what steps and the disk cost, measured here by runs on the kernel and the simulator
+    #[cfg(feature = "linux")]
+    Calibrate(machine::Arguments),
     /// Say in words what ails memory: of the kernel that runs here, or of a saved report
     Doctor(doctor::Arguments),
 }
@@ -152,6 +161,10 @@ fn carry_out() -> Result<(), End> {
         Verb::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "linux")]
         Verb::Stat(arguments) => stat::run(&arguments),
+        #[cfg(feature = "linux")]
+        Verb::Machine(machine::Which::Here(arguments)) => machine::here(&arguments),
+        #[cfg(feature = "linux")]
+        Verb::Calibrate(arguments) => machine::calibrate(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
     }
 }

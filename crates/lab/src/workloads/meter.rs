@@ -362,7 +362,9 @@ fn watch<S: System>(
 
 /// What tells whether memory is full now; `before` were reclaimed before.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
-    let reclaimed = pages_reclaimed(&system.vmstat()).zip(before).map(|(now, before)| now.saturating_sub(before));
+    // Asked where there was an answer before: a kernel adds up the counters of a cgroup for who reads them, and goes on by the sums.
+    let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
+    let reclaimed = now.zip(before).map(|(now, before)| now.saturating_sub(before));
     Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }
 }
 

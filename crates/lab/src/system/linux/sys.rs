@@ -202,6 +202,30 @@ pub fn ignore_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// Makes a system call that does nothing.
+#[inline]
+pub fn enter() {
+    // SAFETY: the call takes nothing and only returns a number.
+    unsafe { libc::getppid() };
+}
+
+/// Keeps this thread on the first CPU that it may run on. Where that is refused it stays free.
+pub fn stay_on_first_cpu() {
+    // SAFETY: all zeroes is the empty set of CPUs, and the calls get it with its size.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let bytes = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(0, bytes, &raw mut allowed) != 0 {
+            return;
+        }
+        if let Some(first) = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &allowed)) {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(first, &mut one);
+            libc::sched_setaffinity(0, bytes, &raw const one);
+        }
+    }
+}
+
 /// What processes used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {

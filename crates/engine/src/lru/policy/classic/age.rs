@@ -147,8 +147,8 @@ impl<M: Machine> Lru<M> {
     ///
     /// By `lru.inactive_ratio`; anonymous ones are never too few without swap.
     pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family) -> bool {
-        let inactive = self.known_list_pages(zone, family.inactive());
-        let active = self.known_list_pages(zone, family.active());
+        let pages = |kind| self.summed_list_pages(zone, kind).unwrap_or_else(|| self.list_pages(zone, kind));
+        let (inactive, active) = (pages(family.inactive()), pages(family.active()));
         if family == Family::Anon && self.swap.total_slots() == 0 {
             return false;
         }

@@ -1,0 +1,162 @@
+//! `highwater machine here` and `highwater calibrate`.
+
+use super::compare::failed;
+use super::{End, output};
+use crate::bars::Bars;
+use crate::ground::{Ground, Place};
+use crate::plan::{Plan, Request, Set};
+use crate::stat::snapshot::Source;
+use crate::this_computer::text::{self, GROUPS, Group, Measured};
+use crate::this_computer::{Computer, measure, nearest};
+use crate::workloads;
+use machine::PAGE_BYTES;
+use std::path::{Path, PathBuf};
+
+/// Which computer.
+#[derive(clap::Subcommand)]
+pub enum Which {
+    /// This one
+    Here(Arguments),
+}
+
+/// Arguments of both verbs.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A memory cgroup of so much around all tasks, as --on linux makes one: 512M, 2G
+    #[arg(long, value_name = "BYTES", value_parser = super::stat::parse_bytes)]
+    limit: Option<u64>,
+    /// Files will lie in this folder: its disk is the machine's. The system's temporary folder if it is not given
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Write the machine file to this file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Memory of a limit that `calibrate` chooses, bytes.
+const LIMIT_DEFAULT: u64 = 256 << 20;
+
+/// The row by which they are measured.
+const ROW: &str = "System s per M ops";
+
+impl Arguments {
+    fn folder(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    fn limit_pages(&self) -> Result<Option<u64>, End> {
+        let Some(bytes) = self.limit else { return Ok(None) };
+        let pages = bytes / PAGE_BYTES as u64;
+        let least = engine::memory::LEAST_PAGES;
+        if pages < least {
+            return Err(End::Usage(format!("--limit: at least {} KiB are needed", least * 4)));
+        }
+        Ok(Some(pages))
+    }
+
+    fn computer(&self) -> Result<Computer, End> {
+        let folder = self.folder();
+        if !folder.is_dir() {
+            return Err(End::Usage(format!("--dir {}: no such folder", folder.display())));
+        }
+        let computer = Computer::read(&Source::default(), &folder);
+        computer.missing.iter().for_each(|why| eprintln!("warning: left out: {why}"));
+        Ok(computer)
+    }
+}
+
+/// Writes what the kernel tells.
+pub fn here(arguments: &Arguments) -> Result<(), End> {
+    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let limit_pages = arguments.limit_pages()?;
+    let computer = arguments.computer()?;
+    let text = text::machine(&computer, limit_pages, &Measured::default())?;
+    output::report(file, |out, _| out.write_all(text.as_bytes()))
+}
+
+/// Writes what the kernel tells, and what was measured.
+pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
+    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let limit_pages = arguments.limit_pages()?;
+    let computer = arguments.computer()?;
+    let folder = arguments.folder();
+    let told = |error: std::io::Error| End::Failed(format!("cannot measure in {}: {error}", folder.display()));
+    eprintln!("measured: system calls, faults, copies, switches");
+    let costs = measure::costs(&folder).map_err(told)?;
+    eprintln!("measured: the disk under {}", folder.display());
+    let disk = match measure::disk(&folder) {
+        Ok(speed) => Some(speed),
+        Err(error) => {
+            eprintln!("warning: the disk is left as it is assumed: {error}");
+            None
+        }
+    };
+    let mut measured = Measured { costs, disk, ..Measured::default() };
+    // As many pages as the runs are made in; the file that is written has those that were asked for.
+    let fitted_in = limit_pages.unwrap_or(LIMIT_DEFAULT / PAGE_BYTES as u64);
+    for (n, group) in GROUPS.iter().enumerate() {
+        match factor(&computer, fitted_in, &measured, n, &folder) {
+            Ok(factor) => measured.factors[n] = Some(factor),
+            Err(End::Usage(why) | End::Failed(why)) => {
+                eprintln!("warning: costs of {} are left as they are assumed: {why}", group.about);
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    let text = text::machine(&computer, limit_pages, &measured)?;
+    output::report(file, |out, _| out.write_all(text.as_bytes()))
+}
+
+/// By what the steps of group `n` are to be multiplied, so that its experiment costs the simulated system as much CPU time as this one.
+fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
+    let Group { experiment, set, about, .. } = &GROUPS[n];
+    let kernel = nearest::kernel(computer);
+    let scratch = Scratch::new(folder)?;
+    let system_s = |ground: Ground, factor: f64| -> Result<f64, End> {
+        let mut of_factor = measured.clone();
+        of_factor.factors[n] = Some(factor);
+        let text = text::machine(computer, Some(limit_pages), &of_factor)?;
+        std::fs::write(&scratch.0, text)?;
+        let request = Request {
+            experiment: (*experiment).to_owned(),
+            kernels: vec![kernel.clone()],
+            machine: Some(scratch.0.display().to_string()),
+            set: set.iter().map(|(key, value)| Set { key: (*key).into(), values: vec![(*value).into()] }).collect(),
+            grounds: vec![ground],
+            place: Place { folder: folder.to_owned(), ..Place::default() },
+            ..Request::default()
+        };
+        let plan = Plan::new(&request, workloads::find)?;
+        let bars = Bars::new(&plan.title(), plan.count());
+        let results = plan.run(1, &bars).map_err(|failures| failed(&failures))?;
+        let row = results.table.rows.iter().find(|row| row.name == ROW);
+        row.and_then(|row| row.median(0)).ok_or_else(|| End::Failed(format!("`{ground}` has no row `{ROW}`")))
+    };
+    let goal = system_s(Ground::Linux, 1.0)?;
+    let [once, twice] = [system_s(Ground::Sim, 1.0)?, system_s(Ground::Sim, 2.0)?];
+    if twice <= once {
+        return Err(End::Failed("dearer steps do not cost the simulated system more".into()));
+    }
+    // What is left when nothing else costs anything bounds it below.
+    let factor = (1.0 + (goal - once) / (twice - once)).clamp(0.05, 50.0);
+    eprintln!("measured: {goal:.2} s of system time for a million {about}; simulated {once:.2}, so {factor:.2} times");
+    Ok(factor)
+}
+
+/// A machine file for the time of the measurement.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(folder: &Path) -> Result<Self, End> {
+        let path = folder.join(format!("highwater-calibrate-{}.toml", std::process::id()));
+        std::fs::write(&path, "").map_err(|error| End::Failed(format!("cannot write {}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed stays behind, a few KiB.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,372 @@
+//! The machine file of a computer.
+
+use super::measure::{Cost, DiskSpeed};
+use super::{BASE, Computer, nearest};
+use crate::embedded;
+use placed::{Error, Node, Value};
+use std::fmt::Write as _;
+
+/// Steps that no program can time one by one, scaled together until an experiment costs the simulated system as much CPU time as this
+/// one.
+#[derive(Debug)]
+pub struct Group {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// What is changed in it.
+    pub set: &'static [(&'static str, &'static str)],
+    /// What it does, for sources.
+    pub about: &'static str,
+    /// The steps.
+    pub steps: &'static [&'static str],
+}
+
+/// The groups, in the order in which they are fitted: each experiment has steps of those before it.
+pub const GROUPS: [Group; 3] = [
+    Group {
+        experiment: "randread",
+        set: &[("params.operations", "100000"), ("params.verify", "stamps")],
+        about: "random reads",
+        steps: &[
+            "allocate_fast",
+            "buddy_take",
+            "index_insert",
+            "index_remove",
+            "shadow_store",
+            "lru_move",
+            "isolate_page",
+            "scan_page",
+            "reference_check",
+            "reference_walk",
+            "free_page",
+            "end_page",
+            "interrupt_entry",
+        ],
+    },
+    Group {
+        experiment: "anon",
+        set: &[("params.operations", "100000")],
+        about: "touches of swapped pages",
+        steps: &["unmap_page", "pte_set", "swap_slot"],
+    },
+    Group {
+        experiment: "randwrite",
+        set: &[("params.operations", "100000")],
+        about: "random writes",
+        steps: &["write_begin", "dirty_page", "writeback_page", "bio_page"],
+    },
+];
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Costs of steps.
+    pub costs: Vec<Cost>,
+    /// The disk, where it could be measured.
+    pub disk: Option<DiskSpeed>,
+    /// By what the steps of each of [`GROUPS`] are multiplied; none where they are left alone.
+    pub factors: [Option<f64>; GROUPS.len()],
+}
+
+/// A value with where it comes from.
+fn constant(name: &str, value: impl std::fmt::Display, from: &str, source: &str) -> String {
+    // A string of JSON is one of TOML.
+    let source = serde_json::Value::from(source);
+    format!("{name} = {{ value = {value}, from = \"{from}\", source = {source} }}\n")
+}
+
+fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
+    let source = serde_json::Value::from(source);
+    format!("{step} = {{ ns = {ns}, from = \"{from}\", source = {source} }}\n")
+}
+
+/// Writes the machine file of a computer, with a memory cgroup of `limit_pages` around all tasks if that is given.
+///
+/// # Errors
+/// When the base machine is not as it is expected here, with its file and line.
+pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
+    let mut text = head(computer, limit_pages);
+    memory(&mut text, computer, limit_pages);
+    cpu(&mut text, computer);
+    cost(&mut text, computer, measured)?;
+    disk(&mut text, computer, measured);
+    Ok(text)
+}
+
+fn head(computer: &Computer, limit_pages: Option<u64>) -> String {
+    let Computer { release, .. } = computer;
+    let mib = computer.pages() >> 8;
+    let limit = limit_pages.map_or_else(String::new, |pages| format!(", a memory cgroup of {} MiB", pages >> 8));
+    let about = format!("this computer: {mib} MiB, {} CPUs, Linux {release}{limit}", computer.cpus().max(1));
+    let mut text = format!("base = \"{BASE}\"\nabout = {}\n\n", serde_json::Value::from(about));
+    let _ =
+        writeln!(text, "# What is not here is the base's. The nearest kernel file is {}.", nearest::kernel(computer));
+    if !computer.sysctls.is_empty() {
+        text.push_str(
+            "# Sysctls of this computer, where they are to be its kernel's (0 of a percentage: bytes are set):\n",
+        );
+    }
+    for sysctl in &computer.sysctls {
+        let _ = writeln!(text, "#   --set {}={}  # {}", sysctl.key, sysctl.value, sysctl.name);
+    }
+    computer.missing.iter().for_each(|why| {
+        let _ = writeln!(text, "# Not read: {}", why.replace(char::is_control, " "));
+    });
+    text
+}
+
+fn memory(text: &mut String, computer: &Computer, limit_pages: Option<u64>) {
+    if computer.nodes.is_empty() && limit_pages.is_none() {
+        return;
+    }
+    text.push_str("\n[memory]\n");
+    if let Some(pages) = limit_pages {
+        let _ = writeln!(text, "limit_pages = {pages}");
+    }
+    if computer.nodes.is_empty() {
+        return;
+    }
+    text.push_str("nodes = [\n");
+    for node in &computer.nodes {
+        let zones: Vec<String> = node
+            .zones
+            .iter()
+            .map(|zone| format!("{{ kind = \"{}\", managed_pages = {} }}", zone.kind, zone.managed_pages))
+            .collect();
+        let _ = writeln!(text, "    {{ zones = [{}] }},", zones.join(", "));
+    }
+    text.push_str("]\n");
+    let nodes = computer.nodes.len();
+    if nodes > 1 && computer.nodes.iter().all(|node| node.distances.len() == nodes) {
+        let rows: Vec<String> = computer.nodes.iter().map(|node| format!("{:?}", node.distances)).collect();
+        let _ = writeln!(text, "distances = [{}]", rows.join(", "));
+    }
+}
+
+fn cpu(text: &mut String, computer: &Computer) {
+    if computer.cpus() == 0 {
+        return;
+    }
+    text.push_str("\n[cpu]\n");
+    text.push_str(&constant("count", computer.cpus(), "measured", "/sys/devices/system/node"));
+    text.push_str(&constant("interrupt_cpu", 0, "assumed", "default affinity"));
+    if computer.nodes.len() > 1 {
+        let mut of_cpu: Vec<(usize, usize)> =
+            (0..).zip(&computer.nodes).flat_map(|(n, node)| node.cpus.iter().map(move |cpu| (*cpu, n))).collect();
+        of_cpu.sort_unstable();
+        let nodes: Vec<usize> = of_cpu.into_iter().map(|(_, node)| node).collect();
+        text.push_str(&constant("nodes", format!("{nodes:?}"), "measured", "/sys/devices/system/node"));
+    }
+}
+
+/// What a step costs in the base machine, ns.
+fn base_cost(step: &str) -> Result<u64, Error> {
+    let path = format!("machines/{BASE}.toml");
+    let base = Node::parse(&path, embedded::text(&path).unwrap_or_default())?;
+    let ns = base.get("cost").and_then(|cost| cost.get(step)).and_then(|constant| constant.get("ns"));
+    match ns.map(|node| (node, &node.value)) {
+        Some((node, Value::Integer(_))) => node.read(),
+        _ => Err(Error::at(&base.place, format!("the base machine has no cost of `{step}`"))),
+    }
+}
+
+fn cost(text: &mut String, computer: &Computer, measured: &Measured) -> Result<(), Error> {
+    let mut lines = String::new();
+    for Cost { step, ns, source } in &measured.costs {
+        lines.push_str(&cost_line(step, *ns, "measured", source));
+    }
+    for (group, factor) in GROUPS.iter().zip(measured.factors) {
+        let Some(factor) = factor else { continue };
+        let about = group.about;
+        let source = format!("{factor:.2} times the base's, by the system's CPU time of {about} on this computer");
+        for step in group.steps {
+            lines.push_str(&cost_line(step, (base_cost(step)? as f64 * factor).round() as u64, "fitted", &source));
+        }
+    }
+    if let Some(speed) = measured.disk.filter(|_| is_synchronous(computer)) {
+        // The CPU that asks does the device's work.
+        let syscall = measured.costs.iter().find(|cost| cost.step == "syscall_entry").map_or(0, |cost| cost.ns);
+        let read = speed.read_ns.saturating_sub(syscall);
+        lines.push_str(&cost_line("submit_request", read, "measured", "a direct read of 4 KiB, on the CPU that asks"));
+        let write = base_cost("write_page")? + speed.write_ns.saturating_sub(speed.read_ns);
+        lines.push_str(&cost_line(
+            "write_page",
+            write,
+            "measured",
+            "the base's, and what a direct write takes more than a read",
+        ));
+    }
+    if !lines.is_empty() {
+        let _ = write!(text, "\n[cost]\n{lines}");
+    }
+    Ok(())
+}
+
+fn is_synchronous(computer: &Computer) -> bool {
+    computer.disk.as_ref().is_some_and(|disk| disk.is_synchronous)
+}
+
+/// Files and swap are one disk there, swap behind the files.
+fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
+    let Some(disk) = &computer.disk else { return };
+    let of_disk = format!("/sys/block, {}", disk.name);
+    let (slots, of_swap) = match &computer.swap {
+        Some(swap) => (swap.slots, format!("/proc/swaps, {}", swap.name)),
+        None => (0, "/proc/swaps: none".to_owned()),
+    };
+    text.push_str("\n[[disk]]\n");
+    text.push_str(&constant("file_blocks", format!("[1, {}]", disk.blocks), "measured", &of_disk));
+    text.push_str(&constant(
+        "swap_first_block",
+        disk.blocks,
+        "assumed",
+        "swap behind the files, as if on the same disk",
+    ));
+    text.push_str(&constant("swap_slots", slots, "measured", &of_swap));
+    if computer.swap.as_ref().is_some_and(|swap| swap.is_synchronous) {
+        text.push_str(&constant("synchronous", true, "measured", &of_swap));
+    }
+    text.push_str("\n[disk.device]\nmodel = \"flash\"\n");
+    if disk.is_rotational {
+        text.push_str(
+            "# It says that it turns. What was measured is of requests here and there; seeks are not told apart.\n",
+        );
+    }
+    text.push_str(&constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap")));
+    let synchronous = "its work is in submit_request: it is done on the CPU that asks";
+    let numbers = match measured.disk {
+        Some(speed) if disk.is_synchronous => Numbers {
+            read_ns: 1,
+            write_ns: 1,
+            channels: 64,
+            read_bytes_per_s: 100_000_000_000,
+            write_bytes_per_s: 100_000_000_000,
+            from: "measured",
+            source: format!("{synchronous} ({} ns a read, {} ns a write)", speed.read_ns, speed.write_ns),
+        },
+        Some(speed) => Numbers {
+            read_ns: speed.read_ns,
+            write_ns: speed.write_ns,
+            channels: speed.channels,
+            read_bytes_per_s: speed.read_bytes_per_s,
+            write_bytes_per_s: speed.write_bytes_per_s,
+            from: "measured",
+            source: "direct I/O to a file of 128 MiB".into(),
+        },
+        None => Numbers {
+            read_ns: 80_000,
+            write_ns: 20_000,
+            channels: 32,
+            read_bytes_per_s: 3_200_000_000,
+            write_bytes_per_s: 2_000_000_000,
+            from: "assumed",
+            source: "as the base's; `highwater calibrate` measures it".into(),
+        },
+    };
+    let Numbers { from, source, .. } = &numbers;
+    for (name, value) in [
+        ("queue_depth", disk.nr_requests.unwrap_or(128)),
+        ("channels", numbers.channels),
+        ("read_latency_ns", numbers.read_ns),
+        ("write_latency_ns", numbers.write_ns),
+        ("read_bandwidth_bytes_per_s", numbers.read_bytes_per_s),
+        ("write_bandwidth_bytes_per_s", numbers.write_bytes_per_s),
+    ] {
+        text.push_str(&constant(name, value, from, source));
+    }
+    text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
+}
+
+struct Numbers {
+    read_ns: u64,
+    write_ns: u64,
+    channels: u64,
+    read_bytes_per_s: u64,
+    write_bytes_per_s: u64,
+    from: &'static str,
+    source: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware;
+    use crate::this_computer::read::{Disk, Node, Swap, Sysctl, Zone};
+    use engine::kernel::Source;
+
+    fn computer() -> Computer {
+        let zone = |kind, managed_pages| Zone { kind, managed_pages };
+        Computer {
+            release: "6.18.44 \"test\"".into(),
+            has_multigen: Some(false),
+            nodes: vec![
+                Node {
+                    zones: vec![zone("dma32", 50_000), zone("normal", 500_000)],
+                    cpus: vec![0, 2],
+                    distances: vec![10, 21],
+                },
+                Node { zones: vec![zone("normal", 400_000)], cpus: vec![1, 3], distances: vec![21, 10] },
+            ],
+            disk: Some(Disk {
+                name: "zram0".into(),
+                blocks: 1_000_000,
+                is_rotational: false,
+                is_synchronous: true,
+                nr_requests: None,
+            }),
+            swap: Some(Swap { name: "/dev/zram1".into(), slots: 300_000, is_synchronous: true }),
+            sysctls: vec![Sysctl { name: "vm.swappiness", key: "lru.swappiness", value: 10 }],
+            missing: vec!["/proc/x: not\nthere".into()],
+        }
+    }
+
+    fn read(text: &str) -> hardware::Machine {
+        let resolve = |name: &str| embedded::source(&format!("machines/{name}.toml")).ok_or_else(|| name.to_owned());
+        let source = Source { file: "here.toml".into(), text: text.to_owned() };
+        hardware::machine("here", source, &resolve, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    #[test]
+    fn the_file_is_read_as_what_the_computer_is() {
+        let text = machine(&computer(), Some(131_072), &Measured::default()).unwrap();
+        let machine = read(&text);
+        assert_eq!((machine.memory.pages(), machine.memory.usable_pages()), (950_000, 131_072));
+        assert_eq!(machine.cpu.node_of_each(2), [0, 1, 0, 1]);
+        assert_eq!(machine.memory.distance(0, 1), 21);
+        assert_eq!(machine.disks[0].swap_slots.value, 300_000);
+        assert!(machine.disks[0].synchronous.as_ref().unwrap().value);
+        assert!(
+            text.contains("--set lru.swappiness=10") && text.contains("6.18-classic") && text.contains("not there")
+        );
+    }
+
+    #[test]
+    fn what_was_measured_stands_in_it_with_its_source() {
+        let speed = DiskSpeed {
+            read_ns: 2000,
+            write_ns: 5000,
+            channels: 2,
+            read_bytes_per_s: 3_000_000_000,
+            write_bytes_per_s: 1_000_000_000,
+        };
+        let costs = vec![Cost { step: "syscall_entry", ns: 150, source: "measured" }];
+        let measured = Measured { costs, disk: Some(speed), factors: [Some(2.0), None, Some(0.5)] };
+        let text = machine(&computer(), None, &measured).unwrap();
+        read(&text);
+        assert!(text.contains("submit_request = { ns = 1850, from = \"measured\""), "{text}");
+        assert!(text.contains("scan_page = { ns = 250, from = \"fitted\""), "{text}");
+        assert!(text.contains("write_page = { ns = 3500,") && text.contains("write_begin = { ns = 500,"), "{text}");
+        assert!(!text.contains("unmap_page"), "its group was not measured: {text}");
+        // Of a disk that does not answer at once, its times are its own.
+        let mut plain = computer();
+        plain.disk.as_mut().unwrap().is_synchronous = false;
+        let text = machine(&plain, None, &measured).unwrap();
+        read(&text);
+        assert!(text.contains("read_latency_ns = { value = 2000,") && !text.contains("submit_request"), "{text}");
+    }
+
+    #[test]
+    fn a_computer_of_which_nothing_is_known_is_the_base() {
+        let text = machine(&Computer::default(), None, &Measured::default()).unwrap();
+        assert_eq!(read(&text).memory.pages(), 131_072);
+    }
+}
