@@ -1,4 +1,5 @@
-//! Embeds the files of `machines/` and `experiments/` as a table of path and text.
+//! Embeds the files of `machines/` and `experiments/` as a table of path and text, and a hash of the sources that decide
+//! what a run finds.
 //!
 //! Nothing here or in the table says where the checkout lies: several may share a target folder.
 
@@ -21,6 +22,70 @@ fn main() {
     table.push(']');
     let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("embedded.rs");
     fs::write(out, table).expect("cargo's output folder is writable");
+    println!("cargo::rustc-env=HIGHWATER_SOURCES={:016x}", hash_of_sources());
+}
+
+/// Folders whose code decides what a run finds. Those of other crates are there in a checkout alone; a published package
+/// is known by its version.
+const DECIDING: [&str; 5] = ["src", "../engine/src", "../machine/src", "../placed/src", "../sim/src"];
+
+/// What of `src` only shows, keeps or asks for what runs find.
+const NOT_DECIDING: [&str; 14] = [
+    "src/ablation.rs",
+    "src/bars.rs",
+    "src/call_tree.rs",
+    "src/cli",
+    "src/doctor",
+    "src/fidelity",
+    "src/fidelity.rs",
+    "src/plot",
+    "src/real_time",
+    "src/results.rs",
+    "src/runner.rs",
+    "src/stat",
+    "src/store",
+    "src/sweep.rs",
+];
+
+/// A hash over the sources (FNV-1a), the same wherever the checkout lies and however its lines end.
+fn hash_of_sources() -> u64 {
+    let mut files = Vec::new();
+    for folder in DECIDING.map(Path::new) {
+        if folder.is_dir() {
+            println!("cargo::rerun-if-changed={}", folder.display());
+            sources(folder, &mut files);
+        }
+    }
+    files.sort();
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut take = |bytes: &[u8]| {
+        for byte in bytes.iter().filter(|byte| **byte != b'\r') {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for (name, path) in files {
+        take(name.as_bytes());
+        take(&[0]);
+        take(&fs::read(path).expect("a source file is readable"));
+        take(&[0]);
+    }
+    hash
+}
+
+/// Source files, each by its name with `/` between folders and by its path.
+fn sources(folder: &Path, files: &mut Vec<(String, std::path::PathBuf)>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.to_str().expect("UTF-8 path").replace('\\', "/");
+        if NOT_DECIDING.contains(&name.as_str()) {
+            continue;
+        }
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push((name, path));
+        }
+    }
 }
 
 fn collect(folder: &Path, paths: &mut Vec<String>) {

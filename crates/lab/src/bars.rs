@@ -38,6 +38,7 @@ struct Shared {
     lines: MultiProgress,
     running: Mutex<BTreeMap<usize, (ProgressBar, Progress, Instant)>>,
     ended: AtomicUsize,
+    found: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -61,6 +62,7 @@ impl Bars {
             lines: MultiProgress::with_draw_target(target),
             running: Mutex::default(),
             ended: AtomicUsize::new(0),
+            found: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), name: name.to_owned(), count, since: Instant::now(), redraw: None }
@@ -70,15 +72,20 @@ impl Bars {
 impl Drop for Bars {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
+        let found = self.shared.found.load(Ordering::Relaxed);
         match self.redraw.take() {
             Some(redraw) => {
                 redraw.thread().unpark();
                 // A panic there costs lines on a terminal, not the results.
                 let _ = redraw.join();
+                if found > 0 {
+                    told(&format!("{}: {found} of {} found in the store", self.name, runs(self.count)));
+                }
             }
             None => {
-                let (ended, all) = (self.shared.ended.load(Ordering::Relaxed), self.count);
+                let (ended, all) = (self.shared.ended.load(Ordering::Relaxed) + found, self.count);
                 let of = if ended == all { runs(all) } else { format!("{ended} of {}", runs(all)) };
+                let of = if found == 0 { of } else { format!("{of}, {found} found in the store") };
                 told(&format!("ended: {}, {of}, {:.1} s", self.name, self.since.elapsed().as_secs_f64()));
             }
         }
@@ -99,6 +106,10 @@ impl Watch for Bars {
         if let Some((bar, ..)) = self.shared.running().remove(&number) {
             bar.finish_and_clear();
         }
+    }
+
+    fn found(&self) {
+        self.shared.found.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -9,6 +9,7 @@
 //! * [`simulation`] runs a workload on a simulated machine, [`real_time`] on real memory, in a process of its own
 //!   ([`real_time::apart`]); both are a [`backend::Backend`], and [`grounds`] takes a job to that of its [`ground`].
 //!   Only [`real_time`] needs Linux: it is there with the feature `linux`;
+//! * [`store`] keeps what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it;
 //! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
 //!
 //! Next: [`job`], the input and output of a run.
@@ -50,6 +51,7 @@ pub mod real_time;
 #[path = "no_real_time.rs"]
 pub mod real_time;
 pub mod report;
+pub mod results;
 pub mod rows;
 pub mod runner;
 pub mod scale;
@@ -58,7 +60,9 @@ pub mod simulation;
 #[cfg(feature = "linux")]
 pub mod stat;
 pub mod statistics;
+pub mod store;
 pub mod swarm;
+pub mod sweep;
 pub mod system;
 #[cfg(feature = "linux")]
 pub mod this_computer;

@@ -4,7 +4,7 @@ mod column;
 mod run;
 mod sets;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use engine::{kernel::Kernel, lru::choices::PolicyKind};
 use machine::Nanos;
@@ -22,6 +22,7 @@ use crate::{
     report::{Column, Table, locks, nodes},
     scale::Scale,
     series::{Every, RunSeries},
+    store::Store,
     system::page_bytes,
     trace::{RunTrace, Window},
     workload::RunCurves,
@@ -70,6 +71,8 @@ pub struct Request {
     pub grounds: Vec<Ground>,
     /// Where and how grounds of real time run.
     pub place: Place,
+    /// The folder that keeps what simulated runs find, if they are to be kept.
+    pub store: Option<PathBuf>,
 }
 
 /// A comparison, ready to run.
@@ -87,6 +90,8 @@ pub struct Plan {
     place: Place,
     /// Column by column, and seed by seed.
     runs: Vec<Run>,
+    /// What keeps what simulated runs find, if they are to be kept.
+    store: Option<Store>,
     /// Grounds that were asked for and are left out, and why.
     skipped: Vec<String>,
 }
@@ -269,7 +274,15 @@ impl Plan {
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
         let runs = runs.map(|(column, seed)| run(column, seed)).collect();
         let (scale, place) = (plain.scale, request.place.clone());
-        Ok(Self { experiment, columns, seeds, scale, workload, machine, place, runs, skipped })
+        let store = match &request.store {
+            Some(_) if subjects.iter().all(|subject| subject.ground.is_timed_by_the_wall()) => {
+                let message = "--store keeps simulated runs, of the ground `sim`, which is not among those of `--on`";
+                return Err(Error { place: None, message: message.into() });
+            }
+            Some(folder) => Some(Store::open(folder).map_err(|Failure(message)| Error { place: None, message })?),
+            None => None,
+        };
+        Ok(Self { experiment, columns, seeds, scale, workload, machine, place, runs, store, skipped })
     }
 
     /// Names of the rows that the table may have, if they are known before it runs.

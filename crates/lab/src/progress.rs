@@ -2,18 +2,30 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// How far a simulation is; the simulation stores, others look.
+/// How far a simulation is; the simulation stores, others look, and may ask it to end.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     now_ns: Arc<AtomicU64>,
     total_ns: Arc<AtomicU64>,
     operations: Arc<AtomicU64>,
+    is_cancelled: Arc<AtomicBool>,
 }
 
 impl Progress {
+    /// Asks a simulated run to end soon, as a failure.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Is the run to end?
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
     /// The cell that the simulation stores its virtual time into, in nanoseconds.
     #[must_use]
     pub fn clock(&self) -> Arc<AtomicU64> {

@@ -17,6 +17,8 @@ pub trait Watch: Sync {
     fn began(&self, number: usize, title: &str, progress: &Progress);
     /// Job number `number` ended.
     fn ended(&self, number: usize);
+    /// A job was found in a store: it neither begins nor ends.
+    fn found(&self) {}
 }
 
 /// Sees nothing.
@@ -38,6 +40,24 @@ pub fn each<I: Sync, T: Send>(
     threads: usize,
     work: impl Fn(&I) -> Result<T, Failure> + Sync,
 ) -> Vec<(&I, Result<T, Failure>)> {
+    side_by_side(items, threads, true, work)
+}
+
+/// As [`each`], but all of them are done, whatever fails.
+pub fn all<I: Sync, T: Send>(
+    items: &[I],
+    threads: usize,
+    work: impl Fn(&I) -> Result<T, Failure> + Sync,
+) -> Vec<(&I, Result<T, Failure>)> {
+    side_by_side(items, threads, false, work)
+}
+
+fn side_by_side<I: Sync, T: Send>(
+    items: &[I],
+    threads: usize,
+    ends_at_failure: bool,
+    work: impl Fn(&I) -> Result<T, Failure> + Sync,
+) -> Vec<(&I, Result<T, Failure>)> {
     let results: Vec<Mutex<Option<Result<T, Failure>>>> = items.iter().map(|_| Mutex::new(None)).collect();
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let take = || {
@@ -51,7 +71,7 @@ pub fn each<I: Sync, T: Send>(
                     let result = catch_unwind(AssertUnwindSafe(|| work(item))).unwrap_or_else(|payload| {
                         Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload))))
                     });
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    failed.fetch_or(ends_at_failure && result.is_err(), Ordering::Relaxed);
                     *place.lock().expect("only this thread has this place") = Some(result);
                 }
             });
@@ -88,5 +108,10 @@ mod tests {
         });
         let [(0, Ok(0)), (1, Err(Failure(message)))] = results.as_slice() else { panic!("{results:?}") };
         assert!(message.contains("frame 0x1 isolated twice"), "{message}");
+        let results = all(&[0, 1, 2, 3], 1, |item| if *item == 1 { Err(Failure("full".into())) } else { Ok(*item) });
+        assert_eq!(
+            results.iter().map(|(item, result)| (**item, result.is_ok())).collect::<Vec<_>>(),
+            [(0, true), (1, false), (2, true), (3, true)]
+        );
     }
 }

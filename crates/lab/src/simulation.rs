@@ -308,9 +308,12 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     recorded
 }
 
+/// What a run says that was asked to end.
+const CANCELLED: &str = "it was cancelled";
+
 /// Starts a task that tells how far the run is and samples the disk.
 fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
-    let clock = progress.clock();
+    let (clock, progress) = (progress.clock(), progress.clone());
     let watched = sim.clone();
     sim.spawn("iostat", move || {
         use machine::Machine;
@@ -319,6 +322,10 @@ fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
         while !watched.is_killed() {
             watched.pause(Nanos::from_secs(1));
             clock.store(watched.now().0, std::sync::atomic::Ordering::Relaxed);
+            if progress.is_cancelled() {
+                // The simulation ends as one that failed; no bug is told of.
+                std::panic::resume_unwind(Box::new(CANCELLED));
+            }
             if watched.now() >= next {
                 next += SAMPLE_EVERY;
                 let now = watched.disk_statistics(DeviceId(0));

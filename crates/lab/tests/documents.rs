@@ -5,11 +5,12 @@
 //! | `rust`, `rust,no_run` | the crate `docs` compiles it; here its page has to be one of that crate's |
 //! | `rust,ignore of FILE`, `toml of FILE` | stands in the file, line by line |
 //! | `diff of FILE` | what it leaves stands in the file, and what it adds does not |
-//! | `toml` | a kernel or an experiment, read by the loader; written down as `mine.toml` or `experiment.toml` for the commands below it |
+//! | `toml` | a kernel, an experiment or a sweep, read by the loader; written down as `mine.toml`, `experiment.toml` or `sweep.toml` for the commands below it |
 //! | `toml in FILE` | changes the file, which is read by the loader then |
 //! | `sh` | the shell parses it. What begins with `highwater` runs, with `--dry-run` where it would take long; so do commands in the text. Of `cargo` and `cp` it is looked at what they name. Other programs are not run |
 //! | `toml refused`, `sh refused` | works once a step of the page is done: now it is wrong input |
 //! | `json` | is parsed |
+//! | `python` | is parsed, where there is a `python3` |
 //! | `text`, or no word | is not looked at here; what a command printed is compared by `cargo xtask readme --check` |
 
 use std::{
@@ -24,7 +25,7 @@ use lab::library;
 /// Programs in `sh` blocks that belong to the reader's system.
 const FOREIGN: [&str; 9] =
     ["awk", "chmod", "device=/dev/zram$(cat", "echo", "export", "mkdir", "mkfs.ext4", "modprobe", "mount"];
-const ALSO_FOREIGN: [&str; 1] = ["umount"];
+const ALSO_FOREIGN: [&str; 7] = ["cd", "maturin", "pip", "python3", "pytest", "sbatch", "umount"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
@@ -48,7 +49,8 @@ fn pages() -> Vec<PathBuf> {
     let root = root();
     let crates = ["machine", "engine", "sim", "host", "lab"].map(|name| root.join("crates").join(name));
     let folders = [root.clone(), root.join("docs"), root.join("docs/mechanisms"), root.join("docs/mechanisms/reclaim")];
-    folders.iter().chain(&crates).filter(|folder| folder.is_dir()).flat_map(|folder| pages_in(folder)).collect()
+    let python = root.join("python");
+    folders.iter().chain(&crates).chain([&python]).filter(|folder| folder.is_dir()).flat_map(|folder| pages_in(folder)).collect()
 }
 
 /// A code block, or a command in the text.
@@ -145,6 +147,7 @@ impl Desk {
                     self.run(line, expected == "refused");
                 }
             }
+            ("python", ("", _)) => self.parse_python(text),
             ("json", ("", _)) => {
                 if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
                     self.is_fault(error.to_string());
@@ -172,9 +175,10 @@ impl Desk {
     /// Reads a kernel, machine or experiment file and keeps it for the commands that follow.
     fn load(&self, text: &str, is_refused: bool) {
         let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-        let name = match (has("workload ="), has("[cpu]")) {
-            (true, _) => "experiment.toml",
-            (_, true) => "machine.toml",
+        let name = match (has("workload ="), has("[cpu]"), has("experiments =")) {
+            (true, ..) => "experiment.toml",
+            (_, true, _) => "machine.toml",
+            (.., true) => "sweep.toml",
             _ => "mine.toml",
         };
         let path = self.path(name);
@@ -186,6 +190,7 @@ impl Desk {
                 library::machine(&it.machine).map(drop)
             }),
             "machine.toml" => library::machine(word).map(drop),
+            "sweep.toml" => lab::sweep::Sweep::parse(word, text, lab::workloads::find).map(drop),
             _ => library::kernel(word).map(drop),
         };
         match read {
@@ -200,6 +205,20 @@ impl Desk {
         let file = self.path("block.sh");
         fs::write(&file, text).expect("a temporary file");
         let output = Command::new("sh").arg("-n").arg(&file).output().expect("there is a shell");
+        if !output.status.success() {
+            self.is_fault(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+    }
+
+    /// Python understands a block.
+    fn parse_python(&self, text: &str) {
+        let file = self.path("block.py");
+        fs::write(&file, text).expect("a temporary file");
+        let script = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
+        let Ok(output) = Command::new("python3").args(["-c", script]).arg(&file).output() else {
+            eprintln!("skipped: there is no python3 to parse a block of Python");
+            return;
+        };
         if !output.status.success() {
             self.is_fault(String::from_utf8_lossy(&output.stderr).into_owned());
         }
@@ -253,10 +272,10 @@ impl Desk {
         command.args(given).current_dir(here).stdin(Stdio::null());
         match arguments {
             // Their options are looked at, and no more; or it is but a verb that is spoken of.
-            ["bench" | "swarm", ..] | ["compare" | "run" | "ablate" | "variants" | "diff" | "explain"] => {
+            ["bench" | "swarm" | "results", ..] | ["compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep"] => {
                 command.arg("--help");
             }
-            ["compare" | "run" | "ablate" | "variants" | "fidelity", ..] => {
+            ["compare" | "run" | "ablate" | "variants" | "fidelity" | "sweep", ..] => {
                 command.arg("--dry-run");
             }
             _ => {}
@@ -358,6 +377,7 @@ fn stale_blocks_are_told() {
         ("diff of Cargo.toml", " [workspace]\n+resolver = \"3\"\n", "has `resolver = \"3\"` already"),
         ("rust,no_run", "fn main() {}\n", "docs/lib.rs does not name this page"),
         ("json", "{\n", "EOF"),
+        ("toml", "experiments = \"randread\"\nrun = 3\n", "did you mean `runs`?"),
         ("rust,ignore", "\n", "nobody looks at a block"),
     ] {
         assert!(told(info, text).contains(expected), "{info}: {text}: {}", told(info, text));

@@ -16,9 +16,11 @@ mod list;
 mod machine;
 mod options;
 mod output;
+mod results;
 #[cfg(feature = "linux")]
 mod stat;
 mod swarm;
+mod sweep;
 mod variants;
 
 use std::{
@@ -58,6 +60,10 @@ enum Verb {
     Ablate(ablate::Arguments),
     /// Set every published figure beside the simulated one
     Fidelity(fidelity::Arguments),
+    /// Run a grid of kernels, machines and values over a store, or a part of it
+    Sweep(sweep::Arguments),
+    /// Show what `--store` has kept, or bring several folders together
+    Results(results::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in some seconds
@@ -157,6 +163,8 @@ fn carry_out() -> Result<(), End> {
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Ablate(arguments) => ablate::run(&arguments),
         Verb::Fidelity(arguments) => fidelity::run(&arguments),
+        Verb::Sweep(arguments) => sweep::run(&arguments),
+        Verb::Results(arguments) => results::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "linux")]

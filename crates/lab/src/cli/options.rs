@@ -128,6 +128,9 @@ pub struct ExperimentOptions {
     /// Give `linux` a swap file for the time of the run, as large as the machine's swap; needs root
     #[arg(long)]
     pub swap: bool,
+    /// Keep what simulated runs find in this folder, and do not do again what is there: docs/sweeps.md
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
     /// Seeds and threads.
     #[command(flatten)]
     pub seeds: SeedOptions,
@@ -155,6 +158,7 @@ impl ExperimentOptions {
                 makes_swap: self.swap,
                 ..Place::default()
             },
+            store: self.store.clone(),
             ..Request::default()
         }
     }

@@ -6,12 +6,13 @@ use super::{JobFailure, Plan, Results, Run};
 use crate::{
     generations::RunGenerations,
     grounds,
-    job::{Failure, Outcome},
+    job::{Failure, Job, Outcome},
     memory_map::RunMemory,
     progress::Progress,
     report::{Table, TableHead},
     runner::{self, Watch},
     series::RunSeries,
+    store::Key,
     trace::RunTrace,
     workload::RunCurves,
 };
@@ -32,10 +33,21 @@ struct Ended<'p> {
 
 impl Turn<'_> {
     fn take(&self, watch: &dyn Watch) -> Result<Outcome, Failure> {
-        let (Run { title, job, order, .. }, progress) = (self.run, Progress::default());
-        watch.began(self.number, title, &progress);
-        let outcome = grounds::carry_out(self.plan.workload, job, order, &self.plan.place, &progress);
+        let (plan, run, progress) = (self.plan, self.run, Progress::default());
+        let kept = plan.store.as_ref().filter(|_| !run.is_real()).map(|store| (store, plan.key(run)));
+        if let Some((store, key)) = &kept
+            && run.wants_figures_alone()
+            && let Some(found) = store.find(key)?
+        {
+            watch.found();
+            return Ok(found.outcome);
+        }
+        watch.began(self.number, &run.title, &progress);
+        let outcome = plan.carry_out(run, &progress);
         watch.ended(self.number);
+        if let (Some((store, key)), Ok(outcome)) = (&kept, &outcome) {
+            store.keep(key, outcome)?;
+        }
         outcome
     }
 
@@ -54,7 +66,57 @@ impl Turn<'_> {
     }
 }
 
+impl Run {
+    /// Is all that is wanted of it what a store keeps?
+    fn wants_figures_alone(&self) -> bool {
+        let Job { profile, series_every, memory_every, generations_every, trace, .. } = &self.job;
+        !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
+    }
+}
+
 impl Plan {
+    /// What decides a run of it.
+    fn key(&self, run: &Run) -> Key {
+        Key::of_job(&run.job, &self.columns[run.column], self.workload.name())
+    }
+
+    fn carry_out(&self, run: &Run, progress: &Progress) -> Result<Outcome, Failure> {
+        grounds::carry_out(self.workload, &run.job, &run.order, &self.place, progress)
+    }
+
+    /// What decides each of its runs, in their order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Key> {
+        self.runs.iter().map(|run| self.key(run)).collect()
+    }
+
+    /// Does one run, by its number, on the calling thread.
+    ///
+    /// # Errors
+    /// When it could not be finished.
+    ///
+    /// # Panics
+    /// When there is no run of this number, or a bug stops it.
+    pub fn run_one(&self, number: usize, progress: &Progress) -> Result<Outcome, Failure> {
+        self.carry_out(&self.runs[number], progress)
+    }
+
+    /// The command that does one run again, by its number.
+    ///
+    /// # Panics
+    /// When there is no run of this number.
+    #[must_use]
+    pub fn replay(&self, number: usize) -> &str {
+        &self.runs[number].replay
+    }
+
+    /// The table of what its runs found, an outcome for each in their order.
+    #[must_use]
+    pub fn table(&self, outcomes: Vec<Outcome>) -> Table {
+        let ended = self.runs.iter().zip(outcomes).map(|(run, outcome)| Ended { run, outcome });
+        self.results(ended.collect()).table
+    }
+
     /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads.
     ///
     /// # Errors

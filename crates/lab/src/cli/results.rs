@@ -1,0 +1,176 @@
+//! `highwater results`: what a store holds.
+
+use std::{io, path::PathBuf};
+
+use super::{
+    End,
+    options::parse_word,
+    output::{self, Output},
+};
+use crate::{
+    job::Failure,
+    report::{
+        self, Look, ReportFormat, Show, Table,
+        grid::{Cell, Grid, Tone},
+        json,
+    },
+    results::{self, Frame, Where},
+    rows,
+    store::{Store, StoredRun, file},
+};
+
+/// Arguments of `highwater results`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// A folder that `--store` has filled
+    #[arg(value_name = "DIR", required = true)]
+    folder: Option<PathBuf>,
+    /// Only runs that have one of these values: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key of --set. Repeatable
+    #[arg(long = "where", value_name = "KEY=A,B")]
+    wanted: Vec<Where>,
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    rows: Vec<String>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: RunsFormat,
+    /// Write the report to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Copy the runs of some folders into one
+    Merge {
+        /// Folders that `--store` has filled
+        #[arg(value_name = "DIR", required = true)]
+        folders: Vec<PathBuf>,
+        /// The folder that has the runs of all of them afterwards
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+    },
+}
+
+/// A form in which many runs are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum RunsFormat {
+    /// A table for each experiment, machine and scale.
+    #[default]
+    Table,
+    /// A line for each run.
+    List,
+    /// A list of the reports that docs/json.md describes.
+    Json,
+    /// A line for each figure of each run.
+    Csv,
+    /// Tables for a text in Markdown.
+    Markdown,
+    /// All runs in one file with the columns of the store's; needs --output.
+    Parquet,
+}
+
+impl From<Failure> for End {
+    fn from(Failure(message): Failure) -> Self {
+        Self::Failed(message)
+    }
+}
+
+/// Shows what a folder holds, or brings several together.
+pub fn run(Arguments { verb, folder, wanted, rows, format, output }: &Arguments) -> Result<(), End> {
+    if let Some(Verb::Merge { folders, into }) = verb {
+        return merge(folders, into);
+    }
+    let folder = folder.as_ref().expect("clap requires it");
+    let store = Store::existing(folder).map_err(|Failure(message)| End::Usage(message))?;
+    let output = open(*format, output.as_ref())?;
+    let mut runs = results::matching(store.runs()?, wanted).map_err(End::Usage)?;
+    if runs.is_empty() {
+        return Err(End::Usage(format!("{}: the folder has no runs", folder.display())));
+    }
+    let mut tables = results::tables(&runs);
+    keep(&mut tables, &mut runs, rows).map_err(End::Usage)?;
+    write(*format, &tables, &runs, output)
+}
+
+fn merge(folders: &[PathBuf], into: &PathBuf) -> Result<(), End> {
+    let usage = |Failure(message)| End::Usage(message);
+    let folders = folders.iter().map(|folder| Store::existing(folder)).collect::<Result<Vec<_>, _>>().map_err(usage)?;
+    let target = Store::open(into).map_err(usage)?;
+    let mut text = String::new();
+    for folder in folders {
+        let (copied, there) = target.take_all(&folder)?;
+        text.push_str(&format!("{}: {copied} runs copied, {there} were there\n", folder.folder().display()));
+    }
+    super::print(&format!("{text}{}: {} runs\n", into.display(), target.runs()?.len()))
+}
+
+/// Opens the file of a report, if it goes to one.
+///
+/// # Errors
+/// When it cannot be written to, or is missing for a form that needs one.
+pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>, End> {
+    if path.is_none() && format == RunsFormat::Parquet {
+        return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
+    }
+    path.map(|path| Output::open(path)).transpose()
+}
+
+/// Leaves the rows that `words` mean.
+///
+/// # Errors
+/// When a word fits no row of any table.
+pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> Result<(), String> {
+    let names: Vec<&str> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.as_str()).collect();
+    rows::check(&names, words)?;
+    if !words.is_empty() {
+        let is_meant = |name: &str| words.iter().any(|word| rows::contains(name, word));
+        tables.iter_mut().for_each(|table| table.rows.retain(|row| is_meant(&row.name)));
+    }
+    results::keep_rows(runs, words);
+    Ok(())
+}
+
+/// Writes what runs found.
+///
+/// # Errors
+/// When the file or standard output cannot be written to.
+pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: Option<Output>) -> Result<(), End> {
+    let each = |format: ReportFormat, look: Look, out: &mut dyn io::Write| {
+        tables.iter().enumerate().try_for_each(|(n, table)| {
+            out.write_all(if n == 0 { b"" } else { b"\n" })?;
+            report::write(table, format, Show { look, ..Show::default() }, out)
+        })
+    };
+    output::report(output, |out, look| match format {
+        RunsFormat::Table => each(ReportFormat::Table, look, out),
+        RunsFormat::Markdown => each(ReportFormat::Markdown, look, out),
+        RunsFormat::Json => {
+            let reports: Vec<String> = tables.iter().map(|table| json::render(table).trim_end().to_owned()).collect();
+            writeln!(out, "[\n{}\n]", reports.join(",\n"))
+        }
+        RunsFormat::Csv => Frame::of(runs).write_csv(out),
+        RunsFormat::List => out.write_all(list(runs).render(look).as_bytes()),
+        RunsFormat::Parquet => out.write_all(&file::joined(runs)),
+    })
+}
+
+/// A line for each run.
+fn list(runs: &[StoredRun]) -> Grid {
+    let head = ["run", "experiment", "machine", "scale", "seed", "fingerprint", "kernel"];
+    let line = |StoredRun { hash, identity, outcome }: &StoredRun| -> Vec<Cell> {
+        let fingerprint = format!("{:016x}", outcome.fingerprint);
+        let (experiment, machine) = (identity.experiment.clone(), identity.plain_machine().to_owned());
+        let (scale, seed) = (identity.scale.clone(), identity.seed.to_string());
+        [hash[..8].to_owned(), experiment, machine, scale, seed, fingerprint, identity.column()].map(Cell::from).into()
+    };
+    Grid {
+        keys: head.len(),
+        head: head.map(|word| Cell::new(word, Tone::Heading)).into(),
+        lines: runs.iter().map(line).collect(),
+        texts: vec![0, 1, 2, 6],
+    }
+}

@@ -1,0 +1,85 @@
+//! `highwater sweep`: a grid of runs over a store.
+
+use std::path::PathBuf;
+
+use super::{
+    End, compare,
+    options::parse_word,
+    output,
+    results::{self, RunsFormat},
+};
+use crate::{
+    bars::Bars,
+    job::Failure,
+    library, runner,
+    store::Store,
+    sweep::{Ran, Shard, Sweep, SweepRun},
+    workloads,
+};
+
+/// Arguments of `highwater sweep`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The grid: docs/sweeps.md describes the file
+    #[arg(value_name = "SWEEP.toml")]
+    file: PathBuf,
+    /// Keep what runs find in this folder, and do not do again what is there
+    #[arg(long, value_name = "DIR")]
+    store: PathBuf,
+    /// Do only a part of the runs, such as 3/8: the third of eight. The report comes without it, once all runs are there
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    /// How many simulations run at a time [default: one on each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    jobs: Option<u32>,
+    /// Show only rows whose names contain one of these, in place of those of the file
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    rows: Vec<String>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: RunsFormat,
+    /// Write the report to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Check the file and print what would run, without running it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Does what of a grid is not there, and shows all of it.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
+    let name = file.display().to_string();
+    let sweep = Sweep::parse(&name, &library::read(file)?, workloads::find)?;
+    let all = sweep.runs().len();
+    if *dry_run {
+        let there = Store::existing(store).ok();
+        let line = |(_, run): (usize, &SweepRun)| {
+            let is_there = there.as_ref().is_some_and(|store| store.has(&run.key));
+            format!("  {} {}\n", if is_there { "there " } else { "to run" }, sweep.title(run))
+        };
+        let part = sweep.runs().iter().enumerate().filter(|(n, _)| shard.has(*n));
+        let lines: Vec<String> = part.map(line).collect();
+        return super::print(&format!("{name}: {} of {all} runs\n{}", lines.len(), lines.concat()));
+    }
+    let output = results::open(*format, output.as_ref())?;
+    let store = Store::open(store).map_err(|Failure(message)| End::Usage(message))?;
+    let part = (0..all).filter(|n| shard.has(*n)).count();
+    let Ran { done, found, failures } = {
+        let bars = Bars::new(&name, part);
+        sweep.run(&store, *shard, jobs.map_or_else(runner::all_cores, |jobs| jobs as usize), &bars)
+    };
+    if !failures.is_empty() {
+        return Err(compare::failed(&failures));
+    }
+    if *shard != Shard::ALL {
+        let (Shard { index, count }, there) = (shard, sweep.there(&store));
+        let text =
+            format!("part {index} of {count}: {done} runs done, {found} were there; the store has {there} of {all}\n");
+        return output::report(output, |out, _| out.write_all(text.as_bytes()));
+    }
+    let mut joined = sweep.joined(&store)?;
+    let words = if rows.is_empty() { sweep.rows() } else { rows };
+    results::keep(&mut joined.tables, &mut joined.runs, words).map_err(End::Usage)?;
+    results::write(*format, &joined.tables, &joined.runs, output)
+}

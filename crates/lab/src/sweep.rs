@@ -1,0 +1,429 @@
+//! A grid of runs over a store: cut by run, resumed by what is there.
+//!
+//! ```toml
+//! experiments = ["parallelio"]
+//! kernels = ["3.10-rc4-vanilla", "./mine.toml"]
+//! scales = ["1/16"]
+//! runs = 5
+//! [set]
+//! lru.swappiness = [0, 60]
+//! ```
+
+use std::{collections::HashSet, path::Path, str::FromStr};
+
+use placed::{Error, Node, Place, Value};
+
+use crate::{
+    difference::plain,
+    job::{Failure, Outcome, Runnable},
+    library,
+    plan::{JobFailure, Plan, Request, Set},
+    progress::Progress,
+    report::Table,
+    runner::{self, Watch},
+    scale::Scale,
+    store::{Key, Store, StoredRun},
+};
+
+/// A sweep, ready to run.
+pub struct Sweep {
+    /// A comparison for each experiment, machine and scale.
+    plans: Vec<Plan>,
+    /// Each run once.
+    runs: Vec<SweepRun>,
+    /// What rows the file wants to see.
+    rows: Vec<String>,
+}
+
+/// One run of a sweep.
+#[derive(Clone, Debug)]
+pub struct SweepRun {
+    /// What decides it.
+    pub key: Key,
+    plan: usize,
+    number: usize,
+}
+
+/// A part of a sweep: every `count`th run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which one, from 1 up.
+    pub index: usize,
+    /// Of how many.
+    pub count: usize,
+}
+
+impl Shard {
+    /// The whole.
+    pub const ALL: Self = Self { index: 1, count: 1 };
+
+    /// Does it have the run of this number?
+    #[must_use]
+    pub const fn has(self, number: usize) -> bool {
+        number % self.count == self.index - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        match numbers {
+            Some((index, count)) if (1..=count).contains(&index) => Ok(Self { index, count }),
+            _ => Err(format!("expected I/N, a part from 1 to N of so many, such as 3/8; found `{text}`")),
+        }
+    }
+}
+
+/// What became of a part of a sweep.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Runs that were done now.
+    pub done: usize,
+    /// Runs that were there.
+    pub found: usize,
+    /// Runs that failed.
+    pub failures: Vec<JobFailure>,
+}
+
+/// What the runs of a sweep found.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// A table for each experiment, machine and scale, in the order of the file.
+    pub tables: Vec<Table>,
+    /// Each run, in the order of the sweep.
+    pub runs: Vec<StoredRun>,
+}
+
+/// The keys of a sweep's file.
+const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed", "runs", "rows", "set"];
+
+/// Runs of a sweep at most.
+const RUNS_MAX: usize = 1_000_000;
+
+/// A word of a list, and where it stands.
+struct Word {
+    text: String,
+    place: Place,
+}
+
+impl Sweep {
+    /// Reads a sweep: `file` is what messages call it, and files that it names are sought from its folder. Workloads are
+    /// found with `find`.
+    ///
+    /// # Errors
+    /// The first thing wrong, with its line.
+    pub fn parse(file: &str, text: &str, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
+        let node = Node::parse(file, text)?;
+        node.only(&KEYS)?;
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let from_folder = |word: Word| match library::is_file(&word.text) {
+            true => Word { text: folder.join(&word.text).display().to_string(), ..word },
+            false => word,
+        };
+        let names =
+            |key: &str| -> Result<Vec<Word>, Error> { Ok(words(&node, key)?.into_iter().map(from_folder).collect()) };
+        let (experiments, kernels, machines) = (names("experiments")?, names("kernels")?, names("machines")?);
+        if experiments.is_empty() {
+            let place = Place { line: 1, ..node.place.clone() };
+            return Err(Error::at(
+                &place,
+                "expected `experiments = [\"…\"]`, with a name of `highwater list` or a file",
+            ));
+        }
+        check(&experiments, |word| library::experiment(word).map(drop))?;
+        check(&kernels, |word| library::kernel(word).map(drop))?;
+        check(&machines, |word| library::machine(word).map(drop))?;
+        let scales = words(&node, "scales")?;
+        let scales = scales.iter().map(|Word { text, place }| {
+            text.parse::<Scale>().map(Some).map_err(|message| Error::at(place, format!("`scales`: {message}")))
+        });
+        let mut scales = scales.collect::<Result<Vec<_>, _>>()?;
+        if scales.is_empty() {
+            scales.push(None);
+        }
+        let machines: Vec<Option<String>> = match machines.as_slice() {
+            [] => vec![None],
+            machines => machines.iter().map(|word| Some(word.text.clone())).collect(),
+        };
+        let seed = number(&node, "seed", 0)?.unwrap_or(1);
+        let runs = number(&node, "runs", 1)?.unwrap_or(1);
+        let sets = node.get("set").map(|node| sets(node, "")).transpose()?.unwrap_or_default();
+        let mut plans = Vec::new();
+        for experiment in &experiments {
+            for machine in &machines {
+                for scale in &scales {
+                    let request = Request {
+                        experiment: experiment.text.clone(),
+                        kernels: kernels.iter().map(|word| word.text.clone()).collect(),
+                        machine: machine.clone(),
+                        scale: *scale,
+                        seed,
+                        runs,
+                        ..Request::default()
+                    };
+                    check_sets(&request, &sets, &find)?;
+                    let request = Request { set: sets.iter().map(|(set, _)| set.clone()).collect(), ..request };
+                    let runs = plans.iter().map(Plan::count).sum::<usize>();
+                    if runs.saturating_add(usize::try_from(request.runs).unwrap_or(usize::MAX)) > RUNS_MAX {
+                        return Err(Error::at(&node.place, format!("it has more than {RUNS_MAX} runs")));
+                    }
+                    plans.push(Plan::new(&request, &find).map_err(|error| at(error, &experiment.place))?);
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        let all = plans.iter().enumerate().flat_map(|(plan, it)| {
+            it.keys().into_iter().enumerate().map(move |(number, key)| SweepRun { key, plan, number })
+        });
+        let runs = all.filter(|run| seen.insert(run.key.hash.clone())).collect();
+        let rows = words(&node, "rows")?.into_iter().map(|word| word.text).collect();
+        Ok(Self { plans, runs, rows })
+    }
+
+    /// The runs, each once, in order.
+    #[must_use]
+    pub fn runs(&self) -> &[SweepRun] {
+        &self.runs
+    }
+
+    /// Words of the rows that the file wants to see; all rows where there are none.
+    #[must_use]
+    pub fn rows(&self) -> &[String] {
+        &self.rows
+    }
+
+    /// What a run is called.
+    #[must_use]
+    pub fn title(&self, run: &SweepRun) -> String {
+        let identity = &run.key.identity;
+        let (experiment, machine, scale) = (&identity.experiment, identity.plain_machine(), &identity.scale);
+        format!("{experiment} {machine} {scale} {} seed {}", identity.column(), identity.seed)
+    }
+
+    /// Does a run on the calling thread, whether it is in a store or not.
+    ///
+    /// # Errors
+    /// When it could not be finished.
+    ///
+    /// # Panics
+    /// When a bug stops it.
+    pub fn run_one(&self, run: &SweepRun, progress: &Progress) -> Result<Outcome, Failure> {
+        self.plans[run.plan].run_one(run.number, progress)
+    }
+
+    /// Does the runs of a part that are not in the store, on `threads` threads, and keeps each as it ends. All are done,
+    /// whatever fails.
+    pub fn run(&self, store: &Store, shard: Shard, threads: usize, watch: &dyn Watch) -> Ran {
+        let part: Vec<(usize, &SweepRun)> = self.runs.iter().enumerate().filter(|(n, _)| shard.has(*n)).collect();
+        let results = runner::all(&part, threads, |(number, run)| {
+            if store.find(&run.key)?.is_some() {
+                watch.found();
+                return Ok(false);
+            }
+            let progress = Progress::default();
+            watch.began(*number, &self.title(run), &progress);
+            let outcome = self.run_one(run, &progress);
+            watch.ended(*number);
+            store.keep(&run.key, &outcome?)?;
+            Ok(true)
+        });
+        let mut ran = Ran { done: 0, found: 0, failures: Vec::new() };
+        for ((_, run), result) in results {
+            match result {
+                Ok(true) => ran.done += 1,
+                Ok(false) => ran.found += 1,
+                Err(failure) => ran.failures.push(JobFailure {
+                    column: format!("{} {}", run.key.identity.experiment, run.key.identity.column()),
+                    seed: run.key.identity.seed,
+                    failure,
+                    replay: self.plans[run.plan].replay(run.number).to_owned(),
+                }),
+            }
+        }
+        ran
+    }
+
+    /// How many of its runs a store holds.
+    #[must_use]
+    pub fn there(&self, store: &Store) -> usize {
+        self.runs.iter().filter(|run| store.has(&run.key)).count()
+    }
+
+    /// What all runs found, from a store that holds them.
+    ///
+    /// # Errors
+    /// When a run is missing, or its file damaged.
+    pub fn joined(&self, store: &Store) -> Result<Joined, Failure> {
+        let find = |key: &Key| {
+            let found = store.find(key)?;
+            found.ok_or_else(|| Failure(format!("{} holds no run {}", store.folder().display(), key.hash)))
+        };
+        let table = |plan: &Plan| {
+            let outcomes = plan.keys().iter().map(|key| Ok(find(key)?.outcome)).collect::<Result<_, Failure>>()?;
+            Ok(plan.table(outcomes))
+        };
+        Ok(Joined {
+            tables: self.plans.iter().map(table).collect::<Result<_, Failure>>()?,
+            runs: self.runs.iter().map(|run| find(&run.key)).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// An error that says where, if it did not.
+fn at(error: Error, place: &Place) -> Error {
+    let is_of_file = error.place.as_ref().is_some_and(|place| place.line > 0);
+    if is_of_file { error } else { Error::at(place, error.to_string()) }
+}
+
+fn check(words: &[Word], of: impl Fn(&str) -> Result<(), Error>) -> Result<(), Error> {
+    words.iter().try_for_each(|word| of(&word.text).map_err(|error| at(error, &word.place)))
+}
+
+/// Texts or numbers of a list, or a single one; none where the key is missing.
+fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
+    let Some(node) = node.get(key) else { return Ok(Vec::new()) };
+    let nodes = match &node.value {
+        Value::List(nodes) if nodes.is_empty() => {
+            return Err(Error::at(&node.place, format!("`{key}`: expected at least one, found []")));
+        }
+        Value::List(nodes) => nodes.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    let word = |node: &Node| match &node.value {
+        Value::Text(text) if text.trim().is_empty() => {
+            Err(Error::at(&node.place, format!("`{key}`: expected a name, found \"\"")))
+        }
+        Value::Text(_) => Ok(Word { text: plain(&node.value), place: node.place.clone() }),
+        Value::Integer(_) | Value::Float(_) if key == "scales" => {
+            Ok(Word { text: plain(&node.value), place: node.place.clone() })
+        }
+        other => Err(Error::at(&node.place, format!("`{key}`: expected texts in quotes, found {other}"))),
+    };
+    nodes.iter().map(word).collect()
+}
+
+/// A whole number from `least` up.
+fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
+    let Some(node) = node.get(key) else { return Ok(None) };
+    let wrong =
+        || Error::at(&node.place, format!("`{key}`: expected a whole number from {least} up, found {}", node.value));
+    match &node.value {
+        Value::Integer(number) => {
+            Ok(Some(u64::try_from(*number).ok().filter(|number| *number >= least).ok_or_else(wrong)?))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Keys and their values: tables in tables are parts of the keys.
+fn sets(node: &Node, path: &str) -> Result<Vec<(Set, Vec<Place>)>, Error> {
+    let Value::Table(entries) = &node.value else {
+        return Err(Error::at(
+            &node.place,
+            format!("`set`: expected a section [set] with keys and lists of values, found {}", node.value),
+        ));
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let key = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+        let values = match &entry.node.value {
+            Value::Table(_) => {
+                found.extend(sets(&entry.node, &key)?);
+                continue;
+            }
+            Value::List(nodes) if nodes.is_empty() => {
+                return Err(Error::at(&entry.place, format!("`{key}`: expected at least one value, found []")));
+            }
+            Value::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(&entry.node),
+        };
+        let places = values.iter().map(|node| node.place.clone()).collect();
+        found.push((Set { key, values: values.iter().map(|node| plain(&node.value)).collect() }, places));
+    }
+    Ok(found)
+}
+
+/// Tries each value alone, so that a wrong one is told with its line.
+fn check_sets(
+    request: &Request,
+    sets: &[(Set, Vec<Place>)],
+    find: &impl Fn(&str) -> Option<&'static dyn Runnable>,
+) -> Result<(), Error> {
+    for (set, places) in sets {
+        for (value, place) in set.values.iter().zip(places) {
+            let alone = Set { key: set.key.clone(), values: vec![value.clone()] };
+            let request = Request { set: vec![alone], runs: 1, ..request.clone() };
+            Plan::new(&request, find).map_err(|error| {
+                let message = error.message.strip_prefix("--set ").map_or_else(|| error.to_string(), str::to_owned);
+                Error::at(place, message)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads;
+
+    fn parse(text: &str) -> Result<Sweep, String> {
+        Sweep::parse("s.toml", text, workloads::find).map_err(|error| error.to_string())
+    }
+
+    const PLAIN: &str = "experiments = \"randread\"\nkernels = [\"highwater\"]\nscales = [\"1/16\"]\n";
+
+    #[test]
+    fn a_grid_has_every_combination_once() {
+        let sweep = parse(&format!("{PLAIN}runs = 2\n[set]\nlru.batch = [14, 31]\n\"lru.swappiness\" = 60\n")).unwrap();
+        let titles: Vec<String> = sweep.runs().iter().map(|run| sweep.title(run)).collect();
+        assert_eq!(titles.len(), 4, "{titles:?}");
+        assert!(titles[1].ends_with("1/16 highwater+lru.batch=14+lru.swappiness=60 seed 2"), "{titles:?}");
+        let twice = parse(&PLAIN.replace("\"highwater\"", "\"highwater\", \"highwater\"")).unwrap();
+        assert_eq!(twice.runs().len(), 1);
+    }
+
+    #[test]
+    fn shards_share_all_runs() {
+        let sweep = parse(&format!("{PLAIN}runs = 7\n")).unwrap();
+        let of = |index| (0..sweep.runs().len()).filter(move |n| Shard { index, count: 3 }.has(*n));
+        let mut all: Vec<usize> = (1..=3).flat_map(of).collect();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!("3/8".parse(), Ok(Shard { index: 3, count: 8 }));
+        for wrong in ["0/8", "9/8", "3", "3/0", "a/b"] {
+            assert!(wrong.parse::<Shard>().unwrap_err().contains("expected I/N"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn errors_have_the_line_and_what_was_expected() {
+        let error = |text: &str| parse(text).err().expect(text);
+        assert_eq!(error("kernels = []\n"), "s.toml:1: `kernels`: expected at least one, found []");
+        assert!(error("seed = 1\n").starts_with("s.toml:1: expected `experiments = [\"…\"]`"));
+        assert_eq!(error(&format!("{PLAIN}run = 2\n")), "s.toml:4: unknown key `run`: did you mean `runs`?");
+        assert_eq!(
+            error(&format!("{PLAIN}runs = 0\n")),
+            "s.toml:4: `runs`: expected a whole number from 1 up, found 0"
+        );
+        assert_eq!(
+            error(&format!("{PLAIN}seed = \"a\"\n")),
+            "s.toml:4: `seed`: expected a whole number from 0 up, found \"a\""
+        );
+        assert!(
+            error(&PLAIN.replace("1/16", "small")).starts_with("s.toml:3: `scales`: expected a fraction such as 1/16")
+        );
+        assert_eq!(
+            error(&PLAIN.replace("\"highwater\"", "\"highwater\",\n \"highwatr\"")),
+            "s.toml:3: no kernel is called `highwatr`: did you mean `highwater`?"
+        );
+        let of_set = |line: &str| error(&format!("{PLAIN}[set]\n{line}\n"));
+        let unknown = of_set("lru.bach = 3");
+        assert!(unknown.starts_with("s.toml:5: ") && unknown.contains("did you mean `lru.batch`?"), "{unknown}");
+        assert!(of_set("lru.batch = [14,\n 0]").starts_with("s.toml:6: "), "{}", of_set("lru.batch = [14,\n 0]"));
+        assert!(of_set("lru.batch = []").starts_with("s.toml:5: `lru.batch`: expected at least one value"));
+        assert!(error(&format!("set = 3\n{PLAIN}")).contains("s.toml:1: `set`: expected a section [set]"));
+    }
+}

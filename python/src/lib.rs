@@ -1,0 +1,282 @@
+//! What the Python package `highwater` calls: sweeps, and folders of runs.
+//!
+//! No call holds Python's lock while it simulates; each looks for signals and ends soon after Ctrl-C. Whatever fails comes
+//! as `highwater.Error`, a panic too.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+use lab::{
+    job::Failure,
+    panics,
+    progress::Progress,
+    report::{self, ReportFormat, Show},
+    results::{self, Frame, Where},
+    store::{Store, file},
+    sweep, workloads,
+};
+use pyo3::{
+    create_exception,
+    exceptions::{PyException, PyIndexError},
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+
+create_exception!(highwater, Error, PyException, "A run failed, or a file of a store is damaged.");
+create_exception!(highwater, InputError, Error, "What was asked for is unknown or wrong.");
+
+/// How often a call that simulates looks for signals.
+const TICK: Duration = Duration::from_millis(50);
+
+fn error(Failure(message): Failure) -> PyErr {
+    Error::new_err(message)
+}
+
+/// Does `work` on a thread of its own, without Python's lock.
+fn aside<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(&Progress) -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    watched(py, Progress::default(), work)
+}
+
+/// As [`aside`]; who has `progress`, too, may ask it to end.
+fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Progress,
+    work: impl FnOnce(&Progress) -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    let (send, receive) = mpsc::channel();
+    let theirs = progress.clone();
+    thread::Builder::new().name("highwater".into()).spawn(move || {
+        let result = catch_unwind(AssertUnwindSafe(|| work(&theirs)))
+            .unwrap_or_else(|payload| Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload)))));
+        // Nobody listens who was interrupted.
+        let _ = send.send(result);
+    })?;
+    let receive = Mutex::new(receive);
+    let wait = |time| receive.lock().expect("only this thread has it").recv_timeout(time);
+    loop {
+        match py.detach(|| wait(TICK)) {
+            Ok(result) => return result.map_err(error),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::new_err("its thread has ended without a word")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(signal) = py.check_signals() {
+            progress.cancel();
+            // It ends within a second of the simulated machine; whoever waits longer than this does so in vain.
+            let _ = py.detach(|| wait(Duration::from_secs(10)));
+            return Err(signal);
+        }
+    }
+}
+
+/// Asks runs to end that have it.
+#[pyclass(frozen, module = "highwater._highwater")]
+struct Stop {
+    progress: Progress,
+}
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self { progress: Progress::default() }
+    }
+
+    fn stop(&self) {
+        self.progress.cancel();
+    }
+}
+
+/// A grid of runs.
+#[pyclass(frozen, module = "highwater._highwater")]
+struct Sweep {
+    sweep: Arc<sweep::Sweep>,
+}
+
+#[pymethods]
+impl Sweep {
+    #[new]
+    fn new(text: &str, name: &str) -> PyResult<Self> {
+        let parsed = catch_unwind(AssertUnwindSafe(|| sweep::Sweep::parse(name, text, workloads::find)));
+        match parsed {
+            Ok(Ok(sweep)) => Ok(Self { sweep: Arc::new(sweep) }),
+            Ok(Err(error)) => Err(InputError::new_err(error.to_string())),
+            Err(payload) => Err(Error::new_err(format!("a bug stopped it: {}", panics::message(&*payload)))),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.sweep.runs().len()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.sweep.runs().iter().map(|run| run.key.hash.clone()).collect()
+    }
+
+    fn titles(&self) -> Vec<String> {
+        self.sweep.runs().iter().map(|run| self.sweep.title(run)).collect()
+    }
+
+    /// Numbers of the runs that a store lacks.
+    fn missing(&self, py: Python<'_>, store: PathBuf) -> PyResult<Vec<usize>> {
+        let sweep = self.sweep.clone();
+        aside(py, move |_| {
+            let store = Store::open(&store)?;
+            let is_missing = |number: usize| match store.find(&sweep.runs()[number].key) {
+                Ok(None) => Some(Ok(number)),
+                Ok(Some(_)) => None,
+                Err(failure) => Some(Err(failure)),
+            };
+            (0..sweep.runs().len()).filter_map(is_missing).collect()
+        })
+    }
+
+    /// Does one run and returns its file. Where `store` is a folder here, the run is sought and kept there.
+    #[pyo3(signature = (number, store=None, stop=None))]
+    fn run_one<'py>(
+        &self,
+        py: Python<'py>,
+        number: usize,
+        store: Option<PathBuf>,
+        stop: Option<&Stop>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let Some(run) = self.sweep.runs().get(number).cloned() else {
+            return Err(PyIndexError::new_err(format!("the sweep has {} runs", self.sweep.runs().len())));
+        };
+        let sweep = self.sweep.clone();
+        let progress = stop.map_or_else(Progress::default, |stop| stop.progress.clone());
+        let bytes = watched(py, progress, move |progress| {
+            let store = store.filter(|folder| folder.is_dir()).map(|folder| Store::open(&folder)).transpose()?;
+            if let Some(store) = &store
+                && let Some(found) = store.find(&run.key)?
+            {
+                return Ok(file::encode(&run.key, &found.outcome));
+            }
+            let named = |Failure(message)| {
+                let title = sweep.title(&run);
+                Failure(format!("{title}: {message}"))
+            };
+            let outcome = sweep.run_one(&run, progress).map_err(named)?;
+            if let Some(store) = &store {
+                store.keep(&run.key, &outcome)?;
+            }
+            Ok(file::encode(&run.key, &outcome))
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// All figures of all runs, which the store holds.
+    fn frame<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        let sweep = self.sweep.clone();
+        let frame = aside(py, move |_| {
+            let mut joined = sweep.joined(&Store::existing(&store)?)?;
+            results::keep_rows(&mut joined.runs, if rows.is_empty() { sweep.rows() } else { &rows });
+            Ok(Frame::of(&joined.runs))
+        })?;
+        columns(py, &frame)
+    }
+
+    /// Medians by row and column of each table, and how many tables there are.
+    fn tables<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let sweep = self.sweep.clone();
+        let tables = aside(py, move |_| Ok(sweep.joined(&Store::existing(&store)?)?.tables))?;
+        let of = |table: report::Table| {
+            let is_meant = |name: &str| rows.is_empty() || rows.iter().any(|word| lab::rows::contains(name, word));
+            let lines: Vec<_> = table.rows.iter().filter(|row| is_meant(&row.name)).collect();
+            let columns = PyDict::new(py);
+            columns.set_item("group", lines.iter().map(|row| row.group.as_str()).collect::<Vec<_>>())?;
+            columns.set_item("name", lines.iter().map(|row| row.name.as_str()).collect::<Vec<_>>())?;
+            columns.set_item("unit", lines.iter().map(|row| row.unit.as_str()).collect::<Vec<_>>())?;
+            for (number, column) in table.columns.iter().enumerate() {
+                columns.set_item(&column.id, lines.iter().map(|row| row.median(number)).collect::<Vec<_>>())?;
+            }
+            Ok(columns)
+        };
+        tables.into_iter().map(of).collect()
+    }
+
+    /// The report of the command, as text.
+    fn report(&self, py: Python<'_>, store: PathBuf) -> PyResult<String> {
+        let sweep = self.sweep.clone();
+        aside(py, move |_| {
+            let mut text = Vec::new();
+            for (number, table) in sweep.joined(&Store::existing(&store)?)?.tables.iter().enumerate() {
+                text.extend_from_slice(if number == 0 { b"" } else { b"\n" });
+                report::write(table, ReportFormat::Table, Show::default(), &mut text)
+                    .map_err(|error| Failure(error.to_string()))?;
+            }
+            String::from_utf8(text).map_err(|error| Failure(error.to_string()))
+        })
+    }
+}
+
+/// A frame as columns by name.
+fn columns<'py>(py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    for name in frame.names() {
+        match name {
+            "seed" => columns.set_item(name, &frame.seeds)?,
+            "value" => columns.set_item(name, &frame.values)?,
+            _ => {
+                let texts = frame.texts.iter().find(|(known, _)| known == name).map(|(_, texts)| texts);
+                columns.set_item(name, texts)?;
+            }
+        }
+    }
+    Ok(columns)
+}
+
+/// Keeps the bytes of a run's file in a store; the hash of the run.
+#[pyfunction]
+fn keep(py: Python<'_>, store: PathBuf, bytes: Vec<u8>) -> PyResult<String> {
+    aside(py, move |_| Ok(Store::open(&store)?.keep_bytes(&bytes)?.hash))
+}
+
+/// What a store holds, as columns.
+#[pyfunction]
+fn stored<'py>(
+    py: Python<'py>,
+    store: PathBuf,
+    wanted: Vec<String>,
+    rows: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let wanted = wanted.iter().map(|text| text.parse()).collect::<Result<Vec<Where>, _>>().map_err(InputError::new_err)?;
+    let frame = aside(py, move |_| {
+        let mut runs = match results::matching(Store::existing(&store)?.runs()?, &wanted) {
+            Ok(runs) => runs,
+            Err(message) => return Ok(Err(message)),
+        };
+        results::keep_rows(&mut runs, &rows);
+        Ok(Ok(Frame::of(&runs)))
+    })?;
+    columns(py, &frame.map_err(InputError::new_err)?)
+}
+
+/// Panics, so that a test can see what reaches Python.
+#[pyfunction]
+fn panic_for_test(py: Python<'_>) -> PyResult<()> {
+    aside(py, |_| panic!("frame 0x2 isolated twice"))
+}
+
+#[pymodule]
+fn _highwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    panics::keep_quiet();
+    module.add("Error", module.py().get_type::<Error>())?;
+    module.add("InputError", module.py().get_type::<InputError>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Stop>()?;
+    module.add_class::<Sweep>()?;
+    module.add_function(wrap_pyfunction!(keep, module)?)?;
+    module.add_function(wrap_pyfunction!(stored, module)?)?;
+    module.add_function(wrap_pyfunction!(panic_for_test, module)?)
+}
