@@ -50,7 +50,13 @@ fn pages() -> Vec<PathBuf> {
     let crates = ["machine", "engine", "sim", "host", "lab"].map(|name| root.join("crates").join(name));
     let folders = [root.clone(), root.join("docs"), root.join("docs/mechanisms"), root.join("docs/mechanisms/reclaim")];
     let python = root.join("python");
-    folders.iter().chain(&crates).chain([&python]).filter(|folder| folder.is_dir()).flat_map(|folder| pages_in(folder)).collect()
+    folders
+        .iter()
+        .chain(&crates)
+        .chain([&python])
+        .filter(|folder| folder.is_dir())
+        .flat_map(|folder| pages_in(folder))
+        .collect()
 }
 
 /// A code block, or a command in the text.
@@ -272,10 +278,13 @@ impl Desk {
         command.args(given).current_dir(here).stdin(Stdio::null());
         match arguments {
             // Their options are looked at, and no more; or it is but a verb that is spoken of.
-            ["bench" | "swarm" | "results", ..] | ["compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep"] => {
+            ["bench" | "swarm" | "results", ..]
+            | ["compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep"] => {
                 command.arg("--help");
             }
-            ["compare" | "run" | "ablate" | "variants" | "fidelity" | "sweep", ..] => {
+            ["compare" | "run" | "ablate" | "variants" | "fidelity" | "sweep", ..]
+                if !arguments.contains(&"--dry-run") =>
+            {
                 command.arg("--dry-run");
             }
             _ => {}

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 /// Name and version of each crate of a lock file.
 fn crates(path: &Path) -> BTreeSet<(String, String)> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let value = |line: &str, key: &str| Some(line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')?.to_owned());
+    let value =
+        |line: &str, key: &str| Some(line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')?.to_owned());
     let lines: Vec<&str> = text.lines().collect();
     lines.windows(2).filter_map(|pair| Some((value(pair[0], "name")?, value(pair[1], "version")?))).collect()
 }

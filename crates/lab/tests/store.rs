@@ -83,7 +83,7 @@ fn a_run_that_is_there_is_not_done_again_and_the_report_is_the_same() {
     let (third, said) = print(&[&kept, ["--series", &series].as_slice()].concat());
     assert!(third == plain && !said.contains("found in the store"), "{said}");
     // `ablate` keeps its runs in the same way.
-    let ablate = ["ablate", "randread", "--scale", "1/64", "--rows", "pages", "--from", "highwater"];
+    let ablate = ["ablate", "randread", "--scale", "1/64", "--rows", "randread", "--from", "highwater"];
     let ablate = [&ablate, ["--to", "highwater+lru.batch=3", "--store", &store].as_slice()].concat();
     let (first, _) = print(&ablate);
     let (second, said) = print(&ablate);
@@ -98,7 +98,9 @@ fn a_damaged_file_is_named_and_left_alone() {
     print(&kept);
     let path = Path::new(&store).join(&files(&store)[0].0);
     fs::write(&path, "PAR1 and nothing else").unwrap();
-    for arguments in [kept.as_slice(), &["results", &store], &["results", "merge", &store, "--into", &folder.path("all")]] {
+    for arguments in
+        [kept.as_slice(), &["results", &store], &["results", "merge", &store, "--into", &folder.path("all")]]
+    {
         let said = message(1, arguments);
         assert!(said.contains(&format!("{}: damaged: ", path.display())), "{said}");
     }
@@ -177,12 +179,12 @@ fn duckdb_polars_and_pandas_read_a_store_as_it_lies() {
     print(&[&SMALL, ["--store", &store, "--set", "lru.batch=3,14"].as_slice()].concat());
     let script = "import sys, duckdb, polars as pl, pandas as pd\n\
         store = sys.argv[1]\n\
-        where = \"kernel = 'highwater' and name like '%hit%' and json_extract_string(\\\"set\\\", '$.\\\"lru.batch\\\"') = '3'\"\n\
-        a = duckdb.sql(f\"select sum(value), any_value(seed) from '{store}/*.parquet' where {where}\").fetchone()\n\
-        b = pl.read_parquet(f'{store}/*.parquet').filter((pl.col('kernel') == 'highwater') & pl.col('name').str.contains('hit')\n\
+        where = \"kernel = 'highwater' and name like '%Hit%' and json_extract_string(\\\"set\\\", '$.\\\"lru.batch\\\"') = '3'\"\n\
+        a = duckdb.sql(f\"select sum(value), any_value(seed) from '{store}/*.parquet' where {where}\").fetchall()[0]\n\
+        b = pl.read_parquet(f'{store}/*.parquet').filter((pl.col('kernel') == 'highwater') & pl.col('name').str.contains('Hit')\n\
             & (pl.col('set').str.json_path_match('$[\\\"lru.batch\\\"]') == '3'))\n\
         c = pd.read_parquet(store)\n\
-        c = c[(c.kernel == 'highwater') & c.name.str.contains('hit') & c.set.str.contains('\\\"3\\\"')]\n\
+        c = c[(c.kernel == 'highwater') & c.name.str.contains('Hit') & c.set.str.contains('\\\"3\\\"')]\n\
         assert b.schema['seed'] == pl.UInt64 and b.schema['value'] == pl.Float64, b.schema\n\
         print(repr(a[0]), a[1], repr(b['value'].sum()), repr(float(c.value.sum())))\n";
     let output = Command::new(python).args(["-c", script, &store]).output().expect("it was there");
