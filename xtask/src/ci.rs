@@ -17,13 +17,14 @@ enum Ended {
 type Step = fn() -> Result<Ended, String>;
 
 /// In the order in which they run.
-const STEPS: [(&str, Step); 14] = [
+const STEPS: [(&str, Step); 15] = [
     ("fmt", || well(cargo(&["fmt", "--all", "--check"]))),
     ("links", || well(links())),
     ("deny", deny),
     ("package", || well(package::check())),
     ("clippy", || well(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
     ("test", || well(cargo(&["test", "--workspace"]))),
+    ("python", python),
     ("no-linux", || well(without_linux())),
     ("windows", windows),
     ("msrv", msrv),
@@ -78,6 +79,31 @@ fn deny() -> Result<Ended, String> {
         return well(cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]));
     }
     Ok(Ended::Skipped("cargo-deny is not installed".into()))
+}
+
+/// The wheel of the Python package in an environment of its own, and its quick tests.
+fn python() -> Result<Ended, String> {
+    let folder = target().join("python");
+    let program = |name: &str| Command::new(folder.join("bin").join(name));
+    let made = Command::new("python3").args(["-m", "venv"]).arg(&folder).output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        return Ok(Ended::Skipped("there is no python3 that makes environments (venv, pip)".into()));
+    }
+    const PACKAGES: [&str; 4] = ["maturin", "pytest", "pandas", "pyarrow"];
+    let had = program("python").args(["-m", "pip", "install", "--quiet", "--retries", "1"]).args(PACKAGES).output();
+    if !had.is_ok_and(|output| output.status.success()) {
+        return Ok(Ended::Skipped(format!("pip cannot have {}", PACKAGES.join(", "))));
+    }
+    let (wheels, package) = (folder.join("wheels"), root().join("python"));
+    let mut build = program("maturin");
+    build.args(["build", "--quiet", "--profile", "dev", "--out"]).arg(&wheels).arg("--manifest-path");
+    run(build.arg(package.join("Cargo.toml")).env("CARGO_TARGET_DIR", target()))?;
+    let mut install = program("python");
+    install.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", "--find-links"]);
+    run(install.arg(&wheels).arg("highwater"))?;
+    let mut tests = program("pytest");
+    tests.args(["-q", "-p", "no:cacheprovider"]).arg(package.join("tests/test_quick.py"));
+    well(run(&mut tests))
 }
 
 /// Without the feature `linux` the lab builds, and refuses the grounds that need it.

@@ -1,6 +1,9 @@
 //! `highwater results`: what a store holds.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use super::{
     End,
@@ -96,7 +99,7 @@ pub fn run(Arguments { verb, folder, wanted, rows, format, output }: &Arguments)
     write(*format, &tables, &runs, output)
 }
 
-fn merge(folders: &[PathBuf], into: &PathBuf) -> Result<(), End> {
+fn merge(folders: &[PathBuf], into: &Path) -> Result<(), End> {
     let usage = |Failure(message)| End::Usage(message);
     let folders = folders.iter().map(|folder| Store::existing(folder)).collect::<Result<Vec<_>, _>>().map_err(usage)?;
     let target = Store::open(into).map_err(usage)?;
