@@ -99,9 +99,10 @@ def results(store: Path, where: Optional[Mapping[str, Any]] = None, *, rows: Wor
     `where` chooses runs by `experiment`, `kernel`, `machine`, `scale`, `seed` or a key that was set: a value, or several.
     """
     _frames.check(frame)
-    several = lambda value: isinstance(value, Sequence) and not isinstance(value, str)  # noqa: E731
-    texts = {key: ",".join(map(str, value)) if several(value) else str(value) for key, value in (where or {}).items()}
-    wanted = [f"{key}={value}" for key, value in texts.items()]
+    wanted = []
+    for key, value in (where or {}).items():
+        values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        wanted.append(f"{key}={','.join(map(str, values))}")
     return _frames.make(_highwater.stored(os.fspath(store), wanted, _words(rows)), frame)
 
 
@@ -259,7 +260,7 @@ def _submit(pool: Executor, calls: list[tuple[str, str, int, str]]) -> list[Futu
     """A future for each call; all at once where an executor can, as arrays of Slurm."""
     submit_all = getattr(pool, "submit_all", None)
     if submit_all is not None:
-        return submit_all(_worker.run_one, calls)
+        return list(submit_all(_worker.run_one, calls))
     futures: list[Future[bytes]] = []
     for call in calls:
         try:

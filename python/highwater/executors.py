@@ -30,7 +30,8 @@ class RayExecutor(Executor):
         def call(*args: Any, **kwargs: Any) -> Any:
             return fn(*args, **kwargs)
 
-        return self._ray.remote(**self._options)(call).remote(*args, **kwargs).future()
+        future: "Future[Any]" = self._ray.remote(**self._options)(call).remote(*args, **kwargs).future()
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """The cluster stays: it is the caller's."""
@@ -56,7 +57,7 @@ class SubmititExecutor(Executor):
         """Jobs that were submitted stay: they keep what they find in the store."""
 
     def _watch(self, jobs: Sequence[Any]) -> "list[Future[Any]]":
-        pairs = [(job, Future()) for job in jobs]
+        pairs: "list[tuple[Any, Future[Any]]]" = [(job, Future()) for job in jobs]
         for _, future in pairs:
             future.set_running_or_notify_cancel()
 

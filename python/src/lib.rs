@@ -120,7 +120,7 @@ impl Sweep {
     }
 
     fn keys(&self) -> Vec<String> {
-        self.sweep.runs().iter().map(|run| run.key.hash.clone()).collect()
+        self.sweep.runs().iter().map(|run| run.hash.clone()).collect()
     }
 
     fn titles(&self) -> Vec<String> {
@@ -132,7 +132,7 @@ impl Sweep {
         let sweep = self.sweep.clone();
         aside(py, move |_| {
             let store = Store::open(&store)?;
-            let is_missing = |number: usize| match store.find(&sweep.runs()[number].key) {
+            let is_missing = |number: usize| match store.find(&sweep.key(&sweep.runs()[number])) {
                 Ok(None) => Some(Ok(number)),
                 Ok(Some(_)) => None,
                 Err(failure) => Some(Err(failure)),
@@ -157,10 +157,11 @@ impl Sweep {
         let progress = stop.map_or_else(Progress::default, |stop| stop.progress.clone());
         let bytes = watched(py, progress, move |progress| {
             let store = store.filter(|folder| folder.is_dir()).map(|folder| Store::open(&folder)).transpose()?;
+            let key = sweep.key(&run);
             if let Some(store) = &store
-                && let Some(found) = store.find(&run.key)?
+                && let Some(found) = store.find(&key)?
             {
-                return Ok(file::encode(&run.key, &found.outcome));
+                return Ok(file::encode(&key, &found.outcome));
             }
             let named = |Failure(message)| {
                 let title = sweep.title(&run);
@@ -168,9 +169,9 @@ impl Sweep {
             };
             let outcome = sweep.run_one(&run, progress).map_err(named)?;
             if let Some(store) = &store {
-                store.keep(&run.key, &outcome)?;
+                store.keep(&key, &outcome)?;
             }
-            Ok(file::encode(&run.key, &outcome))
+            Ok(file::encode(&key, &outcome))
         })?;
         Ok(PyBytes::new(py, &bytes))
     }

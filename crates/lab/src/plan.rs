@@ -103,8 +103,9 @@ struct Run {
     column: usize,
     /// What it is called: its column, and its seed if there are several.
     title: String,
-    /// What runs.
-    job: Job,
+    /// What runs, but for the seed: all seeds of a column share it.
+    job: Arc<Job>,
+    seed: u64,
     /// The same for a process of its own, which runs it on a ground of real time.
     order: Order,
     /// The command that repeats it.
@@ -265,11 +266,12 @@ impl Plan {
         let mut columns: Vec<Column> = subjects.iter().map(|subject| column(subject, grounds)).collect();
         number(&mut columns);
         let several = seeds.len() > 1;
+        let jobs: Vec<Arc<Job>> = subjects.iter().map(|it| Arc::new(it.job(&plain, request.seed))).collect();
         let run = |column: usize, seed: u64| {
-            let (subject, id) = (&subjects[column], &columns[column].id);
+            let (subject, id, job) = (&subjects[column], &columns[column].id, jobs[column].clone());
             let title = if several { format!("{id} seed {seed}") } else { id.clone() };
-            let job = subject.job(&plain, seed);
-            Run { column, title, order: subject.order(&job), replay: replay(request, subject, seed), job }
+            let order = Order { seed, ..subject.order(&job) };
+            Run { column, title, order, replay: replay(request, subject, seed), job, seed }
         };
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
         let runs = runs.map(|(column, seed)| run(column, seed)).collect();

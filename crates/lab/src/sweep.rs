@@ -22,7 +22,7 @@ use crate::{
     report::Table,
     runner::{self, Watch},
     scale::Scale,
-    store::{Key, Store, StoredRun},
+    store::{Identity, Key, Store, StoredRun},
 };
 
 /// A sweep, ready to run.
@@ -38,8 +38,10 @@ pub struct Sweep {
 /// One run of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepRun {
-    /// What decides it.
-    pub key: Key,
+    /// The hash of what decides it.
+    pub hash: String,
+    /// What it is called.
+    pub identity: Identity,
     plan: usize,
     number: usize,
 }
@@ -100,7 +102,7 @@ pub struct Joined {
 const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed", "runs", "rows", "set"];
 
 /// Runs of a sweep at most.
-const RUNS_MAX: usize = 1_000_000;
+const RUNS_MAX: u64 = 1_000_000;
 
 /// A word of a list, and where it stands.
 struct Word {
@@ -165,9 +167,12 @@ impl Sweep {
                     };
                     check_sets(&request, &sets, &find)?;
                     let request = Request { set: sets.iter().map(|(set, _)| set.clone()).collect(), ..request };
-                    let runs = plans.iter().map(Plan::count).sum::<usize>();
-                    if runs.saturating_add(usize::try_from(request.runs).unwrap_or(usize::MAX)) > RUNS_MAX {
-                        return Err(Error::at(&node.place, format!("it has more than {RUNS_MAX} runs")));
+                    let each =
+                        sets.iter().map(|(set, _)| set.values.len() as u64).chain([runs, kernels.len().max(1) as u64]);
+                    let before = plans.iter().map(Plan::count).sum::<usize>() as u64;
+                    if before.saturating_add(each.fold(1, u64::saturating_mul)) > RUNS_MAX {
+                        let place = Place { line: 1, ..node.place.clone() };
+                        return Err(Error::at(&place, format!("expected at most {RUNS_MAX} runs, found more")));
                     }
                     plans.push(Plan::new(&request, &find).map_err(|error| at(error, &experiment.place))?);
                 }
@@ -175,9 +180,10 @@ impl Sweep {
         }
         let mut seen = HashSet::new();
         let all = plans.iter().enumerate().flat_map(|(plan, it)| {
-            it.keys().into_iter().enumerate().map(move |(number, key)| SweepRun { key, plan, number })
+            let run = move |(number, Key { hash, identity, .. })| SweepRun { hash, identity, plan, number };
+            it.keys().enumerate().map(run)
         });
-        let runs = all.filter(|run| seen.insert(run.key.hash.clone())).collect();
+        let runs = all.filter(|run| seen.insert(run.hash.clone())).collect();
         let rows = words(&node, "rows")?.into_iter().map(|word| word.text).collect();
         Ok(Self { plans, runs, rows })
     }
@@ -197,9 +203,15 @@ impl Sweep {
     /// What a run is called.
     #[must_use]
     pub fn title(&self, run: &SweepRun) -> String {
-        let identity = &run.key.identity;
+        let identity = &run.identity;
         let (experiment, machine, scale) = (&identity.experiment, identity.plain_machine(), &identity.scale);
         format!("{experiment} {machine} {scale} {} seed {}", identity.column(), identity.seed)
+    }
+
+    /// What decides a run.
+    #[must_use]
+    pub fn key(&self, run: &SweepRun) -> Key {
+        self.plans[run.plan].key_of(run.number)
     }
 
     /// Does a run on the calling thread, whether it is in a store or not.
@@ -218,7 +230,8 @@ impl Sweep {
     pub fn run(&self, store: &Store, shard: Shard, threads: usize, watch: &dyn Watch) -> Ran {
         let part: Vec<(usize, &SweepRun)> = self.runs.iter().enumerate().filter(|(n, _)| shard.has(*n)).collect();
         let results = runner::all(&part, threads, |(number, run)| {
-            if store.find(&run.key)?.is_some() {
+            let key = self.key(run);
+            if store.find(&key)?.is_some() {
                 watch.found();
                 return Ok(false);
             }
@@ -226,7 +239,7 @@ impl Sweep {
             watch.began(*number, &self.title(run), &progress);
             let outcome = self.run_one(run, &progress);
             watch.ended(*number);
-            store.keep(&run.key, &outcome?)?;
+            store.keep(&key, &outcome?)?;
             Ok(true)
         });
         let mut ran = Ran { done: 0, found: 0, failures: Vec::new() };
@@ -235,8 +248,8 @@ impl Sweep {
                 Ok(true) => ran.done += 1,
                 Ok(false) => ran.found += 1,
                 Err(failure) => ran.failures.push(JobFailure {
-                    column: format!("{} {}", run.key.identity.experiment, run.key.identity.column()),
-                    seed: run.key.identity.seed,
+                    column: format!("{} {}", run.identity.experiment, run.identity.column()),
+                    seed: run.identity.seed,
                     failure,
                     replay: self.plans[run.plan].replay(run.number).to_owned(),
                 }),
@@ -248,7 +261,7 @@ impl Sweep {
     /// How many of its runs a store holds.
     #[must_use]
     pub fn there(&self, store: &Store) -> usize {
-        self.runs.iter().filter(|run| store.has(&run.key)).count()
+        self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
     /// What all runs found, from a store that holds them.
@@ -261,12 +274,12 @@ impl Sweep {
             found.ok_or_else(|| Failure(format!("{} holds no run {}", store.folder().display(), key.hash)))
         };
         let table = |plan: &Plan| {
-            let outcomes = plan.keys().iter().map(|key| Ok(find(key)?.outcome)).collect::<Result<_, Failure>>()?;
+            let outcomes = plan.keys().map(|key| Ok(find(&key)?.outcome)).collect::<Result<_, Failure>>()?;
             Ok(plan.table(outcomes))
         };
         Ok(Joined {
             tables: self.plans.iter().map(table).collect::<Result<_, Failure>>()?,
-            runs: self.runs.iter().map(|run| find(&run.key)).collect::<Result<_, _>>()?,
+            runs: self.runs.iter().map(|run| find(&self.key(run))).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -424,6 +437,9 @@ mod tests {
         assert!(unknown.starts_with("s.toml:5: ") && unknown.contains("did you mean `lru.batch`?"), "{unknown}");
         assert!(of_set("lru.batch = [14,\n 0]").starts_with("s.toml:6: "), "{}", of_set("lru.batch = [14,\n 0]"));
         assert!(of_set("lru.batch = []").starts_with("s.toml:5: `lru.batch`: expected at least one value"));
+        let many =
+            error(&format!("{PLAIN}runs = 100_000\n[set]\nlru.batch = [{}]\n", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
+        assert_eq!(many, "s.toml:1: expected at most 1000000 runs, found more");
         assert!(error(&format!("set = 3\n{PLAIN}")).contains("s.toml:1: `set`: expected a section [set]"));
     }
 }

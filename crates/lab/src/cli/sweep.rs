@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if *dry_run {
         let there = Store::existing(store).ok();
         let line = |(_, run): (usize, &SweepRun)| {
-            let is_there = there.as_ref().is_some_and(|store| store.has(&run.key));
+            let is_there = there.as_ref().is_some_and(|store| store.has(&run.hash));
             format!("  {} {}\n", if is_there { "there " } else { "to run" }, sweep.title(run))
         };
         let part = sweep.runs().iter().enumerate().filter(|(n, _)| shard.has(*n));

@@ -54,22 +54,27 @@ impl Turn<'_> {
     /// Where a run of real time stands among those of its plan: seed by seed, and to and fro over the columns, so that what
     /// drifts on the computer meets all of them alike.
     fn place(&self) -> (u64, usize) {
-        let Run { column, job, .. } = self.run;
-        let round = job.seed - self.plan.seeds[0];
+        let Run { column, seed, .. } = self.run;
+        let round = seed - self.plan.seeds[0];
         (round, if round.is_multiple_of(2) { *column } else { usize::MAX - column })
     }
 
     fn failure(&self, failure: Failure) -> JobFailure {
-        let Run { column, job, replay, .. } = self.run;
+        let Run { column, seed, replay, .. } = self.run;
         let column = self.plan.columns[*column].id.clone();
-        JobFailure { column, seed: job.seed, failure, replay: replay.clone() }
+        JobFailure { column, seed: *seed, failure, replay: replay.clone() }
     }
 }
 
 impl Run {
+    /// What runs.
+    fn job(&self) -> Job {
+        Job { seed: self.seed, ..(*self.job).clone() }
+    }
+
     /// Is all that is wanted of it what a store keeps?
     fn wants_figures_alone(&self) -> bool {
-        let Job { profile, series_every, memory_every, generations_every, trace, .. } = &self.job;
+        let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
         !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
     }
 }
@@ -77,17 +82,25 @@ impl Run {
 impl Plan {
     /// What decides a run of it.
     fn key(&self, run: &Run) -> Key {
-        Key::of_job(&run.job, &self.columns[run.column], self.workload.name())
+        Key::of_job(&run.job(), &self.columns[run.column], self.workload.name())
     }
 
     fn carry_out(&self, run: &Run, progress: &Progress) -> Result<Outcome, Failure> {
-        grounds::carry_out(self.workload, &run.job, &run.order, &self.place, progress)
+        grounds::carry_out(self.workload, &run.job(), &run.order, &self.place, progress)
     }
 
     /// What decides each of its runs, in their order.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.runs.iter().map(|run| self.key(run))
+    }
+
+    /// What decides one run, by its number.
+    ///
+    /// # Panics
+    /// When there is no run of this number.
     #[must_use]
-    pub fn keys(&self) -> Vec<Key> {
-        self.runs.iter().map(|run| self.key(run)).collect()
+    pub fn key_of(&self, number: usize) -> Key {
+        self.key(&self.runs[number])
     }
 
     /// Does one run, by its number, on the calling thread.
@@ -164,7 +177,7 @@ impl Plan {
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
             profile.extend(outcome.profile.into_iter().flatten().map(|line| format!("{root};{line}")));
-            let (column, seed) = (self.columns[run.column].id.clone(), run.job.seed);
+            let (column, seed) = (self.columns[run.column].id.clone(), run.seed);
             memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
             let of_run = |moments| RunGenerations { column: column.clone(), seed, moments };
             generations.extend(outcome.generations.map(of_run));

@@ -88,10 +88,10 @@ impl Store {
         self.folder.join(hash).with_extension(ENDING)
     }
 
-    /// Is there a file of the run?
+    /// Is there a file of the run of this hash?
     #[must_use]
-    pub fn has(&self, key: &Key) -> bool {
-        self.path(&key.hash).exists()
+    pub fn has(&self, hash: &str) -> bool {
+        self.path(hash).exists()
     }
 
     /// The run of a key, if it is there.
