@@ -80,6 +80,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
             ground: "here".into(),
             set: BTreeMap::new(),
             comparable: false,
+            saved: None,
         }],
         notes: hits.notes(),
     };

@@ -18,6 +18,7 @@ use crate::{
     hardware::Machine,
     memory_map,
     progress::Progress,
+    report::histogram::Times,
     scale::Scale,
     series::{Every, Series},
     workload::Curve,
@@ -145,6 +146,9 @@ pub struct Outcome {
     /// What its pictures show beside counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
+    /// How long its operations took.
+    #[serde(default)]
+    pub times: Vec<Times>,
 }
 
 /// Why a job cannot run or did not end well.

@@ -10,6 +10,7 @@
 //!   ([`real_time::apart`]); both are a [`backend::Backend`], and [`grounds`] takes a job to that of its [`ground`].
 //!   Only [`real_time`] needs Linux: it is there with the feature `linux`;
 //! * [`store`] keeps what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it;
+//! * [`html`] makes pages with charts of what reports show;
 //! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
 //!
 //! Next: [`job`], the input and output of a run.
@@ -35,6 +36,7 @@ pub mod generations;
 pub mod ground;
 pub mod grounds;
 pub mod hardware;
+pub mod html;
 pub mod interrupt;
 pub mod job;
 pub mod library;
@@ -67,6 +69,7 @@ pub mod system;
 #[cfg(feature = "linux")]
 pub mod this_computer;
 pub mod trace;
+pub mod values;
 pub mod variants;
 pub mod workload;
 pub mod workloads;

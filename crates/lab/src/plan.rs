@@ -27,6 +27,7 @@ use crate::{
     trace::{RunTrace, Window},
     workload::RunCurves,
 };
+pub(crate) use column::quoted;
 use column::{column, number, replay};
 pub(crate) use run::fold;
 pub use run::run_all;
@@ -299,6 +300,21 @@ impl Plan {
             names.extend(nodes::names(first.machine.memory.nodes.len()));
         }
         Some(names)
+    }
+
+    /// Each column's id and its kernel, where a kernel file says what runs.
+    #[must_use]
+    pub fn kernels(&self) -> Vec<(&str, &Kernel)> {
+        let job = |n: usize| self.runs.iter().find(|run| run.column == n).map(|run| &run.job);
+        let of_file = |n: usize| job(n).filter(|job| grounds::running_kernel(job.ground).is_none());
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(n, column)| Some((column.id.as_str(), &of_file(n)?.kernel))).collect()
+    }
+
+    /// The machine of the first column.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// What all of it is called while it runs, with the time that each run simulates or takes, if that is known.

@@ -197,9 +197,57 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
+/// Reads what [`write`] wrote.
+///
+/// # Errors
+/// A line that is none of a series.
+pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
+    let mut runs: Vec<RunSeries> = Vec::new();
+    let mut moment: (u64, Vmstat) = (0, Vmstat::new());
+    let end = |runs: &mut Vec<RunSeries>, (now, values): &mut (u64, Vmstat)| {
+        if let Some(run) = runs.last_mut().filter(|_| !values.is_empty()) {
+            run.series.push(Nanos(*now), values);
+        }
+        values.clear();
+    };
+    for (n, record) in csv::Reader::from_reader(text.as_bytes()).records().enumerate() {
+        let told = |what: &str| format!("line {} is none of a series: {what}", n + 2);
+        let record = record.map_err(|error| told(&error.to_string()))?;
+        let [column, seed, seconds, name, value] = [0, 1, 2, 3, 4].map(|field| record.get(field).unwrap_or_default());
+        let seed: u64 = seed.parse().map_err(|_| told("its second field is no seed"))?;
+        let seconds: f64 = seconds.parse().map_err(|_| told("its third field is no time"))?;
+        let value: u64 = value.parse().map_err(|_| told("its fifth field is no whole number"))?;
+        let now = (seconds * 1e9).round() as u64;
+        let is_new = runs.last().is_none_or(|run| run.column != column || run.seed != seed);
+        if is_new || now != moment.0 {
+            end(&mut runs, &mut moment);
+            moment.0 = now;
+        }
+        if is_new {
+            runs.push(RunSeries { column: column.to_owned(), seed, series: Series::default() });
+        }
+        moment.1.insert(name.to_owned(), value);
+    }
+    end(&mut runs, &mut moment);
+    Ok(runs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let mut series = Series::default();
+        series.push(Nanos::from_secs(1), &values(&[("nr_free_pages", 10), ("pgfree", 100)]));
+        series.push(Nanos(3_500_000_000), &values(&[("nr_free_pages", 7), ("pgfree", 350)]));
+        let run = |column: &str, seed| RunSeries { column: column.into(), seed, series: series.clone() };
+        let runs = [run("a", 1), run("a", 2), run("b", 1)];
+        let mut out = Vec::new();
+        write(&runs, &mut out).unwrap();
+        assert_eq!(read(&String::from_utf8(out).unwrap()).unwrap(), runs);
+        assert!(read(&format!("{HEADING}\na,1,x,pgfree,1,\n")).unwrap_err().contains("line 2"));
+    }
 
     fn values(pairs: &[(&str, u64)]) -> Vmstat {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()

@@ -5,6 +5,7 @@
 
 use crate::extent::Extent;
 use crate::figure::Row;
+use crate::report::histogram::Times;
 use crate::scale::Scale;
 use crate::system::{System, SystemError};
 use serde::de::DeserializeOwned;
@@ -33,6 +34,8 @@ pub struct Found {
     pub report: Vec<String>,
     /// What pictures of its runs show beside counters over time.
     pub curves: Vec<Curve>,
+    /// How long its operations took, for histograms.
+    pub times: Vec<Times>,
 }
 
 /// Something that grows while a workload runs, against something else that grows.

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::{End, compare, options::ExperimentOptions, output};
+use super::{End, compare, options::ExperimentOptions, output, with_command};
 use crate::{
     ablation::{Ablation, Effect, RowAblation, percent},
     bars::Bars,
     difference::Difference,
     grounds,
+    html::{Page, Part, Section},
     plan::{Plan, Request, Set},
     plot::of_tables,
     report::grid::{self, Cell, Grid, Look, Tone},
@@ -40,6 +41,8 @@ enum AblationFormat {
     Table,
     /// The same for programs; docs/json.md describes it.
     Json,
+    /// One page with pictures that opens without a network.
+    Html,
 }
 
 /// The report for programs.
@@ -93,6 +96,13 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
             let rows: Vec<String> = found.iter().map(|row| render(row, &from, &to, look)).collect();
             format!("{}\n{}", rows.join("\n"), grid::wrapped(&table.footer(), look))
         }
+        AblationFormat::Html => {
+            let picture = Part::Picture(of_tables::ablation(&found, &from, &to, &table).draw());
+            let rows = found.iter().map(|row| section(row, &from, &to));
+            let sections = rows.chain([Section::new("Picture", vec![picture])]).collect();
+            let title = format!("{}: from {from} to {to}", table.experiment);
+            with_command(Page { title, about: vec![table.footer()], sections }).render()
+        }
         AblationFormat::Json => {
             let (experiment, machine, seeds) = (&table.experiment, &table.machine, &table.seeds);
             let report = Report {
@@ -126,6 +136,23 @@ fn check(request: &Request) -> Result<(), String> {
 
 /// One row: a line for each difference, those that go farthest first; then the sources of those that change the row at all.
 fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
+    let (title, figures, sources) = grids(row, from, to);
+    let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
+    grid::wrapped(&title, look) + &figures.render(look) + &sources
+}
+
+/// The same for a page.
+fn section(row: &RowAblation, from: &str, to: &str) -> Section {
+    let (title, figures, sources) = grids(row, from, to);
+    let mut parts = vec![Part::Words(title), Part::table("Differences", figures)];
+    if !sources.lines.is_empty() {
+        parts.push(Part::folded("Sources", sources));
+    }
+    Section::new(row.row.clone(), parts)
+}
+
+/// What is said of a row: it in words, its differences, and the sources of those that change it.
+fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));
     let name = |effect: &Effect| format!("{}={}", effect.difference.key, effect.difference.to);
@@ -158,8 +185,7 @@ fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
         lines: moving.map(source).collect(),
         texts: vec![0, 1],
     };
-    let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
-    grid::wrapped(&title, look) + &figures.render(look) + &sources
+    (title, figures, sources)
 }
 
 #[cfg(test)]

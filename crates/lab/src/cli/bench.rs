@@ -3,7 +3,7 @@
 use super::{End, output};
 use crate::bench::{self, Amount};
 use crate::job::Failure;
-use crate::report::{self, ReportFormat, Show};
+use crate::report::{ReportFormat, Show};
 use std::path::PathBuf;
 
 /// Arguments of `highwater bench`.
@@ -24,5 +24,5 @@ pub fn run(Arguments { format, dir }: &Arguments) -> Result<(), End> {
     let amount = Amount { rounds: 3, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
     let folder = dir.clone().unwrap_or_else(std::env::temp_dir);
     let table = bench::run(&amount, &folder).map_err(|Failure(message)| End::Failed(message))?;
-    output::report(None, |out, look| report::write(&table, *format, Show { look, ..Show::default() }, out))
+    output::report(None, |out, look| super::write_table(&table, *format, Show { look, ..Show::default() }, out))
 }

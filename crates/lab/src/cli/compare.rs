@@ -5,15 +5,16 @@ use std::{io, path::PathBuf};
 use machine::Nanos;
 
 use super::{
-    End,
+    End, command,
     options::{ExperimentOptions, open_svg, parse_word},
     output::{self, Losses, Output, check_apart},
+    saved,
 };
 use crate::{
     bars::Bars,
     call_tree, generations,
     ground::Ground,
-    memory_map,
+    html, memory_map,
     plan::{JobFailure, Plan, Request},
     plot::{self, flames},
     report::{self, ReportFormat, Show, percent::PercentRule},
@@ -62,6 +63,10 @@ struct Options {
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
+    /// Set a saved report behind the columns: the JSON of `run`, `compare`, `stat` or `import`. Its rows are joined by name.
+    /// Repeatable
+    #[arg(long, value_name = "FILE.json")]
+    column: Vec<PathBuf>,
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
@@ -138,12 +143,17 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         Some(word) => variants::named(&request, word)?,
         None => request,
     };
+    let is_page = options.format == ReportFormat::Html;
+    let series_every = match options.series {
+        Some(_) => Some(Every::Ns(options.every.0)),
+        None => is_page.then_some(Every::Some),
+    };
     let request = Request {
-        profile: options.wants_profile().is_some(),
-        series_every: options.series.is_some().then_some(Every::Ns(options.every.0)),
+        profile: options.wants_profile().is_some() || is_page,
+        series_every,
         memory_every: (options.memory_map.is_some() || options.buddyinfo.is_some()).then_some(options.every),
         generations_every: options.lru_gen.is_some().then_some(options.every),
-        picture: options.experiment.output.plot.is_some(),
+        picture: options.experiment.output.plot.is_some() || is_page,
         trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
         ..request
@@ -185,6 +195,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     if let Some(scale) = scale.filter(|_| options.published) {
         return Err(End::Usage(format!("--published: published figures are of full size, not of --scale {scale}")));
     }
+    let saved = options.column.iter().map(|path| saved::table(path)).collect::<Result<Vec<_>, End>>()?;
     let output = options.experiment.output.open()?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let series = options.series.as_deref().map(Output::open).transpose()?;
@@ -213,7 +224,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let plan = Plan::new(&request, workloads::find)?;
     let row_names = plan.row_names();
     if let Some(names) = &row_names {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let of_saved = saved.iter().flat_map(|(_, table)| &table.rows).map(|row| row.name.as_str());
+        let names: Vec<&str> = names.iter().map(String::as_str).chain(of_saved).collect();
         let sizes = scale.map_or_else(String::new, |scale| format!("; sizes in names are those at --scale {scale}"));
         let told = |message| End::Usage(format!("{message}{sizes}"));
         rows::check(&names, rows).map_err(told)?;
@@ -225,6 +237,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         let bars = Bars::new(&plan.title(), plan.count());
         plan.run(seeds.threads(), &bars).map_err(|failures| failed(&failures))?
     };
+    for (file, table) in saved {
+        report::saved::join(&mut results.table, table, &file);
+    }
     // A file that cannot be written costs neither the others nor the table.
     let mut losses = Losses::default();
     if let Some(profile) = profile {
@@ -271,6 +286,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     }
     losses.note(output::report(output, |out, look| {
         let show = Show { published: options.published, percent: options.percent, look };
+        if is_page {
+            return out.write_all(html::results::page(&plan, &results, show, &command()).render().as_bytes());
+        }
         report::write(&results.table, options.format, show, out)
     }));
     losses.end()

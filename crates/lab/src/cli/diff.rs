@@ -1,8 +1,9 @@
 //! `highwater diff`: what separates two kernels.
 
-use super::{End, show};
+use super::{End, TextOptions};
 use crate::{
     difference::differences,
+    html::{Page, Part, Section, results},
     library,
     report::grid::{hanging, wrapped},
 };
@@ -14,10 +15,12 @@ pub struct Arguments {
     from: String,
     /// Another kernel: a name or a file
     to: String,
+    #[command(flatten)]
+    output: TextOptions,
 }
 
 /// Prints every value in which the second kernel differs from the first, and where that comes from.
-pub fn run(Arguments { from, to }: &Arguments) -> Result<(), End> {
+pub fn run(Arguments { from, to, output }: &Arguments) -> Result<(), End> {
     let (old, new) = (library::kernel(from)?, library::kernel(to)?);
     let found = differences(&old, &new);
     let count = match found.len() {
@@ -26,18 +29,26 @@ pub fn run(Arguments { from, to }: &Arguments) -> Result<(), End> {
         n => format!("{n} of {} values differ", old.settings.len()),
     };
     let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
-    let (key, old, new) = (
+    let (key_width, old_width, new_width) = (
         width(&mut found.iter().map(|it| &it.key)),
         width(&mut found.iter().map(|it| &it.from)),
         width(&mut found.iter().map(|it| &it.to)),
     );
-    show(|look| {
+    let text = |look| {
         let mut text = wrapped(&format!("{from} -> {to}: {count}"), look);
         for it in &found {
             let origin =
                 [it.place.as_deref(), it.source.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ");
-            text += &hanging(&format!("  {:key$}  {:old$} -> {:new$}  ", it.key, it.from, it.to), &origin, look);
+            let lead = format!("  {:key_width$}  {:old_width$} -> {:new_width$}  ", it.key, it.from, it.to);
+            text += &hanging(&lead, &origin, look);
         }
         text
-    })
+    };
+    let page = || {
+        let about = [&old, &new].map(|kernel| format!("{}: {}", kernel.name, kernel.about)).to_vec();
+        let parts =
+            vec![Part::Words(count.clone()), Part::table("Values that differ", results::difference_grid(&found))];
+        Page { title: format!("{from} to {to}"), about, sections: vec![Section::new("Differences", parts)] }
+    };
+    output.write(text, page)
 }

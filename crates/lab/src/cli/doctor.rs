@@ -34,6 +34,8 @@ enum DiagnosisFormat {
     Text,
     /// docs/doctor.md describes it.
     Json,
+    /// One page that opens without a network.
+    Html,
 }
 
 /// Longer files are refused: a series of an hour has half of it.
@@ -48,6 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     };
     output::report(file, |out, look| match arguments.format {
         DiagnosisFormat::Text => out.write_all(doctor::text(&patients, look).as_bytes()),
+        DiagnosisFormat::Html => out.write_all(super::with_command(doctor::page(&patients)).render().as_bytes()),
         DiagnosisFormat::Json => out.write_all(doctor::json(&patients).as_bytes()),
     })
 }

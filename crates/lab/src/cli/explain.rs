@@ -237,8 +237,7 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
 
 /// Every value under a table, a line each, with its place and the comment on its line.
 fn values(node: &Node, look: Look, text: &mut String) {
-    let mut lines = Vec::new();
-    collect(node, "", &mut lines);
+    let lines = crate::values::listed(node);
     // A few long values stand out rather than push all places to the right.
     let width = |texts: &mut dyn Iterator<Item = &String>| {
         texts.map(|text| text.chars().count()).filter(|width| *width <= 64).max().unwrap_or(0)
@@ -250,44 +249,6 @@ fn values(node: &Node, look: Look, text: &mut String) {
         let origin = format!("{}{source}", node.place);
         *text += &hanging(&format!("  {path:<path_width$} = {value:<value_width$}  "), &origin, look);
     }
-}
-
-/// Path, value and node of every value under a table. A table without tables in it is one value where
-/// it stands in a list, and so is a constant with its origin.
-fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
-    let is_flat = |node: &Node| {
-        let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));
-        !node.entries().is_empty() && !node.entries().iter().any(nested)
-    };
-    for Entry { key, node, .. } in node.entries() {
-        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        match &node.value {
-            Value::Table(_) if node.get("from").is_none() => collect(node, &path, lines),
-            Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {
-                for (index, node) in nodes.iter().enumerate() {
-                    let path = format!("{path}[{index}]");
-                    if is_flat(node) {
-                        lines.push((path, constant(node), node));
-                    } else {
-                        collect(node, &path, lines);
-                    }
-                }
-            }
-            _ => lines.push((path, constant(node), node)),
-        }
-    }
-}
-
-/// A value, or a constant `{ ns = 90, from = "fitted", … }` as "`90 ns (fitted: …)`".
-pub(super) fn constant(node: &Node) -> String {
-    let Some(origin) = node.get("from").and_then(Node::as_text) else { return node.value.to_string() };
-    let quantity = node.entries().iter().find(|entry| !["from", "source", "to"].contains(&entry.key.as_str()));
-    let quantity = quantity.map_or_else(String::new, |entry| match entry.key.as_str() {
-        "value" => entry.node.value.to_string(),
-        unit => format!("{} {unit}", entry.node.value),
-    });
-    let source = ["source", "to"].iter().find_map(|key| node.get(key)?.as_text());
-    format!("{quantity} ({origin}{})", source.map_or_else(String::new, |source| format!(": {source}")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{
     End, compare,
     options::{OutputOptions, SeedOptions},
-    output,
+    output, with_command,
 };
 use crate::{
     bars::Bars,
@@ -14,6 +14,7 @@ use crate::{
         Fidelity,
         text::{self, Look},
     },
+    html::{Page, Part, Section},
     library,
     plan::{self, Plan, Request, Results},
     plot::of_tables,
@@ -50,6 +51,8 @@ enum FidelityFormat {
     Json,
     /// The same for a text in Markdown.
     Markdown,
+    /// One page with a picture that opens without a network.
+    Html,
 }
 
 /// The report for programs.
@@ -83,6 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let text = match arguments.format {
         FidelityFormat::Table => report(&found, arguments, Look::Plain),
         FidelityFormat::Markdown => report(&found, arguments, Look::Markdown),
+        FidelityFormat::Html => with_command(page(&found, arguments)).render(),
         FidelityFormat::Json => {
             serde_json::to_string_pretty(&Report { schema: 1, experiments: &found }).expect("numbers and texts") + "\n"
         }
@@ -128,10 +132,27 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
         };
         text.push_str(&format!("\n{title}\n{}", text::figures(it, arguments.misses, look)));
     }
+    text.push_str(&format!("\n{}\n", footer(found, arguments)));
+    text
+}
+
+/// The same as a page.
+fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
+    let picture = Part::Picture(of_tables::fidelity(found, &seeds(arguments)).draw());
+    let summary = Part::table("Summary", text::summary_grid(found));
+    let mut sections = vec![Section::new("Summary", vec![summary, picture])];
+    for it in found.iter().filter(|_| !arguments.summary) {
+        let figures = Part::table("Figures", text::figures_grid(it, arguments.misses));
+        sections.push(Section::new(it.experiment.clone(), vec![figures]));
+    }
+    Page { title: "Published figures beside simulated ones".into(), about: vec![footer(found, arguments)], sections }
+}
+
+/// Which runs the figures are of, and their fingerprints.
+fn footer(found: &[Fidelity], arguments: &Arguments) -> String {
     let seeds = seeds(arguments);
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
-    text.push_str(&format!("\n{seeds} · fingerprints {}\n", prints.collect::<Vec<_>>().join(", ")));
-    text
+    format!("{seeds} · fingerprints {}", prints.collect::<Vec<_>>().join(", "))
 }
 
 /// Which runs the figures are of.

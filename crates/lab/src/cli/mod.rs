@@ -16,7 +16,9 @@ mod list;
 mod machine;
 mod options;
 mod output;
+mod report;
 mod results;
+mod saved;
 #[cfg(feature = "linux")]
 mod stat;
 mod swarm;
@@ -26,13 +28,20 @@ mod variants;
 use std::{
     io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Parser, Subcommand};
 use placed::Error;
 
-use crate::{panics, real_time::apart, report::Look, workloads};
+use crate::{
+    html::{self, Page, Part, Section},
+    panics, plan,
+    real_time::apart,
+    report::{self as report_forms, Look, ReportFormat, Show, Table},
+    workloads,
+};
 
 /// Run workloads under different versions of Linux page reclaim, and compare the figures.
 #[derive(Parser)]
@@ -64,6 +73,8 @@ enum Verb {
     Sweep(sweep::Arguments),
     /// Show what `--store` has kept, or bring several folders together
     Results(results::Arguments),
+    /// Set saved reports side by side, as one page with charts or in any other form
+    Report(report::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in some seconds
@@ -165,6 +176,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Fidelity(arguments) => fidelity::run(&arguments),
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "linux")]
@@ -174,6 +186,58 @@ fn carry_out() -> Result<(), End> {
         #[cfg(feature = "linux")]
         Verb::Calibrate(arguments) => machine::calibrate(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
+    }
+}
+
+/// The command that this process was started with, as a shell takes it.
+fn command() -> String {
+    let words = std::env::args_os().skip(1).map(|word| plan::quoted(&word.to_string_lossy()));
+    std::iter::once("highwater".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A form of what is text for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum TextFormat {
+    /// For a terminal.
+    #[default]
+    Text,
+    /// One page that opens without a network.
+    Html,
+}
+
+/// Where and in which form a text goes.
+#[derive(Clone, Debug, clap::Args)]
+struct TextOptions {
+    /// The form
+    #[arg(long, value_enum, default_value_t)]
+    format: TextFormat,
+    /// Write it to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl TextOptions {
+    /// Writes it: as text that depends on how wide it is, or as a page to which the command is added.
+    fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
+        let file = self.output.as_deref().map(output::Output::open).transpose()?;
+        output::report(file, |out, look| match self.format {
+            TextFormat::Text => out.write_all(text(look).as_bytes()),
+            TextFormat::Html => out.write_all(with_command(page()).render().as_bytes()),
+        })
+    }
+}
+
+/// A page, with the command that made it at its end.
+fn with_command(mut page: Page) -> Page {
+    page.sections.push(Section::new("Command", vec![Part::Command(command())]));
+    page
+}
+
+/// Writes a table in one form; a page has the command at its end.
+fn write_table(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::Write) -> io::Result<()> {
+    match format {
+        ReportFormat::Html => out.write_all(with_command(html::tables::page(table, show)).render().as_bytes()),
+        format => report_forms::write(table, format, show, out),
     }
 }
 

@@ -4,7 +4,7 @@ use super::{End, output};
 use crate::cgroup::Cgroup;
 use crate::figure::{Better, Format, Row};
 use crate::interrupt;
-use crate::report::{self, Column, ReportFormat, Show, Table, TableHead};
+use crate::report::{Column, ReportFormat, Show, Table, TableHead};
 use crate::scale::Scale;
 use crate::stat::{Interval, Snapshot, live, snapshot::Source};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
@@ -70,7 +70,9 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     drop(limit);
     let title = if arguments.command.is_empty() { "stat".to_owned() } else { arguments.command.join(" ") };
     let table = table(&title, rows);
-    output::report(file, |out, look| report::write(&table, arguments.format, Show { look, ..Show::default() }, out))?;
+    output::report(file, |out, look| {
+        super::write_table(&table, arguments.format, Show { look, ..Show::default() }, out)
+    })?;
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }
 
@@ -151,7 +153,14 @@ fn limit_rows(limit: &Limit) -> impl Iterator<Item = Row> {
 
 fn table(title: &str, rows: Vec<Row>) -> Table {
     let kernel = format!("linux {}", counters::release());
-    let column = Column { id: kernel.clone(), kernel, ground: "linux".into(), set: BTreeMap::new(), comparable: false };
+    let column = Column {
+        id: kernel.clone(),
+        kernel,
+        ground: "linux".into(),
+        set: BTreeMap::new(),
+        comparable: false,
+        saved: None,
+    };
     let head = TableHead {
         experiment: title.to_owned(),
         machine: "this computer".into(),

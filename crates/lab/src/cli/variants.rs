@@ -9,8 +9,10 @@ use super::{
     compare::{self, parse_every},
     options::{ExperimentOptions, open_svg, parse_word},
     output::{self, Losses},
+    with_command,
 };
 use crate::{
+    html::{self, Part, Section},
     plan::Request,
     plot::{memory, of_tables},
     report::{self, ReportFormat, Show, markdown},
@@ -72,6 +74,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
     losses.note(output::report(output, |out, look| match format {
         ReportFormat::Markdown => out.write_all(markdown::variants(&table).as_bytes()),
+        ReportFormat::Html => {
+            let mut page = html::tables::page(&table, Show { look, ..Show::default() });
+            let picture = Part::Picture(of_tables::variants(&table).draw());
+            page.sections.insert(1, Section::new("Picture", vec![picture]));
+            out.write_all(with_command(page).render().as_bytes())
+        }
         format => report::write(&table, *format, Show { look, ..Show::default() }, out),
     }));
     losses.end()

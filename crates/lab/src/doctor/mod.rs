@@ -13,6 +13,7 @@ pub mod rules;
 pub mod signs;
 pub mod source;
 
+use crate::html::{Page, Part, Section};
 use crate::report::Look;
 use crate::report::grid::hanging;
 use serde::Serialize;
@@ -126,14 +127,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
             text.push('\n');
         }
         let diagnosis = Diagnosis::of(signs);
-        let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
-        let verdict = match diagnosis.illnesses().count() {
-            0 if diagnosis.unasked.is_empty() => "healthy".to_owned(),
-            0 => "healthy as far as can be seen".to_owned(),
-            1 => "1 illness".to_owned(),
-            illnesses => format!("{illnesses} illnesses"),
-        };
-        text.push_str(&hanging("", &format!("{name}{time}: {verdict}"), look));
+        text.push_str(&hanging("", &verdict(name, signs, &diagnosis), look));
         for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
             let mark = if *weight == Weight::Illness { "!" } else { "-" };
             let figures: Vec<String> = figures.iter().map(Figure::show).collect();
@@ -142,8 +136,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
             text.push_str(&hanging("  rule: ", rule, look));
         }
         if !diagnosis.unasked.is_empty() {
-            let unasked: Vec<String> =
-                diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect();
+            let unasked = unasked(&diagnosis);
             let _ = write!(text, "\n{}", hanging("not asked: ", &unasked.join("; "), look));
         }
         if !signs.missing.is_empty() {
@@ -151,6 +144,46 @@ pub fn text(patients: &[Patient], look: Look) -> String {
         }
     }
     text
+}
+
+/// Who was looked at, how long, and how it is.
+fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
+    let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
+    let verdict = match diagnosis.illnesses().count() {
+        0 if diagnosis.unasked.is_empty() => "healthy".to_owned(),
+        0 => "healthy as far as can be seen".to_owned(),
+        1 => "1 illness".to_owned(),
+        illnesses => format!("{illnesses} illnesses"),
+    };
+    format!("{name}{time}: {verdict}")
+}
+
+/// Rules that could not be asked, each with what it lacks.
+fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
+    diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
+}
+
+/// The same as a page.
+#[must_use]
+pub fn page(patients: &[Patient]) -> Page {
+    let section = |Patient { name, signs }: &Patient| {
+        let diagnosis = Diagnosis::of(signs);
+        let mut parts = Vec::new();
+        for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
+            let kind = if *weight == Weight::Illness { "illness" } else { "worth knowing" };
+            parts.push(Part::Heading(format!("{cause} ({kind})")));
+            parts.push(Part::Words(sentence.clone()));
+            parts.push(Part::Lines(figures.iter().map(Figure::show).collect()));
+            parts.push(Part::Words(format!("Rule: {rule}")));
+        }
+        for (what, list) in [("Not asked", unasked(&diagnosis)), ("Not readable", signs.missing.clone())] {
+            if !list.is_empty() {
+                parts.push(Part::Words(format!("{what}: {}", list.join("; "))));
+            }
+        }
+        Section::new(verdict(name, signs, &diagnosis), parts)
+    };
+    Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
 }
 
 /// The same as JSON, with a line break at its end.

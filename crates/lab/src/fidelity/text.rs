@@ -1,6 +1,8 @@
 //! Published figures compared, for people: in a terminal, or for a text in Markdown.
 
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::{CellAlignment, Table as TextGrid, presets};
+
+use crate::report::grid;
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
@@ -16,6 +18,38 @@ pub enum Look {
 /// Two lines for each experiment, and for all of them: of all rows, and of what a mechanism can decide of them.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
+    let (head, lines) = summary_lines(all);
+    grid(&head, lines, look, |column| SUMMARY_NUMBERS.contains(&column))
+}
+
+/// Columns of the summary that hold figures.
+const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
+
+/// Columns of figures that hold some.
+const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
+
+/// The summary as a grid.
+#[must_use]
+pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
+    let (head, lines) = summary_lines(all);
+    cells(&head, lines, SUMMARY_NUMBERS)
+}
+
+/// The figures as a grid.
+#[must_use]
+pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
+    let (head, lines) = figure_lines(it, misses);
+    cells(&head, lines, FIGURE_NUMBERS)
+}
+
+fn cells(head: &[&str], lines: Vec<Vec<String>>, numbers: std::ops::Range<usize>) -> grid::Grid {
+    let texts = (0..head.len()).filter(|column| !numbers.contains(column)).collect();
+    let lines = lines.into_iter().map(|line| line.into_iter().map(grid::Cell::from).collect()).collect();
+    let head = head.iter().map(|word| grid::Cell::new(*word, grid::Tone::Heading)).collect();
+    grid::Grid { keys: 1, head, lines, texts }
+}
+
+fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     let head = [
         "experiment",
         "of rows",
@@ -45,12 +79,17 @@ pub fn summary(all: &[Fidelity], look: Look) -> String {
         let decidable = tally(|it| it.summary.decidable);
         lines.extend(lines_of("all", tally(|it| it.summary.plain), decidable, tally(|it| it.summary.apart), None));
     }
-    grid(&head, lines, look, |column| (2..7).contains(&column))
+    (head, lines)
 }
 
 /// A line for each published figure; of those that miss something alone with `misses`.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
+    let (head, lines) = figure_lines(it, misses);
+    grid(&head, lines, look, |column| FIGURE_NUMBERS.contains(&column))
+}
+
+fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<String>>) {
     let head = [
         "figure",
         "kernel",
@@ -66,7 +105,7 @@ pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let cells = it.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let shown = cells.filter(|(_, cell)| !misses || !missed(cell).is_empty());
     let lines = shown.map(|(row, cell)| line(row, cell)).collect();
-    grid(&head, lines, look, |column| (2..8).contains(&column))
+    (head, lines)
 }
 
 /// What a figure misses: `level`, `sign`, `size`; only what counts.
@@ -155,7 +194,7 @@ fn number(value: f64) -> String {
 }
 
 fn grid(head: &[&str], lines: Vec<Vec<String>>, look: Look, is_number: impl Fn(usize) -> bool) -> String {
-    let mut grid = Grid::new();
+    let mut grid = TextGrid::new();
     grid.load_style(if look == Look::Markdown { presets::ASCII_MARKDOWN } else { presets::NOTHING });
     grid.set_header(head);
     let cell = |cell: String| if look == Look::Markdown { cell.replace('|', "\\|") } else { cell };

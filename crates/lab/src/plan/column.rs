@@ -23,6 +23,7 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
         ground: ground.to_string(),
         comparable: ground == Ground::Sim && !library::is_file(&named.word) && set.is_empty(),
         set,
+        saved: None,
     }
 }
 
@@ -59,7 +60,7 @@ pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> Str
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

@@ -9,7 +9,7 @@ use crate::{
     job::{Failure, Job, Outcome},
     memory_map::RunMemory,
     progress::Progress,
-    report::{Table, TableHead},
+    report::{Table, TableHead, histogram},
     runner::{self, Watch},
     series::RunSeries,
     store::Key,
@@ -173,7 +173,7 @@ impl Plan {
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut curves, mut rows) = (Vec::new(), vec![Vec::new(); self.columns.len()]);
-        let mut generations = Vec::new();
+        let (mut generations, mut histograms) = (Vec::new(), Vec::new());
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
             profile.extend(outcome.profile.into_iter().flatten().map(|line| format!("{root};{line}")));
@@ -181,6 +181,7 @@ impl Plan {
             memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
             let of_run = |moments| RunGenerations { column: column.clone(), seed, moments };
             generations.extend(outcome.generations.map(of_run));
+            histogram::gather(&mut histograms, &column, outcome.times);
             if !outcome.curves.is_empty() {
                 curves.push(RunCurves { column: column.clone(), seed, curves: outcome.curves });
             }
@@ -189,6 +190,7 @@ impl Plan {
             rows[run.column].push(outcome.rows);
         }
         let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
+        let table = Table { histograms, ..table };
         Results { table, profile, series, memory, generations, traces, curves }
     }
 }

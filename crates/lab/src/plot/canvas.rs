@@ -52,6 +52,18 @@ impl Ink {
         SERIES[n % SERIES.len()]
     }
 
+    /// On a light page, as red, green and blue in one number.
+    #[must_use]
+    pub const fn light(self) -> u32 {
+        self.0
+    }
+
+    /// On a dark page.
+    #[must_use]
+    pub const fn dark(self) -> u32 {
+        self.1
+    }
+
     /// As it is drawn.
     #[must_use]
     pub const fn rgb(self) -> RGBColor {
@@ -70,6 +82,11 @@ impl Ink {
     pub fn line(self, width: u32) -> ShapeStyle {
         self.rgb().stroke_width(width)
     }
+}
+
+/// Every color of a picture.
+pub fn all_inks() -> impl Iterator<Item = Ink> {
+    [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES)
 }
 
 /// Where something is drawn.
@@ -242,8 +259,7 @@ pub fn point(area: &Area<'_>, at: (i32, i32), ink: Ink, is_filled: bool) {
 
 /// Adds a title for those who hear it, and the colors of dark pages.
 fn styled(svg: &str, title: &str) -> String {
-    let inks = [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES);
-    let rules = inks.map(|Ink(light, dark)| {
+    let rules = all_inks().map(|Ink(light, dark)| {
         format!("[fill=\"#{light:06X}\"]{{fill:#{dark:06x}}}[stroke=\"#{light:06X}\"]{{stroke:#{dark:06x}}}")
     });
     let escaped = title.replace('&', "&amp;").replace('<', "&lt;");
@@ -276,7 +292,7 @@ mod tests {
 
     #[test]
     fn no_two_meanings_have_one_color() {
-        let inks: Vec<Ink> = [PAPER, TEXT, FAINT, RULE, BAND].into_iter().chain(SERIES).collect();
+        let inks: Vec<Ink> = all_inks().collect();
         for (n, ink) in inks.iter().enumerate() {
             assert!(inks[..n].iter().all(|other| other.0 != ink.0), "{ink:?}");
         }

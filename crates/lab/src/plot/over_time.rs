@@ -18,10 +18,6 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
     let curves: Vec<&RunCurves> = curves.iter().filter(|run| Some(run.seed) == seed).collect();
     let runs: Vec<&RunSeries> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
     let panels = if experiment.plot.is_empty() { usual() } else { experiment.plot.clone() };
-    let panel = |panel: &PlotPanel| Panel {
-        caption: panel.caption.clone(),
-        lines: runs.iter().map(|run| points(&run.series, panel)).collect(),
-    };
     let mut about = vec![experiment.about.clone(), table.footer()];
     if table.seeds.len() > 1 {
         about.push(format!("Drawn is seed {}.", table.seeds[0]));
@@ -31,9 +27,20 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
         about,
         names: runs.iter().map(|run| run.column.clone()).collect(),
         across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
-        panels: panels.iter().map(panel).collect(),
+        panels: panels.iter().map(|it| panel(it, &runs)).collect(),
         beside: beside(&curves),
     }
+}
+
+/// What is worth a look in any run.
+#[must_use]
+pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
+    usual().iter().map(|it| panel(it, runs)).collect()
+}
+
+fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
+    let lines = runs.iter().map(|run| points(&run.series, panel)).collect();
+    Panel { caption: panel.caption.clone(), lines }
 }
 
 /// Curves of runs, those with one name beside each other.
@@ -72,6 +79,13 @@ fn usual() -> Vec<PlotPanel> {
         panel("Read from disks, MiB/s", &["pgpgin"], PanelUnit::KibAsMib),
         panel("Swapped in and out, MiB/s", &["pswpin", "pswpout"], PanelUnit::Mib),
     ]
+}
+
+/// One counter: a level as it is, of a count of events the rate.
+#[must_use]
+pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
+    let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };
+    points(series, &panel)
 }
 
 /// A line: levels as they are, of counts of events the rate, each the mean over some moments.

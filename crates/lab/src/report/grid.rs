@@ -73,12 +73,14 @@ pub struct Cell {
     pub text: String,
     /// Its tone.
     pub tone: Tone,
+    /// Is it the best of its line? Pages mark it; a text does not.
+    pub is_best: bool,
 }
 
 impl Cell {
     /// A cell.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: text.into(), tone, is_best: false }
     }
 }
 
@@ -181,7 +183,7 @@ impl Grid {
 }
 
 fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
-    let Some(Cell { text, tone }) = cell else { return comfy_table::Cell::new("") };
+    let Some(Cell { text, tone, .. }) = cell else { return comfy_table::Cell::new("") };
     let shown = comfy_table::Cell::new(text);
     match tone {
         _ if !look.is_colored => shown,

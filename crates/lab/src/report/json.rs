@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Column, Table, TableCell, TableRow};
+use super::{Column, Histogram, Table, TableCell, TableRow};
 
 /// The whole report, with a line break at its end.
 #[must_use]
@@ -18,6 +18,7 @@ pub fn render(table: &Table) -> String {
         "notes": table.notes,
         "columns": table.columns,
         "rows": table.rows.iter().map(|row| row_of(table, row)).collect::<Vec<_>>(),
+        "histograms": table.histograms.iter().map(times_of).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
 }
@@ -36,9 +37,16 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
         "name": row.name,
         "unit": row.unit,
         "better": row.better,
+        "format": row.format,
         "values": values,
         "published": published,
     })
+}
+
+fn times_of(histogram: &Histogram) -> Value {
+    let values: Map<String, Value> =
+        histogram.columns.iter().map(|(id, buckets)| (id.clone(), json!(buckets))).collect();
+    json!({ "name": histogram.name, "values": values })
 }
 
 /// A whole number without a decimal point; null for what is no number.
@@ -78,12 +86,14 @@ mod tests {
                     "name": "Ops memcachetest-0M",
                     "unit": "ops/s",
                     "better": "higher",
+                    "format": { "decimals": 2 },
                     "values": {
                         "3.10-rc4-vanilla": { "median": 9.5, "low": 9.5, "high": 9.5, "n": 1 },
                         "mine": { "median": 10, "low": 10, "high": 10, "n": 1 },
                     },
                     "published": {},
                 }],
+                "histograms": [],
             })
         );
     }

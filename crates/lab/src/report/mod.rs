@@ -1,17 +1,19 @@
 //! The results of runs, and the forms in which they are shown.
 //!
 //! A workload returns [`Row`]s ([`crate::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
-//! [`csv`] and [`markdown`] write it. [`mmtests`] derives the rows that MMTests takes from
+//! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`mmtests`] derives the rows that MMTests takes from
 //! `/proc/vmstat` and iostat, [`percent`] has its rules for the percentages in brackets.
 
 pub mod csv;
 pub mod grid;
+pub mod histogram;
 pub mod json;
 pub mod locks;
 pub mod markdown;
 pub mod mmtests;
 pub mod nodes;
 pub mod percent;
+pub mod saved;
 pub mod text;
 pub mod vmscan;
 
@@ -22,11 +24,13 @@ use serde::Serialize;
 use crate::{
     experiment::Published,
     figure::{Better, Figure, Format, Row},
+    html,
     scale::Scale,
     statistics::Estimate,
 };
 
 pub use grid::Look;
+pub use histogram::Histogram;
 
 /// The rows `User`, `System`, `Elapsed` of the group `duration`, seconds of the whole test.
 #[must_use]
@@ -50,6 +54,9 @@ pub struct Column {
     /// Is this the kernel of that name that published figures may be set beside, not a user's file?
     #[serde(skip)]
     pub comparable: bool,
+    /// The file that it is from, where it was not run now but saved before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<String>,
 }
 
 /// One row of a table.
@@ -85,6 +92,20 @@ impl TableRow {
         Some(self.cells.get(column)?.value?.median)
     }
 
+    /// The number of the column with the best median; none where columns are alike, or neither way is better.
+    #[must_use]
+    pub fn best(&self) -> Option<usize> {
+        let medians = (0..self.cells.len()).filter_map(|column| Some((column, self.median(column)?)));
+        let medians: Vec<(usize, f64)> = medians.collect();
+        let (first, _) = medians.split_first()?;
+        let best = match self.better {
+            Better::Neutral => return None,
+            Better::Higher => medians.iter().fold(first, |best, it| if it.1 > best.1 { it } else { best }),
+            Better::Lower => medians.iter().fold(first, |best, it| if it.1 < best.1 { it } else { best }),
+        };
+        medians.iter().any(|it| it.1 != best.1).then_some(best.0)
+    }
+
     /// Is any figure of the row published?
     #[must_use]
     pub fn is_published(&self) -> bool {
@@ -117,6 +138,8 @@ pub struct Table {
     pub notes: Vec<String>,
     /// The rows, in the order of the first run that has each.
     pub rows: Vec<TableRow>,
+    /// How long operations took, of the workloads that measure each.
+    pub histograms: Vec<Histogram>,
 }
 
 impl Table {
@@ -155,7 +178,7 @@ impl Table {
                 .collect(),
         });
         let rows = in_blocks(rows.collect());
-        Self { experiment, machine, scale, seeds, fingerprint, columns, notes, rows }
+        Self { experiment, machine, scale, seeds, fingerprint, columns, notes, rows, histograms: Vec::new() }
     }
 
     /// The cells of a row, each with its column.
@@ -169,6 +192,12 @@ impl Table {
         self.columns.iter().all(|column| column.ground == "sim")
     }
 
+    /// Is a column of it from a file?
+    #[must_use]
+    pub fn has_saved(&self) -> bool {
+        self.columns.iter().any(|column| column.saved.is_some())
+    }
+
     /// The line under every report that is read by people.
     #[must_use]
     pub fn footer(&self) -> String {
@@ -180,7 +209,7 @@ impl Table {
             }
             [] => "no seed".into(),
         };
-        let is_simulated = self.is_simulated();
+        let is_simulated = self.is_simulated() && !self.has_saved();
         let kernels = match (self.columns.len(), is_simulated) {
             (1, true) => "1 kernel".into(),
             (n, true) => format!("{n} kernels"),
@@ -246,6 +275,8 @@ pub enum ReportFormat {
     Csv,
     /// Tables for a text in Markdown.
     Markdown,
+    /// One page with charts that opens without a network; docs/report.md describes it.
+    Html,
 }
 
 /// What is shown beside the figures themselves.
@@ -269,6 +300,7 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
         ReportFormat::Json => out.write_all(json::render(table).as_bytes()),
         ReportFormat::Csv => csv::write(table, out),
         ReportFormat::Markdown => out.write_all(markdown::render(table, show).as_bytes()),
+        ReportFormat::Html => out.write_all(html::tables::page(table, show).render().as_bytes()),
     }
 }
 
@@ -277,7 +309,14 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn column(id: &str) -> Column {
-        Column { id: id.into(), kernel: id.into(), ground: "sim".into(), set: BTreeMap::new(), comparable: true }
+        Column {
+            id: id.into(),
+            kernel: id.into(),
+            ground: "sim".into(),
+            set: BTreeMap::new(),
+            comparable: true,
+            saved: None,
+        }
     }
 
     pub(crate) fn head(kernels: &[&str], seeds: u64) -> TableHead {

@@ -10,14 +10,36 @@ const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets.
 const BRACKET_WIDTH: usize = 10;
 
+/// Stands where a report from elsewhere has no such row.
+const MISSING: &str = "-";
+
 /// Changes smaller than this, in percent, have no colour.
 const COLORED_FROM: f64 = 1.0;
 
 /// The whole report.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
+    let (title, mut grid) = grid_of(table, show);
+    let mut text = grid::wrapped(&title, show.look);
+    let lines = &mut grid.lines;
+    let brackets = columns_with_brackets(lines);
+    for (column, cell) in lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
+        if brackets.contains(&column) && !cell.text.is_empty() && !cell.text.ends_with(')') {
+            cell.text.push_str(&format!("{:BRACKET_WIDTH$}", ""));
+        }
+    }
+    text.push_str(&grid.render(show.look));
+    text.push('\n');
+    text.push_str(&grid::wrapped(&table.footer(), show.look));
+    table.notes.iter().for_each(|note| text.push_str(&grid::wrapped(note, show.look)));
+    text
+}
+
+/// The title, and the figures: an empty line before each group, and its name above it where rows do not have it.
+pub(crate) fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let heads = Heads::of(&table.columns);
-    let mut text = grid::wrapped(&[vec![table.experiment.clone()], heads.common].concat().join(" · "), show.look);
+    let title = [vec![table.experiment.clone()], heads.common].concat().join(" · ");
+    let has_saved = table.has_saved();
     let mut lines = Vec::new();
     for (group, rows) in table.blocks() {
         lines.push(Vec::new());
@@ -25,21 +47,11 @@ pub fn render(table: &Table, show: Show) -> String {
         if !rows.iter().all(|row| row.name.split(' ').next() == Some(group)) {
             lines.push(vec![Cell::new(group, Tone::Heading)]);
         }
-        lines.extend(rows.iter().flat_map(|row| lines_of(row, group, show)).map(Line::cells));
-    }
-    let brackets = columns_with_brackets(&lines);
-    for (column, cell) in lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
-        if brackets.contains(&column) && !cell.text.is_empty() && !cell.text.ends_with(')') {
-            cell.text.push_str(&format!("{:BRACKET_WIDTH$}", ""));
-        }
+        lines.extend(rows.iter().flat_map(|row| lines_of(row, group, show, has_saved)).map(Line::cells));
     }
     let own = heads.own.into_iter().map(|head| Cell::new(head, Tone::Heading));
     let head = ["", "unit"].map(|word| Cell::new(word, Tone::Heading)).into_iter().chain(own).collect();
-    text.push_str(&Grid { keys: KEYS, head, lines, texts: vec![0, 1] }.render(show.look));
-    text.push('\n');
-    text.push_str(&grid::wrapped(&table.footer(), show.look));
-    table.notes.iter().for_each(|note| text.push_str(&grid::wrapped(note, show.look)));
-    text
+    (title, Grid { keys: KEYS, head, lines, texts: vec![0, 1] })
 }
 
 /// Counters of the whole test have no percentages beside them.
@@ -75,8 +87,9 @@ impl Heads {
             .iter()
             .map(|column| {
                 let of = |key: &str, value: &String| (key.to_owned(), value.clone());
+                let saved = column.saved.iter().map(|file| of("saved", file)).collect();
                 let name = number(&column.id).map_or(column.kernel.clone(), |n| format!("{}#{n}", column.kernel));
-                [vec![of("ground", &column.ground), ("kernel".into(), name)], changed(column)].concat()
+                [vec![of("ground", &column.ground), ("kernel".into(), name)], saved, changed(column)].concat()
             })
             .collect();
         let is_common = |part: &(String, String)| columns.len() > 1 && parts.iter().all(|of| of.contains(part));
@@ -85,7 +98,7 @@ impl Heads {
             match key.as_str() {
                 "ground" if value == "sim" => {}
                 "ground" => common.push(format!("on {value}")),
-                "kernel" => common.push(value.clone()),
+                "kernel" | "saved" => common.push(value.clone()),
                 _ => common.push(format!("{key} = {value}")),
             }
         }
@@ -94,7 +107,7 @@ impl Heads {
         let own = parts.iter().map(|parts| {
             let own = parts.iter().filter(|part| !(is_common(part) || is_plain && part.0 == "ground"));
             let words = own.map(|(key, value)| match key.as_str() {
-                "ground" | "kernel" => value.clone(),
+                "ground" | "kernel" | "saved" => value.clone(),
                 _ => format!("{key} = {value}"),
             });
             words.collect::<Vec<_>>().join("\n")
@@ -131,16 +144,21 @@ impl Line {
 }
 
 /// A row's own line, then its interval over several seeds, then what is published.
-fn lines_of(row: &TableRow, group: &str, show: Show) -> Vec<Line> {
+fn lines_of(row: &TableRow, group: &str, show: Show, has_saved: bool) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);
+    let best = row.best().filter(|_| brackets);
     let faint =
         |label: String, figures: Vec<Cell>| Line { label: Cell::new(label, Tone::Faint), unit: String::new(), figures };
     let figure = |(column, cell): (usize, &TableCell)| -> Cell {
-        let Some(Estimate { median, .. }) = cell.value else { return Cell::default() };
+        let Some(Estimate { median, .. }) = cell.value else {
+            // What a saved report lacks is told; a kernel without some counter is nothing new.
+            return if has_saved { Cell::new(MISSING, Tone::Faint) } else { Cell::default() };
+        };
         let text = row.format.show(median);
+        let of = |text: String, tone| Cell { is_best: best == Some(column), ..Cell::new(text, tone) };
         // Beside itself the baseline changes nothing.
-        let Some(base) = base.filter(|_| brackets && column > 0) else { return text.into() };
+        let Some(base) = base.filter(|_| brackets && column > 0) else { return of(text, Tone::Plain) };
         let rule = show.percent.of(row.format);
         let percent = rule.percent(row.better, base, median);
         let tone = match row.better {
@@ -149,7 +167,7 @@ fn lines_of(row: &TableRow, group: &str, show: Show) -> Vec<Line> {
             _ if percent <= -COLORED_FROM => Tone::Worse,
             _ => Tone::Plain,
         };
-        Cell::new(format!("{text} ({})", rule.bracket(row.better, base, median)), tone)
+        of(format!("{text} ({})", rule.bracket(row.better, base, median)), tone)
     };
     let name = row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name);
     let figures = row.cells.iter().enumerate().map(figure).collect();
@@ -287,6 +305,7 @@ mod tests {
             ground: ground.into(),
             set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             comparable: false,
+            saved: None,
         };
         let of = |columns: &[Column]| {
             let Heads { common, own } = Heads::of(columns);

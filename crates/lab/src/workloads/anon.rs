@@ -111,7 +111,7 @@ impl Workload for Anon {
         let course = measure(system, &measured, move |system, n, tally| {
             touch_at_random(system, n, own as u32, &chooser, store_percent, tally)
         })?;
-        Ok(Found { rows: rows(&course), ..Found::default() })
+        Ok(Found { rows: rows(&course), times: course.times("Touch"), ..Found::default() })
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::counters;
 use crate::figure::{Better, Format, Row};
 use crate::report::duration_rows;
+use crate::report::histogram::Times;
 use crate::system::{CpuTimes, System, SystemError, difference};
 use engine::stat::Vmstat;
 use hdrhistogram::Histogram;
@@ -482,8 +483,19 @@ impl Course {
     /// Times of operations called `what`, by percentile, before memory was full and after.
     #[must_use]
     pub fn latency_rows(&self, what: &str) -> Vec<Row> {
-        let parts: &[(&str, usize)] = if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] };
+        let parts = self.parts();
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
+    }
+
+    /// The same times whole.
+    #[must_use]
+    pub fn times(&self, what: &str) -> Vec<Times> {
+        self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
+    }
+
+    /// The parts of the run, and the number of each part's times.
+    fn parts(&self) -> &'static [(&'static str, usize)] {
+        if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
     }
 
     /// What the operations cost, and what happened to memory meanwhile.

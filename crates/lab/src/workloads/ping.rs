@@ -6,6 +6,7 @@
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::figure::{Better, Format, Row, names};
 use crate::report::duration_rows;
+use crate::report::histogram::Times;
 use crate::report::locks::mask_rows;
 use crate::scale::Scale;
 use crate::system::{System, SystemError, difference};
@@ -139,7 +140,9 @@ impl Workload for Ping {
         let statistics = Statistics::of(&seen.trips)
             .ok_or_else(|| SystemError(format!("none of {} packets came back", seen.trips.len())))?;
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        Ok(Found { rows: seen.rows(&statistics, params), report: statistics.words(), profile, ..Found::default() })
+        let times = Times::of("Packets", &statistics.histogram).into_iter().collect();
+        let rows = seen.rows(&statistics, params);
+        Ok(Found { rows, report: statistics.words(), profile, times, ..Found::default() })
     }
 }
 

@@ -111,7 +111,7 @@ impl Workload for Randread {
             read_at_random(system, FILE, &chooser, (access, verify), n, tally)
         })?;
         system.remove(FILE)?;
-        Ok(Found { rows: rows(&course), ..Found::default() })
+        Ok(Found { rows: rows(&course), times: course.times("Read"), ..Found::default() })
     }
 }
 

@@ -166,7 +166,8 @@ impl Workload for RandreadAsync {
         let profile = parts.flat_map(|(part, spent)| {
             spent.profile.iter().filter(|(_, time)| time.0 > 0).map(move |(path, time)| stack(part, path, time))
         });
-        Ok(Found { profile: profile.collect(), rows: rows(&course), ..Found::default() })
+        let times = course.times("Read");
+        Ok(Found { profile: profile.collect(), rows: rows(&course), times, ..Found::default() })
     }
 }
 

@@ -8,6 +8,7 @@ use super::meter::{Course, LOOK_EVERY, Measured, Tally, latency_rows, measure};
 use super::random::{Size, check_sizes, extent, length};
 use crate::extent::Extent;
 use crate::figure::{Better, Format, Row, names};
+use crate::report::histogram::Times;
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
@@ -137,7 +138,8 @@ impl Workload for Randwrite {
             Pattern::new(FILE, version.into())
         })?;
         system.remove(FILE)?;
-        Ok(Found { rows: rows(&course, syncs, verified), ..Found::default() })
+        let times = course.times("Write").into_iter().chain(Times::of("Sync", syncs)).collect();
+        Ok(Found { rows: rows(&course, syncs, verified), times, ..Found::default() })
     }
 }
 

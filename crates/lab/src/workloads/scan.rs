@@ -139,7 +139,8 @@ impl Workload for Scan {
         let beside = beside?;
         system.remove(HOT)?;
         system.remove(COLD)?;
-        Ok(Found { rows: rows(&alone, &beside, passed, time), ..Found::default() })
+        let times = [alone.times("Read alone"), beside.times("Read beside")].concat();
+        Ok(Found { rows: rows(&alone, &beside, passed, time), times, ..Found::default() })
     }
 }
 

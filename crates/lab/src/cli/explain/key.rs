@@ -7,12 +7,13 @@ use engine::kernel::{
 };
 use placed::Error;
 
-use super::{constant, origin};
+use super::origin;
 use crate::{
     difference::plain,
     embedded, library,
     plan::{OF_MACHINE, OF_PARAMS},
     report::{Look, grid::hanging},
+    values::constant,
     workloads,
 };
 

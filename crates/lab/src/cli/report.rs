@@ -1,0 +1,175 @@
+//! `highwater report`: saved reports side by side.
+
+use super::{End, command, options::parse_word, output, saved};
+use crate::{
+    html::{Page, Part, Section, results, tables},
+    library,
+    report::{self, ReportFormat, Show, Table, percent::PercentRule},
+    rows,
+    series::{self, RunSeries},
+};
+use engine::kernel::Kernel;
+use std::path::PathBuf;
+
+/// Arguments of `highwater report`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// JSON of `run`, `compare`, `stat` or `import`: the first column of the first file is the baseline. For charts of a page also
+    /// CSV of --series and folded stacks of --profile
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value = "html")]
+    format: ReportFormat,
+    /// Write the report to a file instead of standard output
+    #[arg(long, visible_alias = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    rows: Vec<String>,
+    /// Show published figures under the rows that have them
+    #[arg(long)]
+    published: bool,
+    /// How percentages in brackets are computed
+    #[arg(long, value_enum, value_name = "RULE", default_value_t)]
+    percent: PercentRule,
+}
+
+/// What a file holds.
+enum Saved {
+    Table(Table),
+    Series(Vec<RunSeries>),
+    Stacks(String),
+}
+
+/// Reads the files and shows what they hold.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let mut found = Vec::new();
+    for path in &arguments.files {
+        let (name, text) = saved::text(path)?;
+        let told = |why: String| End::Usage(format!("{}: {why}", path.display()));
+        let saved = if text.starts_with(series::HEADING) {
+            Saved::Series(series::read(&text).map_err(told)?)
+        } else if is_stacks(&text) {
+            Saved::Stacks(text)
+        } else {
+            Saved::Table(report::saved::read(&text).map_err(told)?)
+        };
+        found.push((name, saved));
+    }
+    let (mut tables, mut others) = (Vec::new(), Vec::new());
+    for (name, saved) in found {
+        match saved {
+            Saved::Table(table) => tables.push((name, table)),
+            other => others.push((name, other)),
+        }
+    }
+    if let Some((name, _)) = others.first().filter(|_| arguments.format != ReportFormat::Html) {
+        return Err(End::Usage(format!("{name}: only --format html draws series and profiles")));
+    }
+    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let table = side_by_side(tables);
+    let mut sections = Vec::new();
+    if let Some(table) = &table {
+        sections.extend(kernels(table));
+        sections.extend(machines(table));
+    }
+    let mut table = table;
+    if let Some(table) = &mut table {
+        rows::keep(table, &arguments.rows).map_err(End::Usage)?;
+    }
+    output::report(file, |out, look| {
+        let show = Show { published: arguments.published, percent: arguments.percent, look };
+        match (&table, arguments.format) {
+            (Some(table), format) if format != ReportFormat::Html => report::write(table, format, show, out),
+            (table, _) => out.write_all(page(table.as_ref(), &others, &sections, show).render().as_bytes()),
+        }
+    })
+}
+
+/// Is each of the first lines a path of calls with a time behind it?
+fn is_stacks(text: &str) -> bool {
+    let is_stack = |line: &str| {
+        line.rsplit_once(' ').is_some_and(|(path, time)| path.contains(';') && time.parse::<u64>().is_ok())
+    };
+    text.lines().next().is_some() && text.lines().take(20).all(is_stack)
+}
+
+/// All columns in one table; several files stand with their names.
+fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
+    if tables.is_empty() {
+        return None;
+    }
+    if tables.len() == 1 {
+        return tables.pop().map(|(_, table)| table);
+    }
+    let mut experiments: Vec<String> = Vec::new();
+    let mut machines: Vec<String> = Vec::new();
+    for (_, table) in &tables {
+        for (known, name) in [(&mut experiments, &table.experiment), (&mut machines, &table.machine)] {
+            if !known.contains(name) {
+                known.push(name.clone());
+            }
+        }
+    }
+    let first = &tables[0].1;
+    let mut all = Table {
+        experiment: experiments.join(", "),
+        machine: machines.join(", "),
+        seeds: Vec::new(),
+        fingerprint: None,
+        columns: Vec::new(),
+        notes: Vec::new(),
+        rows: Vec::new(),
+        histograms: Vec::new(),
+        ..first.clone()
+    };
+    for (name, table) in tables {
+        report::saved::join(&mut all, table, &name);
+    }
+    Some(all)
+}
+
+/// What separates the simulated kernels, as far as this program knows them by their names.
+fn kernels(table: &Table) -> Option<Section> {
+    let known: Vec<(&str, Kernel)> = table
+        .columns
+        .iter()
+        .filter(|column| column.ground != "linux")
+        .filter_map(|column| {
+            let of_kernel =
+                column.set.iter().filter(|(key, _)| !key.starts_with("params.") && !key.starts_with("machine."));
+            let word = of_kernel.fold(column.kernel.clone(), |word, (key, value)| format!("{word}+{key}={value}"));
+            Some((column.id.as_str(), library::kernel(&word).ok()?))
+        })
+        .collect();
+    let pairs: Vec<(&str, &Kernel)> = known.iter().map(|(id, kernel)| (*id, kernel)).collect();
+    results::differences_of(&pairs)
+}
+
+/// The machines that this program knows by their names.
+fn machines(table: &Table) -> Option<Section> {
+    let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
+    let parts: Vec<Part> = known.map(|machine| results::machine(&machine)).collect();
+    (!parts.is_empty()).then(|| Section::new("Machine", parts))
+}
+
+fn page(table: Option<&Table>, others: &[(String, Saved)], sections: &[Section], show: Show) -> Page {
+    let mut page = match table {
+        Some(table) => tables::page(table, show),
+        None => Page { title: "highwater report".into(), ..Page::default() },
+    };
+    for (name, saved) in others {
+        page.sections.extend(match saved {
+            Saved::Series(runs) => results::of_series(&format!("Over time: {name}"), runs),
+            Saved::Stacks(text) => results::of_stacks(text).map(|section| {
+                let title = format!("{}: {name}", section.title);
+                Section { title, ..section }
+            }),
+            Saved::Table(_) => None,
+        });
+    }
+    page.sections.extend(sections.iter().cloned());
+    page.sections.push(Section::new("Command", vec![Part::Command(command())]));
+    page
+}

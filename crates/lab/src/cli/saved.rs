@@ -1,0 +1,34 @@
+//! Files that commands saved, read again.
+
+use super::{End, output::why};
+use crate::report::{Table, saved};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// The text of a file, with what it is called in reports.
+///
+/// # Errors
+/// When it cannot be read, is too long or no text: wrong usage, with its name.
+pub fn text(path: &Path) -> Result<(String, String), End> {
+    let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| told(&why(&error)))?;
+    file.take(saved::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&why(&error)))?;
+    if bytes.len() as u64 > saved::BYTES_MAX {
+        return Err(told(&format!("it has more than {} MiB", saved::BYTES_MAX >> 20)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| told("it is not text"))?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok((name, text))
+}
+
+/// A saved report, with what it is called.
+///
+/// # Errors
+/// When the file is none: wrong usage, with its name and what was expected.
+pub fn table(path: &Path) -> Result<(String, Table), End> {
+    let (name, text) = text(path)?;
+    let table = saved::read(&text).map_err(|why| End::Usage(format!("{}: {why}", path.display())))?;
+    Ok((name, table))
+}

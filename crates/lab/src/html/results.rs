@@ -1,0 +1,243 @@
+//! The page of a comparison: its figures, what happened over time, where time went, what its kernels and its machine are.
+
+use super::{Chart, Counters, Flame, Page, Part, Section, data, tables};
+use crate::difference::{Difference, differences};
+use crate::experiment::Picture;
+use crate::hardware::Machine;
+use crate::plan::{Plan, Results};
+use crate::plot::lines::{Lines, Plot};
+use crate::plot::{over_time, packets};
+use crate::report::grid::{Cell, Grid, Tone};
+use crate::report::{Show, Table};
+use crate::series::RunSeries;
+use engine::kernel::Kernel;
+use placed::{Entry, Node, Value};
+
+/// Longer lists of differences are folded away.
+const DIFFERENCES_OPEN: usize = 40;
+
+/// The page of what a plan's runs found, which `command` made.
+#[must_use]
+pub fn page(plan: &Plan, results: &Results, show: Show, command: &str) -> Page {
+    let Results { table, series, curves, traces, profile, .. } = results;
+    let mut sections = vec![tables::figures(table, show)];
+    let mut over_time_parts = Vec::new();
+    let lines = over_time::picture(&plan.experiment, table, series, curves);
+    over_time_parts.extend(charts(lines));
+    if plan.experiment.picture == Picture::Packets && !traces.is_empty() {
+        let svg = packets::picture(&plan.experiment, table, traces).draw();
+        over_time_parts.push(Part::Picture(svg));
+    }
+    over_time_parts.extend(counters(table, series));
+    if !over_time_parts.is_empty() {
+        if let [first, _, ..] = table.seeds[..] {
+            over_time_parts.insert(0, Part::Words(format!("Seed {first} of {}.", table.seeds.len())));
+        }
+        sections.push(Section::new("Over time", over_time_parts));
+    }
+    sections.extend(tables::times(table));
+    sections.extend(flames(table, profile));
+    sections.extend(differences_of(&plan.kernels()));
+    sections.push(Section::new("Machine", vec![machine(plan.machine())]));
+    sections.push(Section::new("Command", vec![Part::Command(command.to_owned())]));
+    let about = vec![plan.experiment.about.clone(), table.footer()];
+    Page { title: tables::title(table, show), about, sections }
+}
+
+/// Charts of a picture's panels: those over time together, those with their own axis before them.
+fn charts(lines: Lines) -> Option<Part> {
+    let Lines { names, across, panels, beside, .. } = lines;
+    let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
+    let shared = panels.into_iter().filter(|panel| panel.lines.iter().any(|line| !line.is_empty()));
+    let shared: Vec<Chart> = shared.map(|panel| Chart::of_panel(panel, &names, &across, "time")).collect();
+    let charts: Vec<Chart> = own.chain(shared).collect();
+    (!charts.is_empty()).then_some(Part::Charts(charts))
+}
+
+/// The counters of the first seed.
+fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
+    let runs: Vec<&RunSeries> = series.iter().filter(|run| Some(&run.seed) == table.seeds.first()).collect();
+    let across = if table.is_simulated() { "virtual time, s" } else { "time, s" };
+    let counters = Counters::of(&runs, across);
+    (!counters.is_empty()).then_some(Part::Counters(counters))
+}
+
+/// Sections of series alone, as `--series` wrote them.
+#[must_use]
+pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
+    let seed = runs.first()?.seed;
+    let runs: Vec<&RunSeries> = runs.iter().filter(|run| run.seed == seed).collect();
+    let names = runs.iter().map(|run| run.column.clone()).collect();
+    let panels = over_time::usual_panels(&runs);
+    let lines = Lines { names, across: "time, s".into(), panels, ..Lines::default() };
+    let counters = Counters::of(&runs, "time, s");
+    let counters = (!counters.is_empty()).then_some(Part::Counters(counters));
+    Some(Section::new(title, charts(lines).into_iter().chain(counters).collect()))
+}
+
+/// Where CPU time went, by column; of several seeds together.
+fn flames(table: &Table, profile: &[String]) -> Option<Section> {
+    let flame = |id: &String| {
+        // The root of a stack is its run, which is called by its column and, of several, its seed.
+        let title = id.replace([' ', ';'], "_");
+        let is_of = |root: &str| {
+            let rest = root.strip_prefix(title.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || table.seeds.len() > 1 && is_seed(rest))
+        };
+        let stacks = profile.iter().filter_map(|line| line.split_once(';').filter(|(root, _)| is_of(root)));
+        data::Flame::of(id, stacks.map(|(_, stack)| stack))
+    };
+    of_flames(table.columns.iter().map(|column| flame(&column.id)).collect())
+}
+
+fn is_seed(rest: &str) -> bool {
+    rest.strip_prefix("_seed_").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The section of trees that are not empty.
+fn of_flames(flames: Vec<Flame>) -> Option<Section> {
+    let flames: Vec<Flame> = flames.into_iter().filter(|flame| !flame.is_empty()).collect();
+    let words = "CPU time by call path, in virtual time where the machine is simulated. A click or Enter zooms in, Escape zooms out.";
+    (!flames.is_empty()).then(|| Section::new("Where time goes", vec![Part::Words(words.into()), Part::Flames(flames)]))
+}
+
+/// The section of folded stacks, as `--profile` wrote them: each line begins with its run.
+#[must_use]
+pub fn of_stacks(text: &str) -> Option<Section> {
+    let mut roots: Vec<&str> = Vec::new();
+    for root in text.lines().filter_map(|line| line.split(';').next()) {
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    let of = |root: &&str| {
+        let stacks = text.lines().filter_map(|line| line.split_once(';').filter(|(own, _)| own == root));
+        Flame::of(root, stacks.map(|(_, stack)| stack))
+    };
+    of_flames(roots.iter().map(of).collect())
+}
+
+/// What separates the kernel of each column from that of the first, with sources.
+#[must_use]
+pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
+    let ((base_id, base), others) = kernels.split_first()?;
+    let mut seen: Vec<Vec<Difference>> = vec![Vec::new()];
+    let mut parts = Vec::new();
+    for (id, kernel) in others {
+        let found = differences(base, kernel);
+        if seen.contains(&found) {
+            continue;
+        }
+        let caption = format!("{base_id} to {id}: {} of {} values differ", found.len(), base.settings.len());
+        let grid = difference_grid(&found);
+        if found.len() <= DIFFERENCES_OPEN {
+            parts.extend([Part::Heading(caption.clone()), Part::table(caption, grid)]);
+        } else {
+            parts.push(Part::folded(caption, grid));
+        }
+        seen.push(found);
+    }
+    (!parts.is_empty()).then(|| Section::new("Kernels", parts))
+}
+
+/// A line for each difference, with the place and the comment that it is from.
+#[must_use]
+pub fn difference_grid(found: &[Difference]) -> Grid {
+    let line = |it: &Difference| -> Vec<Cell> {
+        let of = |text: &Option<String>| Cell::new(text.clone().unwrap_or_default(), Tone::Faint);
+        vec![it.key.clone().into(), it.from.clone().into(), it.to.clone().into(), of(&it.source), of(&it.place)]
+    };
+    Grid {
+        keys: 1,
+        head: head(&["value", "from", "to", "source", "place"]),
+        lines: found.iter().map(line).collect(),
+        texts: (0..5).collect(),
+    }
+}
+
+/// Cells that head columns.
+#[must_use]
+pub fn head(words: &[&str]) -> Vec<Cell> {
+    words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
+}
+
+/// Every value of a machine, with its origin.
+#[must_use]
+pub fn machine(machine: &Machine) -> Part {
+    let about = if machine.about.is_empty() { String::new() } else { format!(": {}", machine.about) };
+    let caption = format!("{}{about}", machine.name);
+    Part::folded(caption, values(&machine.node))
+}
+
+/// Every value of a file, by section, with its place and the comment on its line.
+#[must_use]
+pub fn values(node: &Node) -> Grid {
+    let mut lines = Vec::new();
+    for Entry { key, node, .. } in node.entries().iter().filter(|entry| entry.key != "about") {
+        let several = match &node.value {
+            Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {
+                nodes.iter().collect()
+            }
+            _ => vec![node],
+        };
+        for node in several {
+            lines.push(Vec::new());
+            if matches!(node.value, Value::Table(_)) {
+                lines.push(vec![Cell::new(key.clone(), Tone::Heading)]);
+            }
+            lines.extend(lines_of(key, node));
+        }
+    }
+    Grid { keys: 1, head: head(&["key", "value", "source"]), lines, texts: (0..3).collect() }
+}
+
+fn lines_of(key: &str, node: &Node) -> Vec<Vec<Cell>> {
+    let line = |path: String, value: String, node: &Node| -> Vec<Cell> {
+        let source = node.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
+        vec![path.into(), value.into(), Cell::new(format!("{}{source}", node.place), Tone::Faint)]
+    };
+    let found = crate::values::listed(node);
+    if found.is_empty() {
+        return vec![line(key.to_owned(), crate::values::constant(node), node)];
+    }
+    found.into_iter().map(|(path, value, node)| line(path, value, node)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests;
+
+    #[test]
+    fn stacks_of_all_seeds_of_a_column_are_together() {
+        let profile = ["a_seed_1;run;x 3", "a_seed_2;run;x 4", "a;b 5", "ab_seed_1;run;x 7"].map(str::to_owned);
+        let table = Table::of_runs(tests::head(&["a", "ab"], 2), &[], None);
+        let section = flames(&table, &profile).unwrap();
+        let Part::Flames(flames) = &section.parts[1] else { panic!("no flames") };
+        assert_eq!(flames[0].json(), serde_json::json!(["a", 12, [["run", 7, [["x", 7, []]]], ["b", 5, []]]]));
+        assert_eq!(flames.len(), 2);
+        let section = of_stacks("a;x 3\nb;x 4\n").unwrap();
+        assert!(matches!(&section.parts[1], Part::Flames(flames) if flames.len() == 2));
+        assert!(of_stacks("").is_none());
+    }
+
+    #[test]
+    fn differences_come_with_their_sources() {
+        let kernels = ["3.10-rc4-vanilla", "mm1-mmotm-20130606"].map(|name| crate::library::kernel(name).unwrap());
+        let section = differences_of(&[("old", &kernels[0]), ("new", &kernels[1]), ("again", &kernels[1])]).unwrap();
+        let [Part::Heading(caption), Part::Table { grid, .. }] = &section.parts[..] else { panic!("{section:?}") };
+        assert!(caption.starts_with("old to new: "), "{caption}");
+        let floor = grid.lines.iter().find(|line| line[0].text == "reclaim.kswapd_floor").unwrap();
+        assert!(floor[3].text.contains("do not allow kswapd to scan at maximum priority"), "{floor:?}");
+        assert!(differences_of(&[("old", &kernels[0])]).is_none());
+    }
+
+    #[test]
+    fn every_value_of_a_machine_has_its_origin() {
+        let found = crate::library::machine("parallelio-8g").unwrap();
+        let Part::Table { grid, .. } = machine(&found) else { panic!("no table") };
+        let of = |key: &str| grid.lines.iter().find(|line| line.first().is_some_and(|cell| cell.text == key)).cloned();
+        assert!(of("count").is_some_and(|line| line[1].text.starts_with('4')), "{:?}", of("count"));
+        assert!(grid.lines.iter().filter(|line| line.len() == 3).all(|line| !line[2].text.is_empty()));
+    }
+}

@@ -1,0 +1,69 @@
+//! Parts of pages out of tables of figures.
+
+use super::{Chart, Page, Part, Section};
+use crate::report::text;
+use crate::report::{Show, Table};
+
+/// The page of a table alone: of `stat`, of saved reports.
+#[must_use]
+pub fn page(table: &Table, show: Show) -> Page {
+    let sections = [Some(figures(table, show)), times(table)].into_iter().flatten().collect();
+    Page { title: title(table, show), about: vec![table.footer()], sections }
+}
+
+/// What the page of a table is called.
+pub(super) fn title(table: &Table, show: Show) -> String {
+    text::grid_of(table, show).0
+}
+
+/// The figures as the text has them, and what stands under them.
+#[must_use]
+pub fn figures(table: &Table, show: Show) -> Section {
+    let mut parts = Vec::new();
+    if table.columns.len() > 1 {
+        let words = "The first column is what others are compared with; in brackets is the change, and more than 0 is better. \
+                     A star marks the best of a row.";
+        parts.push(Part::Words(words.into()));
+    }
+    parts.push(Part::table("Figures", text::grid_of(table, show).1));
+    if !table.notes.is_empty() {
+        parts.push(Part::Lines(table.notes.clone()));
+    }
+    Section::new("Figures", parts)
+}
+
+/// How long operations took, where each was measured.
+#[must_use]
+pub fn times(table: &Table) -> Option<Section> {
+    let charts: Vec<Chart> = table.histograms.iter().map(Chart::of_times).collect();
+    (!charts.is_empty()).then(|| Section::new("Latency", vec![Part::Charts(charts)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{head, ops};
+
+    #[test]
+    fn every_line_of_the_text_is_a_row_of_the_page() {
+        let run = |value: f64| vec![vec![ops("Ops a", value), ops("Ops b<c", 3.0)], vec![ops("Ops a", value + 1.0)]];
+        let table = Table::of_runs(head(&["x", "y"], 2), &[run(1.0), run(2.0)], None);
+        let page = page(&table, Show::default()).render();
+        // Elements gone, what they held stays.
+        let (mut text, mut is_in) = (String::new(), false);
+        for c in page.chars() {
+            match c {
+                '<' => (is_in, text) = (true, text + " "),
+                '>' => is_in = false,
+                c if !is_in => text.push(c),
+                _ => {}
+            }
+        }
+        let words = |text: &str| text.replace(['(', ')', '★'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let flat = words(&text.replace("&lt;", "<"));
+        for line in text::render(&table, Show::default()).lines().filter(|line| !line.is_empty()) {
+            assert!(flat.contains(&words(line)), "{line} is not in {flat}");
+        }
+        assert_eq!(page.matches("class=\"star\"").count(), 1, "the best of each row of different figures");
+    }
+}

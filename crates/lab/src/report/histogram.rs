@@ -1,0 +1,145 @@
+//! How long operations took: counts by time, in buckets that a decade has eight of.
+
+use hdrhistogram::Histogram as Recorded;
+use serde::{Deserialize, Serialize};
+
+/// Buckets of a decade.
+const PER_DECADE: f64 = 8.0;
+
+/// Counts of operations by their time: bucket `n` holds those from 10^((first + n) / 8) ns on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buckets {
+    /// The exponent of the first bucket, in eighths.
+    pub first: i32,
+    /// How many operations each has.
+    pub counts: Vec<u64>,
+}
+
+impl Buckets {
+    /// Those of recorded times, ns.
+    #[must_use]
+    pub fn of(recorded: &Recorded<u64>) -> Self {
+        let mut this = Self::default();
+        for value in recorded.iter_recorded() {
+            this.add(bucket_of(value.value_iterated_to()), value.count_since_last_iteration());
+        }
+        this
+    }
+
+    fn add(&mut self, bucket: i32, count: u64) {
+        if self.counts.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            self.counts.splice(0..0, std::iter::repeat_n(0, (self.first - bucket) as usize));
+            self.first = bucket;
+        }
+        let at = (bucket - self.first) as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += count;
+    }
+
+    /// Adds those of another run.
+    pub fn merge(&mut self, other: &Self) {
+        for (bucket, count) in (other.first..).zip(&other.counts) {
+            self.add(bucket, *count);
+        }
+    }
+
+    /// The share of each bucket in percent, with its begin in microseconds; the last one's end behind it.
+    #[must_use]
+    pub fn shares(&self) -> Vec<(f64, f64)> {
+        let all = self.counts.iter().sum::<u64>().max(1) as f64;
+        let begin_us = |bucket: i32| libm::pow(10.0, f64::from(bucket) / PER_DECADE) / 1e3;
+        let share = |count: &u64| 100.0 * *count as f64 / all;
+        let mut points: Vec<(f64, f64)> =
+            (self.first..).zip(&self.counts).map(|(bucket, count)| (begin_us(bucket), share(count))).collect();
+        if let Some(last) = self.counts.last() {
+            points.push((begin_us(self.first + self.counts.len() as i32), share(last)));
+        }
+        points
+    }
+}
+
+fn bucket_of(ns: u64) -> i32 {
+    libm::floor(PER_DECADE * libm::log10(ns.max(1) as f64)) as i32
+}
+
+/// How long the operations of one kind took in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Times {
+    /// The operations.
+    pub name: String,
+    /// Their times.
+    pub buckets: Buckets,
+}
+
+impl Times {
+    /// Those of recorded times, ns; none where nothing was recorded.
+    #[must_use]
+    pub fn of(name: impl Into<String>, recorded: &Recorded<u64>) -> Option<Self> {
+        (!recorded.is_empty()).then(|| Self { name: name.into(), buckets: Buckets::of(recorded) })
+    }
+}
+
+/// How long the operations of one kind took, by column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    /// The operations.
+    pub name: String,
+    /// The columns' ids, each with the times of all its runs.
+    pub columns: Vec<(String, Buckets)>,
+}
+
+/// Puts a run's times, that of column `id`, to those of others.
+pub fn gather(histograms: &mut Vec<Histogram>, id: &str, times: Vec<Times>) {
+    for Times { name, buckets } in times {
+        let at = histograms.iter().position(|it| it.name == name).unwrap_or_else(|| {
+            histograms.push(Histogram { name, columns: Vec::new() });
+            histograms.len() - 1
+        });
+        let columns = &mut histograms[at].columns;
+        match columns.iter_mut().find(|(known, _)| known == id) {
+            Some((_, known)) => known.merge(&buckets),
+            None => columns.push((id.to_owned(), buckets)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(times: &[u64]) -> Recorded<u64> {
+        let mut recorded = Recorded::new(3).unwrap();
+        times.iter().for_each(|time| recorded.record(*time).unwrap());
+        recorded
+    }
+
+    #[test]
+    fn every_operation_is_in_the_bucket_of_its_time() {
+        let buckets = Buckets::of(&recorded(&[1000, 1100, 10_000, 1]));
+        assert_eq!((buckets.first, buckets.counts.len()), (0, 33));
+        assert_eq!((buckets.counts[0], buckets.counts[24], buckets.counts[32]), (1, 2, 1));
+        let shares = buckets.shares();
+        assert_eq!(shares[24], (1.0, 50.0));
+        assert!((shares[33].0 - 13.335).abs() < 0.01, "{shares:?}");
+        assert_eq!(Times::of("Read", &recorded(&[])), None);
+    }
+
+    #[test]
+    fn runs_of_a_column_are_added_up() {
+        let mut all = Vec::new();
+        let times = |times: &[u64]| Times::of("Read", &recorded(times)).into_iter().collect::<Vec<_>>();
+        gather(&mut all, "a", times(&[100_000]));
+        gather(&mut all, "b", times(&[1]));
+        gather(&mut all, "a", times(&[1000, 100_000]));
+        assert_eq!(all.len(), 1);
+        let (id, buckets) = &all[0].columns[0];
+        assert_eq!((id.as_str(), buckets.first, buckets.counts.len()), ("a", 24, 17));
+        assert_eq!((buckets.counts[0], buckets.counts[16]), (1, 2));
+    }
+}

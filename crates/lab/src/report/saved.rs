@@ -1,0 +1,311 @@
+//! Reports that were saved as JSON, read again, and set beside others.
+
+use super::histogram::Buckets;
+use super::{Column, Histogram, Table, TableCell, TableRow};
+use crate::figure::{Better, Figure, Format};
+use crate::scale::Scale;
+use crate::statistics::Estimate;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A longer file is no report.
+pub const BYTES_MAX: u64 = 64 << 20;
+
+/// What a report is expected to be, in messages.
+pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
+
+/// A report as [`super::json`] writes it; keys that are not known are those of a later version.
+#[derive(Deserialize)]
+struct Report {
+    schema: u32,
+    experiment: String,
+    #[serde(default)]
+    scale: Option<String>,
+    #[serde(default)]
+    seeds: Vec<u64>,
+    #[serde(default)]
+    fingerprint: Option<String>,
+    machine: String,
+    #[serde(default)]
+    notes: Vec<String>,
+    columns: Vec<ReportColumn>,
+    rows: Vec<ReportRow>,
+    #[serde(default)]
+    histograms: Vec<ReportTimes>,
+}
+
+#[derive(Deserialize)]
+struct ReportColumn {
+    id: String,
+    kernel: String,
+    ground: String,
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+    #[serde(default)]
+    saved: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ReportRow {
+    group: String,
+    name: String,
+    unit: String,
+    better: Better,
+    #[serde(default)]
+    format: Option<Format>,
+    values: Map<String, Value>,
+    #[serde(default)]
+    published: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct ReportEstimate {
+    median: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    n: usize,
+}
+
+#[derive(Deserialize)]
+struct ReportTimes {
+    name: String,
+    values: BTreeMap<String, Buckets>,
+}
+
+/// Reads the JSON of `run`, `compare`, `stat` or `import`.
+///
+/// # Errors
+/// When it is something else: what is missing, and where.
+pub fn read(text: &str) -> Result<Table, String> {
+    let told = |why: &dyn std::fmt::Display| format!("{EXPECTED}, but {why}");
+    let value: Value = serde_json::from_str(text).map_err(|error| told(&format!("it is not JSON: {error}")))?;
+    let what = match &value {
+        Value::Object(keys) if keys.contains_key("patients") => Some("it is a diagnosis of `doctor`"),
+        Value::Object(keys) if keys.contains_key("experiments") => Some("it is a report of `fidelity`"),
+        Value::Object(keys) if keys.contains_key("from") && keys.contains_key("to") => Some("it is one of `ablate`"),
+        Value::Object(_) => None,
+        _ => Some("it is no object"),
+    };
+    if let Some(what) = what {
+        return Err(told(&what));
+    }
+    let report: Report = serde_json::from_value(value).map_err(|error| told(&error))?;
+    if report.schema != 1 {
+        return Err(told(&format!("its `schema` is {}, not 1", report.schema)));
+    }
+    table_of(report).map_err(|why| told(&why))
+}
+
+fn table_of(report: Report) -> Result<Table, String> {
+    let columns: Vec<Column> = report
+        .columns
+        .into_iter()
+        .map(|ReportColumn { id, kernel, ground, set, saved }| Column {
+            id,
+            kernel,
+            ground,
+            set,
+            comparable: false,
+            saved,
+        })
+        .collect();
+    if columns.is_empty() {
+        return Err("it has no column".into());
+    }
+    for (n, column) in columns.iter().enumerate() {
+        if columns[..n].iter().any(|it| it.id == column.id) {
+            return Err(format!("two of its columns are called `{}`", column.id));
+        }
+    }
+    let rows = report.rows.into_iter().map(|row| row_of(row, &columns)).collect::<Result<_, String>>()?;
+    let scale = report.scale.map_or(Ok(Scale::FULL), |scale| scale.parse())?;
+    let fingerprint = match report.fingerprint {
+        Some(digits) => Some(
+            u64::from_str_radix(&digits, 16).map_err(|_| format!("its fingerprint `{digits}` is not hexadecimal"))?,
+        ),
+        None => None,
+    };
+    let histogram = |ReportTimes { name, mut values }: ReportTimes| Histogram {
+        name,
+        columns: columns.iter().filter_map(|it| Some((it.id.clone(), values.remove(&it.id)?))).collect(),
+    };
+    let histograms = report.histograms.into_iter().map(histogram).collect();
+    Ok(Table {
+        experiment: report.experiment,
+        machine: report.machine,
+        scale,
+        seeds: report.seeds,
+        fingerprint,
+        columns,
+        notes: report.notes,
+        rows,
+        histograms,
+    })
+}
+
+fn row_of(row: ReportRow, columns: &[Column]) -> Result<TableRow, String> {
+    let ReportRow { group, name, unit, better, format, mut values, published } = row;
+    let told = |id: &str, why: &dyn std::fmt::Display| format!("row `{name}`, column `{id}`: {why}");
+    let mut cells = Vec::new();
+    for Column { id, .. } in columns {
+        let value = match values.remove(id) {
+            Some(value) => {
+                let estimate: ReportEstimate = serde_json::from_value(value).map_err(|error| told(id, &error))?;
+                // What is no number is null.
+                let [median, low, high] =
+                    [estimate.median, estimate.low, estimate.high].map(|value| value.unwrap_or(f64::NAN));
+                Some(Estimate { median, low, high, n: estimate.n })
+            }
+            None => None,
+        };
+        let published = published.get(id).and_then(Value::as_f64).map(|value| Figure { value, percent: None });
+        cells.push(TableCell { value, published });
+    }
+    let format = format.unwrap_or_else(|| {
+        let is_whole = cells.iter().filter_map(|cell| cell.value).all(|value| value.median.fract() == 0.0);
+        Format::Decimals(if is_whole { 0 } else { 2 })
+    });
+    Ok(TableRow { group, name, unit, better, format, cells })
+}
+
+/// Sets the columns of a saved report behind those of a table. Rows are joined by group and name, or where the group is another by a
+/// name and unit that only one row has; rows of one unit alone are joined. What one of them lacks is missing in its column.
+pub fn join(table: &mut Table, saved: Table, file: &str) {
+    let before = table.columns.len();
+    let added = saved.columns.len();
+    let mut ids: BTreeMap<String, String> = BTreeMap::new();
+    for column in saved.columns {
+        let mut id = format!("{} ({file})", column.id);
+        let mut n = 1;
+        while table.columns.iter().any(|known| known.id == id) {
+            n += 1;
+            id = format!("{} ({file})#{n}", column.id);
+        }
+        ids.insert(column.id, id.clone());
+        let saved = Some(column.saved.map_or_else(|| file.to_owned(), |earlier| format!("{earlier} in {file}")));
+        table.columns.push(Column { id, saved, ..column });
+    }
+    table.rows.iter_mut().for_each(|row| row.cells.resize(before + added, TableCell::default()));
+    for row in saved.rows {
+        let known = place_of(&table.rows, &row, before);
+        let at = known.unwrap_or_else(|| {
+            let cells = vec![TableCell::default(); before];
+            table.rows.push(TableRow { cells, ..row.clone() });
+            table.rows.len() - 1
+        });
+        let cells = &mut table.rows[at].cells;
+        cells.truncate(before);
+        cells.extend(row.cells);
+    }
+    table.rows = super::in_blocks(std::mem::take(&mut table.rows));
+    for Histogram { name, columns } in saved.histograms {
+        let named = columns.into_iter().filter_map(|(id, buckets)| Some((ids.get(&id)?.clone(), buckets)));
+        match table.histograms.iter_mut().find(|it| it.name == name) {
+            Some(known) => known.columns.extend(named),
+            None => table.histograms.push(Histogram { name, columns: named.collect() }),
+        }
+    }
+    let scale = if saved.scale.is_full() { String::new() } else { format!(", scale {}", saved.scale) };
+    let seeds = match saved.seeds.as_slice() {
+        [] => String::new(),
+        [seed] => format!(", seed {seed}"),
+        [first, .., last] => format!(", seeds {first} to {last}"),
+    };
+    let print = saved.fingerprint.map_or_else(String::new, |print| format!(", fingerprint {print:016x}"));
+    table.notes.push(format!("{file}: {}, machine {}{scale}{seeds}{print}", saved.experiment, saved.machine));
+    table.notes.extend(saved.notes.into_iter().map(|note| format!("{file}: {note}")));
+}
+
+/// The number of the row that another belongs to; a row that has a figure of this file already is none.
+fn place_of(rows: &[TableRow], row: &TableRow, before: usize) -> Option<usize> {
+    let is_free = |it: &TableRow| it.cells[before..].iter().all(|cell| cell.value.is_none());
+    let fits = |it: &TableRow| it.name == row.name && it.unit == row.unit && is_free(it);
+    if let Some(at) = rows.iter().position(|it| it.group == row.group && fits(it)) {
+        return Some(at);
+    }
+    let mut others = (0..rows.len()).filter(|at| fits(&rows[*at]));
+    let first = others.next();
+    first.filter(|_| others.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Row;
+    use crate::report::histogram::{Times, gather};
+    use crate::report::{json, tests, text};
+
+    fn table() -> Table {
+        let row = |name: &str, value| Row::new("vmstat", name, "pages", Better::Lower, Format::Decimals(3), value);
+        let run = |value| vec![vec![tests::ops("Ops a", value), row("scanned", 7.0)]];
+        let mut table = Table::of_runs(tests::head(&["a", "b"], 1), &[run(9.5), vec![vec![row("other", 0.125)]]], None);
+        let mut recorded = hdrhistogram::Histogram::new(3).unwrap();
+        recorded.record(5000).unwrap();
+        gather(&mut table.histograms, "a", Times::of("Read", &recorded).into_iter().collect());
+        table.columns.iter_mut().for_each(|column| column.comparable = false);
+        table
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        assert_eq!(read(&json::render(&table())), Ok(table()));
+    }
+
+    #[test]
+    fn a_report_of_an_earlier_version_has_no_formats() {
+        let text = json::render(&table()).replace("\"format\"", "\"other\"").replace("\"histograms\"", "\"others\"");
+        let formats: Vec<Format> = read(&text).unwrap().rows.into_iter().map(|row| row.format).collect();
+        assert_eq!(formats, [Format::Decimals(2), Format::Decimals(0), Format::Decimals(2)]);
+    }
+
+    #[test]
+    fn what_is_something_else_is_told() {
+        let wrong = |text: &str| read(text).unwrap_err();
+        assert!(
+            wrong("group,name").starts_with(
+                "expected the JSON of `highwater run`, `compare`, `stat` or `import`, but it is not JSON: "
+            )
+        );
+        assert!(wrong("{\"schema\": 1, \"patients\": []}").contains("but it is a diagnosis of `doctor`"));
+        assert!(wrong("{\"schema\": 1}").contains("missing field `experiment`"));
+        assert!(wrong("[]").contains("but it is no object"));
+        let text = json::render(&table());
+        assert!(wrong(&text.replace("\"schema\": 1", "\"schema\": 2")).contains("its `schema` is 2, not 1"));
+        assert!(wrong(&text.replace("\"scale\": \"1\"", "\"scale\": \"x\"")).contains("expected a fraction"));
+        assert!(wrong(&text.replace("\"id\": \"b\"", "\"id\": \"a\"")).contains("two of its columns are called `a`"));
+        assert!(wrong(&text.replace("\"median\": 9.5", "\"median\": \"x\"")).contains("row `Ops a`, column `a`"));
+    }
+
+    #[test]
+    fn rows_are_joined_by_name_and_what_is_missing_is_told() {
+        let mut mine = table();
+        let mut other = table();
+        other.columns.truncate(1);
+        other.rows.iter_mut().for_each(|row| row.cells.truncate(1));
+        // Of another group, and of another unit.
+        other.rows[1].group = "counters".into();
+        other.rows[2].unit = "MiB".into();
+        other.rows[2].cells[0] =
+            TableCell { value: Some(Estimate { median: 3.0, low: 3.0, high: 3.0, n: 1 }), published: None };
+        join(&mut mine, other.clone(), "server.json");
+        join(&mut mine, other, "server.json");
+        let ids: Vec<&str> = mine.columns.iter().map(|column| column.id.as_str()).collect();
+        assert_eq!(ids, ["a", "b", "a (server.json)", "a (server.json)#2"]);
+        let medians = |row: &TableRow| (0..4).map(|n| row.median(n)).collect::<Vec<_>>();
+        let rows: Vec<_> = mine.rows.iter().map(|row| (row.name.as_str(), medians(row))).collect();
+        assert_eq!(rows[0], ("Ops a", vec![Some(9.5), None, Some(9.5), Some(9.5)]));
+        assert_eq!(rows[1], ("scanned", vec![Some(7.0), None, Some(7.0), Some(7.0)]));
+        assert_eq!(rows[2], ("other", vec![None, Some(0.125), None, None]));
+        assert_eq!(rows[3], ("other", vec![None, None, Some(3.0), Some(3.0)]));
+        assert_eq!(mine.histograms[0].columns.len(), 3);
+        let text = text::render(&mine, crate::report::Show::default());
+        let line = text.lines().find(|line| line.starts_with("scanned")).unwrap();
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["scanned", "pages", "7.000", "-", "7.000", "7.000"]);
+        assert!(
+            text.contains("server.json: parallelio, machine parallelio-8g, seed 1, fingerprint 0000000000005f0c"),
+            "{text}"
+        );
+        assert!(text.contains("4 columns"), "{text}");
+    }
+}
