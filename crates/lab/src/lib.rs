@@ -11,6 +11,7 @@
 //!   Only [`real_time`] needs Linux: it is there with the feature `linux`;
 //! * [`store`] keeps what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it;
 //! * [`html`] makes pages with charts of what reports show;
+//! * [`import`] reads logs of MMTests as reports, and writes reports as such;
 //! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
 //!
 //! Next: [`job`], the input and output of a run.
@@ -37,6 +38,7 @@ pub mod ground;
 pub mod grounds;
 pub mod hardware;
 pub mod html;
+pub mod import;
 pub mod interrupt;
 pub mod job;
 pub mod library;

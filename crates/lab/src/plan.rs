@@ -458,6 +458,7 @@ mod tests {
                 notes: vec![],
                 report: Vec::new(),
                 curves: Vec::new(),
+                times: Vec::new(),
             })
         }
     }

@@ -94,7 +94,8 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         let id = identity.column();
         let at = columns.iter().position(|(column, _)| column.id == id).unwrap_or_else(|| {
             let (kernel, set) = (identity.kernel.clone(), identity.set.clone());
-            columns.push((Column { id, kernel, ground: "sim".into(), set, comparable: false }, Vec::new()));
+            columns
+                .push((Column { id, kernel, ground: "sim".into(), set, comparable: false, saved: None }, Vec::new()));
             columns.len() - 1
         });
         columns[at].1.push(outcome);

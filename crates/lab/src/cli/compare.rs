@@ -5,9 +5,9 @@ use std::{io, path::PathBuf};
 use machine::Nanos;
 
 use super::{
-    End, command,
+    End, Form, command,
     options::{ExperimentOptions, open_svg, parse_word},
-    output::{self, Losses, Output, check_apart},
+    output::{Losses, Output, check_apart},
     saved,
 };
 use crate::{
@@ -196,7 +196,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         return Err(End::Usage(format!("--published: published figures are of full size, not of --scale {scale}")));
     }
     let saved = options.column.iter().map(|path| saved::table(path)).collect::<Result<Vec<_>, End>>()?;
-    let output = options.experiment.output.open()?;
+    let form = Form::open(options.format, options.experiment.output.output.as_deref())?;
     let profile = options.profile.as_deref().map(Output::open).transpose()?;
     let series = options.series.as_deref().map(Output::open).transpose()?;
     let traced = options.trace.as_deref().map(Output::open).transpose()?;
@@ -208,7 +208,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let flames_apart = open_svg("--flamegraph-difference", options.flamegraph_difference.as_deref())?;
     let call_tree = options.call_tree.as_deref().map(Output::open).transpose()?;
     let files = [
-        ("--output", &output),
+        ("--output", &form.file),
         ("--profile", &profile),
         ("--series", &series),
         ("--trace", &traced),
@@ -284,13 +284,9 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         // Rows that a run may have, and this one has not.
         eprintln!("warning: {message}");
     }
-    losses.note(output::report(output, |out, look| {
-        let show = Show { published: options.published, percent: options.percent, look };
-        if is_page {
-            return out.write_all(html::results::page(&plan, &results, show, &command()).render().as_bytes());
-        }
-        report::write(&results.table, options.format, show, out)
-    }));
+    let show = Show { published: options.published, percent: options.percent, ..Show::default() };
+    let page = |show| html::results::page(&plan, &results, show, &command());
+    losses.note(form.write(&results.table, show, page));
     losses.end()
 }
 

@@ -7,15 +7,16 @@ use std::path::Path;
 use engine::kernel::{Kernel, Origin, ROOT, Setting};
 use placed::{Entry, Node, Value, nearest, one_of};
 
-use super::{End, show};
+use super::{End, TextOptions};
 use crate::{
     embedded,
     experiment::{Experiment, Variant},
     hardware::Machine,
+    html::{Page, Part, Section, results},
     library,
     report::{
         Look,
-        grid::{hanging, prose},
+        grid::{Cell, Grid, Tone, hanging, prose},
     },
     workloads,
 };
@@ -25,29 +26,31 @@ use crate::{
 pub struct Arguments {
     /// A name from `highwater list`, or a file; or a key: `lru.swappiness`, `machine.cpu.count`, `params.hogs`
     name: String,
+    #[command(flatten)]
+    output: TextOptions,
 }
 
 /// Prints what is known about a kernel, a machine or an experiment.
-pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
+pub fn run(Arguments { name, output }: &Arguments) -> Result<(), End> {
     let (plain, _) = library::split(name)?;
     let is = |folder| embedded::names(folder).any(|known| known == plain);
     match kind_of_file(plain)? {
-        Some(Kind::Experiment) => return show_experiment(name),
-        Some(Kind::Machine) => return show_machine(name),
-        Some(Kind::Kernel) => return show_kernel(name),
+        Some(Kind::Experiment) => return show_experiment(name, output),
+        Some(Kind::Machine) => return show_machine(name, output),
+        Some(Kind::Kernel) => return show_kernel(name, output),
         None => {}
     }
     if is("kernels") {
-        return show_kernel(name);
+        return show_kernel(name, output);
     }
     if is("machines") {
-        return show_machine(name);
+        return show_machine(name, output);
     }
     if is("experiments") {
-        return show_experiment(name);
+        return show_experiment(name, output);
     }
     if let Some(found) = key::explain(plain)? {
-        return show(|look| found.text(look));
+        return output.write(|look| found.text(look), || found.page());
     }
     let known: Vec<&str> = ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
     let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
@@ -58,19 +61,76 @@ pub fn run(Arguments { name }: &Arguments) -> Result<(), End> {
     Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
 }
 
-fn show_kernel(name: &str) -> Result<(), End> {
+fn show_kernel(name: &str, output: &TextOptions) -> Result<(), End> {
     let found = library::kernel(name)?;
-    show(|look| kernel(&found, look))
+    output.write(|look| kernel(&found, look), || kernel_page(&found))
 }
 
-fn show_machine(name: &str) -> Result<(), End> {
+fn show_machine(name: &str, output: &TextOptions) -> Result<(), End> {
     let found = library::machine(name)?;
-    show(|look| machine(&found, look))
+    let page = || {
+        let parts = vec![Part::table("Values", results::values(&found.node))];
+        let about = vec![found.about.clone(), bases_of(&found.bases)];
+        Page { title: format!("machine {}", found.name), about, sections: vec![Section::new("Values", parts)] }
+    };
+    output.write(|look| machine(&found, look), page)
 }
 
-fn show_experiment(name: &str) -> Result<(), End> {
+fn show_experiment(name: &str, output: &TextOptions) -> Result<(), End> {
     let found = library::experiment(name)?;
-    show(|look| experiment(&found, look))
+    output.write(|look| experiment(&found, look), || experiment_page(&found))
+}
+
+fn bases_of(bases: &[String]) -> String {
+    if bases.is_empty() { String::new() } else { format!("base: {}", bases.join(" -> ")) }
+}
+
+/// Every value by section; what differs from the base in bold.
+fn kernel_page(kernel: &Kernel) -> Page {
+    let mut lines = Vec::new();
+    for section in kernel.settings.chunk_by(|a, b| a.section == b.section) {
+        lines.push(Vec::new());
+        lines.push(vec![Cell::new(section[0].section.to_string(), Tone::Heading)]);
+        for setting in section {
+            let tone = if setting.replaces.is_some() { Tone::Heading } else { Tone::Plain };
+            let value = Cell::new(setting.value.to_string(), tone);
+            lines.push(vec![setting.key.to_string().into(), value, Cell::new(origin(setting), Tone::Faint)]);
+        }
+    }
+    let grid = Grid { keys: 1, head: results::head(&["key", "value", "source"]), lines, texts: vec![0, 1, 2] };
+    let differences = format!("{} values differ from the base: those in bold", kernel.differences().count());
+    let about = vec![kernel.about.clone(), bases_of(&kernel.bases), differences];
+    let sections = vec![Section::new("Values", vec![Part::table("Values", grid)])];
+    Page { title: format!("kernel {}", kernel.name), about, sections }
+}
+
+/// What an experiment runs, its parameters and variants, and what is said about it.
+fn experiment_page(experiment: &Experiment) -> Page {
+    let Experiment { name, about, machine, workload, kernels, .. } = experiment;
+    let runs = format!("machine {machine} · workload {workload} · kernels {}", kernels.join(", "));
+    let mut left = String::new();
+    defaults(experiment, Look::default(), &mut left);
+    let mut parts = vec![Part::table("Parameters", results::values(&experiment.params))];
+    if !left.is_empty() {
+        parts.push(Part::Lines(left.lines().map(ToOwned::to_owned).collect()));
+    }
+    let mut sections = vec![Section::new("Parameters", parts)];
+    if !experiment.variants.is_empty() {
+        let line = |Variant { name, kernels, set }: &Variant| -> Vec<Cell> {
+            let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            vec![name.clone().into(), set.join(" ").into(), kernels.join(", ").into()]
+        };
+        let lines = experiment.variants.iter().map(line).collect();
+        let grid = Grid { keys: 1, head: results::head(&["variant", "sets", "kernels"]), lines, texts: vec![0, 1, 2] };
+        sections.push(Section::new("Variants", vec![Part::table("Variants", grid)]));
+    }
+    for (title, note) in [("What to look at", &experiment.analysis), ("Where it is unfair", &experiment.fairness)] {
+        if !note.is_empty() {
+            let words = |text: &str| Part::Words(text.split_whitespace().collect::<Vec<_>>().join(" "));
+            sections.push(Section::new(title, note.split("\n\n").map(words).collect()));
+        }
+    }
+    Page { title: format!("experiment {name}"), about: vec![about.clone(), runs], sections }
 }
 
 enum Kind {

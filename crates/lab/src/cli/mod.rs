@@ -11,6 +11,8 @@ mod diff;
 mod doctor;
 mod explain;
 mod fidelity;
+mod form;
+mod import;
 mod list;
 #[cfg(feature = "linux")]
 mod machine;
@@ -25,6 +27,7 @@ mod swarm;
 mod sweep;
 mod variants;
 
+use form::Form;
 use std::{
     io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -36,10 +39,10 @@ use clap::{Parser, Subcommand};
 use placed::Error;
 
 use crate::{
-    html::{self, Page, Part, Section},
+    html::{Page, Part, Section},
     panics, plan,
     real_time::apart,
-    report::{self as report_forms, Look, ReportFormat, Show, Table},
+    report::Look,
     workloads,
 };
 
@@ -75,6 +78,8 @@ enum Verb {
     Results(results::Arguments),
     /// Set saved reports side by side, as one page with charts or in any other form
     Report(report::Arguments),
+    /// Read logs of MMTests as a report
+    Import(import::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in some seconds
@@ -176,6 +181,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Fidelity(arguments) => fidelity::run(&arguments),
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
+        Verb::Import(arguments) => import::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
@@ -231,14 +237,6 @@ impl TextOptions {
 fn with_command(mut page: Page) -> Page {
     page.sections.push(Section::new("Command", vec![Part::Command(command())]));
     page
-}
-
-/// Writes a table in one form; a page has the command at its end.
-fn write_table(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::Write) -> io::Result<()> {
-    match format {
-        ReportFormat::Html => out.write_all(with_command(html::tables::page(table, show)).render().as_bytes()),
-        format => report_forms::write(table, format, show, out),
-    }
 }
 
 /// Writes to standard output a text that depends on how wide it is.

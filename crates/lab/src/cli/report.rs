@@ -1,6 +1,6 @@
 //! `highwater report`: saved reports side by side.
 
-use super::{End, command, options::parse_word, output, saved};
+use super::{End, Form, command, options::parse_word, output, saved};
 use crate::{
     html::{Page, Part, Section, results, tables},
     library,
@@ -67,24 +67,23 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if let Some((name, _)) = others.first().filter(|_| arguments.format != ReportFormat::Html) {
         return Err(End::Usage(format!("{name}: only --format html draws series and profiles")));
     }
-    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
     let table = side_by_side(tables);
     let mut sections = Vec::new();
     if let Some(table) = &table {
         sections.extend(kernels(table));
         sections.extend(machines(table));
     }
-    let mut table = table;
-    if let Some(table) = &mut table {
-        rows::keep(table, &arguments.rows).map_err(End::Usage)?;
-    }
-    output::report(file, |out, look| {
-        let show = Show { published: arguments.published, percent: arguments.percent, look };
-        match (&table, arguments.format) {
-            (Some(table), format) if format != ReportFormat::Html => report::write(table, format, show, out),
-            (table, _) => out.write_all(page(table.as_ref(), &others, &sections, show).render().as_bytes()),
+    let show = Show { published: arguments.published, percent: arguments.percent, ..Show::default() };
+    let form = Form::open(arguments.format, arguments.output.as_deref())?;
+    match table {
+        Some(mut table) => {
+            rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?;
+            form.write(&table, show, |show| page(Some(&table), &others, &sections, show))
         }
-    })
+        None => output::report(form.file, |out, look| {
+            out.write_all(page(None, &others, &sections, Show { look, ..show }).render().as_bytes())
+        }),
+    }
 }
 
 /// Is each of the first lines a path of calls with a time behind it?

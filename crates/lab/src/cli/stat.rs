@@ -1,8 +1,9 @@
 //! `highwater stat`.
 
-use super::{End, output};
+use super::{End, Form, with_command};
 use crate::cgroup::Cgroup;
 use crate::figure::{Better, Format, Row};
+use crate::html::tables;
 use crate::interrupt;
 use crate::report::{Column, ReportFormat, Show, Table, TableHead};
 use crate::scale::Scale;
@@ -46,7 +47,7 @@ const LINES: usize = 20;
 
 /// Says what reclaim did while a command ran, or until it is told to end.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let source = Source::default();
     let _guard = interrupt::guard();
     let limit = arguments.cgroup.map(Limit::new).transpose().map_err(End::Failed)?;
@@ -70,9 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     drop(limit);
     let title = if arguments.command.is_empty() { "stat".to_owned() } else { arguments.command.join(" ") };
     let table = table(&title, rows);
-    output::report(file, |out, look| {
-        super::write_table(&table, arguments.format, Show { look, ..Show::default() }, out)
-    })?;
+    form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))?;
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }
 

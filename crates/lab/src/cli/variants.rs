@@ -7,6 +7,7 @@ use machine::Nanos;
 use super::{
     End,
     compare::{self, parse_every},
+    form,
     options::{ExperimentOptions, open_svg, parse_word},
     output::{self, Losses},
     with_command,
@@ -48,6 +49,7 @@ pub struct Arguments {
 /// Runs an experiment with each of its variants and shows some of its figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { experiment, kernels, options, variant, format, memory_map, every } = arguments;
+    form::check_is_file(*format)?;
     let request = options.request(experiment, kernels);
     if let Some(ground) = request.grounds.iter().find(|ground| memory_map.is_some() && ground.is_timed_by_the_wall()) {
         return Err(End::Usage(format!("--memory-map works on the ground `sim` alone, not on `{ground}`")));

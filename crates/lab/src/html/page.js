@@ -31,7 +31,13 @@
   const tables = (lines) =>
     uPlot.join(lines.map((line) => [line.x, line.y]), lines.map((line) => line.y.map(() => 1)));
 
-  const options = (chart, width) => {
+  const decades = (_, axis, min, max) => {
+    const found = [];
+    for (let at = Math.ceil(Math.log10(min) - 1e-9); at <= Math.log10(max) + 1e-9; at++) found.push(10 ** at);
+    return found;
+  };
+
+  const options = (chart, width, floor) => {
     const rule = { stroke: ink("--rule"), width: 1 };
     const axis = { stroke: ink("--faint"), grid: rule, ticks: rule, font: "12px system-ui, sans-serif" };
     const steps = chart.steps && { paths: uPlot.paths.stepped({ align: 1 }) };
@@ -42,7 +48,7 @@
       dash: n >= 7 ? [6, 3] : undefined,
       spanGaps: !chart.steps,
       points: { show: false },
-      value: (_, value) => (chart.steps && value !== null ? `${digits(value)} %` : digits(value)),
+      value: (_, value) => (!chart.steps || value === null ? digits(value) : value <= floor ? "0 %" : `${digits(value)} %`),
       ...steps,
     });
     const across = chart.across.split(",")[0];
@@ -54,11 +60,11 @@
       focus: { alpha: 0.35 },
       scales: {
         x: chart.steps ? { time: false, distr: 3 } : { time: false },
-        y: chart.steps ? { distr: 3 } : { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.06 : 1] },
+        y: chart.steps ? { distr: 3, range: () => [floor, 100] } : { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.06 : 1] },
       },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map(compact), space: 60 },
-        { ...axis, values: (_, ticks) => ticks.map(compact), size: 58 },
+        { ...axis, values: (_, ticks) => ticks.map(compact), space: 60, size: 34, ...(chart.steps && { splits: decades }) },
+        { ...axis, values: (_, ticks) => ticks.map(compact), size: 58, ...(chart.steps && { splits: decades }) },
       ],
       series: [{ label: across, value: (_, value) => digits(value) }, ...chart.lines.map(line)],
       hooks: { setScale: [(plot, key) => key === "x" && together(plot, chart.group)] },
@@ -135,9 +141,13 @@
     entry.plot?.destroy();
     const width = Math.max(240, place.clientWidth);
     let aligned = tables(chart.lines);
-    // A logarithmic scale has no 0.
-    if (chart.steps) aligned = [aligned[0], ...aligned.slice(1).map((ys) => ys.map((y) => (y > 0 ? y : null)))];
-    entry.plot = new uPlot(options(chart, width), aligned, place);
+    // A logarithmic scale has no 0: it stands at its lower end.
+    if (chart.steps) {
+      const least = Math.min(...chart.lines.flatMap((line) => line.y).filter((y) => y > 0));
+      entry.floor = 10 ** (Math.ceil(Math.log10(least)) - 1);
+      aligned = [aligned[0], ...aligned.slice(1).map((ys) => ys.map((y) => (y === 0 ? entry.floor : y)))];
+    }
+    entry.plot = new uPlot(options(chart, width, entry.floor), aligned, place);
     entry.plot.isReady = true;
     if (shown && shown.min !== null) entry.plot.setScale("x", { min: shown.min, max: shown.max });
   };
@@ -287,13 +297,24 @@
   wear(theme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach(draw));
 
+  // The heading of a table that fits stays in sight; one that does not fit is moved sideways in its own frame.
+  const fit = () => {
+    root.style.setProperty("--nav", `${document.querySelector("nav").offsetHeight}px`);
+    for (const frame of document.querySelectorAll(".scroll")) {
+      frame.classList.remove("fits");
+      frame.classList.toggle("fits", frame.scrollWidth <= frame.clientWidth);
+    }
+  };
+  fit();
+  document.querySelectorAll("details").forEach((it) => it.addEventListener("toggle", fit));
+
   // Width changes, and paper.
   let width = innerWidth, pending = 0;
   addEventListener("resize", () => {
     if (innerWidth === width) return;
     width = innerWidth;
     cancelAnimationFrame(pending);
-    pending = requestAnimationFrame(() => drawn.forEach(draw));
+    pending = requestAnimationFrame(() => { fit(); drawn.forEach(draw); });
   });
   let before = null;
   addEventListener("beforeprint", () => {

@@ -22,7 +22,8 @@ pub fn figures(table: &Table, show: Show) -> Section {
     let mut parts = Vec::new();
     if table.columns.len() > 1 {
         let words = "The first column is what others are compared with; in brackets is the change, and more than 0 is better. \
-                     A star marks the best of a row.";
+                     A star marks the best \
+                     of a row whose figures differ by a hundredth.";
         parts.push(Part::Words(words.into()));
     }
     parts.push(Part::table("Figures", text::grid_of(table, show).1));
@@ -64,6 +65,6 @@ mod tests {
         for line in text::render(&table, Show::default()).lines().filter(|line| !line.is_empty()) {
             assert!(flat.contains(&words(line)), "{line} is not in {flat}");
         }
-        assert_eq!(page.matches("class=\"star\"").count(), 1, "the best of each row of different figures");
+        assert_eq!(page.matches("class=\"star\"").count(), 1, "the best of each row of different figures: {page}");
     }
 }

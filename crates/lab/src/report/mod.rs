@@ -92,18 +92,18 @@ impl TableRow {
         Some(self.cells.get(column)?.value?.median)
     }
 
-    /// The number of the column with the best median; none where columns are alike, or neither way is better.
+    /// The best of the medians; none where they differ by less than a hundredth, or neither way is better.
     #[must_use]
-    pub fn best(&self) -> Option<usize> {
-        let medians = (0..self.cells.len()).filter_map(|column| Some((column, self.median(column)?)));
-        let medians: Vec<(usize, f64)> = medians.collect();
-        let (first, _) = medians.split_first()?;
-        let best = match self.better {
-            Better::Neutral => return None,
-            Better::Higher => medians.iter().fold(first, |best, it| if it.1 > best.1 { it } else { best }),
-            Better::Lower => medians.iter().fold(first, |best, it| if it.1 < best.1 { it } else { best }),
-        };
-        medians.iter().any(|it| it.1 != best.1).then_some(best.0)
+    pub fn best(&self) -> Option<f64> {
+        let medians =
+            || (0..self.cells.len()).filter_map(|column| self.median(column)).filter(|median| !median.is_nan());
+        let (least, most) = (medians().reduce(f64::min)?, medians().reduce(f64::max)?);
+        let is_apart = most - least > 0.01 * most.abs().max(least.abs());
+        match self.better {
+            Better::Higher => Some(most).filter(|_| is_apart),
+            Better::Lower => Some(least).filter(|_| is_apart),
+            Better::Neutral => None,
+        }
     }
 
     /// Is any figure of the row published?
@@ -209,6 +209,11 @@ impl Table {
             }
             [] => "no seed".into(),
         };
+        // Saved reports have their own seeds and scales: notes tell them.
+        let is_all_saved = self.columns.iter().all(|column| column.saved.is_some());
+        if is_all_saved && !self.columns.is_empty() {
+            return format!("{} columns · machine {}", self.columns.len(), self.machine);
+        }
         let is_simulated = self.is_simulated() && !self.has_saved();
         let kernels = match (self.columns.len(), is_simulated) {
             (1, true) => "1 kernel".into(),
@@ -277,6 +282,8 @@ pub enum ReportFormat {
     Markdown,
     /// One page with charts that opens without a network; docs/report.md describes it.
     Html,
+    /// A directory as MMTests writes it, which --output names.
+    Mmtests,
 }
 
 /// What is shown beside the figures themselves.
@@ -300,6 +307,7 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
         ReportFormat::Json => out.write_all(json::render(table).as_bytes()),
         ReportFormat::Csv => csv::write(table, out),
         ReportFormat::Markdown => out.write_all(markdown::render(table, show).as_bytes()),
+        ReportFormat::Mmtests => Err(io::Error::new(io::ErrorKind::InvalidInput, "MMTests' logs are a directory")),
         ReportFormat::Html => out.write_all(html::tables::page(table, show).render().as_bytes()),
     }
 }

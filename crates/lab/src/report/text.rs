@@ -2,7 +2,7 @@
 
 use super::grid::{self, Cell, Grid, Tone};
 use super::{Column, Show, Table, TableCell, TableRow, percent};
-use crate::figure::{Better, Figure};
+use crate::figure::{Better, Figure, Format};
 use crate::statistics::Estimate;
 
 /// Columns that every block has: name and unit.
@@ -147,7 +147,8 @@ impl Line {
 fn lines_of(row: &TableRow, group: &str, show: Show, has_saved: bool) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);
-    let best = row.best().filter(|_| brackets);
+    // A time that has not come is neither.
+    let best = row.best().filter(|_| brackets && !matches!(row.format, Format::Moment(_)));
     let faint =
         |label: String, figures: Vec<Cell>| Line { label: Cell::new(label, Tone::Faint), unit: String::new(), figures };
     let figure = |(column, cell): (usize, &TableCell)| -> Cell {
@@ -156,7 +157,7 @@ fn lines_of(row: &TableRow, group: &str, show: Show, has_saved: bool) -> Vec<Lin
             return if has_saved { Cell::new(MISSING, Tone::Faint) } else { Cell::default() };
         };
         let text = row.format.show(median);
-        let of = |text: String, tone| Cell { is_best: best == Some(column), ..Cell::new(text, tone) };
+        let of = |text: String, tone| Cell { is_best: best == Some(median), ..Cell::new(text, tone) };
         // Beside itself the baseline changes nothing.
         let Some(base) = base.filter(|_| brackets && column > 0) else { return of(text, Tone::Plain) };
         let rule = show.percent.of(row.format);
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
     use crate::{
         experiment::Published,
-        report::{Format, Look, Row, TableHead, tests},
+        report::{Look, Row, TableHead, tests},
         statistics,
     };
 

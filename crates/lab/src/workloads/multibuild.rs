@@ -91,9 +91,9 @@ impl Params {
 
 /// What one build took.
 #[derive(Clone, Copy, Debug, Default)]
-struct Built {
-    elapsed: Nanos,
-    cpu: CpuTimes,
+pub(crate) struct Built {
+    pub elapsed: Nanos,
+    pub cpu: CpuTimes,
 }
 
 /// The workload.
@@ -202,7 +202,7 @@ fn cpu_of<S: System>(system: &S, build: u64) -> CpuTimes {
 type Part = fn(&Built) -> f64;
 
 /// The group `cputime`: figures over the builds; the deviation is that of the population.
-fn cputime_rows(built: &[Built]) -> Vec<Row> {
+pub(crate) fn cputime_rows(built: &[Built]) -> Vec<Row> {
     let parts: [(&str, &str, Better, Part); 4] = [
         ("User", "s", Better::Lower, |built| built.cpu.user.as_secs_f64()),
         ("System", "s", Better::Lower, |built| built.cpu.system.as_secs_f64()),

@@ -10,9 +10,14 @@ use placed::Error;
 use super::origin;
 use crate::{
     difference::plain,
-    embedded, library,
+    embedded,
+    html::{Page, Part, Section, results},
+    library,
     plan::{OF_MACHINE, OF_PARAMS},
-    report::{Look, grid::hanging},
+    report::{
+        Look,
+        grid::{Cell, Grid, hanging},
+    },
     values::constant,
     workloads,
 };
@@ -36,6 +41,29 @@ pub struct Known {
 }
 
 impl Known {
+    /// The key as a page.
+    pub fn page(&self) -> Page {
+        let Self { asked, key, about, values, limits, owners, lines } = self;
+        let asked = asked.iter().map(|asked| format!("`{asked}` means the key `{key}`"));
+        let grid = |head: &[&str], lines: Vec<Vec<Cell>>| Grid {
+            keys: 1,
+            head: results::head(head),
+            texts: (0..head.len()).collect(),
+            lines,
+        };
+        let mut parts: Vec<Part> = Vec::new();
+        if !values.is_empty() {
+            let lines = values.iter().map(|(name, about)| vec![(*name).into(), about.clone().into()]).collect();
+            parts.push(Part::table("Values", grid(&["value", "means"], lines)));
+        }
+        parts.extend(limits.iter().cloned().map(Part::Words));
+        let owned = lines.iter().map(|line| line.iter().cloned().map(Cell::from).collect()).collect();
+        let owned = Part::table(*owners, grid(&["who", "value", "source"], owned));
+        let sections = vec![Section::new("Values", parts), Section::new(*owners, vec![owned])];
+        let sections = sections.into_iter().filter(|section| !section.parts.is_empty()).collect();
+        Page { title: key.clone(), about: asked.chain([about.clone()]).collect(), sections }
+    }
+
     /// The key as text.
     pub fn text(&self, look: Look) -> String {
         let Self { asked, key, about, values, limits, owners, lines } = self;

@@ -1,0 +1,74 @@
+//! Where a table goes, and in which form.
+
+use super::{
+    End,
+    output::{self, Output, check_standard_output, why},
+};
+use crate::{
+    html::Page,
+    import::write,
+    report::{self, ReportFormat, Show, Table},
+};
+use std::path::{Path, PathBuf};
+
+/// A form, and what it is written to; opened before the work begins.
+pub struct Form {
+    format: ReportFormat,
+    /// The file, where it is one.
+    pub file: Option<Output>,
+    folder: Option<PathBuf>,
+}
+
+impl Form {
+    /// Opens the file, or standard output where no path is given; of a directory of MMTests looks whether it is new or empty.
+    ///
+    /// # Errors
+    /// When it cannot be written to: wrong usage.
+    pub fn open(format: ReportFormat, path: Option<&Path>) -> Result<Self, End> {
+        if format != ReportFormat::Mmtests {
+            let file = match path {
+                Some(path) => Some(Output::open(path)?),
+                None => check_standard_output().map(|()| None)?,
+            };
+            return Ok(Self { format, file, folder: None });
+        }
+        let Some(path) = path else {
+            return Err(End::Usage("--format mmtests writes a directory: name it with --output".into()));
+        };
+        let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
+        write::check(path).map_err(told)?;
+        Ok(Self { format, file: None, folder: Some(path.to_owned()) })
+    }
+
+    /// Writes a table; `show` is given the look of where it goes, and `page` makes it a page of HTML.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(self, table: &Table, show: Show, page: impl Fn(Show) -> Page) -> Result<(), End> {
+        let Self { format, file, folder } = self;
+        if let Some(folder) = folder {
+            let told = |error| End::Failed(format!("cannot write to {}: {}", folder.display(), why(&error)));
+            return write::directory(table, &folder).map_err(told);
+        }
+        output::report(file, |out, look| {
+            let show = Show { look, ..show };
+            match format {
+                ReportFormat::Html => out.write_all(page(show).render().as_bytes()),
+                format => report::write(table, format, show, out),
+            }
+        })
+    }
+}
+
+/// Refuses a directory of MMTests where a table has no runs that could be one.
+///
+/// # Errors
+/// When that is asked for: wrong usage.
+pub fn check_is_file(format: ReportFormat) -> Result<(), End> {
+    match format {
+        ReportFormat::Mmtests => {
+            Err(End::Usage("--format mmtests is one of `run`, `compare`, `stat`, `report` and `import`".into()))
+        }
+        _ => Ok(()),
+    }
+}

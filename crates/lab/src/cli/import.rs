@@ -1,0 +1,54 @@
+//! `highwater import`: logs of MMTests as a report.
+
+use super::{End, Form, options::parse_word, output};
+use crate::{
+    html::{Part, Section, results, tables},
+    import,
+    report::{ReportFormat, Show},
+    rows, series,
+};
+use std::path::PathBuf;
+
+/// Arguments of `highwater import`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The test, where the logs are of several
+    #[arg(long, value_name = "NAME")]
+    test: Option<String>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value = "json")]
+    format: ReportFormat,
+    /// Write the report to a file instead of standard output; a directory with --format mmtests
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the counters over time of the monitor proc-vmstat, as CSV in the form of --series
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    rows: Vec<String>,
+}
+
+/// Reads the logs and shows what they hold.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let form = Form::open(arguments.format, arguments.output.as_deref())?;
+    let over_time = arguments.series.as_deref().map(output::Output::open).transpose()?;
+    let import::Imported { mut table, series: runs, warnings } =
+        import::read(&arguments.folder, arguments.test.as_deref()).map_err(End::Usage)?;
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?;
+    let mut losses = output::Losses::default();
+    if let Some(file) = over_time {
+        losses.note(file.write(|out| series::write(&runs, out)));
+    }
+    losses.note(form.write(&table, Show::default(), |show| {
+        let mut page = tables::page(&table, show);
+        page.sections.extend(results::of_series("Over time", &runs));
+        page.sections.push(Section::new("Command", vec![Part::Command(super::command())]));
+        page
+    }));
+    losses.end()
+}

@@ -1,0 +1,408 @@
+//! A report as a directory of MMTests: a folder for each column with one iteration, whose figures are the medians.
+//!
+//! What MMTests has logs for is written as such: counters before and after the test, its times, iostat, and what memcachetest,
+//! Postmark, stress-highalloc and ping print. A table has no samples of iostat but their means and maxima: as many samples are
+//! written as have just these. Figures that no log can hold stand in [`ROWS_FILE`] beside the benchmark's logs, which also has the
+//! order of all rows; MMTests does not look at it.
+
+use super::logs::{self, Test};
+use super::{benchmarks, rows_of_logs};
+use crate::figure::{Better, Format, Row};
+use crate::report::{Table, TableRow};
+use engine::stat::Vmstat;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The rows of a column in their order, a JSON array each: group, name, unit, better, format, and the figure where no log has it.
+pub const ROWS_FILE: &str = "highwater-rows.log";
+
+/// Names of counters for rows that are one.
+const FLAT: [(&str, &str); 24] = [
+    ("Swap Ins", "pswpin"),
+    ("Swap Outs", "pswpout"),
+    ("Swap ins", "pswpin"),
+    ("Swap outs", "pswpout"),
+    ("Major Faults", "pgmajfault"),
+    ("Kswapd pages reclaimed", "pgsteal_kswapd_normal"),
+    ("Direct pages reclaimed", "pgsteal_direct_normal"),
+    ("Direct reclaim pages reclaimed", "pgsteal_direct_normal"),
+    ("Page writes by reclaim", "nr_vmscan_write"),
+    ("Pages written", "nr_vmscan_write"),
+    ("Page reclaim immediate", "nr_vmscan_immediate_reclaim"),
+    ("Sector Reads", "pgpgin"),
+    ("Sector Writes", "pgpgout"),
+    ("Page ins", "pgpgin"),
+    ("Page outs", "pgpgout"),
+    ("Page rescued immediate", "pgrescued"),
+    ("Slabs scanned", "slabs_scanned"),
+    ("Direct inode steals", "pginodesteal"),
+    ("Kswapd inode steals", "kswapd_inodesteal"),
+    ("Kswapd skipped wait", "kswapd_skip_congestion_wait"),
+    ("Kswapd skip congestion_wait", "kswapd_skip_congestion_wait"),
+    ("Direct reclaims", "allocstall"),
+    ("Pages activated", "pgactivate"),
+    ("Pages deactivated", "pgdeactivate"),
+];
+
+/// Further ones, of the tables of 2010 and 2011.
+const FLAT_EARLY: [(&str, &str); 2] = [
+    ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
+    ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),
+];
+
+/// The name that MMTests has for an experiment's test.
+fn test_of(experiment: &str) -> &str {
+    match experiment {
+        "highalloc" => "stress-highalloc",
+        other => other,
+    }
+}
+
+/// Writes a table into a folder that is new or empty.
+///
+/// # Errors
+/// When the folder holds something or cannot be written to.
+pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
+    check(folder)?;
+    let test = name_of_file(test_of(&table.experiment));
+    for (n, column) in table.columns.iter().enumerate() {
+        let rows: Vec<(&TableRow, f64)> = table.rows.iter().filter_map(|row| Some((row, row.median(n)?))).collect();
+        let iteration = folder.join(name_of_file(&column.id)).join("iter-0");
+        for (path, text) in files(&test, &rows) {
+            let path = iteration.join(path);
+            fs::create_dir_all(path.parent().unwrap_or(&iteration))?;
+            fs::write(path, text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Is a folder new or empty?
+///
+/// # Errors
+/// When it holds something or cannot be read.
+pub fn check(folder: &Path) -> io::Result<()> {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder is not empty")),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A name that is one of a file: no separator, no hidden one.
+fn name_of_file(name: &str) -> String {
+    let name = name.replace(['/', '\\', '\0', ' '], "_");
+    if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
+}
+
+/// All logs of an iteration, by their paths in its folder.
+fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
+    let of = |group: &str, name: &str| {
+        rows.iter().find(|(row, _)| row.group == group && row.name == name).map(|(_, value)| *value)
+    };
+    let times = times(&of);
+    let after = counters(rows, &of, times.map(|times| times[2]));
+    let mut stamp = format!("start :: 0\ntest begin :: {test} 0\n");
+    for (when, is_after) in [("start", false), ("end", true)] {
+        stamp += &format!("file {when} :: /proc/vmstat\n");
+        let value = |value: &u64| if is_after { *value } else { 0 };
+        stamp.extend(after.iter().map(|(name, count)| format!("{name} {}\n", value(count))));
+        stamp += &format!("file {when} :: /proc/zoneinfo\n");
+    }
+    stamp += &format!("test end :: {test} 0\n");
+    if let Some([user, system, elapsed]) = times {
+        stamp += &format!("time :: {test} {user} user {system} system {elapsed} elapsed\n");
+    }
+    stamp += "finish :: 0\n";
+    let iostat = iostat(rows);
+    let own: Vec<(PathBuf, String)> = own(rows, &of);
+    // What comes back from these logs need not stand elsewhere.
+    let found = logs::tests(&stamp).pop().unwrap_or_else(|| Test { name: test.to_owned(), ..Test::default() });
+    let back = rows_of_logs(&found, None, iostat.as_deref(), None, &own);
+    let mut files = vec![("tests-timestamp".to_owned(), stamp)];
+    files.extend(iostat.map(|text| (format!("iostat-{test}"), text)));
+    let logs = own.into_iter().map(|(path, text)| (format!("{test}/logs/{}", path.display()), text));
+    files.extend(logs);
+    files.push((format!("{test}/logs/{ROWS_FILE}"), ordered(rows, &back)));
+    files
+}
+
+/// User, system and elapsed time, s.
+fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
+    let own = ["User", "System", "Elapsed"].map(|name| of("duration", name));
+    if let [Some(user), Some(system), Some(elapsed)] = own {
+        return Some([user, system, elapsed]);
+    }
+    let cpu = of("duration", "User/Sys Time Running Test (seconds)")?;
+    Some([cpu, 0.0, of("duration", "Total Elapsed Time (seconds)")?])
+}
+
+/// What counters must have grown by so that the rows come out. Figures that are no whole counts are left to [`ROWS_FILE`].
+fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
+    let mut counters = Vmstat::new();
+    for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {
+        let groups = ["vmstat", "vmscan", "faults"];
+        if let Some(value) = groups.iter().find_map(|group| of(group, name)) {
+            counters.insert((*counter).to_owned(), value.max(0.0).round() as u64);
+        }
+    }
+    let minor = ["vmstat", "faults"].iter().find_map(|group| of(group, "Minor Faults"));
+    if let Some(minor) = minor {
+        let major = counters.get("pgmajfault").copied().unwrap_or(0);
+        counters.insert("pgfault".into(), minor.max(0.0).round() as u64 + major);
+    }
+    let total =
+        |names: [(&str, &str); 2]| names.iter().find_map(|(group, name)| of(group, name)).unwrap_or(0.0).round() as u64;
+    let mut kswapd = total([("vmstat", "Kswapd pages scanned"), ("vmscan", "Kswapd pages scanned")]);
+    let mut direct = total([("vmstat", "Direct pages scanned"), ("vmscan", "Direct reclaim pages scanned")]);
+    // Zones have one figure for both: kswapd's part is filled first.
+    let velocities = rows.iter().filter_map(|(row, value)| {
+        let zone = row.name.strip_prefix("Zone ")?.strip_suffix(" velocity")?;
+        (row.group == "vmstat").then(|| (zone.to_owned(), (value * elapsed_s.unwrap_or(0.0)).round() as u64))
+    });
+    let mut zones: BTreeMap<String, u64> = velocities.collect();
+    let rest = (kswapd + direct).saturating_sub(zones.values().sum());
+    if zones.is_empty() {
+        zones.insert("normal".into(), rest);
+    }
+    for (zone, pages) in zones {
+        let by_kswapd = pages.min(kswapd);
+        let by_others = (pages - by_kswapd).min(direct);
+        (kswapd, direct) = (kswapd - by_kswapd, direct - by_others);
+        counters.insert(format!("pgscan_kswapd_{zone}"), by_kswapd);
+        counters.insert(format!("pgscan_direct_{zone}"), by_others);
+    }
+    counters
+}
+
+/// Samples of iostat with the means and maxima of the rows, behind one of the time since boot.
+fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
+    let mut devices: BTreeMap<&str, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
+    for (row, value) in rows.iter().filter(|(row, _)| row.group == "iostat") {
+        let parts = row.name.split_once(' ').and_then(|(statistic, rest)| Some((statistic, rest.rsplit_once('-')?)));
+        let Some((statistic, (device, figure))) = parts else { continue };
+        let at = usize::from(statistic == "Max");
+        devices.entry(device).or_default().entry(figure).or_default()[at] = *value;
+    }
+    if devices.is_empty() {
+        return None;
+    }
+    let head = "Device: rrqm/s wrqm/s r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n";
+    let mut text = String::new();
+    for (device, figures) in devices {
+        let of = |figure: &str| figures.get(figure).copied().unwrap_or_default();
+        let columns = ["avgqz", "await", "r_await", "w_await"].map(of);
+        // One sample has the maximum, the others share the rest of the sum evenly.
+        let needed = columns.iter().map(|[mean, max]| if *mean > 0.0 { (max / mean).ceil() } else { 1.0 });
+        let samples = needed.fold(2.0, f64::max).min(1e6) as u32;
+        let rest = columns.map(|[mean, max]| (f64::from(samples) * mean - max) / f64::from(samples - 1));
+        let line = |values: [f64; 4]| {
+            let [queue, all, reads, writes] = values;
+            format!("{device} 0 0 1 1 0 0 0 {queue} {all} {reads} {writes} 0 0\n")
+        };
+        text += &format!("{head}{}\n", line([0.0; 4]));
+        text += &format!("{head}{}\n", line(columns.map(|[_, max]| max)));
+        for _ in 1..samples {
+            text += &format!("{head}{}\n", line(rest));
+        }
+    }
+    Some(text)
+}
+
+/// The benchmarks' own logs.
+fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    let sizes: Vec<(u64, f64)> = rows
+        .iter()
+        .filter_map(|(row, value)| {
+            let size = row.name.strip_prefix("Ops memcachetest-")?.strip_suffix('M')?.parse().ok()?;
+            Some((size, *value))
+        })
+        .collect();
+    let (mut workloads, mut durations) = (String::new(), String::new());
+    for (step, (size, rate)) in sizes.iter().enumerate() {
+        workloads += &format!("memcachetest {step} 0\n");
+        if let Some(seconds) = of("Ops", &format!("Ops io-duration-{size}M")) {
+            durations += &format!("{step} {} {seconds}\n", size << 20);
+        }
+        files.push((PathBuf::from(format!("memcachetest-{step}-1/mmtests.log")), format!("ops/sec: {rate}\n")));
+    }
+    if !sizes.is_empty() {
+        files.push(("workload-durations.log".into(), workloads));
+        files.push(("io-durations.log".into(), durations));
+    }
+    let mut postmark = String::new();
+    for (name, lead) in [
+        ("Transactions", "0 seconds of transactions"),
+        ("Files created alone", "Creation alone: 0 files"),
+        ("Files create/transact", "Mixed with transactions: 0 files"),
+        ("Files deleted alone", "Deletion alone: 0 files"),
+        ("Files delete/transact", "Mixed with transactions: 0 files"),
+        ("Data megabytes read", "0 megabytes read"),
+        ("Data megabytes written", "0 megabytes written"),
+    ] {
+        if let Some(value) = of("postmark", &format!("{name} per second")) {
+            postmark += &format!("\t{lead} ({value} per second)\n");
+        }
+    }
+    let mut highalloc = String::new();
+    for (name, title) in
+        [("Pass 1", "Results Pass 1"), ("Pass 2", "Results Pass 2"), ("while Rested", "Test while Rested")]
+    {
+        if let Some(share) = of("success", name) {
+            highalloc += &format!("{title}\n% Success:        {share}\n");
+        }
+    }
+    let of_ping = |name: &str| of("ping", name);
+    let ping = || {
+        let counts = ["Packets transmitted", "Packets received", "Packet loss", "Time"].map(of_ping);
+        let [Some(sent), Some(back), Some(loss), Some(time)] = counts else { return None };
+        let times = ["rtt min", "rtt avg", "rtt max", "rtt mdev", "pipe", "ipg", "ewma"].map(of_ping);
+        let [Some(min), Some(avg), Some(max), Some(mdev), Some(pipe), Some(ipg), Some(ewma)] = times else {
+            return None;
+        };
+        Some(format!(
+            "{sent} packets transmitted, {back} received, {loss}% packet loss, time {time}ms\n\
+             rtt min/avg/max/mdev = {min}/{avg}/{max}/{mdev} ms, pipe {pipe}, ipg/ewma {ipg}/{ewma} ms\n"
+        ))
+    };
+    let texts = [("postmark.log", postmark), ("log.txt", highalloc), ("ping.log", ping().unwrap_or_default())];
+    files.extend(texts.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.into(), text)));
+    debug_assert!(files.iter().all(|(path, _)| benchmarks::is_wanted(path)), "{files:?}");
+    files
+}
+
+/// The rows in their order; those that do not come back to the last digit with their figures.
+fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
+    let line = |(row, value): &(&TableRow, f64)| {
+        let comes_back = back.iter().any(|it| {
+            it.group == row.group && it.name == row.name && it.unit == row.unit && it.value.to_bits() == value.to_bits()
+        });
+        let mut line = vec![json!(row.group), json!(row.name), json!(row.unit), json!(row.better), json!(row.format)];
+        if !comes_back {
+            line.push(json!(value));
+        }
+        format!("{}\n", serde_json::Value::from(line))
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The rows that [`ROWS_FILE`] names, in its order: with its figures, or those of logs.
+pub(super) fn in_order(order: &str, rows: Vec<Row>, warnings: &mut Vec<String>) -> Vec<Row> {
+    type Line = (String, String, String, Better, Format, Option<f64>);
+    let mut found = Vec::new();
+    for (n, line) in order.lines().enumerate() {
+        let parsed = serde_json::from_str::<Vec<serde_json::Value>>(line).ok().and_then(|mut parts| {
+            // A figure that logs have is left out.
+            parts.resize(6, serde_json::Value::Null);
+            serde_json::from_value::<Line>(parts.into()).ok()
+        });
+        let Some((group, name, unit, better, format, value)) = parsed else {
+            warnings.push(format!("{ROWS_FILE}, line {}: expected [group, name, unit, better, format, figure]", n + 1));
+            continue;
+        };
+        let of_logs = || rows.iter().find(|row| row.group == group && row.name == name).map(|row| row.value);
+        match value.or_else(of_logs) {
+            Some(value) => found.push(Row { group, name, unit, better, value, format }),
+            None => warnings.push(format!("{ROWS_FILE}, line {}: no log has `{name}`", n + 1)),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Column, tests, vmscan};
+
+    fn round_trip(experiment: &str, rows: Vec<Row>) -> Table {
+        let head = crate::report::TableHead { experiment: experiment.into(), ..tests::head(&["a/b", "c"], 1) };
+        let other = rows.iter().map(|row| Row { value: row.value * 2.0 + 1.0, ..row.clone() }).collect();
+        let table = Table::of_runs(head, &[vec![rows], vec![other]], None);
+        let folder = tempfile::tempdir().unwrap();
+        directory(&table, folder.path()).unwrap();
+        assert!(directory(&table, folder.path()).unwrap_err().to_string().contains("not empty"));
+        let super::super::Imported { table: back, warnings, .. } = super::super::read(folder.path(), None).unwrap();
+        assert_eq!(warnings, [""; 0]);
+        assert_eq!(back.rows, table.rows);
+        let ids: Vec<&str> = back.columns.iter().map(|Column { id, .. }| id.as_str()).collect();
+        assert_eq!(ids, ["a_b", "c"]);
+        back
+    }
+
+    #[test]
+    fn what_is_written_is_imported_again() {
+        let counters: Vmstat = [
+            ("pgfault", 5000),
+            ("pgmajfault", 30),
+            ("pgscan_kswapd_normal", 700),
+            ("pgscan_kswapd_dma32", 300),
+            ("pgscan_direct_normal", 41),
+            ("pgsteal_kswapd_normal", 820),
+            ("pgsteal_direct_normal", 7),
+            ("pswpout", 3),
+            ("nr_vmscan_write", 9),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let samples = [(1.0, 5.0), (90.0, 700.0), (3.0, 0.0)].map(|(avgqz, await_ms)| crate::system::DiskSample {
+            avgqz,
+            await_ms,
+            r_await_ms: await_ms / 2.0,
+            w_await_ms: 2.0 * await_ms,
+        });
+        let mut rows = vec![
+            tests::ops("Ops memcachetest-0M", 23018.0),
+            tests::ops("Ops memcachetest-715M", 22767.5),
+            Row::new("Ops", "Ops io-duration-715M", "s", Better::Lower, Format::Decimals(2), 21.25),
+            Row::new("Ops", "Ops swapin-715M", "pages", Better::Lower, Format::Decimals(2), 17.0),
+            Row::new("odd", "a \"name\"\twith everything", "é", Better::Neutral, Format::Moment(1), 0.1 + 0.2),
+        ];
+        rows.extend(crate::report::duration_rows(3.25, 1.5, 1114.219_604_884));
+        rows.extend(crate::report::mmtests::vmstat_rows(&counters, 1114.219_604_884));
+        rows.extend(crate::report::mmtests::iostat_rows("sda", &samples));
+        round_trip("parallelio", rows.clone());
+        // Most of it stands in logs that MMTests reads itself.
+        let rows: Vec<TableRow> = Table::of_runs(tests::head(&["a"], 1), &[vec![rows]], None).rows;
+        let rows: Vec<(&TableRow, f64)> = rows.iter().filter_map(|row| Some((row, row.median(0)?))).collect();
+        let files = files("parallelio", &rows);
+        let (_, order) = files.iter().find(|(path, _)| path.ends_with(ROWS_FILE)).unwrap();
+        let parts = order.lines().map(|line| serde_json::from_str::<Vec<serde_json::Value>>(line).unwrap());
+        let apart: Vec<_> = parts.filter(|parts| parts.len() == 6).map(|parts| parts[1].clone()).collect();
+        let of_logs = |name: &str| apart.iter().all(|it| it != name);
+        let names = ["Elapsed", "Kswapd velocity", "Zone dma32 velocity", "Minor Faults", "Ops memcachetest-715M"];
+        assert!(names.into_iter().all(of_logs) && !of_logs("Ops swapin-715M"), "{apart:#?}");
+    }
+
+    #[test]
+    fn tables_of_2010_passes_and_pings_are_imported_again() {
+        let counters: Vmstat = [("allocstall", 3), ("pgscan_direct_normal", 96), ("pgactivate", 5), ("pgpgin", 77)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
+        let mut rows = vec![Row::new(
+            "postmark",
+            "Transactions per second",
+            "transactions/s",
+            Better::Higher,
+            Format::Decimals(2),
+            26.5,
+        )];
+        let nanos = machine::Nanos::from_millis;
+        let cpu = crate::system::CpuTimes { user: nanos(3200), system: nanos(43) };
+        rows.extend(vmscan::duration_rows(cpu, 79.5));
+        rows.extend(vmscan::rows(&counters));
+        round_trip("postmark", rows);
+        let share =
+            |name: &str, value| Row::new("success", name, "% of attempts", Better::Higher, Format::Points(2), value);
+        round_trip("highalloc", vec![share("Pass 1", 38.0), share("while Rested", 82.5)]);
+        let ping = [("Packets transmitted", "packets", 3000.0), ("rtt max", "ms", 172.125)]
+            .map(|(name, unit, value)| Row::new("ping", name, unit, Better::Neutral, Format::Decimals(3), value));
+        round_trip("ping", ping.into());
+    }
+}
