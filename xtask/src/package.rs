@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What a package may hold: whole names, and folders with the ending of their files.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
     "Cargo.toml",
@@ -23,11 +23,16 @@ const NAMES: [&str; 9] = [
     "README.md",
     "build.rs",
     "clippy.toml",
+    // Of the charts' library.
+    "src/html/uplot/LICENSE",
 ];
-const FOLDERS: [(&str, &str); 6] = [
+const FOLDERS: [(&str, &str); 9] = [
     ("benches", "rs"),
     ("examples", "rs"),
     ("src", "rs"),
+    ("src", "css"),
+    ("src", "js"),
+    ("src", "md"),
     ("kernels", "toml"),
     ("machines", "toml"),
     ("experiments", "toml"),

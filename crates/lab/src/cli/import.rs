@@ -18,6 +18,9 @@ pub struct Arguments {
     /// The test, where the logs are of several
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
+    /// The runs that become columns, in this order; the first is the baseline [default: all, by name]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    kernels: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value = "json")]
     format: ReportFormat,
@@ -37,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     let over_time = arguments.series.as_deref().map(output::Output::open).transpose()?;
     let import::Imported { mut table, series: runs, warnings } =
-        import::read(&arguments.folder, arguments.test.as_deref()).map_err(End::Usage)?;
+        import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?;
     let mut losses = output::Losses::default();

@@ -263,7 +263,7 @@
   const filter = document.getElementById("filter");
   filter.addEventListener("input", () => {
     const word = filter.value.trim().toLowerCase();
-    for (const body of document.querySelectorAll("tbody")) {
+    for (const body of document.querySelectorAll(".scroll tbody")) {
       let isShown = false, any = false;
       for (const row of body.rows) {
         if (row.classList.contains("group")) { row.hidden = false; continue; }

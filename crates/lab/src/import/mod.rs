@@ -69,11 +69,11 @@ impl Iteration {
     }
 }
 
-/// Reads a directory; of several tests the one that is named.
+/// Reads a directory; of several tests the one that is named, and of all runs those that are named, in that order.
 ///
 /// # Errors
 /// When it holds no logs of MMTests, or several tests and none is named: what was expected.
-pub fn read(folder: &Path, wanted: Option<&str>) -> Result<Imported, String> {
+pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<Imported, String> {
     let runs = runs_in(folder)?;
     if runs.is_empty() {
         return Err(format!(
@@ -82,6 +82,7 @@ pub fn read(folder: &Path, wanted: Option<&str>) -> Result<Imported, String> {
             folder.display()
         ));
     }
+    let runs = chosen(folder, runs, kernels)?;
     let mut tests: Vec<String> = Vec::new();
     let mut read = Vec::new();
     for (run, iterations) in runs {
@@ -151,6 +152,28 @@ pub fn read(folder: &Path, wanted: Option<&str>) -> Result<Imported, String> {
 fn column(run: &str) -> Column {
     let (id, kernel) = (run.to_owned(), run.to_owned());
     Column { id, kernel, ground: "linux".into(), set: BTreeMap::new(), comparable: false, saved: None }
+}
+
+/// The runs that are named, in that order; without names all of them, in the order of [`write::COLUMNS_FILE`] where there is one.
+fn chosen(
+    folder: &Path,
+    runs: Vec<(String, Vec<Iteration>)>,
+    kernels: &[String],
+) -> Result<Vec<(String, Vec<Iteration>)>, String> {
+    if kernels.is_empty() {
+        let order = fs::read_to_string(folder.join(write::COLUMNS_FILE)).unwrap_or_default();
+        let place = |run: &str| order.lines().position(|line| line == run).unwrap_or(usize::MAX);
+        let mut runs = runs;
+        // Those that it does not name come last, by name as before.
+        runs.sort_by_key(|(run, _)| place(run));
+        return Ok(runs);
+    }
+    let find = |kernel: &String| {
+        let known = || runs.iter().map(|(run, _)| run.as_str()).collect::<Vec<_>>().join(", ");
+        let found = runs.iter().find(|(run, _)| run == kernel).cloned();
+        found.ok_or_else(|| format!("{}: there is no run `{kernel}` among {}", folder.display(), known()))
+    };
+    kernels.iter().map(find).collect()
 }
 
 /// The rows of an iteration, and its counters over time.
@@ -333,7 +356,7 @@ mod tests {
         put(path, "new/iter-0/parallelio/logs/memcachetest-0-1/mmtests.log", "ops/sec: 23018\n");
         put(path, "new/iter-0/parallelio/logs/memcachetest-1-1/mmtests.log.gz", "x\nops/sec: 22767\n");
         put(path, "old/tests-timestamp", TIMESTAMP);
-        let Imported { table, warnings, .. } = read(path, None).unwrap();
+        let Imported { table, warnings, .. } = read(path, None, &[]).unwrap();
         assert_eq!(warnings, [""; 0]);
         let ids: Vec<&str> = table.columns.iter().map(|column| column.id.as_str()).collect();
         assert_eq!((ids, table.experiment.as_str()), (vec!["new", "old"], "parallelio"));
@@ -343,8 +366,12 @@ mod tests {
         assert_eq!(median(&table, "Minor Faults", 1), Some(3980.0));
         assert_eq!(median(&table, "Ops memcachetest-715M", 0), Some(22767.0));
         assert_eq!(median(&table, "Ops io-duration-715M", 0), Some(21.0));
+        // In another order, or some of them.
+        let named = |names: &[&str]| read(path, None, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(named(&["old", "new"]).unwrap().table.columns[0].id, "old");
+        assert!(named(&["older"]).unwrap_err().contains("there is no run `older` among new, old"));
         // One run of it alone.
-        assert_eq!(read(&path.join("new"), None).unwrap().table.columns[0].id, "new");
+        assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
     }
 
     #[test]
@@ -358,7 +385,7 @@ mod tests {
             "proc-vmstat-3.10-rc4-postmark.gz",
             "time: 5\nnr_free_pages 7\npgfault 3\ntime: 6\nnr_free_pages 8\npgfault 9\n",
         );
-        let Imported { table, series, .. } = read(path, None).unwrap();
+        let Imported { table, series, .. } = read(path, None, &[]).unwrap();
         assert_eq!(median(&table, "Transactions per second", 0), Some(26.0));
         assert_eq!(median(&table, "Direct reclaim pages scanned", 0), Some(0.0));
         assert_eq!(median(&table, "User/Sys Time Running Test (seconds)", 0), Some(4.75));
@@ -369,14 +396,14 @@ mod tests {
     fn what_is_no_directory_of_mmtests_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        assert!(read(&path.join("none"), None).unwrap_err().starts_with("cannot read "));
-        assert!(read(path, None).unwrap_err().contains("expected a directory of MMTests"));
+        assert!(read(&path.join("none"), None, &[]).unwrap_err().starts_with("cannot read "));
+        assert!(read(path, None, &[]).unwrap_err().contains("expected a directory of MMTests"));
         put(path, "run/tests-timestamp", "start :: 1\n");
-        assert!(read(path, None).unwrap_err().contains("expected a line `test begin :: NAME`"));
+        assert!(read(path, None, &[]).unwrap_err().contains("expected a line `test begin :: NAME`"));
         put(path, "run/tests-timestamp", &format!("{TIMESTAMP}{}", TIMESTAMP.replace("parallelio", "kernbench")));
-        let why = read(path, None).unwrap_err();
+        let why = read(path, None, &[]).unwrap_err();
         assert!(why.contains("choose one of the tests with --test: parallelio, kernbench"), "{why}");
-        assert!(read(path, Some("other")).unwrap_err().contains("there is no test `other`"));
-        assert_eq!(read(path, Some("kernbench")).unwrap().table.experiment, "kernbench");
+        assert!(read(path, Some("other"), &[]).unwrap_err().contains("there is no test `other`"));
+        assert_eq!(read(path, Some("kernbench"), &[]).unwrap().table.experiment, "kernbench");
     }
 }

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 /// The rows of a column in their order, a JSON array each: group, name, unit, better, format, and the figure where no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
+/// The folders of columns in their order, a line each.
+pub const COLUMNS_FILE: &str = "highwater-columns.log";
+
 /// Names of counters for rows that are one.
 const FLAT: [(&str, &str); 24] = [
     ("Swap Ins", "pswpin"),
@@ -68,6 +71,9 @@ fn test_of(experiment: &str) -> &str {
 pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     check(folder)?;
     let test = name_of_file(test_of(&table.experiment));
+    fs::create_dir_all(folder)?;
+    let names: String = table.columns.iter().map(|column| name_of_file(&column.id) + "\n").collect();
+    fs::write(folder.join(COLUMNS_FILE), names)?;
     for (n, column) in table.columns.iter().enumerate() {
         let rows: Vec<(&TableRow, f64)> = table.rows.iter().filter_map(|row| Some((row, row.median(n)?))).collect();
         let iteration = folder.join(name_of_file(&column.id)).join("iter-0");
@@ -322,17 +328,18 @@ mod tests {
     use crate::report::{Column, tests, vmscan};
 
     fn round_trip(experiment: &str, rows: Vec<Row>) -> Table {
-        let head = crate::report::TableHead { experiment: experiment.into(), ..tests::head(&["a/b", "c"], 1) };
+        let head = crate::report::TableHead { experiment: experiment.into(), ..tests::head(&["x/b", "c"], 1) };
         let other = rows.iter().map(|row| Row { value: row.value * 2.0 + 1.0, ..row.clone() }).collect();
         let table = Table::of_runs(head, &[vec![rows], vec![other]], None);
         let folder = tempfile::tempdir().unwrap();
         directory(&table, folder.path()).unwrap();
         assert!(directory(&table, folder.path()).unwrap_err().to_string().contains("not empty"));
-        let super::super::Imported { table: back, warnings, .. } = super::super::read(folder.path(), None).unwrap();
+        let super::super::Imported { table: back, warnings, .. } =
+            super::super::read(folder.path(), None, &[]).unwrap();
         assert_eq!(warnings, [""; 0]);
         assert_eq!(back.rows, table.rows);
         let ids: Vec<&str> = back.columns.iter().map(|Column { id, .. }| id.as_str()).collect();
-        assert_eq!(ids, ["a_b", "c"]);
+        assert_eq!(ids, ["x_b", "c"], "in the order of the table");
         back
     }
 

@@ -1,0 +1,260 @@
+//! Reports as one page, saved reports and logs of MMTests, as a user has them: what pages hold, how large they are, and what a browser
+//! makes of them. Where no `chromium` is installed, that part is skipped with a line.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A page is to be smaller, bytes.
+const PAGE_BYTES_MAX: usize = 2_000_000;
+
+fn highwater(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    let output = command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {told}");
+    String::from_utf8(output.stdout).expect("reports are UTF-8")
+}
+
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    let output = command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("messages are UTF-8")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// The words of a page or a text, one blank between them.
+fn words(text: &str) -> String {
+    text.replace(['(', ')', '★', '–'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a reader sees of the tables of a page.
+fn seen(page: &str) -> String {
+    let (mut text, mut is_in) = (String::new(), false);
+    for c in page.chars() {
+        match c {
+            '<' => {
+                is_in = true;
+                text.push(' ');
+            }
+            '>' => is_in = false,
+            c if !is_in => text.push(c),
+            _ => {}
+        }
+    }
+    words(&text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"))
+}
+
+const COMPARED: [&str; 5] = ["compare", "randread", "--scale", "1/64", "--runs"];
+
+#[test]
+fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
+    let folder = folder();
+    let arguments = [&COMPARED[..], &["2"]].concat();
+    let text = highwater(folder.path(), &arguments);
+    let page = highwater(folder.path(), &[&arguments[..], &["--format", "html"]].concat());
+    assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
+    let flat = seen(&page);
+    // Headings stand above each other in a text of several lines.
+    let mut rows = 0;
+    for line in text.lines().skip(3).filter(|line| !line.trim().is_empty()) {
+        assert!(flat.contains(&words(line)), "`{line}` is not on the page");
+        rows += 1;
+    }
+    assert!(rows > 30, "{text}");
+    for word in
+        ["Over time", "Latency", "Where time goes", "Kernels", "Machine", "highwater compare randread --scale 1/64"]
+    {
+        assert!(flat.contains(word), "{word}");
+    }
+    // The fingerprint of the run, though counters and a profile were recorded.
+    assert!(flat.contains(&words(text.lines().find(|line| line.contains("fingerprint")).expect("one"))));
+    for (n, part) in page.split("=\"http").enumerate().skip(1) {
+        assert!(part.starts_with("://www.w3.org/"), "{n}: {}", &part[..60.min(part.len())]);
+    }
+    let lower = page.to_lowercase();
+    assert!(["src=", "<link", "@import", "fetch(", "url(", "xmlhttprequest"].iter().all(|it| !lower.contains(it)));
+}
+
+#[test]
+fn every_verb_that_reports_makes_a_page() {
+    let folder = folder();
+    let path = folder.path();
+    let small = ["--scale", "1/64", "--format", "html"];
+    let runs: [&[&str]; 3] = [
+        &["run", "anon", "--kernel", "highwater"],
+        &["ablate", "randread", "--from", "3.10-rc4-vanilla", "--to", "3.10-rc4-vanilla+lru.batch=3", "--rows", "Hit"],
+        &["variants", "ping", "--variant", "one", "--rows", "max"],
+    ];
+    let simulated = runs.iter().take(2).map(|run| highwater(path, &[run, &small[..]].concat()));
+    let texts: [&[&str]; 5] = [
+        &["diff", "3.10-rc4-vanilla", "highwater"],
+        &["explain", "parallelio"],
+        &["explain", "mm1-mmotm-20130606"],
+        &["explain", "parallelio-8g"],
+        &["explain", "lru.swappiness"],
+    ];
+    let texts = texts.iter().map(|text| highwater(path, &[text, &["--format", "html"][..]].concat()));
+    for page in simulated.chain(texts) {
+        assert!(page.starts_with("<!DOCTYPE html>") && page.len() < PAGE_BYTES_MAX, "{}", &page[..80]);
+        assert!(seen(&page).contains("Command highwater "), "no command");
+    }
+    let saved = highwater(path, &["run", "anon", "--kernel", "7.2-mglru", "--scale", "1/64", "--format", "json"]);
+    fs::write(path.join("saved.json"), saved).expect("a temporary file");
+    let page = highwater(path, &["doctor", "saved.json", "--format", "html"]);
+    assert!(seen(&page).contains("anonymous-thrashing (illness)") || page.contains("anonymous-thrashing"), "{page}");
+}
+
+#[test]
+fn names_that_are_scripts_do_not_run_and_saved_reports_are_columns() {
+    let folder = folder();
+    let path = folder.path();
+    let saved = highwater(path, &["run", "anon", "--kernel", "highwater", "--scale", "1/64", "--format", "json"]);
+    let evil = "</script><script>document.title='ran'</script><img src=x onerror=document.title='ran'>";
+    let mut report: serde_json::Value = serde_json::from_str(&saved).expect("JSON");
+    report["machine"] = evil.into();
+    report["experiment"] = evil.into();
+    report["columns"][0]["kernel"] = evil.into();
+    report["rows"][0]["name"] = evil.into();
+    fs::write(path.join("evil.json"), report.to_string()).expect("a temporary file");
+    let page = highwater(path, &["report", "evil.json"]);
+    assert!(!page.contains("<script>document") && !page.contains("<img"), "a name went through");
+    assert!(seen(&page).contains("<script>document.title"), "the name is not shown");
+    // The same as a column, in every form.
+    let column = ["--scale", "1/64", "--column", "evil.json", "--column", "evil.json", "--kernels", "highwater"];
+    for format in ["table", "json", "csv", "markdown", "html"] {
+        let text = highwater(path, &[&["compare", "randread"], &column[..], &["--format", format]].concat());
+        // Randread has no such row, and the saved report no rate of reads.
+        assert!(text.contains("Ops anon-slowest-task") && text.contains("Ops randread"), "{format}: {text}");
+        assert!(
+            format != "table" || text.lines().any(|line| line.starts_with("Ops randread ") && line.ends_with(" -"))
+        );
+    }
+    assert!(
+        refused(path, &["compare", "randread", "--column", "none.json"])
+            .contains("cannot read none.json: no such file")
+    );
+    fs::write(path.join("other.json"), "{}").expect("a temporary file");
+    let told = refused(path, &["compare", "randread", "--column", "other.json"]);
+    assert!(told.contains("other.json: expected the JSON of `highwater run`, `compare`, `stat` or `import`"), "{told}");
+    browser(path, &page, &["ran"]);
+}
+
+#[test]
+fn a_report_takes_series_and_stacks() {
+    let folder = folder();
+    let path = folder.path();
+    let run = ["run", "anon", "--kernel", "highwater", "--scale", "1/64", "--format", "json", "--output", "a.json"];
+    highwater(path, &[&run[..], &["--series", "a.csv", "--every", "0.1", "--profile", "a.folded"]].concat());
+    let page = highwater(path, &["report", "a.json", "a.csv", "a.folded"]);
+    for word in ["Over time: a.csv", "Where time goes: a.folded", "Touch: share of operations"] {
+        assert!(page.contains(word), "{word}");
+    }
+    assert!(refused(path, &["report", "a.json", "a.csv", "--format", "table"]).contains("only --format html draws"));
+    assert!(refused(path, &["report", "a.folded", "--format", "json"]).contains("only --format html draws"));
+    let dom = browser(path, &page, &[]);
+    if let Some(dom) = dom {
+        // The usual four and a histogram, drawn; the calls of a flame graph.
+        assert_eq!(
+            dom.matches("<canvas").count(),
+            page.matches("data-chart=").count() - 1,
+            "charts that were not drawn"
+        );
+        assert!(dom.matches("aria-label=\"run: ").count() == 1, "no flame graph");
+    }
+}
+
+#[test]
+fn what_is_written_as_mmtests_is_imported_again() {
+    let folder = folder();
+    let path = folder.path();
+    for experiment in ["parallelio", "postmark", "multibuild"] {
+        let run = ["compare", experiment, "--scale", "1/16", "--format"];
+        let json = highwater(path, &[&run[..], &["json"]].concat());
+        highwater(path, &[&run[..], &["mmtests", "--output", experiment]].concat());
+        let back = highwater(path, &["import", experiment]);
+        let [there, back]: [serde_json::Value; 2] = [json, back].map(|text| serde_json::from_str(&text).expect("JSON"));
+        let rows = |report: &serde_json::Value| report["rows"].as_array().expect("rows").clone();
+        assert!(rows(&there).len() > 15, "{experiment}");
+        for (there, back) in rows(&there).iter().zip(&rows(&back)) {
+            for key in ["group", "name", "unit", "better", "format", "values"] {
+                assert_eq!(there[key], back[key], "{experiment}");
+            }
+        }
+        assert_eq!(rows(&there).len(), rows(&back).len(), "{experiment}");
+    }
+    assert!(
+        refused(path, &["import", "."]).contains("choose one of the tests") || !path.join("tests-timestamp").exists()
+    );
+    assert!(refused(path, &["compare", "ping", "--format", "mmtests"]).contains("name it with --output"));
+    let told = refused(path, &["compare", "ping", "--format", "mmtests", "--output", "postmark"]);
+    assert!(told.contains("cannot write to postmark: the folder is not empty"), "{told}");
+    // Measured columns beside simulated ones.
+    highwater(path, &["import", "parallelio", "--output", "logs.json"]);
+    let text =
+        highwater(path, &["run", "parallelio", "--kernel", "highwater", "--scale", "1/16", "--column", "logs.json"]);
+    assert!(text.contains("logs.json: parallelio, machine that of the logs"), "{text}");
+}
+
+/// Loads a page in Chromium, without a network; its document after all scripts ran. None, said aloud, where there is no Chromium.
+fn browser(folder: &Path, page: &str, forbidden_titles: &[&str]) -> Option<String> {
+    let Some(program) = chromium() else {
+        eprintln!("skipped: no chromium is installed, so no browser looks at this page");
+        return None;
+    };
+    let file = folder.join("page.html");
+    fs::write(&file, page).expect("a temporary file");
+    let profile = folder.join("profile");
+    let flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--enable-logging=stderr",
+        "--window-size=1440,1200",
+        "--dump-dom",
+    ];
+    let (out, told) = (folder.join("dom.html"), folder.join("told.txt"));
+    let mut child = Command::new(program)
+        .args(flags)
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", file.display()))
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&out).expect("a temporary file"))
+        .stderr(fs::File::create(&told).expect("a temporary file"))
+        .spawn()
+        .expect("it was found");
+    let started = Instant::now();
+    while child.try_wait().expect("it is a child").is_none() {
+        if started.elapsed() > Duration::from_secs(120) {
+            child.kill().expect("it is a child");
+            panic!("chromium does not end");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (dom, told) = (fs::read_to_string(&out).expect("UTF-8"), fs::read_to_string(&told).unwrap_or_default());
+    let complaints: Vec<&str> = told.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    assert!(dom.contains("<main"), "chromium shows nothing: {told}");
+    for title in forbidden_titles {
+        assert!(!dom.contains(&format!("<title>{title}</title>")), "a script in a name ran");
+    }
+    Some(dom)
+}
+
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
+}
