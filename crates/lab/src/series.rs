@@ -1,15 +1,16 @@
 //! Counters over time: what `--series` records of a run.
 //!
 //! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
-//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them. With several memory
+//! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them; `psi_memory_some_us`,
+//! `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` what other files of `/proc` have. With several memory
 //! nodes there are `node0_pgalloc_normal` and so on: the same counters of each node.
 
 use std::io;
 
-use engine::stat::Vmstat;
+use engine::{stat::Vmstat, swap::SwapArea};
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
-use sim::disk::DiskStatistics;
+use sim::{PressureStatistics, Sim, disk::DiskStatistics};
 
 use crate::{report::csv::io_error, system::EngineView};
 
@@ -158,6 +159,21 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
         ("weighted_ms", disk.weighted.0 / 1_000_000),
     ];
     values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
+}
+
+/// Adds how long tasks were stalled for memory and what kswapd took of CPUs, us: what `/proc/pressure/memory` and `/proc/PID/stat` tell
+/// of a running kernel.
+pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
+    let PressureStatistics { some, full } = sim.pressure();
+    let times =
+        [("psi_memory_some_us", some), ("psi_memory_full_us", full), ("kswapd_cpu_us", sim.cpu_time_of("kswapd"))];
+    values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
+}
+
+/// Adds swap and what is free of it, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
+pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
+    let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
+    values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
 }
 
 /// Is it a level that rises and falls, and not a count of events?

@@ -297,6 +297,8 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
             series::add_zones(&mut values, &*engine);
             series::add_nodes(&mut values, &*engine);
             series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
+            series::add_pressure(&mut values, &watched);
+            series::add_swap(&mut values, engine.swap());
             series.push(now, &values);
         }
         if let Some(memory) = memory.borrow_mut().as_mut().filter(|memory| memory.is_due(now)) {
@@ -316,7 +318,7 @@ const CANCELLED: &str = "it was cancelled";
 fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
     let (clock, progress) = (progress.clock(), progress.clone());
     let watched = sim.clone();
-    sim.spawn("iostat", move || {
+    let sampler = sim.spawn("iostat", move || {
         use machine::Machine;
         let mut earlier = watched.disk_statistics(DeviceId(0));
         let mut next = watched.now() + SAMPLE_EVERY;
@@ -341,4 +343,5 @@ fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
             }
         }
     });
+    sim.set_aside(sampler);
 }

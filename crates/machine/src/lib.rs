@@ -9,6 +9,7 @@
 //! * [`step`]: [`Step`], one word for each kind of work that costs CPU time;
 //! * [`func`]: [`Func`], the kernel function names under which a profile shows that time;
 //! * [`disk`]: [`Request`], sent to a block device and returned by it;
+//! * [`note`]: [`Note`], what tasks say of their waits for memory;
 //! * [`hazard`]: [`Hazards`], the hazard pointers of the machines that have some;
 //! * [`conformance`]: the suite that every `Machine` passes.
 
@@ -18,6 +19,7 @@ pub mod disk;
 pub mod func;
 pub mod hazard;
 pub mod lock;
+pub mod note;
 mod prefetch;
 pub mod step;
 pub mod units;
@@ -26,6 +28,7 @@ pub use disk::{Completions, IoError, Operation, Request};
 pub use func::Func;
 pub use hazard::{HazardPointer, Hazards, NoHazards, READS_PER_COUNT};
 pub use lock::{Lock, LockClass, PerCpu};
+pub use note::{Note, Stalled};
 pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
@@ -135,6 +138,20 @@ pub trait Machine: Sized + 'static {
 
     /// Says that the calling task is in `func` until the span is dropped.
     fn span(&self, func: Func) -> Self::Span<'_>;
+
+    /// The calling task cannot go on for want of memory from now on (`begins`), or can again: it reclaims or compacts itself, waits
+    /// for others to do so, or for a page that reclaim took and that it wants back. Stalls may lie within each other; [`Stalled`]
+    /// ends them. For machines that keep pressure statistics (`/proc/pressure/memory`), nothing by default.
+    #[inline]
+    fn note_stall(&self, begins: bool) {
+        let _ = begins;
+    }
+
+    /// The calling task says what it waited for. `note` is called where somebody records it: nowhere by default.
+    #[inline]
+    fn note(&self, note: impl FnOnce() -> Note) {
+        let _ = note;
+    }
 
     /// *May sleep.* Hands a request to its device, waiting for a place in the device's queue. It
     /// comes back through [`Completions::complete`].

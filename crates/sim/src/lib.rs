@@ -9,7 +9,7 @@
 //! * `interrupt` and `device` bring requests to disks and back, `network` packets from a card;
 //! * `cache_line` is what it costs to touch what another CPU touched last;
 //! * `tlb` is what a CPU keeps of translations, where that costs something;
-//! * `profile`, `trace` and `fingerprint` observe;
+//! * `profile`, `trace`, `pressure` and `fingerprint` observe;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
 //! Next: `world`.
@@ -28,6 +28,7 @@ mod interrupt;
 mod lock;
 mod network;
 mod per_cpu;
+mod pressure;
 mod profile;
 mod rng;
 mod scheduler;
@@ -49,6 +50,7 @@ pub use interrupt::MaskStatistics;
 pub use lock::{LockStatistics, SpinGuard, SpinLock};
 pub use network::{NetworkConfig, OffWindow, RoundTrip, Turn};
 pub use per_cpu::{CpuSlots, SlotGuard};
+pub use pressure::PressureStatistics;
 pub use rng::Rng;
 pub use sim::{CpuStatistics, Sim, Span};
 pub use sourced::{Origin, Sourced};

@@ -76,7 +76,8 @@ impl World {
     }
 
     fn enqueue(&self, cpu: usize, task: &Task) {
-        task.state.set(State::Queued);
+        self.set_state(task, State::Queued);
+        task.queued_at.set(self.clock.get());
         let arrival = self.arrivals.get();
         self.arrivals.set(arrival + 1);
         let queued = Queued { runtime: task.runtime.get(), arrival, task: task.id };
@@ -260,7 +261,10 @@ impl World {
             state.switches.set(state.switches.get() + 1);
         }
         self.fingerprint.mix(Mark::Switch, clock, (cpu as u64) << 32 | u64::from(task.id.0));
-        task.state.set(State::OnCpu);
+        if task.state.get() == State::Queued {
+            self.note_queued(task, state.clock.get());
+        }
+        self.set_state(task, State::OnCpu);
         state.task.set(Some(task.id));
         state.runtime_floor.set(state.runtime_floor.get().max(task.runtime.get()));
         state.slice_end.set(clock + picos(self.config.scheduler.slice));

@@ -10,6 +10,7 @@ use crate::interrupt::MaskStatistics;
 use crate::lock::{LockStatistics, SpinLock};
 use crate::network::{Network, OffWindow, RoundTrip};
 use crate::per_cpu::CpuSlots;
+use crate::pressure::PressureStatistics;
 use crate::profile::NodeId;
 use crate::rng::Rng;
 use crate::task::{State, Task, TaskId};
@@ -17,7 +18,8 @@ use crate::trace::{Trace, TraceConfig, is_recorded};
 use crate::wait::WaitQueue;
 use crate::world::World;
 use machine::{
-    Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Operation, Request, Step, Ticket,
+    Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Note, Operation, Request, Step,
+    Ticket,
 };
 use std::rc::Rc;
 
@@ -85,6 +87,26 @@ impl Sim {
     /// The same, for a task that runs on CPUs of one memory node alone, where a node is given that has any.
     pub fn spawn_on(&self, node: impl Into<Option<usize>>, name: &str, main: impl FnOnce() + 'static) -> TaskId {
         self.0.spawn(name, node.into(), Box::new(main))
+    }
+
+    /// Leaves a task out of [`Sim::pressure`] that was just spawned: the kernel's own, whose work is no program's.
+    pub fn set_aside(&self, id: TaskId) {
+        self.0.set_aside(id);
+    }
+
+    /// How long tasks were stalled for memory so far.
+    #[must_use]
+    pub fn pressure(&self) -> PressureStatistics {
+        self.0.pressure_now()
+    }
+
+    /// CPU time of all tasks whose name begins so, waiting for spin locks included.
+    #[must_use]
+    pub fn cpu_time_of(&self, name: &str) -> Nanos {
+        let tasks = self.0.tasks.borrow();
+        let ids: Vec<TaskId> = tasks.iter().filter(|task| task.name.starts_with(name)).map(|task| task.id).collect();
+        drop(tasks);
+        ids.into_iter().map(|id| self.cpu_time(id)).fold(Nanos(0), |sum, time| sum + time)
     }
 
     /// *May sleep.* Waits until a task has returned. Has it? Not when the caller was killed first.
@@ -456,6 +478,15 @@ impl Machine for Sim {
     #[inline]
     fn span(&self, func: Func) -> Span<'_> {
         Span::enter(&self.0, func)
+    }
+
+    fn note_stall(&self, begins: bool) {
+        self.0.note_stall(begins);
+    }
+
+    #[inline]
+    fn note(&self, note: impl FnOnce() -> Note) {
+        self.0.note_words(note);
     }
 
     fn submit(&self, request: Request) {

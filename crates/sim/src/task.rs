@@ -54,9 +54,15 @@ pub(crate) struct Task {
     pub(crate) cpu_time: Cell<u64>,
     pub(crate) started_at: u64,
     pub(crate) slept_at: Cell<u64>,
+    /// When it came into its CPU's queue.
+    pub(crate) queued_at: Cell<u64>,
     /// Counts its sleeps, so that a late waker or timer does not end a later one.
     pub(crate) sleeps: Cell<u64>,
     pub(crate) is_killed: Cell<bool>,
+    /// Stalls for memory that it is in, within each other.
+    pub(crate) stalls: Cell<u32>,
+    /// Is it left out of what is counted of pressure?
+    pub(crate) is_aside: Cell<bool>,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ended: WaitQueue,
 }

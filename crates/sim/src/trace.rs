@@ -7,9 +7,9 @@
 use crate::clock::{nanos, picos};
 use crate::lock::cause_name;
 use crate::network::CARD;
-use crate::task::TaskId;
+use crate::task::{Task, TaskId};
 use crate::world::World;
-use machine::{DeviceId, Func, Nanos, Operation, Request};
+use machine::{DeviceId, Func, Nanos, Note, Operation, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,6 +34,8 @@ pub struct TraceConfig {
 pub struct Trace {
     /// In the order in which they ended.
     pub slices: Vec<Slice>,
+    /// What tasks said of their waits for memory, in the order in which those ended; as many as slices at most.
+    pub notes: Vec<Noted>,
     /// Names of tasks, by number.
     pub tasks: Vec<String>,
     /// CPUs of the machine.
@@ -42,6 +44,17 @@ pub struct Trace {
     pub left_out: u64,
     /// When the first of those ended.
     pub full_at: Option<Nanos>,
+}
+
+/// What a task said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// When.
+    pub at: Nanos,
+    /// Who.
+    pub task: TaskId,
+    /// What.
+    pub note: Note,
 }
 
 /// Something that took a time.
@@ -62,6 +75,11 @@ pub enum Activity {
     Runs {
         /// The CPU.
         cpu: usize,
+        /// The task.
+        task: TaskId,
+    },
+    /// A task could run, and waited for a CPU.
+    Queued {
         /// The task.
         task: TaskId,
     },
@@ -130,7 +148,7 @@ impl Activity {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
             Self::Request { .. } | Self::Packet { .. } => true,
-            Self::Runs { .. } | Self::LockHold { .. } | Self::Function { .. } => false,
+            Self::Runs { .. } | Self::Queued { .. } | Self::LockHold { .. } | Self::Function { .. } => false,
         }
     }
 }
@@ -195,6 +213,7 @@ struct State {
     window: [u64; 2],
     max_slices: usize,
     slices: Vec<Slice>,
+    notes: Vec<Noted>,
     left_out: u64,
     full_at: Option<u64>,
     /// Those that go the same way, the first one first.
@@ -232,6 +251,7 @@ impl World {
         let state = self.recorder.state.take();
         Some(Trace {
             slices: state.slices,
+            notes: state.notes,
             tasks: self.tasks.borrow().iter().map(|task| task.name.to_string()).collect(),
             cpus: self.cpus.len(),
             left_out: state.left_out,
@@ -273,6 +293,14 @@ impl World {
         }
     }
 
+    /// Notes that a task has a CPU for which it waited; times as short as those without interrupts are left out.
+    pub(crate) fn note_queued(&self, task: &Task, to: u64) {
+        let from = task.queued_at.get();
+        if to.saturating_sub(from) >= self.recorder.shortest_off.get() {
+            self.note(from, to, || Activity::Queued { task: task.id });
+        }
+    }
+
     /// Notes that a spin for a lock ends, or a hold that another spun for.
     pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
         let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
@@ -289,6 +317,30 @@ impl World {
             && let Some(task) = self.current_task()
         {
             self.record(from, self.clock.get(), Activity::Function { task: task.id, func });
+        }
+    }
+
+    /// Notes what the running task says of a wait, if anything is recorded. Who was held back was in a function of that for a time.
+    #[inline]
+    pub(crate) fn note_words(&self, note: impl FnOnce() -> Note) {
+        if self.recorder.is_on() {
+            self.record_words(note());
+        }
+    }
+
+    #[cold]
+    fn record_words(&self, note: Note) {
+        let Some(task) = self.current_task() else { return };
+        let (now, at) = (self.clock.get(), nanos(self.clock.get()));
+        if let Note::HeldBack(held) = &note {
+            let func = Func::BalanceDirtyPages;
+            self.record(picos(held.began), now, Activity::Function { task: task.id, func });
+        }
+        let mut state = self.recorder.state.borrow_mut();
+        let [begin, end] = state.window;
+        let is_of_other = self.recorder.waits_of.get().is_some();
+        if now >= begin && now < end && state.notes.len() < state.max_slices && !is_of_other {
+            state.notes.push(Noted { at, task: task.id, note });
         }
     }
 

@@ -84,7 +84,7 @@ impl World {
     pub(crate) fn begin_sleep(&self, task: &Task, state: State, until: u64) -> u64 {
         let sleep = task.sleeps.get() + 1;
         task.sleeps.set(sleep);
-        task.state.set(state);
+        self.set_state(task, state);
         task.slept_at.set(self.clock.get());
         if until < END_OF_TIME {
             self.push_event(until, EventKind::Timer(Sleeper { task: task.id, sleep }));

@@ -18,6 +18,7 @@ use crate::fingerprint::{Fingerprint, Mark};
 use crate::interrupt::MaskCounts;
 use crate::lock::LockCounts;
 use crate::network::Network;
+use crate::pressure::Pressure;
 use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::stamps::Stamps;
@@ -133,6 +134,7 @@ pub(crate) struct World {
     /// Times without interrupts that are kept: begin and end.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
+    pub(crate) pressure: Pressure,
     me: Weak<World>,
 }
 
@@ -192,6 +194,7 @@ impl World {
             mask_counts: MaskCounts::table(),
             off_windows: RefCell::default(),
             recorder: Recorder::default(),
+            pressure: Pressure::default(),
             me: me.clone(),
             config,
         })
@@ -572,7 +575,7 @@ impl World {
         let task = self.task(id);
         self.take_off(cpu);
         self.give_fiber(task.fiber.replace(std::ptr::null()));
-        task.state.set(State::Finished);
+        self.set_state(&task, State::Finished);
         self.tasks_left.set(self.tasks_left.get() - 1);
         self.fingerprint.mix(Mark::End, self.clock.get(), u64::from(id.0));
         self.schedule(cpu);
@@ -644,8 +647,11 @@ impl World {
             cpu_time: Cell::new(0),
             started_at: self.clock.get(),
             slept_at: Cell::new(self.clock.get()),
+            queued_at: Cell::new(0),
             sleeps: Cell::new(0),
             is_killed: Cell::new(self.phase.get() == Phase::Ending),
+            stalls: Cell::new(0),
+            is_aside: Cell::new(false),
             rng: RefCell::new(Rng::new(self.config.seed, u64::from(id.0))),
             ended: WaitQueue::default(),
         });

@@ -9,7 +9,8 @@ use crate::writeback::choices::DeviceLimits;
 use crate::writeback::dirty_limit::DirtyState;
 use crate::writeback::{Backing, Writeback};
 use machine::atomic::Ordering::Relaxed;
-use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos};
+use machine::note::HeldBack;
+use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note};
 
 /// Pages between two looks while over the limit, and the fewest worth a pause.
 const POLL_PAGES: u64 = 32;
@@ -41,6 +42,16 @@ struct Pause {
 }
 
 impl<M: Machine> Access<M> {
+    /// Says how long a writer was held back since `began`, if it was, and by what.
+    pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
+        if self.machine.now() > began {
+            self.machine.note(|| {
+                let DirtyState { limits, dirty } = state;
+                Note::HeldBack(HeldBack { began, device, dirty_pages: dirty, limit_pages: limits.dirty })
+            });
+        }
+    }
+
     /// Counts a page dirtied, and from time to time looks whether the task must pause. *May sleep.*
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
         match self.choices.dirty_throttle {
@@ -86,14 +97,16 @@ impl<M: Machine> Access<M> {
         }
         let _span = self.machine.span(Func::BalanceDirtyPages);
         loop {
-            let DirtyState { limits, dirty } = self.dirty_state_of(backing);
+            let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
             backing.tracked_limit.store(limits.dirty, Relaxed);
             (task.pages_dirtied, task.pages_dirtied_poll) = (0, poll_interval(dirty, limits.dirty).max(at_limit()));
             if dirty <= limits.dirty || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
                 break;
             }
             self.wake_flusher(device);
+            let began = self.machine.now();
             self.wait_for_dirty_room(backing, limits.dirty);
+            self.note_held_back(began, device, state);
             // Those who hold them may be the writers.
             if backing.has_only_held.load(Relaxed) {
                 break;
@@ -147,7 +160,7 @@ impl<M: Machine> Access<M> {
         let backing = self.backing(device);
         loop {
             let now = self.machine.now();
-            let DirtyState { limits, dirty } = self.dirty_state_of(backing);
+            let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
             backing.tracked_limit.store(limits.dirty, Relaxed);
             if dirty <= limits.free_run() {
                 task.dirty_paused_at = now;
@@ -162,6 +175,7 @@ impl<M: Machine> Access<M> {
             self.update_bandwidth(backing);
             let Some(pause) = self.pause_for(task, backing, now) else { break };
             self.machine.pause(pause.time);
+            self.note_held_back(now, device, state);
             task.pages_dirtied_poll = pause.poll_pages;
             if pause.is_blocked && !backing.has_only_held.load(Relaxed) && !self.machine.is_killed() {
                 continue;

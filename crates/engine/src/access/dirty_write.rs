@@ -39,7 +39,10 @@ impl<M: Machine> Access<M> {
         task.pages_dirtied_ever += dirtied;
         let wanted = dirtied + dirtied / 2;
         let (mut wrote, mut pause) = (0, TICK);
-        while self.is_over_limit_of(task, backing) {
+        let began = self.machine.now();
+        let mut held_by = None;
+        while let Some(state) = self.excess_of(task, backing) {
+            held_by.get_or_insert(state);
             backing.dirty_exceeded.store(true, Relaxed);
             if backing.writable_pages() > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
@@ -50,23 +53,26 @@ impl<M: Machine> Access<M> {
             self.machine.pause(pause);
             pause = Nanos(2 * pause.0).min(PAUSE_MAX);
         }
+        if let Some(state) = held_by {
+            self.note_held_back(began, device, state);
+        }
         if self.is_over_background(backing) {
             self.wake_flusher(device);
         }
     }
 
-    /// Is more dirty or under writeback than this task may add to? Who dirties most is held first: an eighth of the
+    /// What is dirty or under writeback, if that is more than this task may add to. Who dirties most is held first: an eighth of the
     /// device's limit is kept for tasks that dirty less, by the task's share of what was dirtied since the start.
-    fn is_over_limit_of(&self, task: &Task, backing: &Backing<M>) -> bool {
-        let DirtyState { limits, dirty } = self.dirty_state_of(backing);
+    fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
+        let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);
         let ever = backing.dirtied.load(Relaxed).max(task.pages_dirtied_ever).max(1);
         let kept = u128::from(device_limit / 8) * u128::from(task.pages_dirtied_ever) / u128::from(ever);
         let is_over = backing.dirty_pages() > device_limit - kept as u64 || dirty > limits.dirty;
         if dirty <= limits.free_run() || !is_over {
             backing.dirty_exceeded.store(false, Relaxed);
-            return false;
+            return None;
         }
-        true
+        Some(state)
     }
 }

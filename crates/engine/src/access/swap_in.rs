@@ -14,7 +14,7 @@ use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use crate::writeback::Bio;
-use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Step};
+use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
 
 /// What is read together with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,14 @@ impl<M: Machine> Access<M> {
             Some(frame) => frame,
             None => {
                 let started = self.machine.now();
+                // What is wanted back was taken for want of memory.
+                let stalled = Stalled::begin(&self.machine);
                 let cluster = self.next_window(region, page, around);
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
                 self.wait_for_clear(frame, Flags::LOCKED);
+                drop(stalled);
                 task.major_fault_wait += self.machine.now().since(started);
                 frame
             }

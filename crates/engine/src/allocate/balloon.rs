@@ -3,7 +3,7 @@
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MarkRights};
-use crate::reclaim::direct::Progress;
+use crate::reclaim::direct::{DirectWork, Progress};
 use crate::task::Task;
 use machine::{FrameNumber, Machine, Nanos, Order};
 
@@ -36,7 +36,8 @@ impl<M: Machine> Allocate<M> {
         while taken.len() == had {
             let zonelist = self.zonelist(gfp);
             zonelist.iter().for_each(|id| self.wake_kswapd(self.zone(*id), Order::ZERO, self.classzone(gfp)));
-            let progress = self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0);
+            let progress =
+                self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0, &mut DirectWork::default());
             // What was freed may lie on per-CPU lists, and the last pages to be had in batches on their way to a list.
             self.drain_all();
             self.drain_all_per_cpu();

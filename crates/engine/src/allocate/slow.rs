@@ -8,11 +8,12 @@ use super::{Allocate, OutOfMemory};
 use crate::compact::{CompactRequest, Suitability};
 use crate::memory::{Gfp, MarkRights, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
-use crate::reclaim::direct::Progress;
+use crate::reclaim::direct::{DirectWork, Progress};
 use crate::reclaim::throttle::DirectTurn;
 use crate::stat::Event;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Nanos, Order};
+use machine::note::SlowRequest;
+use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled};
 
 /// How long a request that made progress, but got nothing, waits for a congested queue.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
@@ -53,6 +54,13 @@ struct Compaction {
     was_contended: bool,
 }
 
+/// What a request did on the slow path.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlowWork {
+    compactions: u64,
+    direct: DirectWork,
+}
+
 /// How a task goes on whose request needs pages reclaimed.
 enum TurnOrFrame<'a, M: Machine> {
     /// It reclaims.
@@ -63,6 +71,39 @@ enum TurnOrFrame<'a, M: Machine> {
 
 impl<M: Machine> Allocate<M> {
     pub(super) fn allocate_slow(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
+        let began = self.machine.now();
+        let mut work = SlowWork::default();
+        let found = self.make_room_and_allocate(task, gfp, order, &mut work);
+        if self.machine.now() > began {
+            let SlowWork { compactions, direct: DirectWork { reclaims, scanned, freed, priority, met } } = work;
+            self.machine.note(|| {
+                let (gfp, zone) = (gfp.words(), self.preferred_zone(gfp).kind.name().to_owned());
+                let is_served = found.is_ok();
+                Note::SlowRequest(SlowRequest {
+                    began,
+                    order,
+                    gfp,
+                    zone,
+                    is_served,
+                    reclaims,
+                    compactions,
+                    scanned,
+                    freed,
+                    priority,
+                    met,
+                })
+            });
+        }
+        found
+    }
+
+    fn make_room_and_allocate(
+        &self,
+        task: &mut Task,
+        gfp: Gfp,
+        order: Order,
+        work: &mut SlowWork,
+    ) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
         let failed = || {
             // Who may not wait, or may fail, did not exhaust memory.
@@ -105,7 +146,7 @@ impl<M: Machine> Allocate<M> {
                 let until = if self.machine.is_killed() { Until::Nothing } else { Until::Min };
                 return self.take_from_zonelist(gfp, order, until, rights).ok_or_else(failed);
             }
-            if let Some(frame) = self.direct_compact(gfp, order, rights, &mut compaction) {
+            if let Some(frame) = self.direct_compact(gfp, order, rights, &mut compaction, work) {
                 return Ok(frame);
             }
             compaction.is_later = true;
@@ -125,7 +166,8 @@ impl<M: Machine> Allocate<M> {
                     TurnOrFrame::Turn(turn) => turn,
                     TurnOrFrame::Frame(frame) => return frame.ok_or_else(failed),
                 };
-                let progress = self.try_to_free_pages(task, zonelist, order, gfp, fruitless_rounds > 0);
+                let doubts = fruitless_rounds > 0;
+                let progress = self.try_to_free_pages(task, zonelist, order, gfp, doubts, &mut work.direct);
                 drop(turn);
                 progress
             };
@@ -168,7 +210,7 @@ impl<M: Machine> Allocate<M> {
             }
             reclaimed += if let Progress::Freed(pages) = progress { pages } else { 1 };
             if !should_retry(gfp, order, reclaimed) {
-                let frame = self.direct_compact(gfp, order, rights, &mut compaction);
+                let frame = self.direct_compact(gfp, order, rights, &mut compaction, work);
                 return frame.ok_or_else(failed);
             }
             match self.choices.retry_wait {
@@ -228,6 +270,7 @@ impl<M: Machine> Allocate<M> {
         order: Order,
         rights: MarkRights,
         compaction: &mut Compaction,
+        work: &mut SlowWork,
     ) -> Option<FrameNumber> {
         let least = match self.choices.direct_compact {
             DirectCompact::Never => return None,
@@ -244,6 +287,8 @@ impl<M: Machine> Allocate<M> {
         }
         let _span = self.machine.span(Func::DirectCompact);
         self.stat.count(Event::CompactStall, 1);
+        let _stalled = Stalled::begin(&self.machine);
+        work.compactions += 1;
         let mut best = Suitability::Skipped;
         let waits = self.compaction_waits(compaction.is_later);
         let request = CompactRequest { order: Some(order), kind: gfp.migrate, waits, is_kswapd: false };

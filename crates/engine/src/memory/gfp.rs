@@ -35,6 +35,26 @@ pub struct Gfp {
 }
 
 impl Gfp {
+    /// It in words: `movable, wait, io, fs`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let flags = [
+            (self.wait, "wait"),
+            (self.io, "io"),
+            (self.fs, "fs"),
+            (self.high, "high"),
+            (self.write, "write"),
+            (self.no_kswapd, "no kswapd"),
+            (self.no_retry, "no retry"),
+            (self.repeat, "repeat"),
+            (self.no_reserve, "no reserve"),
+            (self.swap_in, "swap-in"),
+        ];
+        let set = flags.into_iter().filter_map(|(is_set, word)| is_set.then_some(word));
+        let kind = self.migrate.name().to_lowercase();
+        std::iter::once(kind.as_str()).chain(set).collect::<Vec<_>>().join(", ")
+    }
+
     /// A page of a program or of the page cache (`GFP_HIGHUSER_MOVABLE`).
     pub const USER_MOVABLE: Self = Self {
         highest_zone: ZoneKind::Normal,

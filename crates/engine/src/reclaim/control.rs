@@ -3,7 +3,7 @@
 use super::DEF_PRIORITY;
 use crate::lru::Demand;
 use crate::memory::Gfp;
-use machine::Order;
+use machine::{Order, note::Met};
 
 /// Orders above this are costly: nothing is promised for them.
 pub const COSTLY_ORDER: Order = Order(3);
@@ -29,6 +29,10 @@ pub struct ScanControl {
     pub scanned: u64,
     /// Pages freed.
     pub reclaimed: u64,
+    /// All pages looked at, over its priorities.
+    pub scanned_in_all: u64,
+    /// What it met.
+    pub met: Met,
     /// Is it kswapd's?
     pub is_kswapd: bool,
     /// Is it for a memory cgroup that is at its limit, whatever is free?
@@ -64,6 +68,8 @@ impl ScanControl {
             to_reclaim_pages: u64::MAX,
             scanned: 0,
             reclaimed: 0,
+            scanned_in_all: 0,
+            met: Met::default(),
             is_kswapd: true,
             is_cgroup: false,
             takes_blocks: false,

@@ -8,6 +8,7 @@ use crate::lru::wait::STALL;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
+use machine::note::Met;
 use machine::{Func, Machine, Order};
 
 /// What a direct reclaim achieved.
@@ -24,6 +25,31 @@ pub(crate) enum Progress {
     Waited,
     /// None, and trying again is not worth it.
     Nothing,
+}
+
+/// What the direct reclaims of a request did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DirectWork {
+    /// How many there were.
+    pub reclaims: u64,
+    /// Pages that they looked at; mapped and swap-cache pages count twice.
+    pub scanned: u64,
+    /// Pages that they freed, of slabs too.
+    pub freed: u64,
+    /// The priority that the last of them came to.
+    pub priority: u32,
+    /// What they met.
+    pub met: Met,
+}
+
+impl DirectWork {
+    fn add(&mut self, control: &ScanControl) {
+        self.reclaims += 1;
+        self.scanned += control.scanned_in_all;
+        self.freed += control.reclaimed;
+        self.priority = control.priority;
+        self.met.add(&control.met);
+    }
 }
 
 /// What a pass over the zones says.
@@ -45,6 +71,7 @@ impl<M: Machine> Reclaim<M> {
         order: Order,
         gfp: Gfp,
         doubts_marks: bool,
+        work: &mut DirectWork,
     ) -> Progress {
         self.stat.count(Event::Allocstall, 1);
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) })
@@ -72,6 +99,7 @@ impl<M: Machine> Reclaim<M> {
         }
         task.may_use_reserve = had_reserve;
         self.release_orphans();
+        work.add(&control);
         freed
     }
 
@@ -94,6 +122,7 @@ impl<M: Machine> Reclaim<M> {
                 let lru_pages = zonelist.iter().map(|id| self.reclaimable_pages(self.zone(*id))).sum();
                 control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
                 total_scanned += control.scanned;
+                control.scanned_in_all += control.scanned;
                 if control.reclaimed >= control.to_reclaim_pages {
                     return Progress::Freed(control.reclaimed);
                 }

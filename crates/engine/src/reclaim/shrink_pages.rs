@@ -144,6 +144,7 @@ impl<M: Machine> Reclaim<M> {
             let descriptor = &self.frames[frame];
             self.machine.spend_on(Step::ScanPage, frame, 1);
             if !descriptor.try_lock() {
+                control.met.locked += 1;
                 survivors.push(frame);
                 self.note_kept(control, false);
                 continue;
@@ -179,6 +180,7 @@ impl<M: Machine> Reclaim<M> {
         self.remove_waiting(&mut removals);
         removals.removed.iter().for_each(|frame| self.age_by_eviction(*frame));
         free.extend(removals.removed);
+        control.met.held += removals.stayed.len() as u64;
         for frame in removals.stayed {
             survivors.push(frame);
             self.note_kept(control, false);
@@ -189,10 +191,12 @@ impl<M: Machine> Reclaim<M> {
                 self.age_by_eviction(frame);
                 free.push(frame);
             } else {
+                control.met.held += 1;
                 survivors.push(frame);
                 self.note_kept(control, false);
             }
         });
+        control.met.freed += free.len() as u64;
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend_on(Step::FreePage, zone.start, free.len() as u32);
         self.note_evicted(&free);
@@ -226,9 +230,11 @@ impl<M: Machine> Reclaim<M> {
         let is_file = !flags.has(Flags::SWAPBACKED);
         if flags.has(Flags::WRITE_FAILED) && !flags.has(Flags::WRITEBACK) {
             // Nobody knows when it can be written: out of the way, and of the counts by which reclaimers wait for writes.
+            control.met.write_failed += 1;
             return Fate::Activate;
         }
         if descriptor.mappings() > 0 && !control.may_unmap {
+            control.met.mapped += 1;
             return Fate::Keep;
         }
         if descriptor.mappings() > 0 || flags.has(Flags::SWAPCACHE) {
@@ -243,6 +249,7 @@ impl<M: Machine> Reclaim<M> {
             self.remove_waiting(removals);
             self.wait_for_clear(frame, Flags::WRITEBACK);
             if descriptor.is(Flags::WRITE_FAILED) {
+                control.met.write_failed += 1;
                 return Fate::Activate;
             }
         } else if flags.has(Flags::WRITEBACK) {
@@ -255,6 +262,7 @@ impl<M: Machine> Reclaim<M> {
                     counts.writeback += 1;
                 }
             }
+            control.met.under_writeback += 1;
             return self.unwritten();
         }
 
@@ -265,25 +273,31 @@ impl<M: Machine> Reclaim<M> {
             };
         let verdict = self.judge_page(frame, is_taken_with_block, owners);
         match verdict {
-            Verdict::Activate => return Fate::Activate,
-            Verdict::Keep => return Fate::Keep,
+            Verdict::Activate | Verdict::Keep => {
+                control.met.used += 1;
+                return if verdict == Verdict::Keep { Fate::Keep } else { Fate::Activate };
+            }
             Verdict::Reclaim | Verdict::ReclaimClean => {}
         }
 
         if !is_file && !flags.has(Flags::SWAPCACHE) {
             if !control.gfp.io || !control.may_swap {
+                control.met.not_swappable += 1;
                 return Fate::Keep;
             }
             if descriptor.is(Flags::COMPOUND) {
                 if self.swap.free_slots() == 0 {
+                    control.met.not_swappable += 1;
                     return Fate::Activate;
                 }
                 if !self.split_for_swap(frame, owners) {
                     // Its owner went away: whoever holds the last reference frees it.
+                    control.met.held += 1;
                     return Fate::Keep;
                 }
             }
             if !self.add_to_swap(frame) {
+                control.met.not_swappable += 1;
                 return Fate::Activate;
             }
             may_enter_fs = true;
@@ -291,6 +305,7 @@ impl<M: Machine> Reclaim<M> {
         if descriptor.mappings() > 0 {
             self.try_to_unmap(frame, owners);
             if descriptor.mappings() > 0 {
+                control.met.mapped += 1;
                 return Fate::Keep;
             }
         }
@@ -308,13 +323,24 @@ impl<M: Machine> Reclaim<M> {
                 Dirty::MarkForReclaim => {
                     self.stat.count(Event::NrVmscanImmediateReclaim, 1);
                     descriptor.set(Flags::RECLAIM);
+                    control.met.dirty += 1;
                     return self.unwritten();
                 }
-                Dirty::Pageout if !control.may_write => return Fate::Keep,
-                Dirty::Keep => return Fate::Keep,
+                Dirty::Pageout if !control.may_write => {
+                    control.met.dirty += 1;
+                    return Fate::Keep;
+                }
+                Dirty::Keep => {
+                    control.met.dirty += 1;
+                    return Fate::Keep;
+                }
                 Dirty::Pageout => {
                     self.remove_waiting(removals);
+                    let before = counts.written;
                     if let Some(fate) = self.pageout(task, frame, control, counts, owners) {
+                        let is_written = counts.written > before;
+                        control.met.written += u64::from(is_written);
+                        control.met.dirty += u64::from(!is_written);
                         return fate;
                     }
                 }
@@ -323,6 +349,7 @@ impl<M: Machine> Reclaim<M> {
         let file = if is_file { owners.file_of(self, frame) } else { None };
         if is_file && file.is_none() || !is_file && !descriptor.is(Flags::SWAPCACHE) {
             // Its owner went away: whoever holds the last reference frees it.
+            control.met.held += 1;
             return Fate::Keep;
         }
         if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
@@ -333,6 +360,7 @@ impl<M: Machine> Reclaim<M> {
             return Fate::Free;
         }
         if !self.may_be_held(frame) {
+            control.met.held += 1;
             return Fate::Keep;
         }
         self.unlock_page(frame);

@@ -1,7 +1,7 @@
 //! Pressure: how long tasks have been held up for want of memory (`/proc/pressure/memory`, the line `some`).
 
 use machine::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use machine::{Machine, Nanos};
+use machine::{Machine, Nanos, Stalled};
 
 /// Bits of [`Pressure::state`] that count tasks.
 const TASKS_BITS: u32 = 16;
@@ -19,7 +19,7 @@ impl Pressure {
     /// The calling task is held up until the guard is dropped.
     pub fn stall<'a, M: Machine>(&'a self, machine: &'a M) -> Stall<'a, M> {
         self.begin(machine.now());
-        Stall { pressure: self, machine }
+        Stall { pressure: self, machine, _noted: Stalled::begin(machine) }
     }
 
     fn begin(&self, now: Nanos) {
@@ -54,6 +54,7 @@ const fn tasks(state: u64) -> u64 {
 pub struct Stall<'a, M: Machine> {
     pressure: &'a Pressure,
     machine: &'a M,
+    _noted: Stalled<'a, M>,
 }
 
 impl<M: Machine> Drop for Stall<'_, M> {

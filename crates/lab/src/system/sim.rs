@@ -95,7 +95,9 @@ impl SimSystem {
         sim.attach(engine.clone());
         let kernel_tasks = engine.kernel_tasks().into_iter().map(|task| {
             let engine = engine.clone();
-            sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
+            let id = sim.spawn_on(task.node(), &task.name(), move || engine.run(task));
+            sim.set_aside(id);
+            id
         });
         let kernel_tasks = RefCell::new(kernel_tasks.collect());
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
@@ -135,6 +137,7 @@ impl SimSystem {
         };
         let engine = self.shared.engine.clone();
         let id = self.shared.sim.spawn_on(task.node(), &task.name(), move || engine.run(task));
+        self.shared.sim.set_aside(id);
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 

@@ -1,0 +1,127 @@
+//! What tasks say of their waits for memory: for machines that keep records, and free on all others.
+
+use crate::{DeviceId, Machine, Nanos, Order};
+
+/// What became of the pages that a reclaim looked at: why each that stayed was not freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Freed.
+    pub freed: u64,
+    /// Somebody else held the page lock.
+    pub locked: u64,
+    /// It was being written.
+    pub under_writeback: u64,
+    /// It was dirty, and left to the flusher.
+    pub dirty: u64,
+    /// It was dirty, and this reclaim began to write it.
+    pub written: u64,
+    /// It had been used lately.
+    pub used: u64,
+    /// Swap had no place for it, or the caller may not swap.
+    pub not_swappable: u64,
+    /// Page tables map it, and it could not be unmapped, or may not be.
+    pub mapped: u64,
+    /// Somebody else refers to it: a reader, or an owner that went away.
+    pub held: u64,
+    /// Its last write failed.
+    pub write_failed: u64,
+}
+
+impl Met {
+    /// Each reason with how often it was met, in words; freed pages are none.
+    #[must_use]
+    pub const fn reasons(&self) -> [(&'static str, u64); 9] {
+        [
+            ("used lately", self.used),
+            ("under writeback", self.under_writeback),
+            ("dirty, left to the flusher", self.dirty),
+            ("dirty, written now", self.written),
+            ("locked by others", self.locked),
+            ("without a place in swap", self.not_swappable),
+            ("still mapped", self.mapped),
+            ("held by others", self.held),
+            ("not to be written", self.write_failed),
+        ]
+    }
+
+    /// Adds what another reclaim met.
+    pub const fn add(&mut self, other: &Self) {
+        self.freed += other.freed;
+        self.locked += other.locked;
+        self.under_writeback += other.under_writeback;
+        self.dirty += other.dirty;
+        self.written += other.written;
+        self.used += other.used;
+        self.not_swappable += other.not_swappable;
+        self.mapped += other.mapped;
+        self.held += other.held;
+        self.write_failed += other.write_failed;
+    }
+}
+
+/// A request for memory that took the slow path, at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// When it came to the slow path.
+    pub began: Nanos,
+    /// Its order.
+    pub order: Order,
+    /// What it may do, in words: `movable, wait, io, fs`.
+    pub gfp: String,
+    /// The zone that it looked at first.
+    pub zone: String,
+    /// Was it served?
+    pub is_served: bool,
+    /// Direct reclaims.
+    pub reclaims: u64,
+    /// Direct compactions.
+    pub compactions: u64,
+    /// Pages that its reclaims looked at; mapped and swap-cache pages count twice.
+    pub scanned: u64,
+    /// Pages that they freed, objects of slabs included.
+    pub freed: u64,
+    /// The priority that the last of them came to: 12 looks at a 4096th of each list, 0 at all of it.
+    pub priority: u32,
+    /// What they met.
+    pub met: Met,
+}
+
+/// A writer that was held back, at the end of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// When it began.
+    pub began: Nanos,
+    /// The device that it writes to.
+    pub device: DeviceId,
+    /// Pages dirty or under writeback when it began.
+    pub dirty_pages: u64,
+    /// As many may be.
+    pub limit_pages: u64,
+}
+
+/// What a task says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// It had to make room for a request, or waited for others to.
+    SlowRequest(SlowRequest),
+    /// It was held back because too much was dirty.
+    HeldBack(HeldBack),
+}
+
+/// Until this is dropped, the calling task cannot go on for want of memory ([`Machine::note_stall`]).
+#[must_use = "the stall ends at once"]
+pub struct Stalled<'a, M: Machine>(&'a M);
+
+impl<'a, M: Machine> Stalled<'a, M> {
+    /// It begins.
+    pub fn begin(machine: &'a M) -> Self {
+        machine.note_stall(true);
+        Self(machine)
+    }
+}
+
+impl<M: Machine> Drop for Stalled<'_, M> {
+    fn drop(&mut self) {
+        self.0.note_stall(false);
+    }
+}
