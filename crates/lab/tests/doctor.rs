@@ -137,6 +137,41 @@ fn huge_pages_that_cannot_be_had_are_told() {
 }
 
 #[test]
+fn nobody_gets_on_where_all_wait_for_swap() {
+    for kernel in ["7.2-mglru", "3.10-rc4-vanilla"] {
+        must_have("all-wait", By::Series, &[&["anon", "--kernel", kernel][..], &FIVE].concat());
+    }
+    // Where one task of several works all the time, some wait, and not all.
+    let hot = ["--set", "params.hot_percent=20", "--set", "params.cold_percent=400"];
+    for patient in diagnose(By::Series, &[&["scan", "--kernel", "7.2-mglru"][..], &hot, &FIVE].concat()) {
+        assert!(!causes(&patient).contains(&"all-wait"), "{patient:#}");
+    }
+}
+
+#[test]
+fn swap_that_is_full_is_told() {
+    for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
+        let much = ["--set", "params.region_percent=280"];
+        must_have("swap-full", By::Series, &[&["anon", "--kernel", kernel][..], &much, &FIVE].concat());
+    }
+    for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &FIVE].concat()) {
+        assert!(!causes(&patient).contains(&"swap-full"), "half of swap is in use: {patient:#}");
+    }
+}
+
+#[test]
+fn kswapd_that_takes_much_of_a_cpu_is_ill() {
+    let size = ["--scale", "1/4", "--runs", "5", "--every", "0.1", "--jobs", "2"];
+    for patient in
+        must_have("kswapd-awake", By::Series, &[&["randread-pmem", "--kernel", "6.18-classic"][..], &size].concat())
+    {
+        let findings = patient["findings"].as_array().expect("a list");
+        let awake = findings.iter().find(|it| it["cause"] == "kswapd-awake").expect("it is awake");
+        assert_eq!(awake["weight"], "illness", "{patient:#}");
+    }
+}
+
+#[test]
 fn where_everything_fits_nothing_is_found() {
     let fits: [(&str, &[&str]); 3] = [
         ("anon", &["--set", "params.region_percent=50"]),
@@ -144,11 +179,15 @@ fn where_everything_fits_nothing_is_found() {
         ("scan", &["--set", "params.hot_percent=20", "--set", "params.cold_percent=40"]),
     ];
     for (experiment, set) in fits {
-        for kernel in ["highwater", "7.2-mglru", "3.10-rc4-vanilla"] {
+        for kernel in ["highwater", "7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
             let run = [&[experiment, "--kernel", kernel, "--scale", "1/64"][..], set].concat();
-            let patients = diagnose(By::Report, &run);
-            assert!(causes(&patients[0]).is_empty(), "{experiment}, {kernel}: {:#}", patients[0]);
-            assert_eq!(patients[0]["is_healthy"], true);
+            // A series begins with the writing of files, faster than a disk takes them.
+            let both = [By::Report, By::Series];
+            for by in if experiment == "scan" { &both[..1] } else { &both } {
+                let patients = diagnose(*by, &run);
+                assert!(causes(&patients[0]).is_empty(), "{experiment}, {kernel}: {:#}", patients[0]);
+                assert_eq!(patients[0]["is_healthy"], true);
+            }
         }
     }
 }
@@ -189,6 +228,53 @@ fn wrong_files_are_wrong_usage() {
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(output.stdout.is_empty() && told.contains(&path) && told.contains(why), "{told}");
     }
+}
+
+/// What other tools recorded, packed and not, and what is wrong in it.
+#[test]
+fn recordings_of_other_tools_are_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let heading =
+        "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+    let line = " 1  3 500000 10000 10 100 4000 3000 9 9 1 1 1 1 1 97 0\n";
+    fs::write(path("vmstat.txt"), [heading, line, line, line].concat()).expect("a temporary file");
+    let text = print(&["doctor", &path("vmstat.txt")]);
+    assert!(text.contains("! anonymous-thrashing: ") && text.contains("vmstat.txt, 2.0 s: 1 illness"), "{text}");
+    assert!(text.contains("direct-reclaim (no pgscan_kswapd)"), "{text}");
+    fs::write(path("wrong.txt"), [heading, line, " 1 3 x\n"].concat()).expect("a temporary file");
+    let output = highwater(&["doctor", &path("wrong.txt")]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("wrong.txt:4: expected 17 numbers"), "{told}");
+
+    let logs = folder.path().join("work/log/6.18/iter-0");
+    fs::create_dir_all(&logs).expect("a temporary folder");
+    let counters = |stolen: u64, refaults: u64| {
+        format!(
+            "pgscan_kswapd {stolen}\npgscan_direct 0\npgsteal_kswapd {stolen}\npgsteal_direct 0\n\
+             workingset_refault_anon 0\nworkingset_refault_file {refaults}\nallocstall_normal 0\n"
+        )
+    };
+    let times = format!(
+        "start :: 1\ntest begin :: fio 5\nfile start :: /proc/vmstat\n{}file start :: /proc/zoneinfo\nNode 0, zone\n\
+         time :: fio 1.00user 2.00system 0:10.00elapsed 3%CPU\nfile end :: /proc/vmstat\n{}test end :: fio 16\n",
+        counters(0, 0),
+        counters(100_000, 60_000)
+    );
+    fs::write(logs.join("tests-timestamp"), times).expect("a temporary file");
+    let moment = |time: u32, dirty: u32| {
+        let limits = "nr_dirty_threshold 200\nnr_dirty_background_threshold 100\nnr_writeback 0\n";
+        format!("time: {time}\nnr_dirty {dirty}\n{limits}")
+    };
+    let monitor = [moment(5, 10), moment(10, 190), moment(15, 180)].concat();
+    fs::write(logs.join("proc-vmstat-fio"), &monitor).expect("a temporary file");
+    let diagnosis: Value = serde_json::from_str(&print(&["doctor", &path("work"), "--format", "json"])).expect("JSON");
+    let patient = &diagnosis["patients"][0];
+    assert_eq!((&patient["name"], &patient["elapsed_s"]), (&"6.18, iter-0, fio".into(), &10.0.into()));
+    assert_eq!(causes(patient), ["file-cache-thrashing", "dirty-throttling", "kswapd-awake"]);
+    let output = highwater(&["doctor", folder.path().join("none").to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 /// The kernel that runs here, ill or not: the command ends well, and every rule was asked or says what it lacks.

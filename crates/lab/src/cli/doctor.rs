@@ -1,9 +1,8 @@
 //! `highwater doctor`.
 
 use super::{End, output};
-use crate::doctor::{self, Diagnosis, Patient, source};
-use std::fs::File;
-use std::io::Read as _;
+use crate::doctor::{self, Diagnosis, Patient, recorded, source};
+use crate::recordings::{self, Wrong};
 use std::path::{Path, PathBuf};
 #[cfg(feature = "linux")]
 use std::time::Duration;
@@ -11,7 +10,8 @@ use std::time::Duration;
 /// Arguments of `highwater doctor`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A saved report: the JSON of `stat`, `run` or `compare`, or the CSV of --series; without one, the kernel that runs here
+    /// What was recorded: the JSON of `stat`, `run` or `compare`, the CSV of --series, the text of `vmstat 1` or `sar -B -W`, packed
+    /// or not, or a log directory of MMTests; without one, the kernel that runs here
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// How long the running kernel is looked at
@@ -38,9 +38,6 @@ enum DiagnosisFormat {
     Html,
 }
 
-/// Longer files are refused: a series of an hour has half of it.
-const BYTES_MAX: u64 = 64 << 20;
-
 /// Says what ails memory.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
@@ -58,14 +55,17 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 /// Those of a saved report.
 fn saved(path: &Path) -> Result<Vec<Patient>, End> {
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| told(&output::why(&error)))?;
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&output::why(&error)))?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(told(&format!("it has more than {} MiB", BYTES_MAX >> 20)));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| told("it is not text"))?;
-    let patients = source::patients(&text).map_err(|why| told(&why))?;
+    let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
+    let kind = std::fs::metadata(path).map_err(|error| told(&output::why(&error)))?;
+    let patients = if kind.is_dir() {
+        recorded::patients_of_mmtests(path).map_err(wrong)?
+    } else {
+        let text = recordings::read(path).map_err(wrong)?;
+        match recorded::patient(&path.display().to_string(), &text).map_err(wrong)? {
+            Some(patient) => vec![patient],
+            None => source::patients(&text).map_err(|why| told(&why))?,
+        }
+    };
     if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
         return Err(told("it has none of the counters that a diagnosis needs"));
     }

@@ -1,12 +1,13 @@
 //! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at the limits of cgroups.
 
-use super::signs::{Signs, Zone};
+use super::signs::{Disk, FileSystem, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use crate::cgroup::times_at_limit;
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
 use crate::system::difference;
-use std::collections::BTreeMap;
+use procfs_core::DiskStat;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,16 +26,20 @@ pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> 
     let mut dirty = DirtyLooks::default();
     dirty.look(&before.vmstat);
     let mut after = before.clone();
+    let mut least_swap: Option<[u64; 2]> = None;
     let mut is_over = false;
     while !is_over {
         let left = time.saturating_sub(begun.elapsed());
         is_over = !sleep(left.min(LOOK_EVERY)) || left <= LOOK_EVERY;
         after = Snapshot::take(source);
         dirty.look(&after.vmstat);
+        least_swap = [least_swap, after.swap_pages].into_iter().flatten().min_by_key(|[_, free]| *free);
     }
     let mut signs = between(&before, &after, begun.elapsed().as_secs_f64());
     let counters = difference(&before.vmstat, &after.vmstat);
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
+    signs.swap = least_swap.map(|pages| pages.map(|pages| pages as f64));
+    signs.file_systems = file_systems(source);
     signs.at_limit = limits_before.zip(at_limit(source)).map(|(before, after)| {
         let grown = |(name, times): (String, u64)| {
             let earlier = before.get(&name).copied().unwrap_or(0);
@@ -68,10 +73,53 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
         some_waited_percent: waited(|it| it.some_us),
         all_waited_percent: waited(|it| it.full_us),
         zones: (!after.zones.is_empty()).then(|| zones.collect()),
+        disks: disks(before, after, elapsed_s),
         swap: after.swap_pages.map(|pages| pages.map(|pages| pages as f64)),
         missing: after.missing.clone(),
         ..of_counters(&counters, elapsed_s)
     }
+}
+
+/// Disks that had something to do.
+fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
+    let disk = |(name, after): (&String, &DiskStat)| {
+        let before = before.disks.get(name)?;
+        let grown = |of: fn(&DiskStat) -> u64| of(after).saturating_sub(of(before)) as f64;
+        let (writes, busy_ms) = (grown(|disk| disk.writes), grown(|disk| disk.time_in_progress));
+        let write_wait_ms = (writes > 0.0).then(|| grown(|disk| disk.time_writing) / writes);
+        (busy_ms > 0.0).then(|| Disk {
+            name: name.clone(),
+            busy_percent: Some(busy_ms / 10.0 / elapsed_s),
+            write_wait_ms,
+        })
+    };
+    after.disks.iter().filter_map(disk).collect()
+}
+
+/// File systems on disks that may be written, each once; none where mounts cannot be read.
+fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
+    let text = source.read("proc/self/mountinfo").ok()?;
+    let mut devices = BTreeSet::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        // ID, parent, device, root, mount, options, any number of others, "-", type, source, options of the whole.
+        let (Some([_, _, device, _, mount, ..]), Some(dash)) =
+            (words.first_chunk::<5>(), words.iter().position(|it| *it == "-"))
+        else {
+            continue;
+        };
+        let [_, from, options] = words.get(dash + 1..dash + 4).and_then(|rest| rest.try_into().ok()).unwrap_or([""; 3]);
+        let may_write = !options.split(',').any(|option| option == "ro");
+        if !from.starts_with("/dev/") || !may_write || !devices.insert((*device).to_owned()) {
+            continue;
+        }
+        let mount = mount.replace("\\040", " ");
+        let Ok(room) = rustix::fs::statvfs(source.path(mount.trim_start_matches('/'))) else { continue };
+        let bytes = |blocks: u64| blocks as f64 * room.f_frsize as f64;
+        found.push(FileSystem { mount, bytes: bytes(room.f_blocks), free_bytes: bytes(room.f_bavail) });
+    }
+    Some(found)
 }
 
 /// How often each cgroup came to its limit so far; none where no cgroup tells.

@@ -2,13 +2,14 @@
 //!
 //! [`signs`] holds what is known of some time: counters and levels, each of which may be missing. [`rules`] has a small function
 //! for each illness, which reads the signs and says what it found, that it found nothing, or what it lacks. [`source`] takes signs
-//! out of saved reports and series, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing is told
+//! out of saved reports and series, [`recorded`] out of what other tools recorded, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing is told
 //! as one that could not be asked.
 //!
 //! Next: [`signs`].
 
 #[cfg(feature = "linux")]
 pub mod live;
+pub mod recorded;
 pub mod rules;
 pub mod signs;
 pub mod source;
@@ -20,7 +21,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write as _;
 
-pub use signs::{Scan, Signs, Zone};
+pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

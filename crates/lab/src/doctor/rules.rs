@@ -3,7 +3,7 @@
 //! A rule says what it found, or nothing, or which sign it lacks. Every threshold is a constant whose reason stands beside it; the
 //! rule that a finding shows is written with the same constant.
 
-use super::signs::{Missing, Scan, Signs, Zone, need};
+use super::signs::{Disk, FileSystem, Missing, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
 
 /// What a rule says.
@@ -70,6 +70,9 @@ pub const UNWRITTEN_MIN: f64 = 10.0;
 /// holds no program.
 pub const SWAP_FREE_MIN: f64 = 5.0;
 
+/// Room on a file system below which it is full, percent: the next file of some size does not fit.
+pub const DISK_FREE_MIN: f64 = 1.0;
+
 /// Share of a zone in all scanning from which on it can drive reclaim, percent.
 pub const ZONE_SCAN_MIN: f64 = 50.0;
 
@@ -77,7 +80,7 @@ pub const ZONE_SCAN_MIN: f64 = 50.0;
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
 /// All rules, with the illness that each finds.
-pub const ALL: [(&str, Rule); 14] = [
+pub const ALL: [(&str, Rule); 15] = [
     ("killed", killed),
     ("all-wait", all_wait),
     ("direct-reclaim", direct_reclaim),
@@ -90,6 +93,7 @@ pub const ALL: [(&str, Rule); 14] = [
     ("dirty-throttling", dirty_throttling),
     ("reclaim-meets-unwritten", reclaim_meets_unwritten),
     ("swap-full", swap_full),
+    ("disk-full", disk_full),
     ("cgroup-limit", cgroup_limit),
     ("kswapd-awake", kswapd_awake),
 ];
@@ -215,10 +219,7 @@ fn all_wait(signs: &Signs) -> Said {
 fn anonymous_thrashing(signs: &Signs) -> Said {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
     let rate = come / signs.seconds()?;
-    let stolen = match (signs.kswapd.stolen, signs.direct.stolen) {
-        (Some(kswapd), Some(direct)) => Some(kswapd + direct),
-        _ => None,
-    };
+    let stolen = signs.stolen();
     // What is written to swap leaves as well: the computer's counters do not see what a cgroup reclaims at its limit.
     let must_leave = stolen.is_none_or(|stolen| stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0);
     if rate < RATE_MIN || left <= 0.0 || come < left * SWAP_BACK_MIN / 100.0 || !must_leave {
@@ -247,7 +248,8 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
 /// Are pages of files read again that reclaim took?
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
-    let stolen = need(signs.kswapd.stolen, "pgsteal_kswapd")? + need(signs.direct.stolen, "pgsteal_direct")?;
+    // Since 5.8 what cgroups reclaim at their limits is counted by kind of page, and not by who did it.
+    let stolen = need(signs.stolen(), "pgsteal_kswapd and pgsteal_direct")?;
     let rate = back / signs.seconds()?;
     let share = percent(back, stolen);
     if rate < RATE_MIN || share < REFAULT_MIN {
@@ -422,6 +424,15 @@ fn dirty_throttling(signs: &Signs) -> Said {
         Some(figure("held back from", dirty.from, "pages")),
         if_known("nr_dirtied", dirty.dirtied, "pages"),
     ];
+    let by_business = |a: &&Disk, b: &&Disk| a.busy_percent.unwrap_or(0.0).total_cmp(&b.busy_percent.unwrap_or(0.0));
+    let busiest = signs.disks.iter().max_by(by_business);
+    let of_disk = busiest.into_iter().flat_map(|Disk { name, busy_percent, write_wait_ms }| {
+        [
+            if_known(&format!("{name} busy"), *busy_percent, "% of the time"),
+            if_known(&format!("a write to {name}"), *write_wait_ms, "ms"),
+        ]
+    });
+    let figures = figures.into_iter().chain(of_disk);
     let sentence = format!(
         "Writers are held back: at {:.0} % of the looks more was dirty or under writeback than half-way between the two limits. They \
          write faster than the disk takes it.",
@@ -431,7 +442,7 @@ fn dirty_throttling(signs: &Signs) -> Said {
         "nr_dirty + nr_writeback is at least half-way between nr_dirty_background_threshold and nr_dirty_threshold at \
          {HELD_BACK_MIN} % of the looks, and at least {RATE_MIN} pages a second become dirty"
     );
-    Ok(ill("dirty-throttling", sentence, figures.into_iter().flatten().collect(), rule))
+    Ok(ill("dirty-throttling", sentence, figures.flatten().collect(), rule))
 }
 
 /// Does reclaim come to pages before the flushers do?
@@ -457,6 +468,30 @@ fn reclaim_meets_unwritten(signs: &Signs) -> Said {
     let rule =
         format!("pages of files that reclaim writes or meets unwritten are at least {UNWRITTEN_MIN} of 100 scanned");
     Ok(ill("reclaim-meets-unwritten", sentence, figures, rule))
+}
+
+/// Has a file system no room left?
+fn disk_full(signs: &Signs) -> Said {
+    let all = signs.file_systems.as_ref().ok_or("room on file systems")?;
+    let is_full = |it: &&FileSystem| it.bytes > 0.0 && percent(it.free_bytes, it.bytes) < DISK_FREE_MIN;
+    let full: Vec<&FileSystem> = all.iter().filter(is_full).collect();
+    if full.is_empty() {
+        return Ok(None);
+    }
+    let names = full.iter().map(|it| it.mount.as_str()).collect::<Vec<_>>().join(", ");
+    let figures = full.iter().flat_map(|it| {
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
+        [
+            figure(&format!("{}: size", it.mount), mib(it.bytes), "MiB"),
+            figure(&format!("{}: free", it.mount), mib(it.free_bytes), "MiB"),
+        ]
+    });
+    let sentence = format!(
+        "A disk is full: {names}. What needs a new block there fails (ENOSPC), at the write or, where blocks are chosen late, when dirty \
+         pages are written; how often it did the kernel does not count."
+    );
+    let rule = format!("less than {DISK_FREE_MIN} % of a file system is left for users");
+    Ok(ill("disk-full", sentence, figures.collect(), rule))
 }
 
 /// Is no swap left?

@@ -27,6 +27,28 @@ pub struct Zone {
     pub blocks: Vec<f64>,
 }
 
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// Time in which it had something to do, percent.
+    pub busy_percent: Option<f64>,
+    /// How long a write took, its wait in the queue included, ms.
+    pub write_wait_ms: Option<f64>,
+}
+
+/// A file system on a disk, at the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileSystem {
+    /// Where it is mounted.
+    pub mount: String,
+    /// Its size, bytes.
+    pub bytes: f64,
+    /// What is left for users who are not root, bytes.
+    pub free_bytes: f64,
+}
+
 /// Dirty pages over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
@@ -57,6 +79,8 @@ pub struct Signs {
     pub allocated_by_zone: BTreeMap<String, f64>,
     /// Direct reclaims (`allocstall`).
     pub stalls: Option<f64>,
+    /// Pages reclaimed by whomever, those of cgroups at their limits included where the kernel counts them.
+    pub stolen_together: Option<f64>,
     /// Time in direct reclaim, of the tasks that are measured, s.
     pub direct_s: Option<f64>,
     /// Share of the time in which some task waited for memory (PSI), percent.
@@ -89,11 +113,15 @@ pub struct Signs {
     pub zones: Option<Vec<Zone>>,
     /// Dirty pages, where they are known.
     pub dirty: Option<Dirty>,
+    /// Disks, where they are known.
+    pub disks: Vec<Disk>,
+    /// File systems on disks that can be written, where they are known.
+    pub file_systems: Option<Vec<FileSystem>>,
     /// Pages of files that reclaim wrote itself.
     pub file_writes: Option<f64>,
     /// Pages that reclaim met before they were written, and marked.
     pub met_unwritten: Option<f64>,
-    /// Swap and what is free of it, pages.
+    /// Swap and what was free of it when it was least, pages; at the end where there was one look.
     pub swap: Option<[f64; 2]>,
     /// How often each cgroup came to its limit; those that did not may be left out.
     pub at_limit: Option<BTreeMap<String, f64>>,
@@ -104,6 +132,16 @@ pub struct Signs {
 }
 
 impl Signs {
+    /// Pages reclaimed by whomever: what kswapd and tasks took, or all together where that is more.
+    #[must_use]
+    pub fn stolen(&self) -> Option<f64> {
+        let apart = self.kswapd.stolen.zip(self.direct.stolen).map(|(kswapd, direct)| kswapd + direct);
+        match (apart, self.stolen_together) {
+            (Some(apart), Some(together)) => Some(apart.max(together)),
+            (apart, together) => apart.or(together),
+        }
+    }
+
     /// How long it was, s.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Signs out of what was saved: reports as JSON, counters over time as CSV.
 
 use super::Patient;
-use super::signs::{Dirty, Scan, Signs, Zone};
+use super::signs::{Dirty, Disk, Scan, Signs, Zone};
 use crate::counters;
 use crate::series::HEADING;
 use engine::stat::Vmstat;
@@ -20,7 +20,9 @@ pub fn patients(text: &str) -> Result<Vec<Patient>, String> {
     if text.starts_with(HEADING) {
         return of_series(text);
     }
-    Err("expected the JSON of `highwater stat`, `run` or `compare`, or the CSV of their --series".into())
+    let expected = "expected the JSON of `highwater stat`, `run` or `compare`, the CSV of their --series, or what `vmstat 1` or \
+                    `sar -B -W` print";
+    Err(expected.into())
 }
 
 /// One column's rows, by group and name.
@@ -81,6 +83,8 @@ fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
         kswapd_cpu_s: (!kernel_cpu.is_empty()).then(|| kernel_cpu.iter().sum()),
         scanned_by_zone: rows.in_group("vmstat").filter_map(velocity).collect(),
         stalls: rows.of(&["allocstall", "Direct reclaims"]),
+        stolen_together: together(rows.of(&["pgsteal_anon"]), rows.of(&["pgsteal_file"])),
+        disks: disks(rows),
         direct_s: rows.of(&["in direct reclaim"]),
         some_waited_percent: rows.of(&["memory some"]),
         all_waited_percent: rows.of(&["memory full"]),
@@ -117,6 +121,22 @@ fn forget_uncounted(signs: &mut Signs, is_simulated: bool) {
     if is_simulated && has_taken && signs.refaulted_anon.is_none() {
         signs.refaulted_file = signs.refaulted_file.filter(|pages| *pages > 0.0);
     }
+}
+
+/// Both kinds of pages that were reclaimed: since 5.8 in cgroups, too.
+fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
+    anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
+}
+
+fn disks(rows: &Rows<'_>) -> Vec<Disk> {
+    let names = rows.in_group("disks").filter_map(|(name, busy)| Some((name.strip_suffix(" busy")?, busy)));
+    names
+        .map(|(name, busy)| Disk {
+            name: name.to_owned(),
+            busy_percent: Some(busy),
+            write_wait_ms: rows.of(&[&format!("{name} w_await")]),
+        })
+        .collect()
 }
 
 fn zones(rows: &Rows<'_>) -> Option<Vec<Zone>> {
@@ -165,6 +185,7 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
         scanned_by_zone: by_zone(&["pgscan_kswapd", "pgscan_direct"]),
         allocated_by_zone: by_zone(&["pgalloc"]),
         stalls: of("allocstall"),
+        stolen_together: together(of("pgsteal_anon"), of("pgsteal_file")),
         swapped_in: of("pswpin"),
         swapped_out,
         refaulted_anon: of("workingset_refault_anon").filter(|pages| *pages > 0.0),
@@ -225,6 +246,7 @@ struct Course {
     now: Vmstat,
     now_s: f64,
     dirty: DirtyLooks,
+    swap_free_least: Option<u64>,
 }
 
 impl Course {
@@ -234,6 +256,8 @@ impl Course {
             (self.first, self.first_s) = (self.now.clone(), self.now_s);
         }
         self.dirty.look(&self.now);
+        let free = self.now.get("nr_swap_free").copied();
+        self.swap_free_least = [free, self.swap_free_least].into_iter().flatten().min();
     }
 
     fn patient(mut self) -> Patient {
@@ -244,6 +268,13 @@ impl Course {
         let counters: Vmstat = self.now.iter().map(grown).collect();
         let mut signs = of_counters(&counters, self.now_s - self.first_s);
         signs.dirty = self.dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
+        let seconds = signs.seconds().ok();
+        let percent = |name: &str| Some(*counters.get(name)? as f64 / 1e4 / seconds?);
+        signs.some_waited_percent = percent("psi_memory_some_us");
+        signs.all_waited_percent = percent("psi_memory_full_us");
+        signs.kswapd_cpu_s = counters.get("kswapd_cpu_us").map(|time| *time as f64 / 1e6);
+        let all = self.now.get("nr_swap_total").map(|pages| *pages as f64);
+        signs.swap = all.zip(self.swap_free_least).map(|(all, free)| [all, free as f64]);
         forget_uncounted(&mut signs, true);
         Patient { name: self.name, signs }
     }
@@ -337,6 +368,11 @@ mod tests {
                     ("nr_dirty_threshold", 100),
                     ("nr_dirty_background_threshold", 50),
                     ("nr_dirtied", scanned),
+                    ("psi_memory_some_us", 500_000 * second),
+                    ("psi_memory_full_us", 100_000 * second),
+                    ("kswapd_cpu_us", 250_000 * second),
+                    ("nr_swap_total", 90),
+                    ("nr_swap_free", 10 - second),
                 ] {
                     text += &format!("k,{seed},{second}.000,{name},{value},\n");
                 }
@@ -346,6 +382,8 @@ mod tests {
         assert_eq!(found.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["k, seed 1", "k, seed 2"]);
         let signs = &found[1].signs;
         assert_eq!((signs.elapsed_s, signs.kswapd.scanned, signs.direct.scanned), (Some(2.0), Some(200.0), None));
+        assert_eq!((signs.some_waited_percent, signs.all_waited_percent), (Some(50.0), Some(10.0)));
+        assert_eq!((signs.kswapd_cpu_s, signs.swap), (Some(0.5), Some([90.0, 7.0])));
         let dirty = found[0].signs.dirty.unwrap();
         assert_eq!((dirty.most, dirty.from, dirty.dirtied), (90.0, 75.0, Some(100.0)));
         assert!((dirty.held_back_percent - 200.0 / 3.0).abs() < 1e-9);

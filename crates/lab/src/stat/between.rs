@@ -25,7 +25,9 @@ pub struct Interval<'a> {
 }
 
 /// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
-const MORE: [(&str, &str); 17] = [
+const MORE: [(&str, &str); 19] = [
+    ("pgsteal_anon", "pages"),
+    ("pgsteal_file", "pages"),
     ("workingset_refault_anon", "pages"),
     ("workingset_refault_file", "pages"),
     ("workingset_activate_anon", "pages"),

@@ -7,17 +7,23 @@ use procfs_core::{DiskStat, DiskStats, PressureRecord};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Clock ticks of a second in `/proc/PID/stat` (`USER_HZ`), 100 on every architecture that the kernel has today.
 const TICKS_PER_S: f64 = 100.0;
 
 /// Where the kernel tells it: `/`, or a folder into which its files were copied.
 #[derive(Clone, Debug)]
-pub struct Source(PathBuf);
+pub struct Source {
+    root: PathBuf,
+    /// Tasks of the kernel whose time is told, once they were found: they are there from the start on, and to look through all
+    /// processes each time costs a percent of a CPU where there are a thousand.
+    tasks: OnceLock<Vec<PathBuf>>,
+}
 
 impl Default for Source {
     fn default() -> Self {
-        Self("/".into())
+        Self::new(Path::new("/"))
     }
 }
 
@@ -25,16 +31,16 @@ impl Source {
     /// A folder with `proc` and `sys` in it.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self(folder.to_owned())
+        Self { root: folder.to_owned(), tasks: OnceLock::new() }
     }
 
     /// Where a file or folder of it is.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
-        self.0.join(path)
+        self.root.join(path)
     }
 
-    fn read(&self, path: &str) -> Result<String, String> {
+    pub(crate) fn read(&self, path: &str) -> Result<String, String> {
         fs::read_to_string(self.path(path)).map_err(|error| format!("/{path}: {error}"))
     }
 }
@@ -114,7 +120,7 @@ impl Snapshot {
             }
         }
         if let Some(text) = of(source.read("proc/diskstats")) {
-            let is_whole = |disk: &DiskStat| source.0.join("sys/block").join(&disk.name).exists();
+            let is_whole = |disk: &DiskStat| source.root.join("sys/block").join(&disk.name).exists();
             let disks = DiskStats::from_read(text.as_bytes()).map(|disks| disks.0).unwrap_or_default();
             this.disks = disks.into_iter().filter(is_whole).map(|disk| (disk.name.clone(), disk)).collect();
         }
@@ -127,7 +133,7 @@ impl Snapshot {
         if let Some(text) = of(source.read("proc/meminfo")) {
             this.swap_pages = swap_pages(&text);
         }
-        this.kernel_cpu_s = kernel_cpu(&source.0.join("proc"));
+        this.kernel_cpu_s = kernel_cpu(source);
         this.missing = missing;
         this
     }
@@ -192,24 +198,29 @@ fn add_blocks(zones: &mut [ZoneNow], text: &str) {
 }
 
 /// CPU time of the kernel's tasks for memory, by name.
-fn kernel_cpu(proc: &Path) -> BTreeMap<String, f64> {
+fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
-    let Ok(entries) = fs::read_dir(proc) else { return found };
-    for entry in entries.flatten() {
-        let is_task = entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
-        let Some(stat) = is_task.then(|| fs::read_to_string(entry.path().join("stat")).ok()).flatten() else {
-            continue;
-        };
-        // The name stands in parentheses, and may have some itself.
-        let Some((head, rest)) = stat.rsplit_once(')') else { continue };
-        let Some((_, name)) = head.split_once('(') else { continue };
-        if TASKS.iter().any(|task| name.starts_with(task)) {
-            let ticks =
-                rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum::<f64>();
-            *found.entry(name.to_owned()).or_insert(0.0) += ticks / TICKS_PER_S;
-        }
+    let tasks = source.tasks.get_or_init(|| {
+        let entries = fs::read_dir(source.path("proc")).into_iter().flatten().flatten();
+        let is_task = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+        let folders = entries.filter(|entry| is_task(entry.file_name().as_encoded_bytes()));
+        folders.map(|entry| entry.path().join("stat")).filter(|path| task(path).is_some()).collect()
+    });
+    for (name, time) in tasks.iter().filter_map(|path| task(path)) {
+        *found.entry(name).or_insert(0.0) += time;
     }
     found
+}
+
+/// Name and CPU time of a task, if it is one of the kernel's for memory.
+fn task(path: &Path) -> Option<(String, f64)> {
+    let stat = fs::read_to_string(path).ok()?;
+    // The name stands in parentheses, and may have some itself.
+    let (head, rest) = stat.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    TASKS.iter().find(|task| name.starts_with(**task))?;
+    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum::<f64>();
+    Some((name.to_owned(), ticks / TICKS_PER_S))
 }
 
 #[cfg(test)]

@@ -32,6 +32,9 @@ fn sound() -> Signs {
         compactions_failed: Some(0.0),
         zones: Some(vec![zone(1000.0, &[1000.0])]),
         dirty: Some(crate::doctor::signs::Dirty { from: 100.0, dirtied: Some(1000.0), ..Default::default() }),
+        stolen_together: None,
+        disks: Vec::new(),
+        file_systems: Some(vec![file_system(50.0)]),
         file_writes: Some(0.0),
         met_unwritten: Some(0.0),
         swap: Some([0.0, 0.0]),
@@ -39,6 +42,10 @@ fn sound() -> Signs {
         killed: Some(0.0),
         missing: Vec::new(),
     }
+}
+
+fn file_system(free_percent: f64) -> FileSystem {
+    FileSystem { mount: "/data".into(), bytes: 1e9, free_bytes: 1e7 * free_percent }
 }
 
 fn zone(free: f64, blocks: &[f64]) -> Zone {
@@ -89,6 +96,7 @@ fn every_finding_is_called_as_its_rule() {
         dirty: Some(crate::doctor::signs::Dirty { held_back_percent: 100.0, ..Default::default() }),
         file_writes: Some(9000.0),
         swap: Some([1000.0, 0.0]),
+        file_systems: Some(vec![file_system(0.0)]),
         at_limit: Some([("/loud".to_owned(), 7.0)].into()),
         killed: Some(1.0),
         ..sound()
@@ -299,6 +307,40 @@ fn swap_is_full_where_a_twentieth_is_left() {
     assert!(free(SWAP_FREE_MIN * BELOW).is_some());
     assert_eq!((free(SWAP_FREE_MIN), found(swap_full, |signs| signs.swap = Some([0.0, 0.0]))), (None, None));
     assert_eq!(lacks(swap_full, |signs| signs.swap = None), "free swap");
+}
+
+#[test]
+fn a_disk_is_full_where_a_hundredth_is_left() {
+    let free = |percent: f64| {
+        found(disk_full, |signs| signs.file_systems = Some(vec![file_system(60.0), file_system(percent)]))
+    };
+    let finding = free(DISK_FREE_MIN * BELOW).expect("it is full");
+    assert!(finding.sentence.starts_with("A disk is full: /data. "), "{}", finding.sentence);
+    assert_eq!((free(DISK_FREE_MIN), finding.figures.len()), (None, 2));
+    assert_eq!(lacks(disk_full, |signs| signs.file_systems = None), "room on file systems");
+}
+
+#[test]
+fn pages_that_cgroups_reclaimed_count_where_the_kernel_counts_them() {
+    let thrash = |together: Option<f64>| {
+        found(file_cache_thrashing, |signs| {
+            (signs.kswapd.stolen, signs.refaulted_file) = (Some(0.0), Some(1000.0));
+            signs.stolen_together = together;
+        })
+    };
+    assert!(thrash(Some(5000.0)).is_some());
+    assert_eq!((thrash(Some(5100.0)), thrash(None)), (None, None));
+}
+
+#[test]
+fn the_busiest_disk_stands_beside_writers_that_are_held_back() {
+    let finding = found(dirty_throttling, |signs| {
+        signs.dirty = Some(crate::doctor::signs::Dirty { held_back_percent: 100.0, ..Default::default() });
+        let disk = |name: &str, busy| Disk { name: name.into(), busy_percent: Some(busy), write_wait_ms: None };
+        signs.disks = vec![disk("sda", 3.0), disk("sdb", 99.0)];
+    });
+    let figures = finding.expect("they are").figures;
+    assert_eq!(figures.last().map(|it| (&*it.name, it.value)), Some(("sdb busy", 99.0)));
 }
 
 #[test]

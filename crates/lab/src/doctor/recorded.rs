@@ -1,0 +1,149 @@
+//! Signs out of what other tools recorded: `vmstat 1`, `sar -B -W`, log directories of MMTests.
+//!
+//! Each tells less than the running kernel does. What it does not tell stays none, so that its rules are named as not asked.
+
+use super::Patient;
+use super::signs::{Disk, Scan, Signs};
+use super::source::{DirtyLooks, of_counters};
+use crate::recordings::mmtests::{Benchmark, read_all};
+use crate::recordings::{Sample, Wrong, procps, sysstat};
+use crate::system::difference;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The interval of `vmstat` without times: what `vmstat 1` says.
+const EVERY_S: f64 = 1.0;
+
+/// KiB of a page.
+const PAGE_KIB: f64 = 4.0;
+
+/// Who a text tells of that is one of `vmstat` or `sar`; none where it is neither.
+///
+/// # Errors
+/// The first line that is wrong in one that is.
+pub fn patient(file: &str, text: &str) -> Result<Option<Patient>, Wrong> {
+    if procps::is_it(text) {
+        let samples = procps::read(file, text, EVERY_S)?;
+        return Ok(Some(Patient { name: format!("vmstat, {file}"), signs: of_vmstat(&samples) }));
+    }
+    if sysstat::is_it(text) {
+        let samples = sysstat::read_sar(file, text)?;
+        return Ok(Some(Patient { name: format!("sar, {file}"), signs: of_sar(&samples) }));
+    }
+    Ok(None)
+}
+
+/// The benchmarks of a log directory of MMTests.
+///
+/// # Errors
+/// When it is none, or a file in it is wrong.
+pub fn patients_of_mmtests(folder: &Path) -> Result<Vec<Patient>, Wrong> {
+    Ok(read_all(folder)?.iter().map(of_mmtests).collect())
+}
+
+/// What a rate came to over the samples that have it; none where none has.
+fn sum(samples: &[Sample], name: &str) -> Option<f64> {
+    let amounts = samples.iter().filter_map(|sample| Some(sample.values.get(name)? * sample.seconds));
+    amounts.reduce(|sum, amount| sum + amount)
+}
+
+/// `vmstat` tells of memory what goes to swap and comes back.
+fn of_vmstat(samples: &[Sample]) -> Signs {
+    let pages = |name: &str| sum(samples, name).map(|kib| kib / PAGE_KIB);
+    let elapsed_s = samples.iter().map(|sample| sample.seconds).sum();
+    Signs { elapsed_s: Some(elapsed_s), swapped_in: pages("si"), swapped_out: pages("so"), ..Signs::default() }
+}
+
+/// `sar -B` tells who scanned, but of pages reclaimed only all together.
+fn of_sar(samples: &[Sample]) -> Signs {
+    let of = |name: &str| sum(samples, name);
+    let time_of = |name: &str| -> f64 {
+        samples.iter().filter(|sample| sample.values.contains_key(name)).map(|sample| sample.seconds).sum()
+    };
+    let elapsed_s = time_of("pgscank/s").max(time_of("pswpin/s"));
+    let (by_kswapd, by_others, stolen) = (of("pgscank/s"), of("pgscand/s"), of("pgsteal/s"));
+    // Where one of them alone scanned, it is its own.
+    let alone = |other: Option<f64>| stolen.filter(|_| other == Some(0.0));
+    Signs {
+        elapsed_s: Some(elapsed_s),
+        kswapd: Scan { scanned: by_kswapd, stolen: alone(by_others) },
+        direct: Scan { scanned: by_others, stolen: alone(by_kswapd) },
+        stolen_together: stolen,
+        swapped_in: of("pswpin/s"),
+        swapped_out: of("pswpout/s"),
+        major_faults: of("majflt/s"),
+        ..Signs::default()
+    }
+}
+
+fn of_mmtests(benchmark: &Benchmark) -> Patient {
+    let Benchmark { run, name, folder, elapsed_s, before, after, counters, swap_pages, disks, .. } = benchmark;
+    let iteration = folder.file_name().and_then(|name| name.to_str()).filter(|name| name.starts_with("iter-"));
+    let iteration = iteration.map_or_else(String::new, |iteration| format!(", {iteration}"));
+    // Without copies before and after, the monitor's first and last will do.
+    let monitored = counters.first().zip(counters.last());
+    let (grown, seconds) = match monitored {
+        _ if !after.is_empty() => (difference(before, after), elapsed_s.unwrap_or_default()),
+        Some(((begun, first), (ended, last))) => (difference(first, last), ended - begun),
+        None => Default::default(),
+    };
+    let mut dirty = DirtyLooks::default();
+    counters.iter().for_each(|(_, levels)| dirty.look(levels));
+    let mut signs = of_counters(&grown, seconds);
+    signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
+    signs.swap = swap_pages.map(|pages| pages.map(|pages| pages as f64));
+    signs.disks = disks.iter().map(|(name, samples)| disk(name, samples)).collect();
+    Patient { name: format!("{run}{iteration}, {name}"), signs }
+}
+
+/// Means of what `iostat` saw of a device.
+fn disk(name: &str, samples: &[BTreeMap<String, f64>]) -> Disk {
+    let mean = |names: &[&str]| {
+        let column = names.iter().find(|name| samples.iter().any(|sample| sample.contains_key(**name)))?;
+        let sum: f64 = samples.iter().filter_map(|sample| sample.get(*column)).sum();
+        Some(sum / samples.len() as f64)
+    };
+    Disk { name: name.to_owned(), busy_percent: mean(&["%util"]), write_wait_ms: mean(&["w_await", "await"]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Diagnosis;
+
+    fn found(signs: &Signs) -> (Vec<&'static str>, Vec<&'static str>) {
+        let Diagnosis { findings, unasked } = Diagnosis::of(signs);
+        (findings.iter().map(|it| it.cause).collect(), unasked.iter().map(|it| it.cause).collect())
+    }
+
+    #[test]
+    fn vmstat_tells_of_swap_alone() {
+        let line = |si: u32, so: u32| format!(" 1  1 9000 1000 10 100 {si} {so} 9 9 1 1 1 1 1 97 0\n");
+        let heading =
+            "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+        let text = [heading, &line(0, 0), &line(800, 600), &line(400, 0)].concat();
+        let signs = patient("v", &text).unwrap().unwrap().signs;
+        assert_eq!((signs.elapsed_s, signs.swapped_in, signs.swapped_out), (Some(2.0), Some(300.0), Some(150.0)));
+        let (causes, unasked) = found(&signs);
+        assert_eq!(causes, ["anonymous-thrashing"]);
+        assert!(["direct-reclaim", "kswapd-awake", "swap-full", "killed"].iter().all(|it| unasked.contains(it)));
+        assert_eq!(patient("v", "other").unwrap(), None);
+    }
+
+    #[test]
+    fn sar_does_not_tell_whose_pages_were_reclaimed() {
+        let text = |direct: u32| {
+            format!(
+                "Linux 6.1 (vm) 11/25/26 _x86_64_ (2 CPU)\n\n10:00:00 pgscank/s pgscand/s pgsteal/s majflt/s\n\
+                 10:00:10 1000.00 {direct}.00 200.00 1.00\n\n10:00:00 pswpin/s pswpout/s\n10:00:10 0.00 0.00\n"
+            )
+        };
+        let (causes, unasked) = found(&patient("s", &text(0)).unwrap().unwrap().signs);
+        assert_eq!(causes, ["kswapd-in-vain", "kswapd-awake"]);
+        assert!(!unasked.contains(&"direct-reclaim") && unasked.contains(&"file-cache-thrashing"));
+        let both = patient("s", &text(500)).unwrap().unwrap().signs;
+        let (causes, unasked) = found(&both);
+        assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
+        assert!(causes.contains(&"direct-reclaim") && unasked.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What other tools recorded of memory: the text of [`procps`] (`vmstat 1`), of [`sysstat`] (`sar -B -W`, `iostat -x`), and the log
+//! directories of [`mmtests`].
+//!
+//! Each reader gives what is written, under the tool's own names, and interprets nothing; who asks ([`crate::doctor`]) knows what it
+//! means. What is wrong is told with its file, its line and what was expected there.
+//!
+//! Next: [`mmtests`].
+
+pub mod mmtests;
+pub mod procps;
+pub mod sysstat;
+
+use flate2::read::MultiGzDecoder;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Longer recordings are refused, unpacked: a day of `/proc/vmstat` each second has four times as much.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// A line of figures by the names of their columns, at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// For how long it is, s.
+    pub seconds: f64,
+    /// When it ended, where that is told: s since an epoch that is the recording's own.
+    pub at_s: Option<f64>,
+    /// The figures.
+    pub values: BTreeMap<String, f64>,
+}
+
+/// What is wrong with a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; none where it is about the file.
+    pub line: Option<usize>,
+    /// What is wrong, and what was expected.
+    pub what: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, what } = self;
+        match line {
+            Some(line) => write!(f, "{file}:{line}: {what}"),
+            None => write!(f, "{file}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl Wrong {
+    /// On a line, from 0.
+    fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
+    }
+
+    /// Of all of a file.
+    fn of(file: &str, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: None, what: what.into() }
+    }
+}
+
+/// The text of a file, unpacked where it is gzip.
+///
+/// # Errors
+/// When it cannot be read, is no text, or has more than 256 MiB.
+pub fn read(path: &Path) -> Result<String, Wrong> {
+    let name = path.display().to_string();
+    let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {error}"));
+    let mut file = File::open(path).map_err(|error| told(&error))?;
+    let mut start = [0; 2];
+    let got = file.read(&mut start).map_err(|error| told(&error))?;
+    let whole = io::Cursor::new(start[..got].to_vec()).chain(file);
+    let mut bytes = Vec::new();
+    let read = if start == [0x1f, 0x8b] {
+        MultiGzDecoder::new(whole).take(BYTES_MAX + 1).read_to_end(&mut bytes)
+    } else {
+        whole.take(BYTES_MAX + 1).read_to_end(&mut bytes)
+    };
+    read.map_err(|error| told(&error))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Wrong::of(&name, format!("it has more than {} MiB", BYTES_MAX >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| Wrong::of(&name, "it is not text"))
+}
+
+/// A number as tools print it, in some languages with a comma.
+fn number(word: &str) -> Option<f64> {
+    word.replace(',', ".").parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// A line of numbers under a heading.
+fn under(heading: &[String], words: &[&str], file: &str, line: usize) -> Result<BTreeMap<String, f64>, Wrong> {
+    if words.len() != heading.len() {
+        let what = format!("expected {} numbers, for {}: found {}", heading.len(), heading.join(" "), words.len());
+        return Err(Wrong::at(file, line, what));
+    }
+    let one = |(name, word): (&String, &&str)| {
+        let value = number(word)
+            .ok_or_else(|| Wrong::at(file, line, format!("expected a number in column {name}: found `{word}`")))?;
+        Ok((name.clone(), value))
+    };
+    heading.iter().zip(words).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn packed_files_are_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gz");
+        let mut packer = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+        packer.write_all(b"pgfault 1\n").unwrap();
+        packer.finish().unwrap();
+        assert_eq!(read(&path).unwrap(), "pgfault 1\n");
+        let plain = folder.path().join("a");
+        std::fs::write(&plain, "x").unwrap();
+        assert_eq!(read(&plain).unwrap(), "x");
+        std::fs::write(&plain, [0x1f, 0x8b, 1]).unwrap();
+        assert!(read(&plain).unwrap_err().to_string().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,132 @@
+//! `vmstat 1`, as procps prints it: with or without `-n`, `-w`, `-t`.
+//!
+//! The first line is the average since the computer started and says nothing of now: it is left out, as after each `procs` heading
+//! that begins a new recording in the same file. Sizes are KiB and rates KiB/s, unless `-S` was given, of which the text tells
+//! nothing. Nor does it tell the interval, but by the times of `-t`.
+
+use super::{Sample, Wrong, under};
+
+/// Does a text begin as one of `vmstat`?
+#[must_use]
+pub fn is_it(text: &str) -> bool {
+    text.lines().find(|line| !line.trim().is_empty()).is_some_and(is_groups)
+}
+
+/// The line above the names: `procs -----------memory---------- …`, or `--procs-- …`.
+fn is_groups(line: &str) -> bool {
+    line.trim_start_matches([' ', '-']).starts_with("procs") && line.contains("--memory--")
+}
+
+/// Samples by the names of their columns: `si`, `so`, `free`.
+///
+/// `every_s` is the interval where the text does not tell it by times.
+///
+/// # Errors
+/// The first line that is none of a recording; and where there is not one after the average since the start.
+pub fn read(file: &str, text: &str, every_s: f64) -> Result<Vec<Sample>, Wrong> {
+    let mut heading: Vec<String> = Vec::new();
+    let mut samples: Vec<Sample> = Vec::new();
+    let (mut is_average, mut earlier): (bool, Option<f64>) = (true, None);
+    for (n, line) in text.lines().enumerate() {
+        // MMTests puts times of its own before each line.
+        let line = line.rsplit_once(" -- ").map_or(line, |(_, line)| line);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [] => {}
+            _ if is_groups(line) => {}
+            ["r", "b", "swpd", ..] => {
+                let names: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+                // Headings come again and again; another one is another recording.
+                is_average |= names != heading;
+                heading = names;
+            }
+            _ if heading.is_empty() => {
+                return Err(Wrong::at(file, n, "expected the heading of `vmstat`: r b swpd free …"));
+            }
+            _ => {
+                // The last column of -t is a date and a time.
+                let has_times = heading.last().is_some_and(|name| !name.chars().any(char::is_lowercase) && name != "r");
+                let numbers = heading.len() - usize::from(has_times);
+                let (figures, time) = words.split_at(numbers.min(words.len()));
+                let at_s = match time {
+                    [_, time] if has_times => Some(seconds_of_day(time).ok_or_else(|| {
+                        Wrong::at(file, n, format!("expected a time such as 15:17:03: found `{time}`"))
+                    })?),
+                    [] => None,
+                    _ => return Err(Wrong::at(file, n, format!("expected {numbers} numbers: found {}", words.len()))),
+                };
+                let values = under(&heading[..numbers], figures, file, n)?;
+                let since = earlier.zip(at_s).map(|(earlier, now)| (now - earlier).rem_euclid(86_400.0));
+                earlier = at_s;
+                if !std::mem::take(&mut is_average) {
+                    let seconds = since.filter(|time| *time > 0.0).unwrap_or(every_s);
+                    samples.push(Sample { seconds, at_s, values });
+                }
+            }
+        }
+    }
+    if samples.is_empty() {
+        return Err(Wrong::of(
+            file,
+            "expected a line of `vmstat 1` after the first, which is the average since the start",
+        ));
+    }
+    Ok(samples)
+}
+
+/// Of a time as tools print it: `15:17:03`, or `03:17:03`, of which `PM` is told apart.
+pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
+    let parts: Vec<f64> = word.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    match parts.as_slice() {
+        [hours @ 0.0..24.0, minutes @ 0.0..60.0, seconds @ 0.0..61.0] => {
+            Some(hours * 3600.0 + minutes * 60.0 + seconds)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Debian's procps 4 prints it.
+    const PRINTED: &str = "\
+procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
+ r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st
+ 7  0      0 7702728 102612 9169288   36   47 40799 10924 1053 3067 55  8 35  3  0
+ 7  0      0 7702728 102612 9169288    8    0     0     0  783  375 99  1  0  0  0
+ 6  0      0 7702728 102612 9169288    0    4     8 186856 1004  649 96  4  0  1  0
+";
+
+    const WIDE_WITH_TIMES: &str = "\
+--procs-- -----------------------memory---------------------- ---swap-- -----io---- -system-- ----------cpu---------- -----timestamp-----
+   r    b         swpd         free         buff        cache   si   so    bi    bo   in   cs  us  sy  id  wa  st  gu                 UTC
+   7    0            0      7625500       102628      9173356   36   47 40796 10925 1053 3066  55   8  35   3   0   0 2026-11-25 23:59:58
+   7    0            0      7625500       102628      9173356    2    0     0  3568  655  464  99   2   0   0   0   0 2026-11-26 00:00:00
+";
+
+    #[test]
+    fn lines_after_the_first_are_samples() {
+        let samples = read("v", PRINTED, 1.0).unwrap();
+        assert_eq!(
+            samples.iter().map(|it| (it.values["si"], it.values["so"])).collect::<Vec<_>>(),
+            [(8.0, 0.0), (0.0, 4.0)]
+        );
+        assert_eq!(samples[0].seconds, 1.0);
+        let timed = read("v", WIDE_WITH_TIMES, 1.0).unwrap();
+        assert_eq!((timed.len(), timed[0].seconds, timed[0].values["si"], timed[0].values["gu"]), (1, 2.0, 2.0, 0.0));
+        assert!(is_it(PRINTED) && is_it(WIDE_WITH_TIMES) && !is_it("pgfault 1\n"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let wrong = |text: &str| read("v.txt", text, 1.0).unwrap_err().to_string();
+        assert_eq!(wrong("7 0 0\n"), "v.txt:1: expected the heading of `vmstat`: r b swpd free …");
+        assert!(wrong(&PRINTED.replace("375 99", "375")).starts_with("v.txt:4: expected 17 numbers"));
+        assert!(
+            wrong(&PRINTED.replace("186856", "x")).starts_with("v.txt:5: expected a number in column bo: found `x`")
+        );
+        let first: String = PRINTED.lines().take(3).map(|line| format!("{line}\n")).collect();
+        assert!(wrong(&first).contains("after the first"));
+    }
+}

@@ -1,0 +1,168 @@
+//! `sar -B -W` and `iostat -x`, as sysstat prints them.
+//!
+//! A block of `sar` is a heading of names behind a time, and lines of figures behind theirs. Blocks of the same times are of one
+//! sample. Averages at the end are left out: they are of the same lines.
+
+use super::procps::seconds_of_day;
+use super::{Sample, Wrong, number, under};
+use std::collections::BTreeMap;
+
+/// Does a text begin as one of sysstat?
+#[must_use]
+pub fn is_it(text: &str) -> bool {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    first.is_some_and(|line| line.starts_with("Linux ") && line.contains('(') && line.trim_end().ends_with("CPU)"))
+}
+
+/// The time at the head of a line, and the words behind it.
+fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
+    let (first, rest) = words.split_first()?;
+    let time = seconds_of_day(first)?;
+    const NOON: f64 = 43_200.0;
+    match rest {
+        ["AM", rest @ ..] => Some((time % NOON, rest)),
+        ["PM", rest @ ..] => Some((time % NOON + NOON, rest)),
+        rest => Some((time, rest)),
+    }
+}
+
+/// Samples of `sar` by the names of their columns: `pgscank/s`, `pswpin/s`. Blocks that are by device or CPU are refused.
+///
+/// # Errors
+/// The first line that is none of `sar -B -W`; and where there is no figure at all.
+pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut heading: Vec<String> = Vec::new();
+    let mut earlier = None;
+    for (n, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_title = words.first() == Some(&"Linux");
+        // In other languages it is another word, but always with a colon.
+        let is_average = words.first().is_some_and(|word| word.ends_with(':'));
+        if words.is_empty() || is_title || is_average {
+            continue;
+        }
+        let Some((time, rest)) = timed(&words) else {
+            return Err(Wrong::at(file, n, format!("expected a time such as 15:17:05 first: found `{}`", words[0])));
+        };
+        if rest.iter().any(|word| *word == "RESTART") {
+            (heading, earlier) = (Vec::new(), None);
+            continue;
+        }
+        if rest.first().is_some_and(|word| number(word).is_none()) {
+            if let Some(other) = rest.iter().find(|word| !word.ends_with("/s") && **word != "%vmeff") {
+                let what = format!("expected columns of `sar -B -W`, such as pgscank/s and pswpin/s: found `{other}`");
+                return Err(Wrong::at(file, n, what));
+            }
+            heading = rest.iter().map(|word| (*word).to_owned()).collect();
+            earlier = Some(time);
+            continue;
+        }
+        let values = under(&heading, rest, file, n)?;
+        let began = earlier.ok_or_else(|| Wrong::at(file, n, "expected a heading before figures"))?;
+        let seconds = f64::rem_euclid(time - began, 86_400.0);
+        if seconds <= 0.0 {
+            return Err(Wrong::at(file, n, "expected a time after that of the line before"));
+        }
+        match samples
+            .iter_mut()
+            .find(|sample| sample.at_s == Some(time) && sample.values.keys().all(|key| !values.contains_key(key)))
+        {
+            Some(same) => same.values.extend(values),
+            None => samples.push(Sample { seconds, at_s: Some(time), values }),
+        }
+        earlier = Some(time);
+    }
+    if samples.is_empty() {
+        return Err(Wrong::of(file, "expected figures of `sar -B -W`, and found none"));
+    }
+    Ok(samples)
+}
+
+/// Samples of `iostat -x` by device: `r_await`, `%util`. The first of each device is the average since the start, and left out.
+///
+/// # Errors
+/// The first line under a heading that is none of its devices.
+pub fn read_iostat(file: &str, text: &str) -> Result<BTreeMap<String, Vec<BTreeMap<String, f64>>>, Wrong> {
+    let mut devices: BTreeMap<String, Vec<BTreeMap<String, f64>>> = BTreeMap::new();
+    let mut heading: Vec<String> = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let line = line.rsplit_once(" -- ").map_or(line, |(_, line)| line);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.split_first() {
+            None => heading.clear(),
+            Some((first, rest)) if first.trim_end_matches(':') == "Device" => {
+                heading = rest.iter().map(|word| (*word).to_owned()).collect();
+            }
+            Some((device, rest)) if !heading.is_empty() => {
+                devices.entry((*device).to_owned()).or_default().push(under(&heading, rest, file, n)?);
+            }
+            // Times, and what CPUs did.
+            Some(_) => {}
+        }
+    }
+    if devices.is_empty() {
+        return Err(Wrong::of(file, "expected figures of `iostat -x` under a heading `Device`, and found none"));
+    }
+    for samples in devices.values_mut() {
+        samples.remove(0);
+    }
+    Ok(devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As sysstat 12 prints it.
+    const PRINTED: &str = "\
+Linux 6.18.44 (vm) \t11/25/26 \t_x86_64_\t(2 CPU)
+
+15:17:05     pswpin/s pswpout/s
+15:17:06         1.00      0.00
+
+15:17:05     pgpgin/s pgpgout/s   fault/s  majflt/s  pgfree/s pgscank/s pgscand/s pgsteal/s    %vmeff
+15:17:06       224.00   4576.00  34240.00      1.00  44341.00     10.00      5.00     12.00     80.00
+
+15:17:06     pswpin/s pswpout/s
+15:17:08         2.00      0.00
+
+Average:     pswpin/s pswpout/s
+Average:         1.50      0.00
+";
+
+    #[test]
+    fn blocks_of_one_time_are_one_sample() {
+        let samples = read_sar("s", PRINTED).unwrap();
+        assert_eq!(samples.len(), 2);
+        assert_eq!((samples[0].seconds, samples[1].seconds), (1.0, 2.0));
+        assert_eq!((samples[0].values["pswpin/s"], samples[0].values["pgscank/s"]), (1.0, 10.0));
+        assert!(is_it(PRINTED) && !is_it("Linux rules\n"));
+        let in_the_evening = PRINTED
+            .replace("15:17:0", "03:17:0")
+            .replace("  pswpin/s", " PM  pswpin/s")
+            .replace("05     pg", "05 PM pg");
+        let in_the_evening = in_the_evening.replace("06       ", "06 PM ").replace("08       ", "08 PM ");
+        assert_eq!(read_sar("s", &in_the_evening).unwrap(), samples);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let wrong = |text: &str| read_sar("s.txt", text).unwrap_err().to_string();
+        assert_eq!(wrong("Linux 6 (2 CPU)\n"), "s.txt: expected figures of `sar -B -W`, and found none");
+        assert!(wrong(&PRINTED.replace("pswpin/s", "CPU")).starts_with("s.txt:3: expected columns of `sar -B -W`"));
+        assert!(
+            wrong(&PRINTED.replace("44341.00 ", "x ")).starts_with("s.txt:7: expected a number in column pgfree/s")
+        );
+        assert!(wrong(&PRINTED.replace("15:17:08", "15:17:06")).starts_with("s.txt:10: expected a time after"));
+        assert!(wrong("hello\n").starts_with("s.txt:1: expected a time"));
+    }
+
+    #[test]
+    fn devices_have_their_figures() {
+        let text = "avg-cpu:  %user\n           1.0\n\nDevice r/s w_await %util\nvda 9 9 9\n\n12:00\nDevice: r/s w_await %util\nvda 1.5 20 95\n";
+        let found = read_iostat("i", text).unwrap();
+        assert_eq!((found["vda"].len(), found["vda"][0]["w_await"]), (1, 20.0));
+        assert!(read_iostat("i", "x\n").is_err() && read_iostat("i", "Device a\nvda x\n").is_err());
+    }
+}
