@@ -54,6 +54,7 @@ pub mod real_time;
 #[cfg(not(feature = "linux"))]
 #[path = "no_real_time.rs"]
 pub mod real_time;
+pub mod recordings;
 pub mod report;
 pub mod results;
 pub mod rows;
@@ -61,6 +62,7 @@ pub mod runner;
 pub mod scale;
 pub mod series;
 pub mod simulation;
+pub mod stalls;
 #[cfg(feature = "linux")]
 pub mod stat;
 pub mod statistics;

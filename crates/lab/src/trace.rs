@@ -2,7 +2,7 @@
 //!
 //! A run is a process of the trace. Under it each CPU has three tracks: the task on it, the times without interrupts
 //! with what handlers did in them, and the locks that it waited for or that others waited for; each disk has one with
-//! its requests, the network card one with its packets, and each task one with its passes of reclaim. Runs of several
+//! its requests, the network card one with its packets, and each task one with its passes of reclaim and its waits for a CPU. Runs of several
 //! kernels and seeds stand below each other on one axis, virtual time.
 
 pub mod proto;
@@ -110,7 +110,7 @@ impl Track {
             Activity::LockWait { cpu, .. } | Activity::LockHold { cpu, .. } => Self::Locks(cpu),
             Activity::Request { disk, .. } => Self::Disk(disk.0),
             Activity::Packet { .. } => Self::Packets,
-            Activity::Function { task, .. } => Self::Task(task.0),
+            Activity::Function { task, .. } | Activity::Queued { task } => Self::Task(task.0),
         }
     }
 
@@ -134,7 +134,7 @@ impl Track {
 }
 
 /// `sda` and so on.
-fn disk_name(disk: u32) -> String {
+pub(crate) fn disk_name(disk: u32) -> String {
     match u8::try_from(disk) {
         Ok(disk @ 0..26) => format!("sd{}", char::from(b'a' + disk)),
         _ => format!("disk {disk}"),
@@ -145,6 +145,7 @@ fn disk_name(disk: u32) -> String {
 fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     match *what {
         Activity::Runs { task, .. } => (trace.tasks[task.0 as usize].clone(), vec![("task", task.0.into())]),
+        Activity::Queued { .. } => ("waits for a CPU".into(), vec![]),
         Activity::InterruptsOff { cause, .. } => (cause.into(), vec![]),
         Activity::Interrupt { disk: Some(disk), pages, .. } => (disk_name(disk.0), vec![("pages", pages)]),
         Activity::Interrupt { disk: None, .. } => ("eth0".into(), vec![]),

@@ -3,6 +3,7 @@
 //! There are no marks below the limit and no kswapd: each task that allocates at it reclaims a cluster, whatever is free
 //! (mechanisms/modern, 6).
 
+use super::slow::SlowWork;
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
@@ -34,6 +35,20 @@ impl<M: Machine> Allocate<M> {
         if !is_charged || fits() {
             return Ok(());
         }
+        let (began, mut work) = (self.machine.now(), SlowWork::default());
+        let made = self.reclaim_under(task, gfp, order, fits, &mut work);
+        self.note_slow_request(began, gfp, order, made.is_ok(), &work);
+        made
+    }
+
+    fn reclaim_under(
+        &self,
+        task: &mut Task,
+        gfp: Gfp,
+        order: Order,
+        fits: impl Fn() -> bool,
+        work: &mut SlowWork,
+    ) -> Result<(), OutOfMemory> {
         let failed = |event| {
             self.stat.count(event, 1);
             OutOfMemory { order }
@@ -44,7 +59,7 @@ impl<M: Machine> Allocate<M> {
         let _stall = self.pressure.stall(&self.machine);
         let mut retries = 0;
         while !self.machine.is_killed() {
-            let progress = self.try_to_free_charged_pages(task, self.zonelist(gfp), gfp, retries > 0);
+            let progress = self.try_to_free_charged_pages(task, self.zonelist(gfp), gfp, retries > 0, &mut work.direct);
             if fits() {
                 return Ok(());
             }

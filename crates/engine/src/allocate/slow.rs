@@ -56,9 +56,9 @@ struct Compaction {
 
 /// What a request did on the slow path.
 #[derive(Clone, Copy, Debug, Default)]
-struct SlowWork {
+pub(super) struct SlowWork {
     compactions: u64,
-    direct: DirectWork,
+    pub(super) direct: DirectWork,
 }
 
 /// How a task goes on whose request needs pages reclaimed.
@@ -74,27 +74,32 @@ impl<M: Machine> Allocate<M> {
         let began = self.machine.now();
         let mut work = SlowWork::default();
         let found = self.make_room_and_allocate(task, gfp, order, &mut work);
-        if self.machine.now() > began {
-            let SlowWork { compactions, direct: DirectWork { reclaims, scanned, freed, priority, met } } = work;
-            self.machine.note(|| {
-                let (gfp, zone) = (gfp.words(), self.preferred_zone(gfp).kind.name().to_owned());
-                let is_served = found.is_ok();
-                Note::SlowRequest(SlowRequest {
-                    began,
-                    order,
-                    gfp,
-                    zone,
-                    is_served,
-                    reclaims,
-                    compactions,
-                    scanned,
-                    freed,
-                    priority,
-                    met,
-                })
-            });
-        }
+        self.note_slow_request(began, gfp, order, found.is_ok(), &work);
         found
+    }
+
+    /// Notes what a request did that did not get its pages at once, if it took time.
+    pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &SlowWork) {
+        if self.machine.now() == began {
+            return;
+        }
+        let SlowWork { compactions, direct: DirectWork { reclaims, scanned, freed, priority, met } } = *work;
+        self.machine.note(|| {
+            let (gfp, zone) = (gfp.words(), self.preferred_zone(gfp).kind.name().to_owned());
+            Note::SlowRequest(SlowRequest {
+                began,
+                order,
+                gfp,
+                zone,
+                is_served,
+                reclaims,
+                compactions,
+                scanned,
+                freed,
+                priority,
+                met,
+            })
+        });
     }
 
     fn make_room_and_allocate(

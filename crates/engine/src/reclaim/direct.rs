@@ -74,7 +74,7 @@ impl<M: Machine> Reclaim<M> {
         work: &mut DirectWork,
     ) -> Progress {
         self.stat.count(Event::Allocstall, 1);
-        self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) })
+        self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) }, work)
     }
 
     /// Reclaims until a cluster was freed, whatever is free: the memory cgroup that all tasks are in is at its limit.
@@ -85,11 +85,18 @@ impl<M: Machine> Reclaim<M> {
         zonelist: &[ZoneId],
         gfp: Gfp,
         doubts_marks: bool,
+        work: &mut DirectWork,
     ) -> Progress {
-        self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::cgroup(gfp) })
+        self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::cgroup(gfp) }, work)
     }
 
-    fn free_pages(&self, task: &mut Task, zonelist: &[ZoneId], mut control: ScanControl) -> Progress {
+    fn free_pages(
+        &self,
+        task: &mut Task,
+        zonelist: &[ZoneId],
+        mut control: ScanControl,
+        work: &mut DirectWork,
+    ) -> Progress {
         let _span = self.machine.span(Func::DirectReclaim);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);

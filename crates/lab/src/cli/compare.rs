@@ -299,7 +299,7 @@ pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
 }
 
 /// Two times in seconds; the begin or the end of a run where one is left out.
-fn parse_window(text: &str) -> Result<Window, String> {
+pub(super) fn parse_window(text: &str) -> Result<Window, String> {
     let time = |word: &str, open: Nanos| match word.parse::<f64>() {
         Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),
         _ if word.is_empty() => Some(open),

@@ -1,6 +1,8 @@
-//! `highwater explain`: every value of a file and where it comes from; or what a key means ([`key`]).
+//! `highwater explain`: every value of a file and where it comes from; what a key means ([`key`]); or why tasks of a run stood
+//! still ([`stall`]).
 
 mod key;
+mod stall;
 
 use std::path::Path;
 
@@ -23,15 +25,31 @@ use crate::{
 
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
     /// A name from `highwater list`, or a file; or a key: `lru.swappiness`, `machine.cpu.count`, `params.hogs`
-    name: String,
+    #[arg(required = true)]
+    name: Option<String>,
     #[command(flatten)]
     output: TextOptions,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Run an experiment with one kernel, and say of each long direct reclaim and each writer held back what it asked for, what was
+    /// scanned and why pages stayed, and on whom it waited (`sim`)
+    Stall(stall::Arguments),
 }
 
 /// Prints what is known about a kernel, a machine or an experiment.
-pub fn run(Arguments { name, output }: &Arguments) -> Result<(), End> {
+pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
+    let name = match (what, name) {
+        (Some(What::Stall(arguments)), _) => return stall::run(arguments),
+        (None, Some(name)) => name,
+        (None, None) => return Err(End::Usage("expected a name, a file or a key".into())),
+    };
     let (plain, _) = library::split(name)?;
     let is = |folder| embedded::names(folder).any(|known| known == plain);
     match kind_of_file(plain)? {

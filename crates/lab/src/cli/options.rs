@@ -171,7 +171,7 @@ pub(super) fn parse_word(text: &str) -> Result<String, String> {
 }
 
 /// A seed: decimal, or hexadecimal after `0x`.
-fn parse_seed(text: &str) -> Result<u64, String> {
+pub(super) fn parse_seed(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
@@ -180,7 +180,7 @@ fn parse_seed(text: &str) -> Result<u64, String> {
 }
 
 /// A key, and values for it between commas.
-fn parse_set(text: &str) -> Result<Set, String> {
+pub(super) fn parse_set(text: &str) -> Result<Set, String> {
     let wrong = || format!("expected KEY=VALUE or KEY=VALUE,VALUE,… such as lru.batch=1,14, found `{text}`");
     let (key, values) = text.split_once('=').ok_or_else(wrong)?;
     let values: Vec<String> = values_of(values).into_iter().map(|value| value.trim().to_owned()).collect();

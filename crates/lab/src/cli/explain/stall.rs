@@ -1,0 +1,112 @@
+//! `highwater explain stall`.
+
+use super::super::{
+    End,
+    compare::{failed, parse_window},
+    options::{parse_seed, parse_set},
+    output::{self, Losses, Output, check_apart},
+};
+use crate::{
+    bars::Bars,
+    plan::{Plan, Request, Set},
+    scale::Scale,
+    stalls,
+    trace::{self, RunTrace, Window},
+    workloads,
+};
+use machine::Nanos;
+use std::path::PathBuf;
+
+/// Arguments of `highwater explain stall`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A name from `highwater list`, or a file
+    experiment: String,
+    /// The kernel, a name or a file
+    #[arg(long, value_name = "KERNEL")]
+    kernel: String,
+    /// Stalls that are shorter are left out, ms of the run
+    #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_over)]
+    over: Nanos,
+    /// So many are explained, the longest first
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    most: u32,
+    /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_set)]
+    set: Vec<Set>,
+    /// Multiply memory, swap, file sizes and disk bandwidth by this
+    #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
+    scale: Option<Scale>,
+    /// The machine, a name or a file, in place of the experiment's own
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// The seed of all chance, decimal or 0x…
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// Write the trace, for ui.perfetto.dev: each stall names its place in it
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Look only at this part of the run, in seconds: 2.1..2.9. A trace has at most a million slices
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true)]
+    window: Option<Window>,
+    /// The form of what is said
+    #[arg(long, value_enum, default_value_t)]
+    format: StallFormat,
+    /// Write it to this file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum StallFormat {
+    /// Words for people.
+    #[default]
+    Text,
+    /// docs/doctor.md describes it.
+    Json,
+}
+
+/// Runs an experiment, and says why its tasks stood still.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let Arguments { experiment, kernel, over, most, set, scale, machine, seed, window, .. } = arguments;
+    let request = Request {
+        experiment: experiment.clone(),
+        kernels: vec![kernel.clone()],
+        set: set.clone(),
+        machine: machine.clone(),
+        seed: *seed,
+        runs: 1,
+        scale: *scale,
+        trace: Some(window.unwrap_or_default()),
+        ..Request::default()
+    };
+    let file = arguments.output.as_deref().map(Output::open).transpose()?;
+    let traced = arguments.trace.as_deref().map(Output::open).transpose()?;
+    check_apart(&[("--output", file.as_ref()), ("--trace", traced.as_ref())])?;
+    let plan = Plan::new(&request, workloads::find)?;
+    let results = {
+        let bars = Bars::new(&plan.title(), plan.count());
+        plan.run(1, &bars).map_err(|failures| failed(&failures))?
+    };
+    results.traces.iter().filter_map(RunTrace::warning).for_each(|warning| eprintln!("warning: {warning}"));
+    let found: Vec<_> = results.traces.iter().map(|run| stalls::find(run, *over, *most as usize)).collect();
+    let mut losses = Losses::default();
+    if let Some(traced) = traced {
+        losses.note(traced.write(|out| trace::write(&results.traces, out)));
+    }
+    let path = arguments.trace.as_ref().map(|path| path.display().to_string());
+    losses.note(output::report(file, |out, look| match arguments.format {
+        StallFormat::Text => out.write_all(stalls::text(&found, path.as_deref(), look).as_bytes()),
+        StallFormat::Json => out.write_all(stalls::json(&found).as_bytes()),
+    }));
+    losses.end()
+}
+
+/// A time in ms, from a microsecond on.
+fn parse_over(text: &str) -> Result<Nanos, String> {
+    match text.trim_end_matches("ms").parse::<f64>() {
+        Ok(ms) if (0.001..=1e9).contains(&ms) => Ok(Nanos((ms * 1e6) as u64)),
+        _ => Err("expected milliseconds, from 0.001 to 1000000000, such as 10 or 0.5ms".into()),
+    }
+}

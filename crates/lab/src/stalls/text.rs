@@ -1,0 +1,173 @@
+//! Stalls in words, and as JSON.
+
+use super::{Cause, Stall, Stalls, Wait};
+use crate::report::Look;
+use crate::report::grid::hanging;
+use machine::Nanos;
+use machine::note::{HeldBack, SlowRequest};
+use serde_json::{Value, json as value};
+use std::fmt::Write as _;
+
+/// So many of those who held something are named.
+const NAMED: usize = 3;
+
+/// A time for people.
+pub(super) fn ms(time: Nanos) -> String {
+    format!("{:.3} ms", time.0 as f64 / 1e6)
+}
+
+fn seconds(time: Nanos) -> String {
+    format!("{:.9} s", time.0 as f64 / 1e9)
+}
+
+/// The stalls of runs in words; `trace` is the file that `--trace` writes.
+#[must_use]
+pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
+    let mut text = String::new();
+    for (n, Stalls { run, over, count, total, tasks, longest }) in runs.iter().enumerate() {
+        let all = match count {
+            0 => format!("{run}: no stall of at least {}", ms(*over)),
+            _ => format!(
+                "{run}: {count} stalls of at least {}, of {tasks} tasks, {} in all; the longest {}:",
+                ms(*over),
+                ms(*total),
+                longest.len()
+            ),
+        };
+        if n > 0 {
+            text.push('\n');
+        }
+        text += &hanging("", &all, look);
+        for (n, stall) in longest.iter().enumerate() {
+            let _ = write!(text, "\n{}", one(n + 1, run, stall, trace, look));
+        }
+    }
+    text
+}
+
+fn one(number: usize, run: &str, stall: &Stall, trace: Option<&str>, look: Look) -> String {
+    let Stall { task, from, to, cause, worked, waits, disks, slice } = stall;
+    let (what, asked, did) = match cause {
+        Cause::Request(request) => ("for memory", asked_for(request), did(request)),
+        Cause::HeldBack(held) => ("as a writer, held back", held_back(held), Vec::new()),
+    };
+    let mut text = hanging(&format!("{number}. "), &format!("{task} stood still {} {what}", ms(stall.time())), look);
+    text += &hanging("   asked:  ", &asked, look);
+    for (lead, line) in did {
+        text += &hanging(lead, &line, look);
+    }
+    for (n, Wait { on, time, held_by }) in waits.iter().enumerate() {
+        let lead = if n == 0 { "   waited: " } else { "           " };
+        let named = held_by.iter().take(NAMED).map(|(who, time)| format!("{who} {}", ms(*time)));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let meanwhile = if named.is_empty() { String::new() } else { format!("; meanwhile {named}") };
+        text += &hanging(lead, &format!("{} {on}{meanwhile}", ms(*time)), look);
+    }
+    text += &hanging("   worked: ", &format!("{} on a CPU", ms(*worked)), look);
+    for (n, disk) in disks.iter().enumerate() {
+        text += &hanging(if n == 0 { "   disks:  " } else { "           " }, disk, look);
+    }
+    let file = trace.map_or_else(String::new, |file| format!("{file}, "));
+    let slice = slice.map_or_else(String::new, |(name, at)| format!(", slice `{name}` at {}", seconds(at)));
+    let place = format!("{file}process `{run}`, track `{task}`, {} to {}{slice}", seconds(*from), seconds(*to));
+    text + &hanging("   trace:  ", &place, look)
+}
+
+fn asked_for(request: &SlowRequest) -> String {
+    let SlowRequest { order, gfp, zone, is_served, .. } = request;
+    let end = if *is_served { "served" } else { "not served" };
+    format!("order {}, {gfp}; zone {zone} first; {end}", order.0)
+}
+
+fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
+    let SlowRequest { reclaims, compactions, scanned, freed, priority, met, .. } = request;
+    let mut lines = vec![match reclaims {
+        0 => ("   did:    ", format!("no direct reclaim, {compactions} direct compactions")),
+        _ => (
+            "   did:    ",
+            format!(
+                "{reclaims} direct reclaims, {compactions} direct compactions: scanned {scanned} pages, down to priority {priority}, \
+                 and freed {freed}"
+            ),
+        ),
+    }];
+    let mut stayed: Vec<(&str, u64)> = met.reasons().into_iter().filter(|(_, pages)| *pages > 0).collect();
+    stayed.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
+    if !stayed.is_empty() {
+        let words: Vec<String> = stayed.iter().map(|(why, pages)| format!("{pages} {why}")).collect();
+        lines.push(("   stayed: ", words.join(", ")));
+    }
+    lines
+}
+
+fn held_back(held: &HeldBack) -> String {
+    let HeldBack { device, dirty_pages, limit_pages, .. } = held;
+    format!(
+        "to dirty more pages of {}; {dirty_pages} were dirty or being written, {limit_pages} may be",
+        crate::trace::disk_name(device.0)
+    )
+}
+
+/// The same as JSON, with a line break at its end. Times are ns.
+#[must_use]
+pub fn json(runs: &[Stalls]) -> String {
+    let wait = |Wait { on, time, held_by }: &Wait| {
+        let held_by: Vec<Value> = held_by.iter().map(|(who, time)| value!({ "who": who, "ns": time.0 })).collect();
+        value!({ "on": on, "ns": time.0, "held_by": held_by })
+    };
+    let stall = |stall: &Stall| {
+        let Stall { task, from, to, cause, worked, waits, disks, slice } = stall;
+        let mut of = value!({
+            "track": task,
+            "from_ns": from.0,
+            "to_ns": to.0,
+            "worked_ns": worked.0,
+            "waits": waits.iter().map(wait).collect::<Vec<_>>(),
+            "disks": disks,
+            "slice": slice.map(|(name, at)| value!({ "name": name, "at_ns": at.0 })),
+        });
+        match cause {
+            Cause::Request(SlowRequest {
+                order,
+                gfp,
+                zone,
+                is_served,
+                reclaims,
+                compactions,
+                scanned,
+                freed,
+                priority,
+                met,
+                ..
+            }) => {
+                let stayed: serde_json::Map<String, Value> =
+                    met.reasons().into_iter().map(|(why, pages)| (why.to_owned(), pages.into())).collect();
+                of["asked"] = value!({ "order": order.0, "gfp": gfp, "zone": zone, "is_served": is_served });
+                of["did"] = value!({
+                    "reclaims": reclaims,
+                    "compactions": compactions,
+                    "scanned": scanned,
+                    "freed": freed,
+                    "priority": priority,
+                    "stayed": stayed,
+                });
+            }
+            Cause::HeldBack(HeldBack { device, dirty_pages, limit_pages, .. }) => {
+                of["held_back"] =
+                    value!({ "device": device.0, "dirty_pages": dirty_pages, "limit_pages": limit_pages });
+            }
+        }
+        of
+    };
+    let run = |Stalls { run, over, count, total, tasks, longest }: &Stalls| {
+        value!({
+            "process": run,
+            "over_ns": over.0,
+            "stalls": count,
+            "total_ns": total.0,
+            "tasks": tasks,
+            "longest": longest.iter().map(stall).collect::<Vec<_>>(),
+        })
+    };
+    format!("{:#}\n", value!({ "schema": 1, "runs": runs.iter().map(run).collect::<Vec<_>>() }))
+}
