@@ -131,7 +131,7 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     let mut waits: Vec<Wait> = Vec::new();
     let mut spins: BTreeMap<&'static str, (Nanos, BTreeMap<String, Nanos>)> = BTreeMap::new();
     let (mut queued, mut runners) = (Nanos(0), BTreeMap::new());
-    let mut functions: BTreeMap<&'static str, (Func, Nanos, BTreeMap<String, Nanos>)> = BTreeMap::new();
+    let mut functions: BTreeMap<&'static str, (Nanos, BTreeMap<String, Nanos>)> = BTreeMap::new();
     let mut slice = None;
     for one in &within {
         let time = overlap(one, from, to);
@@ -159,11 +159,9 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
                 if is_longer {
                     slice = Some((func.name(), one.from, one.to));
                 }
-                if is_wait(func) {
-                    let off = look.off_cpu(task, begin, end);
-                    let (_, sum, others) =
-                        functions.entry(func.name()).or_insert_with(|| (func, Nanos(0), BTreeMap::new()));
-                    *sum += off;
+                if let Some(reason) = look.reason(task, func, begin) {
+                    let (sum, others) = functions.entry(reason).or_default();
+                    *sum += look.off_cpu(task, begin, end);
                     if func == Func::ThrottleDirectReclaim {
                         look.reclaimers(task, begin, end, others);
                     }
@@ -173,16 +171,16 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
         }
     }
     let spun = spins.values().fold(Nanos(0), |sum, (time, _)| sum + *time);
-    let worked = worked.since(Nanos(0)).0.saturating_sub(spun.0);
+    let worked = worked.0.saturating_sub(spun.0);
     for (class, (time, holders)) in spins {
         waits.push(Wait { on: format!("for the lock {class}"), time, held_by: ranked(holders) });
     }
     if queued > Nanos(0) {
         waits.push(Wait { on: "for a CPU".into(), time: queued, held_by: ranked(runners) });
     }
-    for (name, (func, time, others)) in functions {
+    for (reason, (time, others)) in functions {
         if time > Nanos(0) {
-            waits.push(Wait { on: format!("{} ({name})", reason(func)), time, held_by: ranked(others) });
+            waits.push(Wait { on: reason.to_owned(), time, held_by: ranked(others) });
         }
     }
     let explained = waits.iter().fold(worked, |sum, wait| sum + wait.time.0);
@@ -213,19 +211,6 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     }
 }
 
-/// Functions in which reclaim sleeps on purpose.
-const fn is_wait(func: Func) -> bool {
-    matches!(func, Func::CongestionWait | Func::ThrottleVmWriteout | Func::ThrottleDirectReclaim)
-}
-
-const fn reason(func: Func) -> &'static str {
-    match func {
-        Func::CongestionWait => "because a disk's queue was full, or until pages were written",
-        Func::ThrottleVmWriteout => "because more was being written than may be",
-        _ => "because others reclaimed, or the reserve was used up",
-    }
-}
-
 /// Slices within a stall.
 struct Look<'a> {
     trace: &'a Trace,
@@ -252,6 +237,26 @@ impl Look<'_> {
         match self.function_of(task, at) {
             Some(func) => format!("{} (in {})", self.name(task), func.name()),
             None => self.name(task).to_owned(),
+        }
+    }
+
+    /// Why a task sleeps in a function, if it is one in which reclaim sleeps on purpose and no other of them lies within it.
+    fn reason(&self, task: TaskId, func: Func, at: Nanos) -> Option<&'static str> {
+        match func {
+            Func::ThrottleDirectReclaim => {
+                Some("because others reclaimed, or the reserve was used up (throttle_direct_reclaim)")
+            }
+            Func::CongestionWait => {
+                let is_outer = |slice: &&&Slice| {
+                    let of = Activity::Function { task, func: Func::ThrottleVmWriteout };
+                    slice.what == of && slice.from <= at && at < slice.to
+                };
+                Some(match self.within.iter().any(|slice| is_outer(&slice)) {
+                    true => "because more was being written than may be (throttle_vm_writeout)",
+                    false => "because a disk's queue was full, or until pages were written (congestion_wait)",
+                })
+            }
+            _ => None,
         }
     }
 

@@ -45,7 +45,7 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
         let Some((time, rest)) = timed(&words) else {
             return Err(Wrong::at(file, n, format!("expected a time such as 15:17:05 first: found `{}`", words[0])));
         };
-        if rest.iter().any(|word| *word == "RESTART") {
+        if rest.contains(&"RESTART") {
             (heading, earlier) = (Vec::new(), None);
             continue;
         }
