@@ -429,7 +429,7 @@ mod tests {
             "{:?}",
             stall.disks
         );
-        let told = text(&[found.clone()], None, crate::report::Look::default());
+        let told = text(std::slice::from_ref(&found), None, crate::report::Look::default());
         for words in ["order 3", "movable, wait", "20 used lately", "12 under writeback", "track `anon 1`"] {
             assert!(told.contains(words), "{words}: {told}");
         }

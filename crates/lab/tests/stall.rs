@@ -73,7 +73,7 @@ fn direct_reclaims_are_told_by_what_they_asked_scanned_and_waited_for() {
 #[test]
 fn writers_held_back_are_told_by_limit_and_disk() {
     for kernel in ["3.10-rc4-vanilla", "2.6.37-traceonly", "highwater"] {
-        let run = ["randwrite", "--kernel", kernel, "--scale", "1/64", "--over", "5", "--most", "20"];
+        let run = ["randwrite", "--kernel", kernel, "--scale", "1/64", "--over", "2", "--most", "300"];
         let found = run_of(&print(&[&["explain", "stall"][..], &run, &["--format", "json"]].concat()));
         let held: Vec<&Value> = stalls(&found).iter().filter(|stall| stall["held_back"].is_object()).collect();
         assert!(!held.is_empty(), "{kernel}: {found:#}");

@@ -248,7 +248,7 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
 /// Are pages of files read again that reclaim took?
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
-    // Since 5.8 what cgroups reclaim at their limits is counted by kind of page, and not by who did it.
+    // What cgroups reclaim at their limits is counted by kind of page (since 5.8), and not by who did it.
     let stolen = need(signs.stolen(), "pgsteal_kswapd and pgsteal_direct")?;
     let rate = back / signs.seconds()?;
     let share = percent(back, stolen);
