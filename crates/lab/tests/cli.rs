@@ -727,3 +727,18 @@ fn stat_says_what_the_kernel_counted_while_a_command_ran() {
     assert!(message(2, &["stat", "--cgroup", "12", "--", "true"]).contains("at least 1M"));
     assert!(message(1, &["stat", "--", "/nowhere"]).contains("cannot run `/nowhere`"));
 }
+
+#[cfg(feature = "linux")]
+#[test]
+fn this_computer_is_a_machine() {
+    let folder = Folder::new();
+    let here = folder.path("here.toml");
+    let output = highwater(&["machine", "here", "--limit", "64M", "--output", &here]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(&here).unwrap();
+    assert!(text.contains("limit_pages = 16384") && text.contains("The nearest kernel file is"), "{text}");
+    print(&["run", "anon", "--kernel", "6.18-classic", "--machine", &here, "--dry-run"]);
+    assert!(message(2, &["machine", "here", "--limit", "1M"]).contains("at least 4096 KiB"));
+    assert!(message(2, &["machine", "here", "--dir", "/nowhere"]).contains("/nowhere: no such folder"));
+    assert!(message(2, &["machine"]).contains("here"));
+}

@@ -271,3 +271,30 @@ fn a_ground_that_is_too_small_is_refused_before_the_run() {
     let Failure(message) = Talks.check(&job).expect_err("2 MiB are too few");
     assert!(message.starts_with("ground `host`: 512 pages of memory (2048 KiB) are too few"), "{message}");
 }
+
+/// Costs that no program can time are fitted by runs on the kernel and the simulator; the file is a machine.
+#[test]
+fn calibrate_measures_this_computer() {
+    if let Err(why) = Limit::new(64 << 20) {
+        return println!("skipped: {why}");
+    }
+    let folder = folder();
+    let here = folder.path().join("here.toml");
+    let highwater = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
+    };
+    let [place, file] = [folder.path(), &here].map(|path| path.to_str().expect("UTF-8"));
+    let output = highwater(&["calibrate", "--limit", "64M", "--dir", place, "--output", file]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let text = std::fs::read_to_string(&here).expect("it was written");
+    assert!(text.contains("copy_page = { ns = ") && text.contains("from = \"measured\""), "{text}");
+    let is_fitted = told.contains("for a million random reads") && text.contains("from = \"fitted\"");
+    assert!(is_fitted || told.contains("costs of random reads are left as they are assumed"), "{told}\n{text}");
+    assert!(
+        highwater(&["run", "randread", "--kernel", "6.18-classic", "--machine", file, "--dry-run"]).status.success()
+    );
+    std::fs::remove_file(&here).expect("it is there");
+    assert!(is_empty(folder.path()), "nothing stays behind");
+}

@@ -56,6 +56,9 @@ pub const GROUPS: [Group; 3] = [
     },
 ];
 
+/// Pages at most of a computer with a limit: 64 GiB.
+const PAGES_MAX: u64 = 64 << 18;
+
 /// What was measured.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
@@ -125,12 +128,27 @@ fn memory(text: &mut String, computer: &Computer, limit_pages: Option<u64>) {
     if computer.nodes.is_empty() {
         return;
     }
+    // A descriptor of each page is simulated; what is free beyond the limit is never touched.
+    let of_all = |pages: u64| match limit_pages {
+        Some(_) => {
+            (u128::from(pages) * u128::from(computer.pages().min(PAGES_MAX)) / u128::from(computer.pages().max(1)))
+                as u64
+        }
+        None => pages,
+    };
+    if limit_pages.is_some() && computer.pages() > PAGES_MAX {
+        let _ = writeln!(
+            text,
+            "# Zones are {} GiB in all: what is free beyond the limit is never touched.",
+            PAGES_MAX >> 18
+        );
+    }
     text.push_str("nodes = [\n");
     for node in &computer.nodes {
         let zones: Vec<String> = node
             .zones
             .iter()
-            .map(|zone| format!("{{ kind = \"{}\", managed_pages = {} }}", zone.kind, zone.managed_pages))
+            .map(|zone| format!("{{ kind = \"{}\", managed_pages = {} }}", zone.kind, of_all(zone.managed_pages)))
             .collect();
         let _ = writeln!(text, "    {{ zones = [{}] }},", zones.join(", "));
     }
@@ -362,6 +380,15 @@ mod tests {
         let text = machine(&plain, None, &measured).unwrap();
         read(&text);
         assert!(text.contains("read_latency_ns = { value = 2000,") && !text.contains("submit_request"), "{text}");
+    }
+
+    #[test]
+    fn a_very_large_computer_is_cut_where_there_is_a_limit() {
+        let mut large = computer();
+        large.nodes[0].zones[1].managed_pages = 1 << 28;
+        let pages = |limit_pages| read(&machine(&large, limit_pages, &Measured::default()).unwrap()).memory.pages();
+        assert!((PAGES_MAX - 4..=PAGES_MAX).contains(&pages(Some(131_072))));
+        assert_eq!(pages(None), large.pages());
     }
 
     #[test]
