@@ -251,7 +251,8 @@ fn stored<'py>(
     wanted: Vec<String>,
     rows: Vec<String>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let wanted = wanted.iter().map(|text| text.parse()).collect::<Result<Vec<Where>, _>>().map_err(InputError::new_err)?;
+    let wanted =
+        wanted.iter().map(|text| text.parse()).collect::<Result<Vec<Where>, _>>().map_err(InputError::new_err)?;
     let frame = aside(py, move |_| {
         let mut runs = match results::matching(Store::existing(&store)?.runs()?, &wanted) {
             Ok(runs) => runs,
