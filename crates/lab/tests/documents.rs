@@ -279,7 +279,11 @@ impl Desk {
         match arguments {
             // Their options are looked at, and no more; or it is but a verb that is spoken of.
             ["bench" | "swarm" | "results", ..]
-            | ["compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep"] => {
+            | [
+                "compare" | "run" | "ablate" | "variants" | "diff" | "explain" | "sweep" | "report" | "import"
+                | "machine" | "calibrate",
+            ]
+            | ["explain", "stall"] => {
                 command.arg("--help");
             }
             ["compare" | "run" | "ablate" | "variants" | "fidelity" | "sweep", ..]
