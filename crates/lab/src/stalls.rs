@@ -417,7 +417,7 @@ mod tests {
         let found = find(&run, Nanos(50), 10);
         assert_eq!((found.count, found.total, found.tasks), (1, Nanos(100), 1));
         let stall = &found.longest[0];
-        assert_eq!((stall.worked, stall.slice), (Nanos(10), Some(("direct_reclaim", Nanos(100)))));
+        assert_eq!((stall.worked, stall.slice), (Nanos(10), Some(("try_to_free_pages", Nanos(100)))));
         let waits: Vec<(&str, u64)> = stall.waits.iter().map(|wait| (&*wait.on, wait.time.0)).collect();
         assert_eq!(waits[0], ("for a CPU", 30));
         assert!(waits[1].0.ends_with("(congestion_wait)") && waits[1].1 == 25, "{waits:?}");
