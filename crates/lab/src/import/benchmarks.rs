@@ -65,19 +65,17 @@ fn parallelio(files: &[(PathBuf, String)]) -> Vec<Row> {
                     }
                 }
             }
-            "workload-durations.log" => {
-                // The step without I/O is in no other log.
-                if text.lines().any(|line| line.split_whitespace().nth(1) == Some("0")) {
-                    sizes.entry(0).or_insert(0);
-                }
+            // The step without I/O is in no other log.
+            "workload-durations.log" if text.lines().any(|line| line.split_whitespace().nth(1) == Some("0")) => {
+                sizes.entry(0).or_insert(0);
             }
             "mmtests.log" => {
                 let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
                 let step = folder.strip_prefix("memcachetest-").and_then(|rest| rest.split('-').next()?.parse().ok());
-                let rates = text
+                let mut rates = text
                     .lines()
                     .filter_map(|line| line.split_once("ops/sec: ")?.1.split_whitespace().next()?.parse().ok());
-                if let (Some(step), Some(rate)) = (step, rates.last()) {
+                if let (Some(step), Some(rate)) = (step, rates.next_back()) {
                     operations.entry(step).or_default().push(rate);
                 }
             }

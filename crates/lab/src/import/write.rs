@@ -371,8 +371,8 @@ mod tests {
             Row::new("Ops", "Ops swapin-715M", "pages", Better::Lower, Format::Decimals(2), 17.0),
             Row::new("odd", "a \"name\"\twith everything", "é", Better::Neutral, Format::Moment(1), 0.1 + 0.2),
         ];
-        rows.extend(crate::report::duration_rows(3.25, 1.5, 1114.219_604_884));
-        rows.extend(crate::report::mmtests::vmstat_rows(&counters, 1114.219_604_884));
+        rows.extend(crate::report::duration_rows(3.25, 1.5, 1_114.219_604_884));
+        rows.extend(crate::report::mmtests::vmstat_rows(&counters, 1_114.219_604_884));
         rows.extend(crate::report::mmtests::iostat_rows("sda", &samples));
         round_trip("parallelio", rows.clone());
         // Most of it stands in logs that MMTests reads itself.
