@@ -1,6 +1,6 @@
 //! A folder that keeps what runs found: a Parquet file for each, under the hash of all that decides it.
 //!
-//! [`key`] makes the hash, [`file`] the bytes. A run is there as a whole or not at all: its file gets its name once it is
+//! [`key`] makes the hash, [`mod@file`] the bytes. A run is there as a whole or not at all: its file gets its name once it is
 //! on the disk. Several processes may use one folder at a time. Two that run the same at once write the same bytes.
 
 pub mod file;
