@@ -2,6 +2,9 @@ import os
 
 import pytest
 
+# Processes of tests look for packages where they start: not beside the source, which has no compiled part.
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+
 # Small enough for hundreds of runs in a test.
 GRID = {
     "experiments": "randread",
