@@ -117,8 +117,10 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     let words = format!("`nodes` has a number from 0 to {} for each of {} CPUs", nodes.saturating_sub(1), count.value);
     let is_each = of_cpu.len() == count.value && of_cpu.iter().all(|node| usize::from(*node) < nodes.max(1));
     ensure(is_each, &["cpu", "nodes"], words)?;
+    let is_limited = machine.memory.usable_pages() < machine.memory.pages();
+    let of_memory = if is_limited { "limit_pages" } else { "nodes" };
     engine::memory::check_layout(&machine.memory)
-        .map_err(|error| Error::at(&at(&["memory", "nodes"]), format!("in [memory]: {error}")))?;
+        .map_err(|error| Error::at(&at(&["memory", of_memory]), format!("in [memory]: {error}")))?;
     for (n, disk) in machine.disks.iter().enumerate() {
         let [first, end] = disk.file_blocks.value;
         let swap_end = disk.swap_first_block.value + disk.swap_slots.value;

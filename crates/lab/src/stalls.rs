@@ -87,7 +87,7 @@ pub struct Stalls {
 #[must_use]
 pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let trace = &run.trace;
-    let mut found: Vec<(&Noted, Nanos)> = trace.notes.iter().filter_map(|note| Some((note, began(note)?))).collect();
+    let mut found: Vec<(&Noted, Nanos)> = trace.notes.iter().map(|note| (note, began(note))).collect();
     found.retain(|(note, began)| note.at.since(*began) >= over);
     found.sort_by_key(|(note, began)| (std::cmp::Reverse(note.at.since(*began)), *began, note.task));
     let total = found.iter().fold(Nanos(0), |sum, (note, began)| sum + note.at.since(*began));
@@ -96,11 +96,11 @@ pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     Stalls { run: run.title.clone(), over, count: found.len(), total, tasks: tasks.len(), longest }
 }
 
-/// When a stall began. A request that neither reclaimed nor compacted only looked twice, unless it waited for others to.
-fn began(noted: &Noted) -> Option<Nanos> {
+/// When a stall began.
+const fn began(noted: &Noted) -> Nanos {
     match &noted.note {
-        Note::SlowRequest(request) => Some(request.began),
-        Note::HeldBack(held) => Some(held.began),
+        Note::SlowRequest(request) => request.began,
+        Note::HeldBack(held) => held.began,
     }
 }
 

@@ -75,7 +75,7 @@ impl RunTrace {
         let seconds = (*full_at)?.0 as f64 / 1e9;
         Some(format!(
             "the trace of {} is full at {seconds:.3} s: {} slices are in it, {left_out} that ended later are not; \
-             --trace-window picks a shorter time",
+             --trace-window, or --window of `explain stall`, picks a shorter time",
             self.title,
             slices.len()
         ))

@@ -5,7 +5,6 @@ use lab::stat::snapshot::Source;
 use lab::stat::{Interval, Snapshot};
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 
 /// A counter of one of two texts of `/proc/vmstat`; MMTests takes one that is missing for 0.
 fn by_hand(text: &str, name: &str) -> i64 {
@@ -135,6 +134,6 @@ fn figures_of_the_running_kernel_are_those_of_mmtests_to_the_last_digit() {
     let file = fs::File::open(folder.path().join("file")).expect("it was written");
     file.sync_all().expect("it can be written");
     let after = read();
-    assert!(by_hand(&after, "pgfault") > by_hand(&before, "pgfault") && Path::new("/proc/self").exists());
+    assert!(by_hand(&after, "pgfault") > by_hand(&before, "pgfault"));
     must_agree(&before, &after, 0.731);
 }

@@ -39,10 +39,9 @@ impl<M: Machine> Access<M> {
         task.pages_dirtied_ever += dirtied;
         let wanted = dirtied + dirtied / 2;
         let (mut wrote, mut pause) = (0, TICK);
-        let began = self.machine.now();
-        let mut held_by = None;
+        let mut held = None;
         while let Some(state) = self.excess_of(task, backing) {
-            held_by.get_or_insert(state);
+            held.get_or_insert_with(|| (self.machine.now(), state));
             backing.dirty_exceeded.store(true, Relaxed);
             if backing.writable_pages() > 0 {
                 wrote += self.write_back(backing, wanted - wrote);
@@ -53,7 +52,7 @@ impl<M: Machine> Access<M> {
             self.machine.pause(pause);
             pause = Nanos(2 * pause.0).min(PAUSE_MAX);
         }
-        if let Some(state) = held_by {
+        if let Some((began, state)) = held {
             self.note_held_back(began, device, state);
         }
         if self.is_over_background(backing) {

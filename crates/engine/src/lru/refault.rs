@@ -245,7 +245,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Pages of a list of an lruvec when they were last added up; nothing where reclaim knows all at once.
+    /// Pages of a list of an lruvec when they were last added up, of all its zones, since a cgroup's counters know none; nothing where
+    /// reclaim knows all at once.
     pub(super) fn summed_list_pages(&self, zone: &Zone<M>, kind: ListKind) -> Option<u64> {
         let sums = self.sums(self.refaults.as_ref()?, zone)?;
         Some(sums.list_pages[kind as usize].load(Relaxed))

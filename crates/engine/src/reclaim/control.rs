@@ -31,7 +31,7 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// All pages looked at, over its priorities.
     pub scanned_in_all: u64,
-    /// What it met.
+    /// What it met; only direct reclaim reports it.
     pub met: Met,
     /// Is it kswapd's?
     pub is_kswapd: bool,

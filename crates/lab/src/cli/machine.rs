@@ -4,6 +4,7 @@ use super::compare::failed;
 use super::{End, output};
 use crate::bars::Bars;
 use crate::ground::{Ground, Place};
+use crate::interrupt;
 use crate::plan::{Plan, Request, Set};
 use crate::stat::snapshot::Source;
 use crate::this_computer::text::{self, GROUPS, Group, Measured};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Which computer.
 #[derive(clap::Subcommand)]
 pub enum Which {
-    /// This one
+    /// Write this computer as a machine file: what the kernel tells of it
     Here(Arguments),
 }
 
@@ -44,12 +45,16 @@ impl Arguments {
         self.dir.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    fn limit_pages(&self) -> Result<Option<u64>, End> {
+    fn limit_pages(&self, computer: &Computer) -> Result<Option<u64>, End> {
         let Some(bytes) = self.limit else { return Ok(None) };
         let pages = bytes / PAGE_BYTES as u64;
         let least = engine::memory::LEAST_PAGES;
         if pages < least {
             return Err(End::Usage(format!("--limit: at least {} KiB are needed", least * 4)));
+        }
+        if pages > computer.pages() && computer.pages() > 0 {
+            let most = computer.pages() * 4;
+            return Err(End::Usage(format!("--limit: this computer has {most} KiB of memory, less than that")));
         }
         Ok(Some(pages))
     }
@@ -68,8 +73,8 @@ impl Arguments {
 /// Writes what the kernel tells.
 pub fn here(arguments: &Arguments) -> Result<(), End> {
     let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
-    let limit_pages = arguments.limit_pages()?;
     let computer = arguments.computer()?;
+    let limit_pages = arguments.limit_pages(&computer)?;
     let text = text::machine(&computer, limit_pages, &Measured::default())?;
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
@@ -77,8 +82,9 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
 /// Writes what the kernel tells, and what was measured.
 pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
-    let limit_pages = arguments.limit_pages()?;
     let computer = arguments.computer()?;
+    let limit_pages = arguments.limit_pages(&computer)?;
+    let _guard = interrupt::guard();
     let folder = arguments.folder();
     let told = |error: std::io::Error| End::Failed(format!("cannot measure in {}: {error}", folder.display()));
     eprintln!("measured: system calls, faults, copies, switches");
@@ -97,6 +103,8 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     for (n, group) in GROUPS.iter().enumerate() {
         match factor(&computer, fitted_in, &measured, n, &folder) {
             Ok(factor) => measured.factors[n] = Some(factor),
+            // A machine that is measured in part is worth nothing to who stopped it.
+            Err(_) if interrupt::is_set() => return Err(End::Failed("interrupted".into())),
             Err(End::Usage(why) | End::Failed(why)) => {
                 eprintln!("warning: costs of {} are left as they are assumed: {why}", group.about);
             }

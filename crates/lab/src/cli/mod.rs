@@ -91,7 +91,7 @@ enum Verb {
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Machine(machine::Which),
-    /// The same with what steps and the disk cost, measured here by runs on the kernel and the simulator
+    /// Write this computer as a machine file, with what steps and the disk cost: measured by runs on the kernel and the simulator
     #[cfg(feature = "linux")]
     Calibrate(machine::Arguments),
     /// Say in words what ails memory: of the kernel that runs here, or of a saved report

@@ -173,7 +173,7 @@ fn table(title: &str, rows: Vec<Row>) -> Table {
 }
 
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    match text.trim_end_matches('s').parse::<f64>() {
+    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
         Ok(seconds) if (0.01..=1e8).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, from 0.01 to 100000000, such as 1 or 0.5s".into()),
     }
@@ -182,11 +182,11 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
 pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let told = || "expected bytes with K, M or G behind them, such as 512M".to_owned();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
+    let shift = match &*unit.to_ascii_uppercase() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
         _ => return Err(told()),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(told)?;
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn sizes_and_times_are_read() {
         assert_eq!(["512M", "2g", "1048576", "3MiB"].map(|text| parse_bytes(text).unwrap() >> 20), [512, 2048, 1, 3]);
-        assert!(["", "M", "12", "1T", "99999999999999G"].iter().all(|text| parse_bytes(text).is_err()));
+        assert!(["", "M", "12", "1T", "1MIBIB", "99999999999999G"].iter().all(|text| parse_bytes(text).is_err()));
         assert_eq!(parse_seconds("1.5s").unwrap(), Duration::from_millis(1500));
-        assert!(["0", "-1", "x", "nan"].iter().all(|text| parse_seconds(text).is_err()));
+        assert!(["0", "-1", "x", "nan", "1ss"].iter().all(|text| parse_seconds(text).is_err()));
     }
 }

@@ -16,7 +16,7 @@ use crate::report::{Column, Table, TableHead, duration_rows, mmtests, vmscan};
 use crate::scale::Scale;
 use crate::series::{RunSeries, Series};
 use crate::system::{CpuTimes, difference};
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use logs::Test;
 use machine::Nanos;
 use std::collections::BTreeMap;
@@ -308,7 +308,7 @@ fn text(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| told(&error))?;
     let mut bytes = Vec::new();
     let is_packed = path.extension().is_some_and(|ending| ending == "gz");
-    let reader: Box<dyn Read> = if is_packed { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
+    let reader: Box<dyn Read> = if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     reader.take(LOG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&error))?;
     if bytes.len() as u64 > LOG_BYTES_MAX {
         return Err(told(&format!("it has more than {} MiB", LOG_BYTES_MAX >> 20)));

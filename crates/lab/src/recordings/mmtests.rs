@@ -148,8 +148,12 @@ fn parse(file: &str, text: &str) -> Result<Vec<Benchmark>, Wrong> {
                     };
                     done.extend(open.take().map(|(benchmark, _)| benchmark));
                 }
-                ("time", Some((benchmark, _))) => {
-                    benchmark.elapsed_s = words.iter().find_map(|word| elapsed(word)).or(benchmark.elapsed_s);
+                // After its end.
+                ("time", None) => {
+                    let name = words.first().copied().unwrap_or_default();
+                    if let Some(benchmark) = done.iter_mut().rev().find(|benchmark| benchmark.name == name) {
+                        benchmark.elapsed_s = elapsed(&words).or(benchmark.elapsed_s);
+                    }
                 }
                 ("file start", _) if rest == "/proc/vmstat" => copy = Copy::VmstatBefore,
                 ("file end", _) if rest == "/proc/vmstat" => copy = Copy::VmstatAfter,
@@ -185,10 +189,10 @@ fn parse(file: &str, text: &str) -> Result<Vec<Benchmark>, Wrong> {
     Ok(done)
 }
 
-/// `12.34elapsed`, `1:02.50elapsed` or `1:02:03elapsed`, as `time` prints it.
-fn elapsed(word: &str) -> Option<f64> {
-    let parts = word.strip_suffix("elapsed")?.split(':').map(|part| part.parse::<f64>().ok());
-    parts.collect::<Option<Vec<_>>>().map(|parts| parts.into_iter().fold(0.0, |sum, part| sum * 60.0 + part))
+/// Seconds before the word `elapsed`: `NAME 1.50 user 2.00 system 62.25 elapsed`.
+fn elapsed(words: &[&str]) -> Option<f64> {
+    let at = words.iter().position(|word| *word == "elapsed")?;
+    words.get(at.checked_sub(1)?)?.parse().ok()
 }
 
 fn pair(line: &str) -> Option<(String, u64)> {
@@ -240,7 +244,6 @@ pgfault 10
 pswpin 1
 file start :: /proc/zoneinfo
 Node 0, zone      DMA
-time :: parallelio 1.50user 2.00system 1:02.25elapsed 5%CPU
 file end :: /proc/vmstat
 pgfault 25
 pswpin 4
@@ -248,6 +251,7 @@ file end :: /proc/meminfo
 SwapTotal:  4000 kB
 SwapFree:    400 kB
 test end :: parallelio 168
+time :: parallelio 1.50 user 2.00 system 62.25 elapsed
 test begin :: second 170
 file start :: /proc/vmstat
 pgfault 30
@@ -290,7 +294,7 @@ finish :: 181
         let wrong = |text: &str| parse("t", text).unwrap_err().to_string();
         assert_eq!(wrong("start :: 1\n"), "t: expected `test begin :: NAME SECONDS`, and found none");
         assert!(wrong("test begin :: a\n").starts_with("t:1: expected `test begin :: NAME SECONDS`"));
-        assert!(wrong(&TIMES.replace("pgfault 25", "pgfault x")).starts_with("t:10: expected `NAME NUMBER`"));
+        assert!(wrong(&TIMES.replace("pgfault 25", "pgfault x")).starts_with("t:9: expected `NAME NUMBER`"));
         assert!(wrong("test begin :: a 1\n").contains("expected `test end :: a`"));
         assert!(
             parse_counters("c", "pgfault 1\n")

@@ -1,7 +1,7 @@
 //! `vmstat 1`, as procps prints it: with or without `-n`, `-w`, `-t`.
 //!
-//! The first line is the average since the computer started and says nothing of now: it is left out, as after each `procs` heading
-//! that begins a new recording in the same file. Sizes are KiB and rates KiB/s, unless `-S` was given, of which the text tells
+//! The first line is the average since the computer started and says nothing of now: it is left out, as after a heading with
+//! other columns, which begins a new recording in the same file. Sizes are KiB and rates KiB/s, unless `-S` was given, of which the text tells
 //! nothing. Nor does it tell the interval, but by the times of `-t`.
 
 use super::{Sample, Wrong, under};
@@ -45,7 +45,7 @@ pub fn read(file: &str, text: &str, every_s: f64) -> Result<Vec<Sample>, Wrong> 
             }
             _ => {
                 // The last column of -t is a date and a time.
-                let has_times = heading.last().is_some_and(|name| !name.chars().any(char::is_lowercase) && name != "r");
+                let has_times = heading.last().is_some_and(|name| !name.chars().any(char::is_lowercase));
                 let numbers = heading.len() - usize::from(has_times);
                 let (figures, time) = words.split_at(numbers.min(words.len()));
                 let at_s = match time {

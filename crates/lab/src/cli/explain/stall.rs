@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 
 /// A time in ms, from a microsecond on.
 fn parse_over(text: &str) -> Result<Nanos, String> {
-    match text.trim_end_matches("ms").parse::<f64>() {
+    match text.strip_suffix("ms").unwrap_or(text).parse::<f64>() {
         Ok(ms) if (0.001..=1e9).contains(&ms) => Ok(Nanos((ms * 1e6) as u64)),
         _ => Err("expected milliseconds, from 0.001 to 1000000000, such as 10 or 0.5ms".into()),
     }
