@@ -258,7 +258,7 @@ fn recordings_of_other_tools_are_read() {
     };
     let times = format!(
         "start :: 1\ntest begin :: fio 5\nfile start :: /proc/vmstat\n{}file start :: /proc/zoneinfo\nNode 0, zone\n\
-         time :: fio 1.00user 2.00system 0:10.00elapsed 3%CPU\nfile end :: /proc/vmstat\n{}test end :: fio 16\n",
+         file end :: /proc/vmstat\n{}test end :: fio 16\ntime :: fio 1.00 user 2.00 system 10.00 elapsed\n",
         counters(0, 0),
         counters(100_000, 60_000)
     );

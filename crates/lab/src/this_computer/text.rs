@@ -246,7 +246,7 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     text.push_str("\n[disk.device]\nmodel = \"flash\"\n");
     if disk.is_rotational {
         text.push_str(
-            "# It says that it turns. What was measured is of requests here and there; seeks are not told apart.\n",
+            "# The disk turns (queue/rotational). A latency here is that of any request: seeks are not told apart.\n",
         );
     }
     text.push_str(&constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap")));
