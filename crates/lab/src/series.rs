@@ -213,7 +213,7 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// A line that is none of a series.

@@ -2,7 +2,7 @@
 //!
 //! MMTests writes a folder for each kernel and in it one for each iteration, with `tests-timestamp` (when each test began, counters
 //! before and after, its times), a file for each monitor and a folder of the benchmark's own logs; before 2018 all runs lay in one
-//! folder with the run's name behind each file's. [`logs`] reads the former, [`benchmarks`] the latter; [`write`] is the way back.
+//! folder with the run's name behind each file's. [`logs`] reads the former, [`benchmarks`] the latter; [`mod@write`] is the way back.
 //! Rows are named and computed as those of experiments, so that both stand in one table.
 //!
 //! Next: [`logs`].

@@ -1,6 +1,6 @@
 //! What `/proc` does not tell: what steps cost on this computer, and how fast its disk is. Some seconds of measuring.
 //!
-//! Each figure is the median of [`BATCHES`] batches. Steps of reclaim are not measured one by one, since no program can run them
+//! Each figure is the median of seven batches. Steps of reclaim are not measured one by one, since no program can run them
 //! alone: `highwater calibrate` runs random reads on the kernel and on the simulator, and scales all of them by one factor.
 
 use crate::system::contents::{Kept, Pattern};
