@@ -357,6 +357,7 @@ impl Look<'_> {
 mod tests {
     use super::*;
     use machine::note::Met;
+    use machine::note::Work;
     use machine::{DeviceId, Order};
 
     fn slice(from: u64, to: u64, what: Activity) -> Slice {
@@ -373,12 +374,14 @@ mod tests {
             gfp: "movable, wait".into(),
             zone: "Normal".into(),
             is_served: true,
-            reclaims: 1,
-            compactions: 0,
-            scanned: 64,
-            freed: 32,
-            priority: 11,
-            met: Met { freed: 32, used: 20, under_writeback: 12, ..Met::default() },
+            work: Work {
+                reclaims: 1,
+                compactions: 0,
+                scanned: 64,
+                freed: 32,
+                priority: 11,
+                met: Met { freed: 32, used: 20, under_writeback: 12, ..Met::default() },
+            },
         };
         let note = |at, began| Noted {
             at: Nanos(at),

@@ -28,22 +28,6 @@ pub struct Met {
 }
 
 impl Met {
-    /// Each reason with how often it was met, in words; freed pages are none.
-    #[must_use]
-    pub const fn reasons(&self) -> [(&'static str, u64); 9] {
-        [
-            ("used lately", self.used),
-            ("under writeback", self.under_writeback),
-            ("dirty, left to the flusher", self.dirty),
-            ("dirty, written now", self.written),
-            ("locked by others", self.locked),
-            ("without a place in swap", self.not_swappable),
-            ("still mapped", self.mapped),
-            ("held by others", self.held),
-            ("not to be written", self.write_failed),
-        ]
-    }
-
     /// Adds what another reclaim met.
     pub const fn add(&mut self, other: &Self) {
         self.freed += other.freed;
@@ -59,19 +43,9 @@ impl Met {
     }
 }
 
-/// A request for memory that took the slow path, at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlowRequest {
-    /// When it came to the slow path.
-    pub began: Nanos,
-    /// Its order.
-    pub order: Order,
-    /// What it may do, in words: `movable, wait, io, fs`.
-    pub gfp: String,
-    /// The zone that it looked at first.
-    pub zone: String,
-    /// Was it served?
-    pub is_served: bool,
+/// What a request did itself to get its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
     /// Direct reclaims.
     pub reclaims: u64,
     /// Direct compactions.
@@ -86,6 +60,23 @@ pub struct SlowRequest {
     pub met: Met,
 }
 
+/// A request for memory that took the slow path, at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// When it came to the slow path.
+    pub began: Nanos,
+    /// Its order.
+    pub order: Order,
+    /// What it may do, in words: `movable, wait, io, fs`.
+    pub gfp: String,
+    /// The zone that it looked at first.
+    pub zone: String,
+    /// Was it served?
+    pub is_served: bool,
+    /// What was done for it.
+    pub work: Work,
+}
+
 /// A writer that was held back, at the end of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
@@ -95,7 +86,7 @@ pub struct HeldBack {
     pub device: DeviceId,
     /// Pages dirty or under writeback when it began.
     pub dirty_pages: u64,
-    /// As many may be.
+    /// Pages that may be dirty or under writeback.
     pub limit_pages: u64,
 }
 

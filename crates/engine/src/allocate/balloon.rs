@@ -3,8 +3,9 @@
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MarkRights};
-use crate::reclaim::direct::{DirectWork, Progress};
+use crate::reclaim::direct::Progress;
 use crate::task::Task;
+use machine::note::Work;
 use machine::{FrameNumber, Machine, Nanos, Order};
 
 /// How long one more try waits after a reclaim that brought nothing.
@@ -37,7 +38,7 @@ impl<M: Machine> Allocate<M> {
             let zonelist = self.zonelist(gfp);
             zonelist.iter().for_each(|id| self.wake_kswapd(self.zone(*id), Order::ZERO, self.classzone(gfp)));
             let progress =
-                self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0, &mut DirectWork::default());
+                self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0, &mut Work::default());
             // What was freed may lie on per-CPU lists, and the last pages to be had in batches on their way to a list.
             self.drain_all();
             self.drain_all_per_cpu();

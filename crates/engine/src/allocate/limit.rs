@@ -3,13 +3,13 @@
 //! There are no marks below the limit and no kswapd: each task that allocates at it reclaims a cluster, whatever is free
 //! (mechanisms/modern, 6).
 
-use super::slow::SlowWork;
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
 use crate::stat::Event;
 use crate::task::Task;
+use machine::note::Work;
 use machine::{Machine, Order};
 
 /// Reclaims that do not help before memory counts as exhausted (`MAX_RECLAIM_RETRIES`).
@@ -35,7 +35,7 @@ impl<M: Machine> Allocate<M> {
         if !is_charged || fits() {
             return Ok(());
         }
-        let (began, mut work) = (self.machine.now(), SlowWork::default());
+        let (began, mut work) = (self.machine.now(), Work::default());
         let made = self.reclaim_under(task, gfp, order, fits, &mut work);
         self.note_slow_request(began, gfp, order, made.is_ok(), &work);
         made
@@ -47,7 +47,7 @@ impl<M: Machine> Allocate<M> {
         gfp: Gfp,
         order: Order,
         fits: impl Fn() -> bool,
-        work: &mut SlowWork,
+        work: &mut Work,
     ) -> Result<(), OutOfMemory> {
         let failed = |event| {
             self.stat.count(event, 1);
@@ -59,7 +59,7 @@ impl<M: Machine> Allocate<M> {
         let _stall = self.pressure.stall(&self.machine);
         let mut retries = 0;
         while !self.machine.is_killed() {
-            let progress = self.try_to_free_charged_pages(task, self.zonelist(gfp), gfp, retries > 0, &mut work.direct);
+            let progress = self.try_to_free_charged_pages(task, self.zonelist(gfp), gfp, retries > 0, work);
             if fits() {
                 return Ok(());
             }

@@ -8,11 +8,11 @@ use super::{Allocate, OutOfMemory};
 use crate::compact::{CompactRequest, Suitability};
 use crate::memory::{Gfp, MarkRights, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
-use crate::reclaim::direct::{DirectWork, Progress};
+use crate::reclaim::direct::Progress;
 use crate::reclaim::throttle::DirectTurn;
 use crate::stat::Event;
 use crate::task::Task;
-use machine::note::SlowRequest;
+use machine::note::{SlowRequest, Work};
 use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled};
 
 /// How long a request that made progress, but got nothing, waits for a congested queue.
@@ -54,13 +54,6 @@ struct Compaction {
     was_contended: bool,
 }
 
-/// What a request did on the slow path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SlowWork {
-    compactions: u64,
-    pub(super) direct: DirectWork,
-}
-
 /// How a task goes on whose request needs pages reclaimed.
 enum TurnOrFrame<'a, M: Machine> {
     /// It reclaims.
@@ -72,33 +65,20 @@ enum TurnOrFrame<'a, M: Machine> {
 impl<M: Machine> Allocate<M> {
     pub(super) fn allocate_slow(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let began = self.machine.now();
-        let mut work = SlowWork::default();
+        let mut work = Work::default();
         let found = self.make_room_and_allocate(task, gfp, order, &mut work);
         self.note_slow_request(began, gfp, order, found.is_ok(), &work);
         found
     }
 
     /// Notes what a request did that did not get its pages at once, if it took time.
-    pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &SlowWork) {
+    pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &Work) {
         if self.machine.now() == began {
             return;
         }
-        let SlowWork { compactions, direct: DirectWork { reclaims, scanned, freed, priority, met } } = *work;
         self.machine.note(|| {
             let (gfp, zone) = (gfp.words(), self.preferred_zone(gfp).kind.name().to_owned());
-            Note::SlowRequest(SlowRequest {
-                began,
-                order,
-                gfp,
-                zone,
-                is_served,
-                reclaims,
-                compactions,
-                scanned,
-                freed,
-                priority,
-                met,
-            })
+            Note::SlowRequest(SlowRequest { began, order, gfp, zone, is_served, work: *work })
         });
     }
 
@@ -107,7 +87,7 @@ impl<M: Machine> Allocate<M> {
         task: &mut Task,
         gfp: Gfp,
         order: Order,
-        work: &mut SlowWork,
+        work: &mut Work,
     ) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
         let failed = || {
@@ -172,7 +152,7 @@ impl<M: Machine> Allocate<M> {
                     TurnOrFrame::Frame(frame) => return frame.ok_or_else(failed),
                 };
                 let doubts = fruitless_rounds > 0;
-                let progress = self.try_to_free_pages(task, zonelist, order, gfp, doubts, &mut work.direct);
+                let progress = self.try_to_free_pages(task, zonelist, order, gfp, doubts, work);
                 drop(turn);
                 progress
             };
@@ -275,7 +255,7 @@ impl<M: Machine> Allocate<M> {
         order: Order,
         rights: MarkRights,
         compaction: &mut Compaction,
-        work: &mut SlowWork,
+        work: &mut Work,
     ) -> Option<FrameNumber> {
         let least = match self.choices.direct_compact {
             DirectCompact::Never => return None,

@@ -3,7 +3,8 @@
 use super::DEF_PRIORITY;
 use crate::lru::Demand;
 use crate::memory::Gfp;
-use machine::{Order, note::Met};
+use machine::Order;
+use machine::note::{Met, Work};
 
 /// Orders above this are costly: nothing is promised for them.
 pub const COSTLY_ORDER: Order = Order(3);
@@ -91,6 +92,15 @@ impl ScanControl {
     #[must_use]
     pub fn cgroup(gfp: Gfp) -> Self {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
+    }
+
+    /// Adds it, as one direct reclaim, to what a request has done.
+    pub(super) const fn add_to(&self, work: &mut Work) {
+        work.reclaims += 1;
+        work.scanned += self.scanned_in_all;
+        work.freed += self.reclaimed;
+        work.priority = self.priority;
+        work.met.add(&self.met);
     }
 
     /// What a policy is told of it; pages are aged in blocks of `aged_order`.

@@ -8,7 +8,7 @@ use crate::lru::wait::STALL;
 use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
-use machine::note::Met;
+use machine::note::Work;
 use machine::{Func, Machine, Order};
 
 /// What a direct reclaim achieved.
@@ -25,31 +25,6 @@ pub(crate) enum Progress {
     Waited,
     /// None, and trying again is not worth it.
     Nothing,
-}
-
-/// What the direct reclaims of a request did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DirectWork {
-    /// How many there were.
-    pub reclaims: u64,
-    /// Pages that they looked at; mapped and swap-cache pages count twice.
-    pub scanned: u64,
-    /// Pages that they freed, of slabs too.
-    pub freed: u64,
-    /// The priority that the last of them came to.
-    pub priority: u32,
-    /// What they met.
-    pub met: Met,
-}
-
-impl DirectWork {
-    fn add(&mut self, control: &ScanControl) {
-        self.reclaims += 1;
-        self.scanned += control.scanned_in_all;
-        self.freed += control.reclaimed;
-        self.priority = control.priority;
-        self.met.add(&control.met);
-    }
 }
 
 /// What a pass over the zones says.
@@ -71,7 +46,7 @@ impl<M: Machine> Reclaim<M> {
         order: Order,
         gfp: Gfp,
         doubts_marks: bool,
-        work: &mut DirectWork,
+        work: &mut Work,
     ) -> Progress {
         self.stat.count(Event::Allocstall, 1);
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) }, work)
@@ -85,18 +60,12 @@ impl<M: Machine> Reclaim<M> {
         zonelist: &[ZoneId],
         gfp: Gfp,
         doubts_marks: bool,
-        work: &mut DirectWork,
+        work: &mut Work,
     ) -> Progress {
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::cgroup(gfp) }, work)
     }
 
-    fn free_pages(
-        &self,
-        task: &mut Task,
-        zonelist: &[ZoneId],
-        mut control: ScanControl,
-        work: &mut DirectWork,
-    ) -> Progress {
+    fn free_pages(&self, task: &mut Task, zonelist: &[ZoneId], mut control: ScanControl, work: &mut Work) -> Progress {
         let _span = self.machine.span(Func::DirectReclaim);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
@@ -106,7 +75,7 @@ impl<M: Machine> Reclaim<M> {
         }
         task.may_use_reserve = had_reserve;
         self.release_orphans();
-        work.add(&control);
+        control.add_to(work);
         freed
     }
 

@@ -4,7 +4,7 @@ use super::{Cause, Stall, Stalls, Wait};
 use crate::report::Look;
 use crate::report::grid::hanging;
 use machine::Nanos;
-use machine::note::{HeldBack, SlowRequest};
+use machine::note::{HeldBack, Met, SlowRequest, Work};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 
@@ -80,7 +80,7 @@ fn asked_for(request: &SlowRequest) -> String {
 }
 
 fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
-    let SlowRequest { reclaims, compactions, scanned, freed, priority, met, .. } = request;
+    let Work { reclaims, compactions, scanned, freed, priority, met } = &request.work;
     let mut lines = vec![match reclaims {
         0 => ("   did:    ", format!("no direct reclaim, {compactions} direct compactions")),
         _ => (
@@ -91,13 +91,28 @@ fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
             ),
         ),
     }];
-    let mut stayed: Vec<(&str, u64)> = met.reasons().into_iter().filter(|(_, pages)| *pages > 0).collect();
+    let mut stayed: Vec<(&str, u64)> = reasons(met).into_iter().filter(|(_, pages)| *pages > 0).collect();
     stayed.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
     if !stayed.is_empty() {
         let words: Vec<String> = stayed.iter().map(|(why, pages)| format!("{pages} {why}")).collect();
         lines.push(("   stayed: ", words.join(", ")));
     }
     lines
+}
+
+/// Each reason why pages stayed, with how many did for it.
+const fn reasons(met: &Met) -> [(&'static str, u64); 9] {
+    [
+        ("used lately", met.used),
+        ("under writeback", met.under_writeback),
+        ("dirty, left to the flusher", met.dirty),
+        ("dirty, written now", met.written),
+        ("locked by others", met.locked),
+        ("without a place in swap", met.not_swappable),
+        ("still mapped", met.mapped),
+        ("held by others", met.held),
+        ("not to be written", met.write_failed),
+    ]
 }
 
 fn held_back(held: &HeldBack) -> String {
@@ -127,21 +142,10 @@ pub fn json(runs: &[Stalls]) -> String {
             "slice": slice.map(|(name, at)| value!({ "name": name, "at_ns": at.0 })),
         });
         match cause {
-            Cause::Request(SlowRequest {
-                order,
-                gfp,
-                zone,
-                is_served,
-                reclaims,
-                compactions,
-                scanned,
-                freed,
-                priority,
-                met,
-                ..
-            }) => {
+            Cause::Request(SlowRequest { order, gfp, zone, is_served, work, .. }) => {
+                let Work { reclaims, compactions, scanned, freed, priority, met } = work;
                 let stayed: serde_json::Map<String, Value> =
-                    met.reasons().into_iter().map(|(why, pages)| (why.to_owned(), pages.into())).collect();
+                    reasons(met).into_iter().map(|(why, pages)| (why.to_owned(), pages.into())).collect();
                 of["asked"] = value!({ "order": order.0, "gfp": gfp, "zone": zone, "is_served": is_served });
                 of["did"] = value!({
                     "reclaims": reclaims,
