@@ -70,7 +70,8 @@ impl World {
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task().filter(|task| !task.is_aside.get()) else { return };
         let before = task.stalls.get();
-        task.stalls.set(if begins { before + 1 } else { before.saturating_sub(1) });
+        assert!(begins || before > 0, "the end of a stall that did not begin");
+        task.stalls.set(if begins { before + 1 } else { before - 1 });
         match (before, begins) {
             (0, true) => self.pressure.change(self.clock.get(), 1, -1),
             (1, false) => self.pressure.change(self.clock.get(), -1, 1),
@@ -78,7 +79,7 @@ impl World {
         }
     }
 
-    /// A task that has not begun is none of those that are counted.
+    /// A task that was just spawned, the kernel's own, is not counted from now on.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
         if !task.is_aside.replace(true) && can_run(task.state.get()) {

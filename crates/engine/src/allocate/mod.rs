@@ -2,7 +2,7 @@
 //!
 //! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]); failing that it wakes
 //! kswapd, tries at the min mark, compacts, reclaims, tries again, and in the end reports that memory is
-//! exhausted ([`slow`]). *Called by* `access`. *Locks*: none of its own. *Description*: mechanisms/reclaim, 15, 16.
+//! exhausted ([`slow`]). In a cgroup with a limit, room is made under that first (`limit`). *Called by* `access`. *Locks*: none of its own. *Description*: mechanisms/reclaim, 15, 16.
 //!
 //! Next: [`crate::access`].
 

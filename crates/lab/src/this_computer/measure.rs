@@ -52,15 +52,18 @@ pub struct DiskSpeed {
 
 /// Time of one of `n` doings, ns: the median of some batches.
 fn each_ns(n: u64, mut batch: impl FnMut()) -> u64 {
-    let mut times: Vec<u64> = (0..BATCHES)
-        .map(|_| {
-            let begun = Instant::now();
-            batch();
-            begun.elapsed().as_nanos() as u64 / n.max(1)
-        })
-        .collect();
+    let one = |_| {
+        let begun = Instant::now();
+        batch();
+        begun.elapsed().as_nanos() as u64 / n.max(1)
+    };
+    median((0..BATCHES).map(one).collect())
+}
+
+/// The middle one of some times, at least one.
+fn median(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
-    times[BATCHES / 2]
+    times[times.len() / 2]
 }
 
 /// Pages in an order that no prefetcher guesses: a step that has no divisor in common with [`PAGES`].
@@ -84,8 +87,7 @@ pub fn costs(folder: &Path) -> io::Result<Vec<Cost>> {
             scattered().for_each(|page| mapping.touch(page as usize * PAGE_BYTES, true));
             times.push(begun.elapsed().as_nanos() as u64 / u64::from(PAGES));
         }
-        times.sort_unstable();
-        times[BATCHES / 2]
+        median(times)
     };
     let zeroes = [0; PAGE_BYTES];
     let zero =
@@ -229,8 +231,7 @@ fn median_ns(n: u64, mut act: impl FnMut(u64) -> io::Result<()>) -> io::Result<u
         act(turn)?;
         times.push(begun.elapsed().as_nanos() as u64);
     }
-    times.sort_unstable();
-    Ok(times[n as usize / 2])
+    Ok(median(times))
 }
 
 /// Time of a read where [`DEPTH`] threads read, over all of them, ns.
@@ -269,9 +270,9 @@ mod tests {
             Err(error) => return eprintln!("skipped: {error}"),
         };
         assert_eq!(found.len(), 7);
-        assert!(found.iter().all(|cost| (1..100_000_000).contains(&cost.ns)), "{found:?}");
+        assert!(found.iter().all(|cost| cost.ns < 100_000_000), "{found:?}");
         match disk(folder.path()) {
-            Ok(speed) => assert!(speed.read_ns > 0 && speed.channels > 0 && speed.read_bytes_per_s > 0, "{speed:?}"),
+            Ok(speed) => assert!(speed.read_ns > 0 && speed.write_ns > 0 && speed.read_bytes_per_s > 0, "{speed:?}"),
             Err(error) => eprintln!("skipped: {error}"),
         }
     }

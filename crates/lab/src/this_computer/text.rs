@@ -241,7 +241,11 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     ));
     text.push_str(&constant("swap_slots", slots, "measured", &of_swap));
     if computer.swap.as_ref().is_some_and(|swap| swap.is_synchronous) {
-        text.push_str(&constant("synchronous", true, "measured", &of_swap));
+        if disk.is_synchronous {
+            text.push_str(&constant("synchronous", true, "measured", &of_swap));
+        } else {
+            text.push_str("# Swap answers at once here, and the disk under files does not: as one disk, both are as slow as that.\n");
+        }
     }
     text.push_str("\n[disk.device]\nmodel = \"flash\"\n");
     if disk.is_rotational {
@@ -250,16 +254,24 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
         );
     }
     text.push_str(&constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap")));
-    let synchronous = "its work is in submit_request: it is done on the CPU that asks";
-    let numbers = match measured.disk {
+    let queue = disk.nr_requests.map_or((128, "assumed", "it has no queue, or does not tell"), |requests| {
+        (requests, "measured", "queue/nr_requests")
+    });
+    text.push_str(&constant("queue_depth", queue.0, queue.1, queue.2));
+    let Numbers { channels, read_ns, write_ns, read_bytes_per_s, write_bytes_per_s, from, source } = match measured.disk
+    {
+        // So little and so much that only submit_request counts.
         Some(speed) if disk.is_synchronous => Numbers {
             read_ns: 1,
             write_ns: 1,
             channels: 64,
             read_bytes_per_s: 100_000_000_000,
             write_bytes_per_s: 100_000_000_000,
-            from: "measured",
-            source: format!("{synchronous} ({} ns a read, {} ns a write)", speed.read_ns, speed.write_ns),
+            from: "assumed",
+            source: format!(
+                "done on the CPU that asks: submit_request has it ({} ns a read, {} ns a write, measured)",
+                speed.read_ns, speed.write_ns
+            ),
         },
         Some(speed) => Numbers {
             read_ns: speed.read_ns,
@@ -280,16 +292,14 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
             source: "as the base's; `highwater calibrate` measures it".into(),
         },
     };
-    let Numbers { from, source, .. } = &numbers;
     for (name, value) in [
-        ("queue_depth", disk.nr_requests.unwrap_or(128)),
-        ("channels", numbers.channels),
-        ("read_latency_ns", numbers.read_ns),
-        ("write_latency_ns", numbers.write_ns),
-        ("read_bandwidth_bytes_per_s", numbers.read_bytes_per_s),
-        ("write_bandwidth_bytes_per_s", numbers.write_bytes_per_s),
+        ("channels", channels),
+        ("read_latency_ns", read_ns),
+        ("write_latency_ns", write_ns),
+        ("read_bandwidth_bytes_per_s", read_bytes_per_s),
+        ("write_bandwidth_bytes_per_s", write_bytes_per_s),
     ] {
-        text.push_str(&constant(name, value, from, source));
+        text.push_str(&constant(name, value, from, &source));
     }
     text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
 }
@@ -380,6 +390,7 @@ mod tests {
         let text = machine(&plain, None, &measured).unwrap();
         read(&text);
         assert!(text.contains("read_latency_ns = { value = 2000,") && !text.contains("submit_request"), "{text}");
+        assert!(read(&text).disks[0].synchronous.is_none() && text.contains("Swap answers at once here"), "{text}");
     }
 
     #[test]
