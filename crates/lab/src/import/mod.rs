@@ -12,20 +12,16 @@ pub mod logs;
 pub mod write;
 
 use crate::figure::Row;
+use crate::recordings;
 use crate::report::{Column, Table, TableHead, duration_rows, mmtests, vmscan};
 use crate::scale::Scale;
 use crate::series::{RunSeries, Series};
 use crate::system::{CpuTimes, difference};
-use flate2::read::MultiGzDecoder;
 use logs::Test;
 use machine::Nanos;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
-
-/// A log has at most so many bytes, unpacked.
-const LOG_BYTES_MAX: u64 = 256 << 20;
 
 /// Folders below a benchmark's are followed so deep.
 const DEPTH_MAX: u32 = 6;
@@ -304,15 +300,7 @@ fn files_in(folder: &Path, warnings: &mut Vec<String>) -> Vec<(PathBuf, String)>
 
 /// The text of a log, packed or not; what is no UTF-8 in it is replaced.
 fn text(path: &Path) -> Result<String, String> {
-    let told = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", path.display());
-    let file = File::open(path).map_err(|error| told(&error))?;
-    let mut bytes = Vec::new();
-    let is_packed = path.extension().is_some_and(|ending| ending == "gz");
-    let reader: Box<dyn Read> = if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    reader.take(LOG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&error))?;
-    if bytes.len() as u64 > LOG_BYTES_MAX {
-        return Err(told(&format!("it has more than {} MiB", LOG_BYTES_MAX >> 20)));
-    }
+    let bytes = recordings::read_bytes(path).map_err(|wrong| wrong.to_string())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -321,6 +309,7 @@ mod tests {
     use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use std::fs::File;
     use std::io::Write as _;
 
     pub(super) const TIMESTAMP: &str = "start :: 1\narch :: x86_64\ntest begin :: parallelio 10\nfile start :: /proc/vmstat\n\

@@ -69,8 +69,16 @@ impl Wrong {
 /// The text of a file, unpacked where it is gzip.
 ///
 /// # Errors
-/// When it cannot be read, is no text, or has more than 256 MiB.
+/// As [`read_bytes`]; and when it is no text.
 pub fn read(path: &Path) -> Result<String, Wrong> {
+    String::from_utf8(read_bytes(path)?).map_err(|_| Wrong::of(&path.display().to_string(), "it is not text"))
+}
+
+/// The bytes of a file, unpacked where it is gzip.
+///
+/// # Errors
+/// When it cannot be read, or has more than 256 MiB.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
     let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {error}"));
     let mut file = File::open(path).map_err(|error| told(&error))?;
@@ -87,7 +95,7 @@ pub fn read(path: &Path) -> Result<String, Wrong> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(Wrong::of(&name, format!("it has more than {} MiB", BYTES_MAX >> 20)));
     }
-    String::from_utf8(bytes).map_err(|_| Wrong::of(&name, "it is not text"))
+    Ok(bytes)
 }
 
 /// A number as tools print it, in some languages with a comma.
