@@ -737,7 +737,8 @@ fn this_computer_is_a_machine() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(&here).unwrap();
     assert!(text.contains("limit_pages = 16384") && text.contains("The nearest kernel file is"), "{text}");
-    print(&["run", "anon", "--kernel", "6.18-classic", "--machine", &here, "--dry-run"]);
+    // Also where there is no swap.
+    print(&["run", "randread", "--kernel", "6.18-classic", "--machine", &here, "--dry-run"]);
     assert!(message(2, &["machine", "here", "--limit", "1M"]).contains("at least 4096 KiB"));
     assert!(message(2, &["machine", "here", "--dir", "/nowhere"]).contains("/nowhere: no such folder"));
     assert!(message(2, &["machine"]).contains("here"));
