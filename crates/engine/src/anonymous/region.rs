@@ -197,7 +197,7 @@ pub struct Region<M: Machine> {
 const LOCKS: usize = 16;
 
 impl<M: Machine> Region<M> {
-    pub(super) fn new(machine: &M, id: u32, pages: u32, is_huge_allowed: bool, file: Option<FileMapping<M>>) -> Self {
+    pub(crate) fn new(machine: &M, id: u32, pages: u32, is_huge_allowed: bool, file: Option<FileMapping<M>>) -> Self {
         let tables = pages.div_ceil(ENTRIES);
         Self {
             id,

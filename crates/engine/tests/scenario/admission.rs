@@ -4,7 +4,7 @@ use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::choices::{AccessedInBatch, Activation, Admission};
 use engine::page_cache::File;
 use engine::{ReadPattern, ReadState};
-use machine::{Machine, PAGE_BYTES};
+use machine::{Machine, PAGE_BYTES, Step};
 use sim::Sim;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn a_shadow_costs_time_where_pages_leave_one() {
     let time = |admission, shadow_ns| {
         let (time, ended) = (Found::default(), Found::default());
         let result = (time.clone(), ended.clone());
-        Plan { shadow_ns, ..plan(admission) }.run(move |ground| {
+        Plan { costs: vec![(Step::ShadowStore, shadow_ns)], ..plan(admission) }.run(move |ground| {
             read_more_than_memory(ground, 2 * PAGES as u32);
             result.0.set(ground.sim.now().0);
             result.1.set(ground.count("lru_used_once_normal"));

@@ -41,8 +41,8 @@ pub struct Plan {
     /// Further disks, by what a write takes; as large as the first, without swap.
     pub more_disks_write_ns: Vec<u64>,
     pub swap_is_synchronous: bool,
-    /// What the shadow of a page costs that leaves.
-    pub shadow_ns: u64,
+    /// Steps that do not cost what the others do, and what they cost, ns.
+    pub costs: Vec<(Step, u64)>,
     /// Requests that the disk's queue takes.
     pub nr_requests: u64,
     pub with_kswapd: bool,
@@ -61,7 +61,7 @@ impl Default for Plan {
             write_ns: 20_000,
             more_disks_write_ns: Vec::new(),
             swap_is_synchronous: false,
-            shadow_ns: 0,
+            costs: vec![(Step::ShadowStore, 0)],
             nr_requests: 128,
             with_kswapd: true,
             with_flusher: true,
@@ -103,6 +103,8 @@ impl Plan {
     /// Tells a story; returns the counters at its end.
     pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
         let write_ns: Vec<u64> = [self.write_ns].into_iter().chain(self.more_disks_write_ns).collect();
+        // As in the machine files: part of ending a page.
+        let cost = sim::CostModel::uniform(100).with(Step::BatchPage, 0).with(Step::PageReference, 0);
         let sim = Sim::new(sim::Config {
             frames: self.layout.frames() as usize,
             stamps: true,
@@ -113,11 +115,7 @@ impl Plan {
             }),
             disks: write_ns.iter().map(|write_ns| disk(*write_ns, self.nr_requests)).collect(),
             time_limit: Some(Nanos::from_secs(100_000)),
-            // As in the machine files: part of ending a page.
-            cost: sim::CostModel::uniform(100)
-                .with(Step::BatchPage, 0)
-                .with(Step::PageReference, 0)
-                .with(Step::ShadowStore, self.shadow_ns),
+            cost: self.costs.iter().fold(cost, |cost, (step, ns)| cost.with(*step, *ns)),
             ..sim::Config::uniform(self.cpus, 100)
         });
         let devices: Vec<_> = write_ns.iter().map(|_| DeviceLayout { file_blocks: 1..1 + FILE_BLOCKS }).collect();

@@ -5,7 +5,7 @@ use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::Family;
 use engine::lru::policy::multigen::command::{CommandError, Refused};
 use engine::memory::NodeId;
-use machine::{Machine, Nanos};
+use machine::{Machine, Nanos, Step};
 
 /// All that there are.
 const VERSIONS: [&str; 5] = ["mglru-v1", "mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
@@ -313,5 +313,31 @@ fn a_walk_keeps_used_anonymous_memory() {
         assert!(walked["pswpin"] <= most, "{kernel}: {} pages came back", walked["pswpin"]);
         let activated = [&walked, &not].map(|vmstat| vmstat["pgactivate"]);
         assert!(activated[0] * 2 < activated[1], "{kernel}: {activated:?} pages were found used by reclaim");
+    }
+}
+
+/// Sixteen programs write one and a half times memory between them. While one of them walks page tables so that a generation can
+/// begin, there is nothing that the others could take: they walk too, and wait, and none of them is told that memory is exhausted.
+#[test]
+fn tasks_that_reclaim_at_once_share_the_walk() {
+    for kernel in VERSIONS {
+        // A walk takes as long as one of gigabytes does.
+        let plan = Plan { with_kswapd: false, cpus: 8, costs: vec![(Step::ReferenceWalk, 1_000_000)], ..plan(kernel) };
+        let vmstat = plan.run(|ground| {
+            let pages = 3 * PAGES as u32 / 32;
+            let tasks: Vec<_> = (0..16)
+                .map(|n| {
+                    ground.spawn(&format!("writer {n}"), move |ground| {
+                        let region = ground.region(pages);
+                        for _ in 0..3 {
+                            ground.touch(&region, 0..pages, true).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            tasks.into_iter().for_each(|task| _ = ground.sim.join(task));
+        });
+        assert!(vmstat["pswpout"] > PAGES / 2, "{kernel}: {vmstat:?}");
+        assert_eq!(vmstat["oom"], 0, "{kernel}");
     }
 }

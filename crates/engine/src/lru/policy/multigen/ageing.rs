@@ -1,13 +1,15 @@
 //! New generations begin (mechanisms/multigen, 2.4 and 5.1).
 
 use super::Multigen;
-use super::choices::{Ageing, Saturated, TypeRule};
+use super::choices::{Ageing, Saturated, TypeRule, Walk};
 use super::command::ONLY_ANON;
 use super::evict::{Evictable, LOOKED_AT_MAX};
 use super::generations::{GENERATIONS, GENERATIONS_MIN, Generations, Seqs, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
+use super::round::Part;
 use super::uses;
 use crate::lru::policy::Demand;
+use crate::lru::wait::STALL;
 use crate::lru::{CLUSTER, DEF_PRIORITY, Family, Lru};
 use crate::memory::{Flags, Zone};
 use crate::stat::Gauge;
@@ -19,6 +21,10 @@ const SPREAD: u64 = 2;
 
 /// Pages that a reclaim has to free, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
+
+/// At lower priorities a direct reclaimer waits for the generation that others are about to begin: without it there is nothing to
+/// reclaim (mechanisms/multigen, 5.1, of v2; taken for all versions).
+const WAITS_BELOW: u32 = 10;
 
 /// Sizes that tell whether a generation is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,10 +131,17 @@ impl<M: Machine> Lru<M> {
         if !is_wanted_in_scan(multigen.choices.ageing, &ages, demand) {
             return Aged::NotWanted;
         }
-        match self.age_generations(multigen, zone, evictable, false) {
-            true => Aged::Begun,
-            false => Aged::ByOthers,
+        let of = multigen.of(zone);
+        let seen = of.generations.seqs().max;
+        if self.age_generations(multigen, zone, evictable, false) {
+            return Aged::Begun;
         }
+        if demand.is_kswapd || demand.priority >= WAITS_BELOW {
+            return Aged::ByOthers;
+        }
+        let is_over = || of.generations.seqs().max > seen;
+        of.rounds.wait(&self.machine, is_over, STALL);
+        if is_over() { Aged::Begun } else { Aged::ByOthers }
     }
 
     /// A scan has ended that freed so many pages.
@@ -138,8 +151,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Looks for pages that were used, and begins a generation; false when somebody else does. `is_forced` walks tables, too, that
-    /// are not known to be worth it.
+    /// Looks for pages that were used, and begins a generation; false when somebody else does. Of a walk that is under way it takes
+    /// over a part. `is_forced` walks tables, too, that are not known to be worth it, and shares no walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen<M>,
@@ -149,10 +162,21 @@ impl<M: Machine> Lru<M> {
     ) -> bool {
         let of = multigen.of(zone);
         let seen = of.generations.seqs().max;
-        if of.is_ageing.swap(true, AcqRel) {
-            return false;
+        let is_over = || of.generations.seqs().max != seen;
+        let regions = || match multigen.choices.walk {
+            Walk::Never => Vec::new(),
+            Walk::TouchedTables | Walk::Filtered => self.regions(),
+        };
+        let part = of.rounds.join(seen, !is_forced, regions, is_over);
+        match part {
+            Part::None => return false,
+            Part::First => of.filters.begin(seen),
+            Part::Beside => {}
         }
         self.walk_regions(multigen, zone, evictable, is_forced);
+        if !of.rounds.leave() {
+            return false;
+        }
         let is_begun = self.begin_generation(multigen, zone, seen, evictable);
         if let Ageing::BeforeRounds = multigen.choices.ageing {
             let dirty = self.gauge(Gauge::NrDirty);
@@ -160,7 +184,7 @@ impl<M: Machine> Lru<M> {
                 self.wake_flushers(dirty);
             }
         }
-        of.is_ageing.store(false, Release);
+        of.rounds.end(&self.machine);
         is_begun
     }
 

@@ -27,6 +27,7 @@ pub mod placement;
 #[cfg(test)]
 mod properties;
 pub mod refault;
+mod round;
 pub mod scan;
 pub mod uses;
 pub mod view;
@@ -43,6 +44,7 @@ use generations::Generations;
 use lists::Lists;
 use machine::atomic::AtomicBool;
 use machine::{LockClass, Machine};
+use round::Rounds;
 
 /// What the lruvecs of an engine have, where the multi-generational LRU rules.
 pub(in crate::lru) struct Multigen<M: Machine> {
@@ -59,8 +61,8 @@ pub(super) struct Generational<M: Machine> {
     filters: Filters,
     /// A reclaim got on lately, so that the next round of kswapd begins no generation (`Ageing::KeepsThree`).
     got_on: AtomicBool,
-    /// Somebody is about to begin a generation.
-    is_ageing: AtomicBool,
+    /// What somebody does who is about to begin a generation.
+    rounds: Rounds<M>,
 }
 
 impl<M: Machine> Multigen<M> {
@@ -73,7 +75,7 @@ impl<M: Machine> Multigen<M> {
             controller: Controller::default(),
             filters: Filters::default(),
             got_on: AtomicBool::new(false),
-            is_ageing: AtomicBool::new(false),
+            rounds: Rounds::new(machine),
         });
         Self { lruvecs: lruvecs.collect(), choices }
     }

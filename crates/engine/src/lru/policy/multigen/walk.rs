@@ -47,20 +47,18 @@ pub(super) enum Marks {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks all regions that were touched since the last walk; with `is_forced` also those of their tables that the filter does not
-    /// know.
+    /// Walks the regions of a round that nobody else takes, where they were touched since the last walk; with `is_forced` also those
+    /// of their tables that the filter does not know.
     pub(super) fn walk_regions(&self, multigen: &Multigen<M>, zone: &Zone<M>, evictable: Evictable, is_forced: bool) {
         let of = multigen.of(zone);
         let is_filtered = match multigen.choices.walk {
-            Walk::Never => return,
-            Walk::TouchedTables => false,
+            Walk::Never | Walk::TouchedTables => false,
             Walk::Filtered => true,
         };
         let _span = self.machine.span(Func::PageReferenced);
         let seq = of.generations.seqs().max;
-        of.filters.begin(seq);
         let mut pending = Pending::default();
-        for region in self.regions() {
+        while let Some(region) = of.rounds.next() {
             if !is_walked(&region, evictable) || !region.take_touched(zone.lruvec) {
                 continue;
             }

@@ -1,0 +1,141 @@
+//! A round of page-table walks before a generation begins. Several tasks share it: each takes regions that nobody has, and who
+//! ends last begins the generation (mechanisms/multigen, 5.2).
+
+use crate::anonymous::Region;
+use machine::{Lock, LockClass, Machine, Nanos};
+use std::{sync::Arc, vec};
+
+/// The round of an lruvec.
+pub(super) struct Rounds<M: Machine> {
+    current: M::Lock<Option<Round<M>>>,
+    /// Who waits for its end.
+    ended: M::WaitQueue,
+}
+
+/// A round under way.
+struct Round<M: Machine> {
+    /// The youngest generation when it began.
+    seq: u64,
+    /// Regions that nobody has walked yet.
+    regions: vec::IntoIter<Arc<Region<M>>>,
+    /// How many tasks walk.
+    walkers: u32,
+}
+
+/// How a task takes part in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It has begun the round.
+    First,
+    /// It walks beside others.
+    Beside,
+    /// It does not: others have all regions.
+    None,
+}
+
+impl<M: Machine> Rounds<M> {
+    /// No round.
+    pub(super) fn new(machine: &M) -> Self {
+        Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
+    }
+
+    /// Begins the round after generation `seq`, with these regions, or takes part in it where `may_share`. `is_over` says whether
+    /// that round has ended before.
+    pub(super) fn join(
+        &self,
+        seq: u64,
+        may_share: bool,
+        regions: impl FnOnce() -> Vec<Arc<Region<M>>>,
+        is_over: impl Fn() -> bool,
+    ) -> Part {
+        let share = |round: &mut Round<M>| {
+            if !may_share || round.seq != seq || round.regions.len() == 0 {
+                return Part::None;
+            }
+            round.walkers += 1;
+            Part::Beside
+        };
+        if let Some(round) = &mut *self.current.lock() {
+            return share(round);
+        }
+        // The table of regions has a lock that comes before this one.
+        let regions = regions().into_iter();
+        let mut current = self.current.lock();
+        match &mut *current {
+            Some(round) => share(round),
+            None if is_over() => Part::None,
+            None => {
+                *current = Some(Round { seq, regions, walkers: 1 });
+                Part::First
+            }
+        }
+    }
+
+    /// A region for who takes part; none when all are walked or in others' hands.
+    pub(super) fn next(&self) -> Option<Arc<Region<M>>> {
+        self.current.lock().as_mut()?.regions.next()
+    }
+
+    /// The caller has walked what it took. Is it the last? Then it begins the generation, and calls [`Rounds::end`].
+    pub(super) fn leave(&self) -> bool {
+        let mut current = self.current.lock();
+        let Some(round) = &mut *current else { return false };
+        round.walkers -= 1;
+        round.walkers == 0
+    }
+
+    /// The round is over.
+    pub(super) fn end(&self, machine: &M) {
+        *self.current.lock() = None;
+        machine.wake(&self.ended);
+    }
+
+    /// Waits for the end of a round, at most so long. *May sleep.*
+    pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
+        let deadline = machine.now() + at_most;
+        let ticket = machine.ticket(&self.ended);
+        if !is_over() {
+            machine.sleep(&self.ended, ticket, Some(deadline));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Config, Sim};
+
+    const OPEN: fn() -> bool = || false;
+
+    fn regions(machine: &Sim, count: u32) -> Vec<Arc<Region<Sim>>> {
+        (1..=count).map(|id| Arc::new(Region::new(machine, id, 1, false, None))).collect()
+    }
+
+    #[test]
+    fn several_share_a_round_and_the_last_ends_it() {
+        let machine = Sim::new(Config::uniform(1, 0));
+        let rounds = Rounds::new(&machine);
+        let join = |seq, count| rounds.join(seq, true, || regions(&machine, count), OPEN);
+        assert_eq!((join(3, 3), join(3, 0)), (Part::First, Part::Beside));
+        let walked: Vec<u32> = std::iter::from_fn(|| rounds.next()).map(|region| region.id).collect();
+        assert_eq!(walked, [1, 2, 3], "each region is walked once");
+        assert_eq!(join(3, 3), Part::None, "others have all regions");
+        assert!(!rounds.leave() && rounds.leave(), "the last begins the generation");
+        assert_eq!(join(3, 3), Part::None, "until that is done nobody begins the round again");
+        rounds.end(&machine);
+        assert_eq!(join(4, 1), Part::First);
+    }
+
+    #[test]
+    fn a_round_of_its_own_is_not_shared_and_none_begins_too_late() {
+        let machine = Sim::new(Config::uniform(1, 0));
+        let rounds = Rounds::new(&machine);
+        let join =
+            |seq, may_share, is_over: fn() -> bool| rounds.join(seq, may_share, || regions(&machine, 2), is_over);
+        assert_eq!(join(3, true, || true), Part::None, "the generation has begun before");
+        assert_eq!(
+            (join(3, false, OPEN), join(3, false, OPEN), join(4, true, OPEN)),
+            (Part::First, Part::None, Part::None)
+        );
+    }
+}
