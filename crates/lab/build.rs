@@ -30,7 +30,7 @@ fn main() {
 const DECIDING: [&str; 5] = ["src", "../engine/src", "../machine/src", "../placed/src", "../sim/src"];
 
 /// What of `src` only shows, keeps or asks for what runs find.
-const NOT_DECIDING: [&str; 22] = [
+const NOT_DECIDING: [&str; 23] = [
     "src/ablation.rs",
     "src/bars.rs",
     "src/call_tree.rs",
@@ -41,6 +41,7 @@ const NOT_DECIDING: [&str; 22] = [
     "src/html",
     "src/import",
     "src/plot",
+    "src/ranking.rs",
     "src/real_time",
     "src/recordings",
     "src/results.rs",

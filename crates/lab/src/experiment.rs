@@ -36,6 +36,8 @@ pub struct Experiment {
     pub variants: Vec<Variant>,
     /// Names of the rows to look at then.
     pub variant_rows: Vec<String>,
+    /// The row that it is about: by it [`crate::ranking`] says which kernel is better.
+    pub main_row: Option<String>,
     /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
     pub cpu_s: Option<u32>,
     /// What a picture of a run shows.
@@ -64,6 +66,7 @@ struct ExperimentText {
     smoke_set: Vec<String>,
     #[serde(default)]
     variant_rows: Vec<String>,
+    main_row: Option<String>,
     cpu_s: Option<u32>,
     #[serde(default)]
     picture: Picture,
@@ -170,6 +173,7 @@ impl Experiment {
             smoke_scale,
             smoke_set,
             variant_rows,
+            main_row,
             cpu_s,
             picture,
         } = text;
@@ -199,6 +203,7 @@ impl Experiment {
             smoke_set,
             variants,
             variant_rows,
+            main_row,
             cpu_s,
             picture,
             plot,

@@ -12,7 +12,8 @@
 //! * [`store`] keeps what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it;
 //! * [`html`] makes pages with charts of what reports show;
 //! * [`import`] reads logs of MMTests as reports, and writes reports as such;
-//! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure.
+//! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure, [`ranking`] how all
+//!   kernels stand.
 //!
 //! Next: [`job`], the input and output of a run.
 
@@ -49,6 +50,7 @@ pub mod panics;
 pub mod plan;
 pub mod plot;
 pub mod progress;
+pub mod ranking;
 #[cfg(feature = "linux")]
 pub mod real_time;
 #[cfg(not(feature = "linux"))]

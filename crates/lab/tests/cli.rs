@@ -425,6 +425,48 @@ fn generations_over_time_are_written_and_change_no_report() {
 }
 
 #[test]
+fn a_kernel_has_a_standing_in_every_experiment() {
+    let rank =
+        ["rank", "anon", "randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "2"];
+    let text = print(&rank);
+    let line =
+        |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    let words: Vec<&str> = line("anon ").split_whitespace().collect();
+    assert_eq!((&words[1..4], words.last()), (&["Ops", "anon", "ops/s"][..], Some(&"wins")), "{text}");
+    assert!(line("randread ").contains("3.10-rc4-vanilla"), "{text}");
+    assert!(text.contains("anon: Ops anon, ops/s (more is better)") && text.contains("seeds 1 to 2"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&print(&[&rank[..], &["--format", "json"]].concat())).unwrap();
+    let first = &json["experiments"][0];
+    assert_eq!(
+        (&json["of"], &first["row"], &first["better"]),
+        (&"highwater".into(), &"Ops anon".into(), &"higher".into())
+    );
+    assert_eq!((&first["places"][0]["kernel"], &first["places"][1]["verdict"]), (&"highwater".into(), &"loses".into()));
+    let markdown = print(&[&rank[..], &["--format", "markdown", "--summary"]].concat());
+    assert!(
+        markdown.starts_with("| experiment | main figure | unit | highwater |") && !markdown.contains("###"),
+        "{markdown}"
+    );
+    let every = print(&["rank", "--scale", "1/64", "--dry-run"]);
+    assert!(every.contains("thp highwater") && every.contains("ping 2.6.23-rc5"), "{every}");
+}
+
+#[test]
+fn a_standing_needs_a_row_and_another_kernel() {
+    let folder = Folder::new();
+    let text = "about = \"a\"\nmachine = \"randread-512m\"\nworkload = \"anon\"\nkernels = [\"highwater\"]\n";
+    let without = folder.write("without.toml", text);
+    assert!(message(2, &["rank", &without]).contains("it has no `main_row`"));
+    let unknown = folder.write("unknown.toml", &format!("{text}main_row = \"Ops anno\"\n"));
+    assert!(
+        message(1, &["rank", &unknown, "--kernels", "3.3.6", "--scale", "1/64"])
+            .contains("no run has the row `Ops anno`")
+    );
+    assert!(message(2, &["rank", "anon", "--kernels", "highwater"]).contains("at least one other kernel"));
+    assert!(message(2, &["rank", "anon", "--plot", "a.svg"]).contains("draws nothing"));
+}
+
+#[test]
 fn what_has_no_figures_in_print_has_no_fidelity() {
     let text = message(2, &["fidelity", "randread"]);
     assert!(text.contains("`randread` has no published figures") && text.contains("parallelio"), "{text}");
@@ -435,9 +477,9 @@ fn verbs_that_simulate_share_their_options() {
     let of_seeds = ["--seed", "--runs", "--jobs"];
     let of_experiments =
         ["--set", "--scale", "--machine", "--rows", "--on", "--dir", "--no-limit", "--swap", "--output"];
-    for verb in ["run", "compare", "variants", "ablate", "fidelity", "swarm"] {
+    for verb in ["run", "compare", "variants", "ablate", "fidelity", "rank", "swarm"] {
         let help = print(&[verb, "--help"]);
-        let is_experiment = !["fidelity", "swarm"].contains(&verb);
+        let is_experiment = !["fidelity", "rank", "swarm"].contains(&verb);
         for option in of_seeds.iter().chain(of_experiments.iter().filter(|_| is_experiment)) {
             assert!(
                 help.contains(&format!(" {option} ")) || help.contains(&format!(" {option}\n")),

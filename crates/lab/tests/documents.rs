@@ -286,7 +286,7 @@ impl Desk {
             | ["explain", "stall"] => {
                 command.arg("--help");
             }
-            ["compare" | "run" | "ablate" | "variants" | "fidelity" | "sweep", ..]
+            ["compare" | "run" | "ablate" | "variants" | "fidelity" | "rank" | "sweep", ..]
                 if !arguments.contains(&"--dry-run") =>
             {
                 command.arg("--dry-run");

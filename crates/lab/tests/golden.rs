@@ -46,9 +46,11 @@ fn reports_are_as_they_were_and_the_same_side_by_side() {
     let bless = std::env::var_os("HIGHWATER_BLESS").is_some();
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        let row = experiment.main_row.as_ref().unwrap_or_else(|| panic!("{name} has no `main_row`"));
         let golden = root.join(name).join("report.smoke.txt");
         let Some(scale) = experiment.smoke_scale else { continue };
         let found = report(name, &scale.to_string(), &experiment.smoke_set, "1");
+        assert!(found.lines().any(|line| line.starts_with(&format!("{row}  "))), "{name}: no row `{row}` in {found}");
         check_rows_are_known(name, &scale.to_string(), &experiment.smoke_set, &found);
         assert_eq!(
             found,

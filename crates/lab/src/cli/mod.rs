@@ -18,6 +18,7 @@ mod list;
 mod machine;
 mod options;
 mod output;
+mod rank;
 mod report;
 mod results;
 mod saved;
@@ -72,6 +73,8 @@ enum Verb {
     Ablate(ablate::Arguments),
     /// Set every published figure beside the simulated one
     Fidelity(fidelity::Arguments),
+    /// Say how a kernel stands beside all others in the main figure of every experiment
+    Rank(rank::Arguments),
     /// Run a grid of kernels, machines and values over a store, or a part of it
     Sweep(sweep::Arguments),
     /// Show what `--store` has kept, or bring several folders together
@@ -179,6 +182,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Ablate(arguments) => ablate::run(&arguments),
         Verb::Fidelity(arguments) => fidelity::run(&arguments),
+        Verb::Rank(arguments) => rank::run(&arguments),
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),

@@ -1,6 +1,10 @@
 //! The report as tables for a text in Markdown.
 
-use super::{Show, Table, TableRow, percent, text};
+use super::{
+    Show, Table, TableRow,
+    grid::{Cell, Grid},
+    percent, text,
+};
 
 /// The whole report.
 #[must_use]
@@ -93,6 +97,20 @@ fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
         }
         out.push('\n');
     }
+}
+
+/// A grid as one table; what its colours say is not told.
+#[must_use]
+pub fn grid(grid: &Grid) -> String {
+    let columns = grid.lines.iter().map(Vec::len).chain([grid.head.len()]).max().unwrap_or(0);
+    let line = |cells: &[Cell]| {
+        let text = |column: usize| cells.get(column).map_or_else(String::new, |cell| escaped(&cell.text));
+        format!("| {} |\n", (0..columns).map(text).collect::<Vec<_>>().join(" | "))
+    };
+    let edge = |column: usize| if grid.texts.contains(&column) { " :-- |" } else { " --: |" };
+    let edges: String = (0..columns).map(edge).collect();
+    let lines: String = grid.lines.iter().map(|cells| line(cells)).collect();
+    format!("{}|{edges}\n{lines}", line(&grid.head))
 }
 
 fn escaped(text: &str) -> String {

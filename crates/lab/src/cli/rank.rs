@@ -1,0 +1,264 @@
+//! `highwater rank`: how kernels stand in the main figure of every experiment.
+
+use serde::Serialize;
+use std::path::PathBuf;
+
+use super::{
+    End, compare,
+    options::{OutputOptions, SeedOptions, parse_word},
+    output, with_command,
+};
+use crate::{
+    bars::Bars,
+    embedded,
+    figure::Better,
+    html::{Page, Part, Section},
+    library,
+    plan::{self, Plan, Request},
+    ranking::{Place, Ranking, Verdict},
+    report::{
+        grid::{self, Cell, Grid, Tone},
+        markdown,
+    },
+    scale::Scale,
+    workloads,
+};
+
+/// Arguments of `highwater rank`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Names or files of experiments [default: all]
+    experiments: Vec<String>,
+    /// The kernel whose standing is told, a name or a file
+    #[arg(long, value_name = "KERNEL", default_value = "highwater")]
+    of: String,
+    /// The kernels it is set beside, names or files [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    kernels: Vec<String>,
+    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk stay
+    #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
+    scale: Option<Scale>,
+    /// Keep what runs find in this folder, and do not do again what is there: docs/sweeps.md
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: RankFormat,
+    /// Show only the standing of the one kernel
+    #[arg(long)]
+    summary: bool,
+    #[command(flatten)]
+    seeds: SeedOptions,
+    #[command(flatten)]
+    output: OutputOptions,
+}
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum RankFormat {
+    /// A line for each experiment, then for each kernel.
+    #[default]
+    Table,
+    /// The same for programs; docs/json.md describes it.
+    Json,
+    /// The same for a text in Markdown.
+    Markdown,
+    /// One page that opens without a network.
+    Html,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    of: &'a str,
+    seeds: &'a [u64],
+    experiments: &'a [Ranking],
+}
+
+/// Runs all kernels in all experiments.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    if arguments.output.plot.is_some() {
+        return Err(End::Usage("--plot: `rank` draws nothing; `compare` does, for one experiment".into()));
+    }
+    let file = arguments.output.open()?;
+    let names: Vec<String> = if arguments.experiments.is_empty() {
+        embedded::names("experiments").map(str::to_owned).collect()
+    } else {
+        arguments.experiments.clone()
+    };
+    // Everything is looked at before anything runs.
+    let all = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let (rows, plans): (Vec<String>, Vec<Plan>) = all.into_iter().unzip();
+    let of = plans[0].columns[0].id.clone();
+    let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
+    if arguments.output.is_dry("rank", &titles)? {
+        return Ok(());
+    }
+    let results = {
+        let bars = Bars::new("rank", titles.len());
+        plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?
+    };
+    let found = results.iter().zip(&rows).map(|((_, results), row)| Ranking::of(&results.table, row));
+    let found = found.collect::<Result<Vec<Ranking>, String>>().map_err(End::Failed)?;
+    let seeds = &plans[0].seeds;
+    let about = about(seeds, &found);
+    output::report(file, |out, look| {
+        let text = match arguments.format {
+            RankFormat::Table => {
+                let rankings = found
+                    .iter()
+                    .filter(|_| !arguments.summary)
+                    .map(|it| format!("\n{}{}", grid::wrapped(&heading(it), look), ranking(it).render(look)));
+                let rankings: String = rankings.collect();
+                format!("{}{rankings}\n{}", summary(&of, &found).render(look), grid::wrapped(&about, look))
+            }
+            RankFormat::Markdown => {
+                let rankings = found.iter().filter(|_| !arguments.summary);
+                let rankings: String =
+                    rankings.map(|it| format!("\n### {}\n\n{}", heading(it), markdown::grid(&ranking(it)))).collect();
+                format!("{}{rankings}\n{about}\n", markdown::grid(&summary(&of, &found)))
+            }
+            RankFormat::Html => with_command(page(&of, &found, about.clone(), arguments.summary)).render(),
+            RankFormat::Json => {
+                let report = Report { schema: 1, of: &of, seeds, experiments: &found };
+                serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
+            }
+        };
+        out.write_all(text.as_bytes())
+    })
+}
+
+/// The row that decides, and what is to run: the one kernel first.
+fn plan(name: &str, arguments: &Arguments) -> Result<(String, Plan), End> {
+    let experiment = library::experiment(name)?;
+    let Some(row) = experiment.main_row else {
+        let message = format!("{}: it has no `main_row`: which row says that a kernel is better?", experiment.file);
+        return Err(End::Usage(message));
+    };
+    let others: Vec<String> = if arguments.kernels.is_empty() {
+        embedded::names("kernels").map(str::to_owned).collect()
+    } else {
+        arguments.kernels.clone()
+    };
+    let others = others.into_iter().filter(|kernel| *kernel != arguments.of);
+    let request = Request {
+        experiment: name.to_owned(),
+        kernels: std::iter::once(arguments.of.clone()).chain(others).collect(),
+        seed: arguments.seeds.seed,
+        runs: arguments.seeds.runs.into(),
+        scale: arguments.scale,
+        store: arguments.store.clone(),
+        ..Request::default()
+    };
+    let plan = Plan::new(&request, workloads::find)?;
+    if let Some(names) = plan.row_names().filter(|names| !names.contains(&row)) {
+        let message =
+            format!("{}: `main_row`: no run has the row `{row}`: there are {}", experiment.file, names.join(", "));
+        return Err(End::Usage(message));
+    }
+    if plan.columns.len() < 2 {
+        return Err(End::Usage("--kernels: at least one other kernel is needed".into()));
+    }
+    Ok((row, plan.titled(|title| format!("{} {title}", experiment.name))))
+}
+
+const fn direction(ranking: &Ranking) -> &'static str {
+    match ranking.better {
+        Better::Lower => "less is better",
+        _ => "more is better",
+    }
+}
+
+/// The experiment and its figure.
+fn heading(ranking: &Ranking) -> String {
+    let unit = if ranking.unit.is_empty() { String::new() } else { format!(", {}", ranking.unit) };
+    format!("{}: {}{unit} ({})", ranking.experiment, ranking.row, direction(ranking))
+}
+
+fn head(words: &[&str]) -> Vec<Cell> {
+    words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
+}
+
+/// A kernel's figure, with its interval where there is one.
+fn figure(ranking: &Ranking, place: &Place) -> String {
+    place.value.map_or_else(
+        || "-".into(),
+        |value| {
+            let [median, low, high] = [value.median, value.low, value.high].map(|it| ranking.format.show(it));
+            if low == high { median } else { format!("{median} ({low} to {high})") }
+        },
+    )
+}
+
+fn ahead(place: &Place) -> String {
+    place.ahead.map_or_else(String::new, |share| format!("{:+.1}%", 100.0 * share))
+}
+
+const fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Wins => Tone::Better,
+        Verdict::Ties => Tone::Plain,
+        Verdict::Loses => Tone::Worse,
+        Verdict::Lacks => Tone::Faint,
+    }
+}
+
+/// How one kernel stands in each experiment, and how often it wins.
+fn summary(of: &str, found: &[Ranking]) -> Grid {
+    let line = |it: &Ranking| {
+        let (own, rival) = (it.place(of)?, it.rival(of)?);
+        let figures = [it.row.clone(), it.unit.clone(), figure(it, own), figure(it, rival), rival.kernel.clone()];
+        let mut line: Vec<Cell> = [it.experiment.clone()].into_iter().chain(figures).map(Cell::from).collect();
+        line.push(ahead(own).into());
+        line.push(Cell::new(own.verdict.word(), tone(own.verdict)));
+        Some(line)
+    };
+    Grid {
+        keys: 1,
+        head: head(&["experiment", "main figure", "unit", of, "best other", "which", "ahead", "verdict"]),
+        lines: found.iter().filter_map(line).collect(),
+        texts: vec![0, 1, 2, 5, 7],
+    }
+}
+
+/// All kernels of an experiment.
+fn ranking(it: &Ranking) -> Grid {
+    let line = |(n, place): (usize, &Place)| {
+        let [number, kernel] = [(n + 1).to_string(), place.kernel.clone()].map(Cell::from);
+        let verdict = Cell::new(place.verdict.word(), tone(place.verdict));
+        vec![number, kernel, figure(it, place).into(), ahead(place).into(), verdict]
+    };
+    Grid {
+        keys: 2,
+        head: head(&["", "kernel", &it.unit, "ahead", "verdict"]),
+        lines: it.places.iter().enumerate().map(line).collect(),
+        texts: vec![1, 4],
+    }
+}
+
+fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
+    let mut sections = vec![Section::new("Summary", vec![Part::table("Summary", summary(of, found))])];
+    for it in found.iter().filter(|_| !is_summary) {
+        let parts = vec![Part::Words(heading(it)), Part::table("Kernels", ranking(it))];
+        sections.push(Section::new(it.experiment.clone(), parts));
+    }
+    Page { title: format!("How {of} stands in every experiment"), about: vec![about], sections }
+}
+
+/// What is counted, and which runs the figures are of.
+fn about(seeds: &[u64], found: &[Ranking]) -> String {
+    let runs = match seeds {
+        [seed] => format!("seed {seed}"),
+        [first, .., last] => format!("medians of {} runs, seeds {first} to {last}, with 95% intervals", seeds.len()),
+        [] => String::new(),
+    };
+    let scale =
+        found.first().filter(|it| it.scale != "1").map_or_else(String::new, |it| format!(" · scale {}", it.scale));
+    let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
+    format!(
+        "{runs}{scale} · `ahead` is beside the best of the others; less than 1%, and intervals that overlap, are ties · \
+         fingerprints {}",
+        prints.collect::<Vec<_>>().join(", ")
+    )
+}

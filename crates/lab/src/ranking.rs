@@ -1,0 +1,202 @@
+//! How kernels stand in the figure that an experiment is about, its `main_row`.
+//!
+//! Two kernels tie where the seeds cannot tell them apart (the 95 % intervals of their medians overlap), or where less than
+//! a hundredth is between them: a difference that no measurement on real machines would show.
+
+use serde::Serialize;
+
+use crate::{
+    figure::{Better, Format},
+    report::Table,
+    statistics::Estimate,
+};
+
+/// Medians that are less apart than this share of the greater one tie.
+const LEAST_SHARE: f64 = 0.01;
+
+/// The kernels of one experiment, the best first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranking {
+    /// The experiment.
+    pub experiment: String,
+    /// The row that says who is better.
+    pub row: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Better,
+    /// How its values are printed.
+    #[serde(skip)]
+    pub format: Format,
+    /// The scale.
+    pub scale: String,
+    /// Hash over all runs.
+    pub fingerprint: Option<String>,
+    /// The kernels, the best first; equal ones in the order in which they were named.
+    pub places: Vec<Place>,
+}
+
+/// One kernel's place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// The kernel.
+    pub kernel: String,
+    /// The figure over the seeds; none where no run of the kernel has the row.
+    pub value: Option<Estimate>,
+    /// By how much it is better than the best of the others, as a share of that one's figure; less than 0 where it is worse.
+    pub ahead: Option<f64>,
+    /// What that is worth.
+    pub verdict: Verdict,
+}
+
+/// A kernel beside the best of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is better than all others.
+    Wins,
+    /// Nothing tells it apart from the best.
+    Ties,
+    /// One is better.
+    Loses,
+    /// It has no such figure.
+    Lacks,
+}
+
+impl Verdict {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Wins => "wins",
+            Self::Ties => "ties",
+            Self::Loses => "loses",
+            Self::Lacks => "has none",
+        }
+    }
+}
+
+impl Ranking {
+    /// The kernels of a table by one of its rows.
+    ///
+    /// # Errors
+    /// When no run has the row, or neither way of it is better.
+    pub fn of(table: &Table, row: &str) -> Result<Self, String> {
+        let experiment = table.experiment.clone();
+        let found = table.rows.iter().find(|it| it.name == row);
+        let found = found.ok_or_else(|| format!("experiment `{experiment}`: no run has the row `{row}`"))?;
+        // Of values, those that are better come first.
+        let before: fn(f64, f64) -> bool = match found.better {
+            Better::Higher => |a, b| a > b,
+            Better::Lower => |a, b| a < b,
+            Better::Neutral => {
+                return Err(format!("experiment `{experiment}`: of row `{row}` neither more nor less is better"));
+            }
+        };
+        let values: Vec<Option<Estimate>> = found.cells.iter().map(|cell| cell.value).collect();
+        let place = |(n, value): (usize, &Option<Estimate>)| {
+            let others = values.iter().enumerate().filter(|(other, _)| *other != n).filter_map(|(_, other)| *other);
+            let rival = others.reduce(|best, it| if before(it.median, best.median) { it } else { best });
+            let (ahead, verdict) = match (value, rival) {
+                (None, _) => (None, Verdict::Lacks),
+                (Some(_), None) => (None, Verdict::Wins),
+                (Some(own), Some(rival)) => {
+                    let more = (own.median - rival.median) / rival.median.abs().max(f64::MIN_POSITIVE);
+                    let is_first = before(own.median, rival.median);
+                    let verdict = match (is_tie(own, &rival), is_first) {
+                        (true, _) => Verdict::Ties,
+                        (false, true) => Verdict::Wins,
+                        (false, false) => Verdict::Loses,
+                    };
+                    (Some(if is_first { more.abs() } else { -more.abs() } + 0.0), verdict)
+                }
+            };
+            Place { kernel: table.columns[n].id.clone(), value: *value, ahead, verdict }
+        };
+        let mut places: Vec<Place> = values.iter().enumerate().map(place).collect();
+        places.sort_by(|a, b| {
+            let medians = [a, b].map(|place| place.value.map(|value| value.median));
+            match medians {
+                [Some(a), Some(b)] if found.better == Better::Higher => b.total_cmp(&a),
+                [Some(a), Some(b)] => a.total_cmp(&b),
+                [a, b] => b.is_some().cmp(&a.is_some()),
+            }
+        });
+        Ok(Self {
+            experiment,
+            row: row.to_owned(),
+            unit: found.unit.clone(),
+            better: found.better,
+            format: found.format,
+            scale: table.scale.to_string(),
+            fingerprint: table.fingerprint.map(|print| format!("{print:016x}")),
+            places,
+        })
+    }
+
+    /// The place of a kernel.
+    #[must_use]
+    pub fn place(&self, kernel: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.kernel == kernel)
+    }
+
+    /// The best of all others than a kernel.
+    #[must_use]
+    pub fn rival(&self, kernel: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.kernel != kernel)
+    }
+}
+
+/// Is nothing to tell two figures apart?
+fn is_tie(a: &Estimate, b: &Estimate) -> bool {
+    let overlap = a.n > 1 && b.n > 1 && a.low <= b.high && b.low <= a.high;
+    overlap || (a.median - b.median).abs() <= LEAST_SHARE * a.median.abs().max(b.median.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{head, ops};
+
+    fn table(values: &[&[f64]]) -> Table {
+        let names = ["a", "b", "c", "d"];
+        let seeds = values.iter().map(|seeds| seeds.len()).max().unwrap();
+        let runs: Vec<_> =
+            values.iter().map(|seeds| seeds.iter().map(|value| vec![ops("Ops", *value)]).collect()).collect();
+        Table::of_runs(head(&names[..values.len()], seeds), &runs, None)
+    }
+
+    fn verdicts(values: &[&[f64]]) -> Vec<(String, Verdict)> {
+        let ranking = Ranking::of(&table(values), "Ops").unwrap();
+        ranking.places.into_iter().map(|place| (place.kernel, place.verdict)).collect()
+    }
+
+    #[test]
+    fn the_best_comes_first_and_wins_where_nobody_is_near() {
+        let found = verdicts(&[&[100.0], &[200.0], &[150.0]]);
+        assert_eq!(
+            found,
+            [("b", Verdict::Wins), ("c", Verdict::Loses), ("a", Verdict::Loses)].map(|(a, b)| (a.into(), b))
+        );
+        let ranking = Ranking::of(&table(&[&[100.0], &[200.0]]), "Ops").unwrap();
+        assert_eq!((ranking.places[0].ahead, ranking.places[1].ahead), (Some(1.0), Some(-0.5)));
+        assert_eq!(ranking.rival("b").map(|place| place.kernel.as_str()), Some("a"));
+    }
+
+    #[test]
+    fn a_hundredth_and_what_seeds_do_not_tell_apart_are_ties() {
+        let word =
+            |values: &[&[f64]]| verdicts(values).into_iter().map(|(_, verdict)| verdict.word()).collect::<Vec<_>>();
+        assert_eq!(word(&[&[100.0], &[100.9]]), ["ties", "ties"]);
+        assert_eq!(word(&[&[100.0], &[101.2]]), ["wins", "loses"]);
+        assert_eq!(word(&[&[90.0, 100.0, 110.0], &[95.0, 105.0, 115.0]]), ["ties", "ties"]);
+        assert_eq!(word(&[&[90.0, 91.0, 92.0], &[95.0, 96.0, 97.0]]), ["wins", "loses"]);
+    }
+
+    #[test]
+    fn who_has_no_figure_comes_last_and_an_unknown_row_is_told() {
+        let found = verdicts(&[&[], &[200.0]]);
+        assert_eq!(found, [("b".into(), Verdict::Wins), ("a".into(), Verdict::Lacks)]);
+        assert!(Ranking::of(&table(&[&[1.0]]), "Nothing").unwrap_err().contains("no run has the row `Nothing`"));
+    }
+}
