@@ -38,7 +38,8 @@ fn words(text: &str) -> String {
 /// What a reader sees of the tables of a page.
 fn seen(page: &str) -> String {
     let (mut text, mut is_in) = (String::new(), false);
-    for c in page.chars() {
+    // A long name may be broken within.
+    for c in page.replace("<wbr>", "").chars() {
         match c {
             '<' => {
                 is_in = true;
@@ -111,6 +112,37 @@ fn every_verb_that_reports_makes_a_page() {
     assert!(page.contains("anonymous-thrashing (illness)"), "{page}");
 }
 
+/// Who sees a part of a table only is told that there is more; nobody else is.
+#[test]
+fn a_table_that_is_wider_than_the_screen_says_so() {
+    let folder = folder();
+    let kernels = "highwater,7.2-mglru,6.18-classic,3.10-rc4-vanilla,mm1-mmotm-20130606";
+    let compare = ["compare", "randread", "--scale", "1/64", "--kernels", kernels, "--rows", "Ops", "--format", "html"];
+    let page = highwater(folder.path(), &compare);
+    for (width, is_wide) in [(500, true), (1600, false)] {
+        let Some(dom) = browser(folder.path(), &page, width, &[]) else { return };
+        // The first frame is that of the figures; others may be folded away.
+        let frame = &dom[dom.find("<div class=\"scroll").expect("a table")..];
+        let class = frame.split('"').nth(1).expect("a class");
+        assert_eq!(class.contains("wide"), is_wide, "{width}: {class}");
+        let told = dom.matches("<p class=\"note sideways\">").count();
+        assert_eq!(told > 0, is_wide, "{width}: told {told} times");
+    }
+}
+
+#[test]
+fn a_page_without_tables_has_no_filter_of_rows_and_long_names_may_break() {
+    let folder = folder();
+    let path = folder.path();
+    let run = ["run", "anon", "--kernel", "7.2-mglru", "--scale", "1/64", "--format"];
+    fs::write(path.join("saved.json"), highwater(path, &[&run[..], &["json"]].concat())).expect("a temporary file");
+    let page = highwater(path, &["doctor", "saved.json", "--format", "html"]);
+    assert!(!page.contains("id=\"filter\"") && !page.contains("<table"), "nothing to filter");
+    browser(path, &page, 1440, &[]);
+    let page = highwater(path, &[&run[..], &["html"]].concat());
+    assert!(page.contains("id=\"filter\"") && page.contains("workingset_<wbr>refault_<wbr>file"), "{page}");
+}
+
 #[test]
 fn names_that_are_scripts_do_not_run_and_saved_reports_are_columns() {
     let folder = folder();
@@ -143,7 +175,7 @@ fn names_that_are_scripts_do_not_run_and_saved_reports_are_columns() {
     fs::write(path.join("other.json"), "{}").expect("a temporary file");
     let told = refused(path, &["compare", "randread", "--column", "other.json"]);
     assert!(told.contains("other.json: expected the JSON of `highwater run`, `compare`, `stat` or `import`"), "{told}");
-    browser(path, &page, &["ran"]);
+    browser(path, &page, 1440, &["ran"]);
 }
 
 #[test]
@@ -158,7 +190,7 @@ fn a_report_takes_series_and_stacks() {
     }
     assert!(refused(path, &["report", "a.json", "a.csv", "--format", "table"]).contains("only --format html draws"));
     assert!(refused(path, &["report", "a.folded", "--format", "json"]).contains("only --format html draws"));
-    let dom = browser(path, &page, &[]);
+    let dom = browser(path, &page, 1440, &[]);
     if let Some(dom) = dom {
         // The usual four and a histogram, drawn; the calls of a flame graph.
         assert_eq!(dom.matches("<canvas").count(), page.matches("data-chart=").count(), "charts that were not drawn");
@@ -198,8 +230,8 @@ fn what_is_written_as_mmtests_is_imported_again() {
     assert!(text.contains("logs.json: parallelio, machine that of the logs"), "{text}");
 }
 
-/// Loads a page in Chromium, without a network; its document after all scripts ran. None, said aloud, where there is no Chromium.
-fn browser(folder: &Path, page: &str, forbidden_titles: &[&str]) -> Option<String> {
+/// Loads a page in Chromium, its window so many pixels wide, without a network; its document after all scripts ran. None, said aloud, where there is no Chromium.
+fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> Option<String> {
     let Some(program) = chromium() else {
         eprintln!("skipped: no chromium is installed, so no browser looks at this page");
         return None;
@@ -217,12 +249,12 @@ fn browser(folder: &Path, page: &str, forbidden_titles: &[&str]) -> Option<Strin
         "--disable-component-update",
         "--disable-sync",
         "--enable-logging=stderr",
-        "--window-size=1440,1200",
         "--dump-dom",
     ];
     let (out, told) = (folder.join("dom.html"), folder.join("told.txt"));
     let mut child = Command::new(program)
         .args(flags)
+        .arg(format!("--window-size={width},1200"))
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", file.display()))
         .stdin(Stdio::null())

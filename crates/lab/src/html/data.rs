@@ -60,7 +60,7 @@ impl Chart {
     pub fn of_times(histogram: &Histogram) -> Self {
         let columns = histogram.columns.iter();
         Self {
-            caption: format!("{}: share of operations by how long they took", histogram.name),
+            caption: format!("{}: share of operations by how long they took, %", histogram.name),
             across: "time, us".into(),
             names: columns.clone().map(|(name, _)| name.clone()).collect(),
             lines: columns.map(|(_, buckets)| buckets.shares()).collect(),

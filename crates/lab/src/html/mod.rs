@@ -117,6 +117,8 @@ impl Page {
         let sections: Vec<Markup> =
             self.sections.iter().enumerate().map(|(n, it)| section(n, it, &mut drawn)).collect();
         let Drawn { charts, counters, flames } = drawn;
+        let parts = || self.sections.iter().flat_map(|it| &it.parts);
+        let has_rows = parts().any(|it| matches!(it, Part::Table { .. }));
         let has_scripts = !(charts.is_empty() && counters.is_empty());
         let data = json!({ "charts": charts, "counters": counters, "flames": flames });
         let page = html! {
@@ -140,7 +142,7 @@ impl Page {
                     }
                     nav aria-label="Sections" {
                         @for (n, it) in self.sections.iter().enumerate() { a href={ "#s" (n) } { (it.title) } }
-                        label { "Rows with " input #filter type="search" placeholder="pgscan" autocomplete="off"; }
+                        @if has_rows { label { "Rows with " input #filter type="search" placeholder="pgscan" autocomplete="off"; } }
                     }
                     main #content {
                         noscript { p.note { "Charts need scripts, which are off here. The tables do not." } }
@@ -267,20 +269,38 @@ fn data_cell(cell: &Cell, is_text: bool) -> Markup {
     };
     html! {
         td class={ (kind) (tone) (best) } {
-            (broken(figure))
+            @if is_text { (broken(figure)) } @else { (figure) }
             @if let Some(change) = change { " " span.change { "(" (change) ")" } }
             @if cell.is_best { span.star title="the best of its row" aria-label="the best of its row" { "★" } }
         }
     }
 }
 
-/// A text with its line breaks.
+/// A text with its line breaks; a long name may be broken within.
 fn broken(text: &str) -> Markup {
-    let mut lines = text.lines();
     html! {
-        (lines.next().unwrap_or_default())
-        @for line in lines { br; (line) }
+        @for (n, line) in text.lines().enumerate() {
+            @if n > 0 { br; }
+            @for (n, piece) in pieces(line).into_iter().enumerate() {
+                @if n > 0 { wbr; }
+                (piece)
+            }
+        }
     }
+}
+
+/// A name as the pieces that it may be broken into: after `_` and `=`, and after a dot before a letter, as in `lru.batch=3`.
+fn pieces(name: &str) -> Vec<&str> {
+    let bytes = name.as_bytes();
+    let ends = (1..bytes.len()).filter(|end| match bytes[end - 1] {
+        b'_' | b'=' => true,
+        b'.' => bytes[*end].is_ascii_alphabetic(),
+        _ => false,
+    });
+    let mut begin = 0;
+    let mut pieces: Vec<&str> = ends.map(|end| &name[std::mem::replace(&mut begin, end)..end]).collect();
+    pieces.push(&name[begin..]);
+    pieces
 }
 
 /// A picture without its own style sheet: inside a page that would be one of the whole page, and knew nothing of the reader's switch.
@@ -369,6 +389,14 @@ mod tests {
     fn a_change_stands_apart_from_its_figure() {
         let text = page().render();
         assert!(text.contains("12 <span class=\"change\">(3.00%)</span>"), "{text}");
+    }
+
+    #[test]
+    fn a_long_name_may_be_broken_between_its_words() {
+        assert_eq!(pieces("reclaim.kswapd_floor=one"), ["reclaim.", "kswapd_", "floor=", "one"]);
+        assert_eq!(pieces("3.10-rc4"), ["3.10-rc4"]);
+        assert_eq!(pieces("größe_. "), ["größe_", ". "]);
+        assert_eq!(pieces(""), [""]);
     }
 
     #[test]

@@ -54,7 +54,7 @@
     const across = chart.across.split(",")[0];
     return {
       width,
-      height: width < 520 ? 190 : 230,
+      height: width < 520 ? 205 : 245,
       legend: { live: true },
       cursor: { drag: { x: true, y: false }, ...(chart.group && { sync: { key: chart.group } }), focus: { prox: 24 } },
       focus: { alpha: 0.35 },
@@ -63,7 +63,7 @@
         y: chart.steps ? { distr: 3, range: () => [floor, 100] } : { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.06 : 1] },
       },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map(compact), space: 60, size: 34, ...(chart.steps && { splits: decades }) },
+        { ...axis, label: chart.across, labelSize: 18, labelGap: 0, labelFont: axis.font, values: (_, ticks) => ticks.map(compact), space: 60, size: 30, ...(chart.steps && { splits: decades }) },
         { ...axis, values: (_, ticks) => ticks.map(compact), size: 58, ...(chart.steps && { splits: decades }) },
       ],
       series: [{ label: across, value: (_, value) => digits(value) }, ...chart.lines.map(line)],
@@ -135,11 +135,14 @@
     return entry;
   };
 
+  // Paper is narrower than a screen; so wide are A4 and Letter within their margins, CSS pixels.
+  const PAPER = 680;
+  let isPaper = false;
   const draw = (entry) => {
     const { chart, place } = entry;
     const shown = entry.plot && { ...entry.plot.scales.x };
     entry.plot?.destroy();
-    const width = Math.max(240, place.clientWidth);
+    const width = isPaper ? PAPER : Math.max(240, place.clientWidth);
     let aligned = tables(chart.lines);
     // A logarithmic scale has no 0: it stands at its lower end.
     if (chart.steps) {
@@ -261,7 +264,7 @@
 
   // The filter of rows.
   const filter = document.getElementById("filter");
-  filter.addEventListener("input", () => {
+  filter?.addEventListener("input", () => {
     const word = filter.value.trim().toLowerCase();
     for (const body of document.querySelectorAll(".scroll tbody")) {
       let isShown = false, any = false;
@@ -297,12 +300,23 @@
   wear(theme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach(draw));
 
-  // The heading of a table that fits stays in sight; one that does not fit is moved sideways in its own frame.
+  // The heading of a table that fits stays in sight; one that does not fit is moved sideways in its own frame, which says so.
+  const frames = [...document.querySelectorAll(".scroll, .picture")].map((frame) => {
+    const more = make("p", { className: "note sideways", textContent: "There is more to the right: move it sideways.", hidden: true });
+    frame.before(more);
+    const edge = () => frame.classList.toggle("wide", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1);
+    frame.addEventListener("scroll", edge, { passive: true });
+    return { frame, more, edge };
+  });
   const fit = () => {
-    root.style.setProperty("--nav", `${document.querySelector("nav").offsetHeight}px`);
-    for (const frame of document.querySelectorAll(".scroll")) {
+    const nav = document.querySelector("nav");
+    root.style.setProperty("--nav", getComputedStyle(nav).position === "sticky" ? `${nav.offsetHeight}px` : "0px");
+    for (const { frame, more, edge } of frames) {
       frame.classList.remove("fits");
-      frame.classList.toggle("fits", frame.scrollWidth <= frame.clientWidth);
+      const isWide = frame.scrollWidth > frame.clientWidth;
+      frame.classList.toggle("fits", !isWide && frame.classList.contains("scroll"));
+      more.hidden = !isWide;
+      edge();
     }
   };
   fit();
@@ -321,11 +335,20 @@
     before = { theme, folded: [...document.querySelectorAll("main details:not([open])")] };
     before.folded.forEach((it) => { it.open = true; });
     root.dataset.theme = "light";
+    isPaper = true;
     drawn.forEach(draw);
+    // A table that is too wide even in small print is made smaller.
+    root.classList.add("paper");
+    for (const table of document.querySelectorAll(".scroll table")) {
+      if (table.offsetWidth > PAPER) table.style.zoom = PAPER / table.offsetWidth;
+    }
+    root.classList.remove("paper");
   });
   addEventListener("afterprint", () => {
     if (!before) return;
     before.folded.forEach((it) => { it.open = false; });
+    isPaper = false;
+    for (const table of document.querySelectorAll(".scroll table")) table.style.zoom = "";
     wear(before.theme);
     before = null;
   });

@@ -97,7 +97,7 @@ fn is_seed(rest: &str) -> bool {
 /// The section of trees that are not empty.
 fn of_flames(flames: Vec<Flame>) -> Option<Section> {
     let flames: Vec<Flame> = flames.into_iter().filter(|flame| !flame.is_empty()).collect();
-    let words = "CPU time by call path, in virtual time where the machine is simulated. A click or Enter zooms in, Escape zooms out.";
+    let words = "CPU time by call path, in virtual time where the machine is simulated. A click, a tap or Enter zooms in, Escape zooms out.";
     (!flames.is_empty()).then(|| Section::new("Where time goes", vec![Part::Words(words.into()), Part::Flames(flames)]))
 }
 
