@@ -2,7 +2,8 @@
 //!
 //! Names are those of `/proc/vmstat`; `nr_free_pages_dma32` and the like are the free pages of a zone, and
 //! `sda_in_flight`, `sda_reads`, … the fields of `/proc/diskstats`, where the ground has them; `psi_memory_some_us`,
-//! `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` what other files of `/proc` have. With several memory
+//! `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free` what other files of `/proc` have; `nr_blocks_total`,
+//! `nr_blocks_free` and `memory_events_max` the room for files and how often a cgroup came to its limit. With several memory
 //! nodes there are `node0_pgalloc_normal` and so on: the same counters of each node.
 
 use std::io;
@@ -174,6 +175,14 @@ pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
 pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
     let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
     values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
+}
+
+/// Adds the room for files, blocks of a page (`f_blocks` and `f_bavail` of `statvfs`), and how often the cgroup came to its limit, if
+/// it has one (`max` of `memory.events`).
+pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
+    let [all, free] = engine.room();
+    values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);
+    values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
 /// Is it a level that rises and falls, and not a count of events?

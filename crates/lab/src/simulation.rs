@@ -299,6 +299,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
             series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
             series::add_pressure(&mut values, &watched);
             series::add_swap(&mut values, engine.swap());
+            series::add_room(&mut values, &*engine);
             series.push(now, &values);
         }
         if let Some(memory) = memory.borrow_mut().as_mut().filter(|memory| memory.is_due(now)) {

@@ -172,6 +172,49 @@ fn kswapd_that_takes_much_of_a_cpu_is_ill() {
 }
 
 #[test]
+fn memory_that_is_exhausted_is_told() {
+    for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
+        let run = [&["exhaust", "--kernel", kernel][..], &FIVE].concat();
+        let patients = must_have("killed", By::Series, &run);
+        assert_eq!(patients.len(), 5);
+        assert!(patients.iter().all(|it| causes(it).contains(&"swap-full")), "{patients:#?}");
+        assert!(patients.iter().all(|it| !causes(it).contains(&"disk-full")), "{patients:#?}");
+    }
+    must_have("killed", By::Report, &["exhaust", "--kernel", "7.2-mglru", "--scale", "1/64"]);
+    // More than memory, less than memory and swap: nobody is refused.
+    for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &FIVE].concat()) {
+        assert!(!causes(&patient).contains(&"killed"), "{patient:#}");
+    }
+}
+
+#[test]
+fn a_disk_without_room_is_told() {
+    for kernel in ["7.2-mglru", "3.10-rc4-vanilla"] {
+        let run = [&["exhaust", "--kernel", kernel, "--set", "params.of=disk"][..], &FIVE].concat();
+        let patients = must_have("disk-full", By::Series, &run);
+        assert_eq!(patients.len(), 5);
+        assert!(patients.iter().all(|it| !causes(it).contains(&"killed")), "{patients:#?}");
+    }
+}
+
+#[test]
+fn a_cgroup_at_its_limit_is_told() {
+    for kernel in ["7.2-mglru", "6.18-classic"] {
+        let run = [&["randread", "--machine", "cgroup-512m", "--kernel", kernel][..], &FIVE].concat();
+        let patients = must_have("cgroup-limit", By::Series, &run);
+        assert_eq!(patients.len(), 5);
+    }
+    // Below it nothing is found.
+    let fits = ["--set", "params.file_percent=40", "--set", "params.operations=20000"];
+    let run = [&["randread", "--machine", "cgroup-512m", "--kernel", "7.2-mglru"][..], &fits, &FIVE].concat();
+    for patient in diagnose(By::Series, &run) {
+        assert!(causes(&patient).is_empty(), "{patient:#}");
+        let unasked = patient["unasked"].as_array().expect("a list");
+        assert!(unasked.iter().all(|it| it["cause"] != "cgroup-limit"), "{patient:#}");
+    }
+}
+
+#[test]
 fn where_everything_fits_nothing_is_found() {
     let fits: [(&str, &[&str]); 3] = [
         ("anon", &["--set", "params.region_percent=50"]),

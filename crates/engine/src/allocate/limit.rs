@@ -9,6 +9,7 @@ use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
 use crate::stat::Event;
 use crate::task::Task;
+use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
 use machine::{Machine, Order};
 
@@ -35,6 +36,7 @@ impl<M: Machine> Allocate<M> {
         if !is_charged || fits() {
             return Ok(());
         }
+        self.times_at_limit.fetch_add(1, Relaxed);
         let (began, mut work) = (self.machine.now(), Work::default());
         let made = self.reclaim_under(task, gfp, order, fits, &mut work);
         self.note_slow_request(began, gfp, order, made.is_ok(), &work);

@@ -21,6 +21,7 @@ use crate::slab::SlabCache;
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use choices::ZonelistCacheUse;
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, Order};
 use std::ops::Deref;
 use zonelist_cache::ZonelistCache;
@@ -48,6 +49,7 @@ pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
     /// Of each node; none where there is one node, or the kernel keeps none.
     zonelist_caches: Vec<ZonelistCache>,
+    times_at_limit: AtomicU64,
     /// The section `[allocate]` of the kernel file.
     pub choices: Choices,
 }
@@ -68,7 +70,13 @@ impl<M: Machine> Allocate<M> {
             ZonelistCacheUse::Kept | ZonelistCacheUse::Off => 0,
         };
         let zonelist_caches = (0..cached_nodes).map(|_| ZonelistCache::new(reclaim.zones.len())).collect();
-        Self { reclaim, zonelist_caches, choices }
+        Self { reclaim, zonelist_caches, times_at_limit: AtomicU64::new(0), choices }
+    }
+
+    /// How often a request would have taken the memory cgroup that all tasks are in over its limit.
+    #[doc(alias = "memory.events")]
+    pub fn times_at_limit(&self) -> u64 {
+        self.times_at_limit.load(Relaxed)
     }
 
     /// Allocates 2^`order` contiguous pages, with one reference on the first. *May sleep*, if `gfp` says so.

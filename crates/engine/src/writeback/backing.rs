@@ -153,6 +153,17 @@ impl<M: Machine> Writeback<M> {
         self.backings.0[device.index()].get().expect("a file's device was added before the file")
     }
 
+    /// Blocks of a device for files, and those of them that are free and that no dirty page has been promised (`f_blocks` and
+    /// `f_bavail` of `statvfs`).
+    ///
+    /// # Panics
+    /// When there is no such device.
+    pub fn room(&self, device: DeviceId) -> [u64; 2] {
+        let backing = self.backing(device);
+        let free = backing.free_blocks.load(Relaxed).saturating_sub(backing.delayed.load(Relaxed));
+        [backing.total_blocks, free]
+    }
+
     /// Takes up to `blocks` contiguous blocks of a device; see [`FreeBlocks::take`].
     pub(super) fn take_blocks(&self, device: DeviceId, goal: u64, blocks: u64) -> Option<(u64, u64)> {
         let backing = self.backing(device);

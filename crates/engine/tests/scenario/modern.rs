@@ -388,6 +388,8 @@ fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
         assert!(memory.gauge(Gauge::NrFreePages) > PAGES / 4, "half of memory is nobody's");
         let charged = memory.charged_pages();
         assert!((PAGES / 2 - 64..=PAGES / 2 + 64).contains(&charged), "{charged} of {}", PAGES / 2);
+        let times = ground.engine.allocate().times_at_limit();
+        assert!((PAGES / 32..4 * PAGES).contains(&times), "{times} times for 3.5 memories beyond the limit");
     });
     assert_eq!((vmstat["pgscan_kswapd_normal"], vmstat["pageoutrun"], vmstat["allocstall"]), (0, 0, 0));
     assert!(vmstat["pgsteal_direct_normal"] > 3 * PAGES);

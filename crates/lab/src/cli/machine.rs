@@ -115,6 +115,9 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
 
+/// Factors that are believed. What is left when nothing else costs anything bounds them below.
+const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
+
 /// By what the steps of group `n` are to be multiplied, so that its experiment costs the simulated system as much CPU time as this one.
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
@@ -145,8 +148,13 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     if twice <= once {
         return Err(End::Failed("dearer steps do not cost the simulated system more".into()));
     }
-    // What is left when nothing else costs anything bounds it below.
-    let factor = (1.0 + (goal - once) / (twice - once)).clamp(0.05, 50.0);
+    let exact = 1.0 + (goal - once) / (twice - once);
+    let factor = exact.clamp(*FACTORS.start(), *FACTORS.end());
+    if exact != factor {
+        eprintln!(
+            "warning: {about}: {exact:.2} times as dear is not believed, {factor:.2} is taken: is the computer busy?"
+        );
+    }
     eprintln!("measured: {goal:.2} s of system time for a million {about}; simulated {once:.2}, so {factor:.2} times");
     Ok(factor)
 }

@@ -528,14 +528,21 @@ fn cgroup_limit(signs: &Signs) -> Said {
     Ok(ill("cgroup-limit", sentence, figures.collect(), rule))
 }
 
-/// Was a process killed?
+/// Was a process killed, or refused memory that it cannot do without?
 fn killed(signs: &Signs) -> Said {
-    let killed = need(signs.killed, "oom_kill")?;
-    if killed <= 0.0 {
+    // A kernel counts the one, the engine the other.
+    let (counter, whose) = match signs.killed {
+        Some(_) => ("oom_kill", "processes were killed for it"),
+        None => ("oom", "requests failed for it: Linux kills processes then"),
+    };
+    let times = need(signs.killed.or(signs.exhausted), "oom_kill")?;
+    if times <= 0.0 {
         return Ok(None);
     }
-    let sentence = format!("Memory was exhausted {killed:.0} times, and processes were killed for it.");
-    Ok(ill("killed", sentence, vec![figure("oom_kill", killed, "events")], "`oom_kill` grows".into()))
+    let how_often = if times == 1.0 { "once".to_owned() } else { format!("{times:.0} times") };
+    let sentence = format!("Memory was exhausted {how_often}, and {whose}.");
+    let rule = "`oom_kill` grows, or `oom` of a simulated run".to_owned();
+    Ok(ill("killed", sentence, vec![figure(counter, times, "events")], rule))
 }
 
 #[cfg(test)]

@@ -127,6 +127,8 @@ pub struct Signs {
     pub at_limit: Option<BTreeMap<String, f64>>,
     /// Processes killed for want of memory.
     pub killed: Option<f64>,
+    /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
+    pub exhausted: Option<f64>,
     /// What could not be read, and why.
     pub missing: Vec<String>,
 }

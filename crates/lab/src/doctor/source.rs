@@ -1,10 +1,11 @@
 //! Signs out of what was saved: reports as JSON, counters over time as CSV.
 
 use super::Patient;
-use super::signs::{Dirty, Disk, Scan, Signs, Zone};
+use super::signs::{Dirty, Disk, FileSystem, Scan, Signs, Zone};
 use crate::counters;
-use crate::series::HEADING;
+use crate::series::{self, HEADING, RunSeries, Series};
 use engine::stat::Vmstat;
+use machine::PAGE_BYTES;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -107,6 +108,7 @@ fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
             .of(&["Times at the limit"])
             .map(|times| [("the cgroup of the command".to_owned(), times)].into()),
         killed: rows.of(&["oom_kill", "Processes killed"]),
+        exhausted: rows.of(&["oom"]),
         ..Signs::default()
     };
     forget_uncounted(&mut signs, is_simulated);
@@ -199,7 +201,8 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
         compactions_failed: of("compact_fail"),
         file_writes: of("nr_vmscan_write").zip(swapped_out).map(|(all, swap)| (all - swap).max(0.0)),
         met_unwritten: of("nr_vmscan_immediate_reclaim"),
-        killed: of("oom_kill").or_else(|| of("oom")),
+        killed: of("oom_kill"),
+        exhausted: of("oom"),
         ..Signs::default()
     }
 }
@@ -237,75 +240,46 @@ impl DirtyLooks {
     }
 }
 
-/// A run of a series.
-#[derive(Default)]
-struct Course {
-    name: String,
-    first: Vmstat,
-    first_s: f64,
-    now: Vmstat,
-    now_s: f64,
-    dirty: DirtyLooks,
-    swap_free_least: Option<u64>,
-}
-
-impl Course {
-    /// All lines of a moment have been read.
-    fn end_moment(&mut self) {
-        if self.first.is_empty() {
-            (self.first, self.first_s) = (self.now.clone(), self.now_s);
-        }
-        self.dirty.look(&self.now);
-        let free = self.now.get("nr_swap_free").copied();
-        self.swap_free_least = [free, self.swap_free_least].into_iter().flatten().min();
+/// A run of a series: what it counted from its first moment to its last, and its levels in between.
+fn of_run(run: &RunSeries) -> Option<Patient> {
+    let RunSeries { column, seed, series: Series { names, points } } = run;
+    let (first, last) = (points.first()?, points.last()?);
+    let grown = |(n, name): (usize, &String)| (name.clone(), last.values[n].saturating_sub(first.values[n]));
+    let counters: Vmstat = names.iter().enumerate().map(grown).collect();
+    let mut signs = of_counters(&counters, (last.now_ns - first.now_ns) as f64 / 1e9);
+    let mut dirty = DirtyLooks::default();
+    for point in points {
+        dirty.look(&names.iter().cloned().zip(point.values.iter().copied()).collect());
     }
-
-    fn patient(mut self) -> Patient {
-        self.end_moment();
-        let grown = |(name, value): (&String, &u64)| {
-            (name.clone(), value.saturating_sub(self.first.get(name).copied().unwrap_or(0)))
-        };
-        let counters: Vmstat = self.now.iter().map(grown).collect();
-        let mut signs = of_counters(&counters, self.now_s - self.first_s);
-        signs.dirty = self.dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
-        let seconds = signs.seconds().ok();
-        let percent = |name: &str| Some(*counters.get(name)? as f64 / 1e4 / seconds?);
-        signs.some_waited_percent = percent("psi_memory_some_us");
-        signs.all_waited_percent = percent("psi_memory_full_us");
-        signs.kswapd_cpu_s = counters.get("kswapd_cpu_us").map(|time| *time as f64 / 1e6);
-        let all = self.now.get("nr_swap_total").map(|pages| *pages as f64);
-        signs.swap = all.zip(self.swap_free_least).map(|(all, free)| [all, free as f64]);
-        forget_uncounted(&mut signs, true);
-        Patient { name: self.name, signs }
-    }
+    signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
+    let seconds = signs.seconds().ok();
+    let percent = |name: &str| Some(*counters.get(name)? as f64 / 1e4 / seconds?);
+    signs.some_waited_percent = percent("psi_memory_some_us");
+    signs.all_waited_percent = percent("psi_memory_full_us");
+    signs.kswapd_cpu_s = counters.get("kswapd_cpu_us").map(|time| *time as f64 / 1e6);
+    // How much there is, and the least that was free of it.
+    let least = |all: &str, free: &str| {
+        let [all, free] = [all, free].map(|name| names.binary_search_by(|it| it.as_str().cmp(name)).ok());
+        let (all, free) = (all?, free?);
+        Some([last.values[all] as f64, points.iter().map(|point| point.values[free]).min()? as f64])
+    };
+    signs.swap = least("nr_swap_total", "nr_swap_free");
+    signs.file_systems = least("nr_blocks_total", "nr_blocks_free").map(|blocks| {
+        let [bytes, free_bytes] = blocks.map(|blocks| blocks * PAGE_BYTES as f64);
+        vec![FileSystem { mount: "that of the run's files".into(), bytes, free_bytes }]
+    });
+    let at_limit = counters.get("memory_events_max");
+    signs.at_limit = at_limit.map(|times| [("the cgroup of the run".to_owned(), *times as f64)].into());
+    forget_uncounted(&mut signs, true);
+    Some(Patient { name: format!("{column}, seed {seed}"), signs })
 }
 
 fn of_series(text: &str) -> Result<Vec<Patient>, String> {
-    let mut courses: Vec<Course> = Vec::new();
-    for (n, record) in csv::Reader::from_reader(text.as_bytes()).records().enumerate() {
-        let told = |what: &str| format!("line {} is none of a series: {what}", n + 2);
-        let record = record.map_err(|error| told(&error.to_string()))?;
-        let [column, seed, seconds, name, value] = [0, 1, 2, 3, 4].map(|field| record.get(field).unwrap_or_default());
-        let seconds: f64 = seconds.parse().map_err(|_| told("its third field is no time"))?;
-        let value: u64 = value.parse().map_err(|_| told("its fifth field is no whole number"))?;
-        let run = format!("{column}, seed {seed}");
-        match courses.last_mut() {
-            Some(course) if course.name == run => {
-                if seconds != course.now_s {
-                    course.end_moment();
-                    course.now_s = seconds;
-                }
-            }
-            _ => courses.push(Course { name: run, now_s: seconds, ..Course::default() }),
-        }
-        if let Some(course) = courses.last_mut() {
-            course.now.insert(name.to_owned(), value);
-        }
-    }
-    if courses.is_empty() {
+    let runs = series::read(text)?;
+    if runs.is_empty() {
         return Err("it is a series without a line".into());
     }
-    Ok(courses.into_iter().map(Course::patient).collect())
+    Ok(runs.iter().filter_map(of_run).collect())
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ use engine::memory::{Block, Gfp, NodeId, Zone};
 use engine::reclaim::{KswapdCalls, PriorityZero};
 use engine::stat::Vmstat;
 use engine::{Engine, Unacknowledged};
-use machine::{FrameNumber, Machine, Nanos, Order, PAGE_BYTES};
+use machine::{DeviceId, FrameNumber, Machine, Nanos, Order, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -131,6 +131,10 @@ pub trait EngineView {
     fn zones(&self) -> Vec<ZoneView>;
     /// What is counted on each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
+    /// Blocks of the first device for files, and those of them that are free.
+    fn room(&self) -> [u64; 2];
+    /// How often the cgroup that all tasks are in came to its limit; none where there is no limit.
+    fn times_at_limit(&self) -> Option<u64>;
 }
 
 /// A zone as [`EngineView`] shows it.
@@ -177,6 +181,14 @@ impl<M: Machine> EngineView for Engine<M> {
     fn nodes(&self) -> Vec<Vmstat> {
         let memory = self.memory();
         memory.nodes.iter().map(|node| memory.node_vmstat(node.id)).collect()
+    }
+
+    fn room(&self) -> [u64; 2] {
+        self.writeback().room(DeviceId(0))
+    }
+
+    fn times_at_limit(&self) -> Option<u64> {
+        self.memory().limit_pages().map(|_| self.allocate().times_at_limit())
     }
 }
 

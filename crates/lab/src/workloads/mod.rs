@@ -4,6 +4,7 @@ pub mod anon;
 pub mod big_file;
 pub mod build;
 pub mod cpu_rows;
+pub mod exhaust;
 pub mod highalloc;
 pub mod meter;
 pub mod multibuild;
@@ -38,6 +39,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
         &scan::Scan,
         &simon::Simon,
         &thp::Thp,
+        &exhaust::Exhaust,
     ]
 }
 

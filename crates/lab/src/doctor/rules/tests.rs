@@ -359,4 +359,9 @@ fn cgroups_at_their_limit_are_named_by_how_often() {
 fn a_process_killed_is_told() {
     assert!(found(killed, |signs| signs.killed = Some(1.0)).is_some());
     assert_eq!(lacks(killed, |signs| signs.killed = None), "oom_kill");
+    // What the engine counts is told as its own.
+    let refused =
+        found(killed, |signs| (signs.killed, signs.exhausted) = (None, Some(2.0))).expect("memory was exhausted");
+    assert_eq!(refused.figures[0].name, "oom");
+    assert!(refused.sentence.starts_with("Memory was exhausted 2 times, and requests failed"), "{}", refused.sentence);
 }
