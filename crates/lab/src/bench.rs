@@ -17,7 +17,6 @@ use crate::scale::Scale;
 use crate::{library, workloads};
 use machine::{Machine, Step};
 use sim::{Config, Sim};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -74,14 +73,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
         scale: amount.scale,
         seeds: (1..=amount.rounds).collect(),
         fingerprint: Some(fold(fingerprints.into_iter())),
-        columns: vec![Column {
-            id: "here".into(),
-            kernel: KERNEL.into(),
-            ground: "here".into(),
-            set: BTreeMap::new(),
-            comparable: false,
-            saved: None,
-        }],
+        columns: vec![Column { id: "here".into(), ..Column::new(KERNEL, "here") }],
         notes: hits.notes(),
     };
     hits.finish()?;

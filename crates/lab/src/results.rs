@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     figure::Row,
+    ground::Ground,
     job::Outcome,
     plan::fold,
     report::{Column, Table, TableHead, csv::io_error},
@@ -93,9 +94,8 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
     for StoredRun { identity, outcome, .. } in runs {
         let id = identity.column();
         let at = columns.iter().position(|(column, _)| column.id == id).unwrap_or_else(|| {
-            let (kernel, set) = (identity.kernel.clone(), identity.set.clone());
-            columns
-                .push((Column { id, kernel, ground: "sim".into(), set, comparable: false, saved: None }, Vec::new()));
+            let set = identity.set.clone();
+            columns.push((Column { id, set, ..Column::new(&identity.kernel, Ground::Sim) }, Vec::new()));
             columns.len() - 1
         });
         columns[at].1.push(outcome);

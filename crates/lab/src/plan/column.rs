@@ -19,11 +19,9 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     let changes: String = set.iter().map(|(key, value)| format!("+{key}={value}")).collect();
     Column {
         id: if grounds == [Ground::Sim] { format!("{kernel}{changes}") } else { format!("{ground}-{kernel}{changes}") },
-        kernel,
-        ground: ground.to_string(),
         comparable: ground == Ground::Sim && !library::is_file(&named.word) && set.is_empty(),
         set,
-        saved: None,
+        ..Column::new(&kernel, ground)
     }
 }
 

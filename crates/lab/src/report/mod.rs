@@ -17,7 +17,7 @@ pub mod saved;
 pub mod text;
 pub mod vmscan;
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, fmt, io};
 
 use serde::Serialize;
 
@@ -57,6 +57,21 @@ pub struct Column {
     /// The file that it is from, where it was not run now but saved before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
+}
+
+impl Column {
+    /// A column of a kernel, called as that is: nothing is changed in it, nothing in print is of it, and it is of no file.
+    #[must_use]
+    pub fn new(kernel: &str, ground: impl fmt::Display) -> Self {
+        Self {
+            id: kernel.to_owned(),
+            kernel: kernel.to_owned(),
+            ground: ground.to_string(),
+            set: BTreeMap::new(),
+            comparable: false,
+            saved: None,
+        }
+    }
 }
 
 /// One row of a table.
@@ -317,14 +332,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn column(id: &str) -> Column {
-        Column {
-            id: id.into(),
-            kernel: id.into(),
-            ground: "sim".into(),
-            set: BTreeMap::new(),
-            comparable: true,
-            saved: None,
-        }
+        Column { comparable: true, ..Column::new(id, "sim") }
     }
 
     pub(crate) fn head(kernels: &[&str], seeds: u64) -> TableHead {

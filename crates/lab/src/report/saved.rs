@@ -103,11 +103,9 @@ fn table_of(report: Report) -> Result<Table, String> {
         .into_iter()
         .map(|ReportColumn { id, kernel, ground, set, saved }| Column {
             id,
-            kernel,
-            ground,
             set,
-            comparable: false,
             saved,
+            ..Column::new(&kernel, ground)
         })
         .collect();
     if columns.is_empty() {
