@@ -4,8 +4,9 @@
 //! embedded files. After a kernel's name or file, `+KEY=VALUE` changes a value.
 
 use std::{
+    collections::BTreeMap,
     fs,
-    io::{self, Read},
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +17,7 @@ use crate::{
     embedded,
     experiment::Experiment,
     hardware::{self, Machine},
+    input,
 };
 
 /// Does `word` mean a file rather than a name?
@@ -49,7 +51,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let text = || {
         let mut bytes = Vec::new();
-        fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        input::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
         }
@@ -121,12 +123,26 @@ impl Kind {
 /// When there is no such kernel or file (with the nearest names), the file or one of its bases is
 /// wrong, or a change is.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
-    if is_file(word) && Path::new(word).exists() {
-        return unchanged_kernel(word);
-    }
-    let mut parts = word.split('+');
-    let mut kernel = unchanged_kernel(parts.next().unwrap_or_default())?;
-    for change in parts {
+    kernel_of(word, unchanged_kernel)
+}
+
+/// The kernels that words mean, as [`kernel`]; what several of them change is read once.
+///
+/// # Errors
+/// That of the first that is wrong.
+pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
+    let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
+    let mut plain = |word: &str| match read.get(word) {
+        Some(kernel) => Ok(kernel.clone()),
+        None => unchanged_kernel(word).inspect(|kernel| drop(read.insert(word.to_owned(), kernel.clone()))),
+    };
+    words.into_iter().map(|word| kernel_of(word, &mut plain)).collect()
+}
+
+fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> Result<Kernel, Error> {
+    let (name, changes) = split_at_changes(word);
+    let mut kernel = plain(name)?;
+    for change in changes {
         let Some((key, value)) = change.split_once('=') else {
             let message = format!("{word}: expected KEY=VALUE after `+`, such as lru.batch=14, found `{change}`");
             return Err(Error { place: None, message });
@@ -134,6 +150,16 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
         kernel.set(key, value)?;
     }
     Ok(kernel)
+}
+
+/// What is before the first `+`, and what is behind each; a file may have a `+` in its name.
+fn split_at_changes(word: &str) -> (&str, impl Iterator<Item = &str>) {
+    let is_all_name = is_file(word) && Path::new(word).exists();
+    let (name, changes) = match word.split_once('+').filter(|_| !is_all_name) {
+        Some((name, changes)) => (name, Some(changes)),
+        None => (word, None),
+    };
+    (name, changes.into_iter().flat_map(|changes| changes.split('+')))
 }
 
 fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
@@ -262,6 +288,14 @@ mod tests {
             let error = kernel(word).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{word}: expected KEY=VALUE after `+`")), "{error}");
         }
+    }
+
+    #[test]
+    fn several_kernels_are_as_each_alone() {
+        let words =
+            ["highwater", "highwater+lru.batch=3", "3.10-rc4-vanilla", "highwater+lru.batch=3+lru.swappiness=1"];
+        assert_eq!(kernels(words).unwrap(), words.map(|word| kernel(word).unwrap()));
+        assert_eq!(kernels(["highwater+lru.batch", "x"]), Err(kernel("highwater+lru.batch").unwrap_err()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
 use same_file::Handle;
 
 use super::End;
-use crate::report::Look;
+use crate::{draft::Draft, report::Look};
 
 /// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
 /// made here is removed again if that never comes.
@@ -45,21 +45,42 @@ impl Output {
         identity(self).is_some_and(|file| identity(other) == Some(file))
     }
 
-    /// Replaces what the file held.
+    /// Replaces what the file held, which stays where that fails.
     ///
     /// # Errors
     /// When writing fails.
     pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
         let failed = |error| End::Failed(format!("cannot write to {}: {}", self.path.display(), why(&error)));
-        // A device or a pipe has no length to set.
-        if self.file.metadata().is_ok_and(|data| data.is_file()) {
-            self.file.set_len(0).map_err(failed)?;
-        }
-        let mut out = BufWriter::new(&self.file);
-        text(&mut out).and_then(|()| out.flush()).map_err(failed)?;
-        drop(out);
+        let write = |file: &File| {
+            let mut out = BufWriter::new(file);
+            text(&mut out).and_then(|()| out.flush())
+        };
+        let written = match self.draft() {
+            Some(draft) => write(draft.file()).and_then(|()| draft.finish()),
+            // A device or a pipe has no length to set.
+            None if self.file.metadata().is_ok_and(|data| data.is_file()) => {
+                self.file.set_len(0).and_then(|()| write(&self.file))
+            }
+            None => write(&self.file),
+        };
+        written.map_err(failed)?;
         self.is_written = true;
         Ok(())
+    }
+
+    /// A file that takes the place of this one. None where it has to stay the one that it is: a device or a pipe, one that this process
+    /// was given as its own output, one that has other names, and one whose folder takes no other files.
+    fn draft(&self) -> Option<Draft> {
+        let about = self.file.metadata().ok().filter(|about| about.is_file() && has_one_name(about))?;
+        let own = Handle::from_file(self.file.try_clone().ok()?).ok()?;
+        if [Handle::stdout(), Handle::stderr()].into_iter().flatten().any(|given| given == own) {
+            return None;
+        }
+        // A link stays one.
+        let draft = Draft::beside(&fs::canonicalize(&self.path).ok()?).ok()?;
+        draft.file().set_permissions(about.permissions()).ok()?;
+        keep_owner(&about, draft.file()).ok()?;
+        Some(draft)
     }
 }
 
@@ -70,6 +91,35 @@ impl Drop for Output {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Has a file one name alone? Another one would go on to mean what it was.
+#[cfg(unix)]
+fn has_one_name(about: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::nlink(about) == 1
+}
+
+/// Has a file one name alone?
+#[cfg(not(unix))]
+fn has_one_name(_: &fs::Metadata) -> bool {
+    true
+}
+
+/// Gives a file to whom another belongs.
+#[cfg(unix)]
+fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) == (about.uid(), about.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(about.uid()), Some(about.gid()))
+}
+
+/// Gives a file to whom another belongs: nothing here.
+#[cfg(not(unix))]
+fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Refuses two options that name the same file: each would overwrite the other.
@@ -181,4 +231,47 @@ impl Losses {
 pub fn why(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes half of a text, and then what is told.
+    fn write(path: &Path, end: io::Result<()>) -> Result<(), End> {
+        Output::open(path)?.write(|out| out.write_all(b"new").and(end))
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_stays_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report");
+        let full = || Err(io::ErrorKind::StorageFull.into());
+        assert!(write(&path, full()).is_err() && !path.exists(), "there was none");
+        fs::write(&path, "a longer old text").unwrap();
+        assert!(matches!(write(&path, full()), Err(End::Failed(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a longer old text");
+        assert!(write(&path, Ok(())).is_ok());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing temporary stays");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_names_and_rights_of_a_file_stay() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, name] = ["file", "link", "name"].map(|it| folder.path().join(it));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        assert!(write(&link, Ok(())).is_ok());
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        fs::hard_link(&file, &name).unwrap();
+        fs::write(&file, "older").unwrap();
+        assert!(write(&file, Ok(())).is_ok());
+        assert_eq!(fs::read_to_string(&name).unwrap(), "new");
+    }
 }

@@ -1,8 +1,8 @@
 //! Files that commands saved, read again.
 
 use super::{End, output::why};
+use crate::input;
 use crate::report::{Table, saved};
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use std::path::Path;
 pub fn text(path: &Path) -> Result<(String, String), End> {
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| told(&why(&error)))?;
+    let file = input::open(path).map_err(|error| told(&why(&error)))?;
     file.take(saved::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&why(&error)))?;
     if bytes.len() as u64 > saved::BYTES_MAX {
         return Err(told(&format!("it has more than {} MiB", saved::BYTES_MAX >> 20)));

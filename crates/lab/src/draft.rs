@@ -1,0 +1,84 @@
+//! Files that are there as a whole, on the disk, or not at all.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// A file that is written beside the one that it becomes; dropped, it is removed.
+#[derive(Debug)]
+pub struct Draft {
+    file: File,
+    path: PathBuf,
+    becomes: PathBuf,
+    is_done: bool,
+}
+
+impl Draft {
+    /// A file in the folder of `becomes`, under a name that no other process or thread uses, and that is hidden.
+    ///
+    /// # Errors
+    /// When the folder takes no file.
+    pub fn beside(becomes: &Path) -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // Hosts that share a folder may have processes of one number.
+        let when = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let name = becomes.file_name().unwrap_or_default().to_string_lossy();
+        let path = becomes.with_file_name(format!(".{name}.{process}.{next}.{when:x}.tmp"));
+        let file = File::create_new(&path)?;
+        Ok(Self { file, path, becomes: becomes.to_owned(), is_done: false })
+    }
+
+    /// The file, to be written to.
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it the name of the file that it becomes, once all of it is on the disk.
+    ///
+    /// # Errors
+    /// When that fails: the file that is there stays as it was.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.path, &self.becomes)?;
+        self.is_done = true;
+        // The new name is on the disk once its folder is.
+        let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // What cannot be removed stays behind under a name that nobody reads.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn a_file_is_there_as_a_whole_or_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "old").unwrap();
+        let draft = Draft::beside(&path).unwrap();
+        draft.file().write_all(b"ne").unwrap();
+        drop(draft);
+        let there = |name: &Path| fs::read_to_string(name).unwrap();
+        assert_eq!((there(&path).as_str(), fs::read_dir(&folder).unwrap().count()), ("old", 1));
+        let draft = Draft::beside(&path).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        draft.finish().unwrap();
+        assert_eq!((there(&path).as_str(), fs::read_dir(&folder).unwrap().count()), ("new", 1));
+        assert!(Draft::beside(&folder.path().join("none/a")).is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! Files that users name, opened to be read.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+/// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell.
+///
+/// # Errors
+/// When it cannot be opened; and of a pipe that nobody writes to, which would be waited for without end.
+#[cfg(unix)]
+pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+
+    let mut file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let mut first = Vec::new();
+    if file.metadata()?.file_type().is_fifo() {
+        let mut byte = [0];
+        match file.read(&mut byte) {
+            Ok(0) => return Err(io::Error::other("it is not a regular file, but a pipe that nobody writes to")),
+            Ok(_) => first.extend(byte),
+            // Who writes to it has written nothing yet.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(Box::new(io::Cursor::new(first).chain(file)))
+}
+
+/// Opens a file.
+///
+/// # Errors
+/// When it cannot be opened.
+#[cfg(not(unix))]
+pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    Ok(Box::new(File::open(path)?))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::{io::Write as _, process::Command, thread, time::Duration};
+
+    fn text(path: &Path) -> io::Result<String> {
+        let mut text = String::new();
+        open(path)?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn a_pipe_is_read_where_somebody_writes_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(text(&path).unwrap_err().to_string().contains("it is not a regular file"));
+        let writer = thread::spawn({
+            let path = path.clone();
+            // It waits here for a reader, who finds nothing at first.
+            move || {
+                let mut file = File::options().write(true).open(path).unwrap();
+                thread::sleep(Duration::from_millis(50));
+                file.write_all(b"some words").unwrap();
+            }
+        });
+        let read = loop {
+            match text(&path) {
+                // The writer has not come yet.
+                Err(error) if error.to_string().contains("nobody writes") => thread::yield_now(),
+                read => break read,
+            }
+        };
+        assert_eq!(read.unwrap(), "some words");
+        writer.join().unwrap();
+        let plain = folder.path().join("plain");
+        std::fs::write(&plain, "more words").unwrap();
+        assert_eq!(text(&plain).unwrap(), "more words");
+    }
+}
