@@ -21,6 +21,8 @@
 pub mod choice;
 pub mod files;
 
+use std::sync::LazyLock;
+
 use placed::{Entry, Error, Node, Place, Value, one_of};
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +162,7 @@ impl Kernel {
                 let of_base = || Some(format!("{}, changed", base.as_ref()?.as_text()?));
                 about = line.or_else(of_base);
             }
-            check(&node, &defaults)?;
+            check(&node, defaults)?;
             layers.push((kernel, node));
             if let Some(base) = base {
                 let wanted: String = base.read()?;
@@ -173,7 +175,7 @@ impl Kernel {
                 next = Some((wanted, source));
             }
         }
-        Self::assemble(name, about.unwrap_or_default(), layers, &defaults)
+        Self::assemble(name, about.unwrap_or_default(), layers, defaults)
     }
 
     /// The kernel that comes with the engine under this name: `3.10-rc4-vanilla`. None where there is none.
@@ -233,7 +235,7 @@ impl Kernel {
             node: Node { place: place.clone(), comment: None, value },
         };
         let top = entry("", Value::Table(vec![entry(section, Value::Table(vec![entry(key, value.clone())]))])).node;
-        check(&top, &defaults())?;
+        check(&top, defaults())?;
         let node = top.over(self.node.clone());
         self.choices = node.read()?;
         self.node = node;
@@ -262,7 +264,7 @@ impl Kernel {
 /// or takes a wrong one.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
-    meant(path, &keys_of(&defaults())).map(|(key, _)| key.to_owned())
+    meant(path, &keys_of(defaults())).map(|(key, _)| key.to_owned())
 }
 
 /// All keys with their sections.
@@ -274,9 +276,13 @@ fn keys_of(defaults: &Node) -> Vec<String> {
 }
 
 /// The defaults of the declarations as a tree: the values of [`ROOT`].
-fn defaults() -> Node {
-    let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
-    Node::parse("default", &text).expect("what toml writes, toml reads")
+fn defaults() -> &'static Node {
+    // A grid of many kernels asks for each.
+    static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
+        let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
+        Node::parse("default", &text).expect("what toml writes, toml reads")
+    });
+    &DEFAULTS
 }
 
 /// Refuses what one file says wrong, before it is laid over its base, so that the message names it.

@@ -69,6 +69,27 @@ impl Bars {
     }
 }
 
+/// A line on a terminal while something goes on of which nobody knows how long it takes, with the time that it has taken; dropped, it
+/// is over. Elsewhere there is none.
+pub struct Waiting(ProgressBar);
+
+impl Waiting {
+    /// A line that says what goes on.
+    #[must_use]
+    pub fn new(what: &str) -> Self {
+        let style = ProgressStyle::with_template("{wide_msg} {elapsed}").expect("a fixed template");
+        let line = ProgressBar::new_spinner().with_style(style).with_message(what.to_owned());
+        line.enable_steady_tick(REDRAW);
+        Self(line)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 impl Drop for Bars {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);

@@ -183,13 +183,13 @@ impl Plan {
         sets::check_owners(request, &experiment, &plain[0], workload)?;
         let of_kernels = request.set.iter().filter(|set| set.is_of_kernel());
         let words = of_kernels.fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
-        let named = |word: String| {
-            let kernel = library::kernel(&word)?;
+        let kernels = library::kernels(words.iter().map(String::as_str))?;
+        let named = |(kernel, word): (Kernel, String)| {
             let refused = |error: Error| Error { message: format!("kernel `{word}`: {}", error.message), ..error };
             kernel.choices.check().map_err(refused)?;
             Ok(NamedKernel { kernel, word })
         };
-        let kernels = words.into_iter().map(named).collect::<Result<Vec<_>, Error>>()?;
+        let kernels = kernels.into_iter().zip(words).map(named).collect::<Result<Vec<_>, Error>>()?;
         let setups = Setup::all(request, &experiment)?;
         let is_simulated = !request.grounds.iter().any(|ground| ground.is_timed_by_the_wall());
         if let Some(why) = workload.sim_only().filter(|_| !is_simulated) {

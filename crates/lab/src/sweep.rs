@@ -180,8 +180,8 @@ impl Sweep {
         }
         let mut seen = HashSet::new();
         let all = plans.iter().enumerate().flat_map(|(plan, it)| {
-            let run = move |(number, Key { hash, identity, .. })| SweepRun { hash, identity, plan, number };
-            it.keys().enumerate().map(run)
+            let run = move |(number, (hash, identity))| SweepRun { hash, identity, plan, number };
+            it.names().enumerate().map(run)
         });
         let runs = all.filter(|run| seen.insert(run.hash.clone())).collect();
         let rows = words(&node, "rows")?.into_iter().map(|word| word.text).collect();
@@ -387,6 +387,18 @@ mod tests {
     }
 
     const PLAIN: &str = "experiments = \"randread\"\nkernels = [\"highwater\"]\nscales = [\"1/16\"]\n";
+
+    #[test]
+    fn runs_have_the_names_that_their_keys_give() {
+        let sweep =
+            parse(&format!("{PLAIN}runs = 3\n[set]\nlru.batch = [14, 31]\nmachine.cpu.count = [2, 4]\n")).unwrap();
+        assert_eq!(sweep.runs().len(), 12);
+        for run in sweep.runs() {
+            let key = sweep.key(run);
+            assert_eq!((&run.hash, &run.identity), (&key.hash, &key.identity));
+            assert_eq!(key.hash, crate::store::key::hash_of(&key.text));
+        }
+    }
 
     #[test]
     fn a_grid_has_every_combination_once() {

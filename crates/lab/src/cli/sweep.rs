@@ -9,7 +9,7 @@ use super::{
     results::{self, RunsFormat},
 };
 use crate::{
-    bars::Bars,
+    bars::{Bars, Waiting},
     job::Failure,
     library, runner,
     store::Store,
@@ -50,7 +50,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();
-    let sweep = Sweep::parse(&name, &library::read(file)?, workloads::find)?;
+    let text = library::read(file)?;
+    let sweep = {
+        let _line = Waiting::new(&format!("planning {name}"));
+        Sweep::parse(&name, &text, workloads::find)?
+    };
     let all = sweep.runs().len();
     if *dry_run {
         let there = Store::existing(store).ok();

@@ -12,7 +12,7 @@ use crate::{
     report::{Table, TableHead, histogram},
     runner::{self, Watch},
     series::RunSeries,
-    store::Key,
+    store::{Identity, Key, SeedKeys},
     trace::RunTrace,
     workload::RunCurves,
 };
@@ -91,7 +91,20 @@ impl Plan {
 
     /// What decides each of its runs, in their order.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
-        self.runs.iter().map(|run| self.key(run))
+        self.by_seed(|keys, seed| keys.of_seed(seed))
+    }
+
+    /// The hash of what decides each of its runs, and what it is called, in their order.
+    pub fn names(&self) -> impl Iterator<Item = (String, Identity)> {
+        self.by_seed(|keys, seed| keys.name(seed))
+    }
+
+    /// What `of` says of each run, by the keys of its column.
+    fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
+        self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
+            let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());
+            runs.iter().map(move |run| of(&keys, run.seed))
+        })
     }
 
     /// What decides one run, by its number.

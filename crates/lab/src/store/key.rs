@@ -59,6 +59,26 @@ impl Key {
     /// The key of a simulated job, which is a run of `column`.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
+        SeedKeys::of_job(job, column, workload).of_seed(job.seed)
+    }
+}
+
+/// The keys of a column's runs, which differ in their seeds alone.
+#[derive(Clone, Debug)]
+pub struct SeedKeys {
+    /// The seed in it is any.
+    identity: Identity,
+    /// The text before that of the seed, and behind it.
+    before: String,
+    behind: String,
+    /// What the hash is after the text before.
+    hasher: Sha256,
+}
+
+impl SeedKeys {
+    /// Those of a simulated job with any seed, which is a run of `column`.
+    #[must_use]
+    pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         let identity = Identity {
             experiment: job.experiment.clone(),
             machine: job.machine.name.clone(),
@@ -77,24 +97,53 @@ impl Key {
         Self::of_lines(identity, lines)
     }
 
-    /// The key of an identity and the lines of what else decides the run, in any order.
+    /// Those of an identity and the lines of what else decides the runs, in any order.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
-        let Identity { experiment, machine, scale, kernel, set, seed } = &identity;
+        let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
             lines.push(format!("run.{name} = {value:?}"));
         }
-        lines.push(format!("run.seed = {seed}"));
         lines.extend(set.iter().map(|(key, value)| format!("run.set.{key} = {value:?}")));
-        lines.sort();
-        let text = format!("highwater run, format {FORMAT}\n{}\n", lines.join("\n"));
-        Self { hash: hash_of(&text), text, identity }
+        lines.sort_unstable();
+        // No other line begins as that of the seed does, so its place does not depend on the number.
+        let (before, behind) = lines.split_at(lines.partition_point(|line| line.as_str() < SEED));
+        let ended = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let before = format!("highwater run, format {FORMAT}\n{}", ended(before));
+        let hasher = Sha256::new_with_prefix(before.as_bytes());
+        Self { before, behind: ended(behind), hasher, identity }
+    }
+
+    /// The hash of the run with a seed, and what it is called.
+    #[must_use]
+    pub fn name(&self, seed: u64) -> (String, Identity) {
+        let hasher = self.hasher.clone().chain_update(self.after(seed));
+        (digits(&hasher.finalize()), Identity { seed, ..self.identity.clone() })
+    }
+
+    /// The key of the run with a seed.
+    #[must_use]
+    pub fn of_seed(&self, seed: u64) -> Key {
+        let (hash, identity) = self.name(seed);
+        Key { identity, text: format!("{}{}", self.before, self.after(seed)), hash }
+    }
+
+    fn after(&self, seed: u64) -> String {
+        format!("{SEED}{seed}\n{}", self.behind)
     }
 }
+
+/// How the line of the seed begins.
+const SEED: &str = "run.seed = ";
 
 /// The name that the hash of a text gives.
 #[must_use]
 pub fn hash_of(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    digits(&Sha256::digest(text.as_bytes()))
+}
+
+/// The first half of a hash.
+fn digits(hash: &[u8]) -> String {
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Every value of a kernel; where each comes from decides nothing.
@@ -150,7 +199,7 @@ mod tests {
         let text = "about = \"x\"\n[a]\nb = { ns = 90, from = \"fitted\", source = \"y\" }\nc = [1, 0.5]\nd = true\n";
         let mut lines = Vec::new();
         flatten("machine", &Node::parse("m.toml", text).unwrap(), &mut lines);
-        let key = Key::of_lines(identity(), lines);
+        let key = SeedKeys::of_lines(identity(), lines).of_seed(7);
         let expected = "highwater run, format 1\n\
             machine.a.b.ns = 90\n\
             machine.a.c = list of 2\n\
@@ -165,6 +214,7 @@ mod tests {
             run.set.lru.batch = \"14\"\n";
         assert_eq!(key.text, expected);
         assert_eq!(key.hash, "66680de83bc0ced2b8a7f1fb86e9de8a");
+        assert_eq!(key.hash, hash_of(&key.text));
         // SHA-256 itself, by the example of its standard.
         assert_eq!(hash_of("abc"), "ba7816bf8f01cfea414140de5dae2223");
     }
@@ -174,7 +224,7 @@ mod tests {
         let of = |text: &str| {
             let mut lines = Vec::new();
             flatten("params", &Node::parse("p.toml", text).unwrap(), &mut lines);
-            Key::of_lines(identity(), lines).hash
+            SeedKeys::of_lines(identity(), lines).name(7).0
         };
         assert_eq!(of("a = 1\nb = 2\n"), of("# words\nb = 2 # more\na = 1\n"));
         assert_ne!(of("a = 1\n"), of("a = 1.0\n"));

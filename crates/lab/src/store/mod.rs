@@ -10,12 +10,14 @@ use std::{
     fs::{self, File},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
-pub use key::{Identity, Key};
+pub use key::{Identity, Key, SeedKeys};
 
-use crate::job::{Failure, Outcome};
+use crate::{
+    draft::Draft,
+    job::{Failure, Outcome},
+};
 
 /// A run that a store holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,11 +61,7 @@ impl Store {
     /// When there is no folder and none can be made, or no file can be made in it.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         let store = Self { folder: folder.to_owned() };
-        let tried = fs::create_dir_all(folder).and_then(|()| {
-            let probe = store.temporary("probe");
-            File::create(&probe)?;
-            fs::remove_file(probe)
-        });
+        let tried = fs::create_dir_all(folder).and_then(|()| Draft::beside(&folder.join("probe")).map(drop));
         tried.map_err(|error| store.failed("cannot keep runs in", folder, &error))?;
         Ok(store)
     }
@@ -205,28 +203,12 @@ impl Store {
 
     /// Writes a file that is there as a whole, on the disk, or not at all.
     fn write(&self, hash: &str, bytes: &[u8]) -> Result<(), Failure> {
-        let (path, temporary) = (self.path(hash), self.temporary(hash));
-        let written = File::create(&temporary).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            drop(file);
-            fs::rename(&temporary, &path)?;
-            sync_folder(&self.folder)
+        let path = self.path(hash);
+        let written = Draft::beside(&path).and_then(|draft| {
+            draft.file().write_all(bytes)?;
+            draft.finish()
         });
-        written.map_err(|error| {
-            // What cannot be removed stays behind under a name that nobody reads.
-            let _ = fs::remove_file(&temporary);
-            self.failed("cannot write", &path, &error)
-        })
-    }
-
-    /// A name that no other process or thread uses, and no reader looks at.
-    fn temporary(&self, hash: &str) -> PathBuf {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // Hosts that share a folder may have processes of one number.
-        let when = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        self.folder.join(format!(".{hash}.{process}.{next}.{when:x}.tmp"))
+        written.map_err(|error| self.failed("cannot write", &path, &error))
     }
 
     fn failed(&self, what: &str, path: &Path, error: &io::Error) -> Failure {
@@ -247,11 +229,6 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(about.len() as usize);
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// The new name of a file is on the disk once its folder is.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 fn damaged(path: &Path, why: &str) -> Failure {
