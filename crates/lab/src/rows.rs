@@ -5,31 +5,50 @@ use crate::report::Table;
 /// Does each of `words` fit one of `names`?
 ///
 /// # Errors
-/// When one does not: the message lists the names.
+/// When one does not: the message has all such words, and lists the names.
 pub fn check(names: &[&str], words: &[String]) -> Result<(), String> {
-    match words.iter().find(|word| !names.iter().any(|name| contains(name, word))) {
-        Some(word) => Err(format!("no row has `{word}` in its name; the rows are: {}", names.join(", "))),
-        None => Ok(()),
+    fits(names, words)?.map_or(Ok(()), Err)
+}
+
+/// Says which of `words` fit none of `names`, and lists these; none where each fits.
+///
+/// # Errors
+/// The same where no word fits.
+pub fn fits(names: &[&str], words: &[String]) -> Result<Option<String>, String> {
+    let mut missing: Vec<String> = Vec::new();
+    for word in words.iter().filter(|word| !names.iter().any(|name| contains(name, word))) {
+        let word = format!("`{word}`");
+        if !missing.contains(&word) {
+            missing.push(word);
+        }
     }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    // Groups and reports may have rows of one name.
+    let mut known: Vec<&str> = Vec::new();
+    for name in names {
+        if !known.contains(name) {
+            known.push(name);
+        }
+    }
+    let message = format!("no row has {} in its name; the rows are: {}", missing.join(" or "), known.join(", "));
+    let is_any = words.iter().any(|word| names.iter().any(|name| contains(name, word)));
+    if is_any { Ok(Some(message)) } else { Err(message) }
 }
 
 /// Leaves the rows whose name contains one of `words`, in any case; a `.` stands for any character.
-/// What a table says beside its rows stays: the fingerprint covers the whole run. Where no word fits any row, all rows stay,
-/// so that the run was not for nothing.
+/// What a table says beside its rows stays: the fingerprint covers the whole run. Says which words fit no row, as [`fits`].
 ///
 /// # Errors
-/// When a word fits no row, as [`check`]; the rows of the others are left all the same.
-pub fn keep(table: &mut Table, words: &[String]) -> Result<(), String> {
-    if words.is_empty() {
-        return Ok(());
-    }
+/// When no word fits any row: all rows stay, so that the run was not for nothing.
+pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, String> {
     let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
-    let checked = check(&names, words);
-    let is_meant = |name: &str| words.iter().any(|word| contains(name, word));
-    if table.rows.iter().any(|row| is_meant(&row.name)) {
-        table.rows.retain(|row| is_meant(&row.name));
+    let missing = fits(&names, words)?;
+    if !words.is_empty() {
+        table.rows.retain(|row| words.iter().any(|word| contains(&row.name, word)));
     }
-    checked
+    Ok(missing)
 }
 
 /// Is `word` somewhere in `name`, in any case? A `.` stands for any character.
@@ -69,7 +88,15 @@ mod tests {
 
     #[test]
     fn a_word_that_fits_no_row_is_told_with_the_names() {
-        let message = names(&["scanned", "swaptotal"]).unwrap_err();
-        assert!(message.starts_with("no row has `swaptotal` in its name; the rows are: Ops memcachetest-0M, "));
+        let names = ["Ops memcachetest-0M", "Kswapd pages scanned", "Ops memcachetest-0M"];
+        let of = |words: &[&str]| fits(&names, &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let listed = "in its name; the rows are: Ops memcachetest-0M, Kswapd pages scanned";
+        let expected = format!("no row has `swaptotal` or `b` {listed}");
+        assert_eq!(of(&["scanned", "swaptotal", "b", "b"]), Ok(Some(expected.clone())));
+        assert_eq!(of(&["swaptotal", "b"]), Err(expected));
+        assert_eq!((of(&["scanned"]), of(&[])), (Ok(None), Ok(None)));
+        let words = ["scanned", "b"].map(str::to_owned);
+        assert!(check(&names, &words).is_err() && check(&names, &words[..1]).is_ok());
+        assert!(keep(&mut table(), &words).unwrap().unwrap().starts_with("no row has `b` in"));
     }
 }

@@ -265,6 +265,67 @@ fn a_slip_in_the_rows_is_told_before_the_run() {
 }
 
 #[test]
+fn rows_of_a_saved_report_are_listed_once_and_one_slip_of_several_costs_nothing() {
+    let folder = Folder::new();
+    let saved = folder.path("saved.json");
+    print(&["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--format", "json", "--output", &saved]);
+    let beside = ["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--column", &saved];
+    let text = message(2, &[&beside[..], &["--rows", "swaptotal,pgfree,hit"]].concat());
+    assert!(text.starts_with("error: no row has `swaptotal` or `pgfree` in its name; the rows are: "), "{text}");
+    assert_eq!(text.matches("pgscan_kswapd").count(), 1, "{text}");
+    let output = highwater(&["report", &saved, "--format", "table", "--rows", "swaptotal,pgscan_kswapd"]);
+    let (told, text) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(told.starts_with("warning: no row has `swaptotal` in its name; the rows are: "), "{told}");
+    assert!(output.status.success() && text.contains("pgscan_kswapd") && !text.contains("pgfault"), "{text}");
+    assert!(message(2, &["report", &saved, "--rows", "swaptotal"]).contains("no row has `swaptotal`"));
+}
+
+/// A pipe that nobody writes to would be waited for without end.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_file_unless_somebody_writes_to_it() {
+    use std::time::{Duration, Instant};
+
+    let folder = Folder::new();
+    let pipe = folder.path("pipe.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let store = folder.path("store");
+    for arguments in [
+        &["sweep", &pipe, "--store", &store][..],
+        &["report", &pipe],
+        &["doctor", &pipe],
+        &["run", "randread", "--kernel", "highwater", "--column", &pipe],
+        &["run", "randread", "--kernel", &pipe],
+        &["run", "randread", "--kernel", "highwater", "--machine", &pipe],
+        &["run", &pipe, "--kernel", "highwater"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        let begun = Instant::now();
+        while child.try_wait().expect("a child").is_none() {
+            if begun.elapsed() > Duration::from_secs(60) {
+                child.kill().expect("a child");
+                panic!("{arguments:?} waits for a pipe");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().expect("a child");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains("pipe.toml: ") && text.contains("it is not a regular file"), "{arguments:?}: {text}");
+    }
+    // What a shell's `<(…)` is, and standard input.
+    let sweep =
+        folder.file("sweep.toml", "experiments = \"randread\"\nkernels = [\"highwater\"]\nscales = [\"1/64\"]\n");
+    let dry = |file: &str| format!("{} sweep {file} --store {store} --dry-run", env!("CARGO_BIN_EXE_highwater"));
+    let script = format!("(sleep 0.1; cat {sweep}) | {}", dry("/dev/stdin"));
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("1 of 1 runs"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn figures_in_print_have_no_scale() {
     let text = message(2, &["compare", "parallelio", "--published", "--scale", "1/16"]);
     assert_eq!(text, "error: --published: published figures are of full size, not of --scale 1/16\n");

@@ -85,9 +85,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         let bars = Bars::new(&plan.title(), plan.count());
         plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table
     };
-    if let Err(message) = rows::keep(&mut table, words) {
-        eprintln!("warning: {message}");
-    }
+    super::warn_of(rows::keep(&mut table, words).unwrap_or_else(Some));
     let found = ablation.of_table(&table);
     let svg = plot.map(|file| (file, of_tables::ablation(&found, &from, &to, &table).draw()));
     let text = match format {

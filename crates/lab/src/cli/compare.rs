@@ -280,10 +280,8 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
             eprintln!("warning: {warning}");
         }
     }
-    if let Err(message) = rows::keep(&mut results.table, rows) {
-        // Rows that a run may have, and this one has not.
-        eprintln!("warning: {message}");
-    }
+    // Rows that a run may have, and this one has not.
+    super::warn_of(rows::keep(&mut results.table, rows).unwrap_or_else(Some));
     let show = Show { published: options.published, percent: options.percent, ..Show::default() };
     let page = |show| html::results::page(&plan, &results, show, &command());
     losses.note(form.write(&results.table, show, page));

@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let import::Imported { mut table, series: runs, warnings } =
         import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?;
+    super::warn_of(rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?);
     let mut losses = output::Losses::default();
     if let Some(file) = over_time {
         losses.note(file.write(|out| series::write(&runs, out)));

@@ -237,6 +237,13 @@ impl TextOptions {
     }
 }
 
+/// Says on standard error what a user should know, if there is something.
+fn warn_of(message: Option<String>) {
+    if let Some(message) = message {
+        eprintln!("warning: {message}");
+    }
+}
+
 /// A page, with the command that made it at its end.
 fn with_command(mut page: Page) -> Page {
     page.sections.push(Section::new("Command", vec![Part::Command(command())]));

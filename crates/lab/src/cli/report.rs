@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     match table {
         Some(mut table) => {
-            rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?;
+            super::warn_of(rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?);
             form.write(&table, show, |show| page(Some(&table), &others, &sections, show))
         }
         None => output::report(form.file, |out, look| {

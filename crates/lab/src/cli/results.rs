@@ -122,13 +122,13 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     path.map(|path| Output::open(path)).transpose()
 }
 
-/// Leaves the rows that `words` mean.
+/// Leaves the rows that `words` mean, and warns of words that fit none.
 ///
 /// # Errors
-/// When a word fits no row of any table.
+/// When no word fits a row of any table.
 pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> Result<(), String> {
     let names: Vec<&str> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.as_str()).collect();
-    rows::check(&names, words)?;
+    super::warn_of(rows::fits(&names, words)?);
     if !words.is_empty() {
         let is_meant = |name: &str| words.iter().any(|word| rows::contains(name, word));
         tables.iter_mut().for_each(|table| table.rows.retain(|row| is_meant(&row.name)));
