@@ -58,7 +58,9 @@ fn saved(path: &Path) -> Result<Vec<Patient>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     let kind = std::fs::metadata(path).map_err(|error| told(&output::why(&error)))?;
     let patients = if kind.is_dir() {
-        recorded::patients_of_mmtests(path).map_err(wrong)?
+        let (patients, left_out) = recorded::patients_of_mmtests(path).map_err(wrong)?;
+        left_out.iter().for_each(|wrong| eprintln!("warning: {wrong}"));
+        patients
     } else {
         let text = recordings::read(path).map_err(wrong)?;
         match recorded::patient(&path.display().to_string(), &text).map_err(wrong)? {

@@ -5,7 +5,7 @@
 use super::Patient;
 use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, of_counters};
-use crate::recordings::mmtests::{Benchmark, read_all};
+use crate::recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
 use crate::recordings::{Sample, Wrong, procps, sysstat};
 use crate::system::difference;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const PAGE_KIB: f64 = 4.0;
 /// The first line that is wrong in one that is.
 pub fn patient(file: &str, text: &str) -> Result<Option<Patient>, Wrong> {
     if procps::is_it(text) {
-        let samples = procps::read(file, text, EVERY_S)?;
+        let samples = procps::read_whole(file, text, EVERY_S)?;
         return Ok(Some(Patient { name: format!("vmstat, {file}"), signs: of_vmstat(&samples) }));
     }
     if sysstat::is_it(text) {
@@ -33,12 +33,14 @@ pub fn patient(file: &str, text: &str) -> Result<Option<Patient>, Wrong> {
     Ok(None)
 }
 
-/// The benchmarks of a log directory of MMTests.
+/// The benchmarks of a log directory of MMTests, and what is wrong in it and was left out.
 ///
 /// # Errors
-/// When it is none, or a file in it is wrong.
-pub fn patients_of_mmtests(folder: &Path) -> Result<Vec<Patient>, Wrong> {
-    Ok(read_all(folder)?.iter().map(of_mmtests).collect())
+/// When it is none.
+pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), Wrong> {
+    let Recorded { benchmarks, mut wrong } = read_all(folder)?;
+    let patients = benchmarks.iter().map(|benchmark| of_mmtests(benchmark, &benchmark.monitors(&mut wrong))).collect();
+    Ok((patients, wrong))
 }
 
 /// What a rate came to over the samples that have it; none where none has.
@@ -76,16 +78,15 @@ fn of_sar(samples: &[Sample]) -> Signs {
     }
 }
 
-fn of_mmtests(benchmark: &Benchmark) -> Patient {
-    let Benchmark { run, name, folder, elapsed_s, before, after, counters, swap_pages, disks, .. } = benchmark;
-    let iteration = folder.file_name().and_then(|name| name.to_str()).filter(|name| name.starts_with("iter-"));
-    let iteration = iteration.map_or_else(String::new, |iteration| format!(", {iteration}"));
+fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
+    let Benchmark { run, name, elapsed_s, before, after, swap_pages, .. } = benchmark;
+    let Monitors { counters, disks, .. } = monitors;
+    let iteration = benchmark.iteration().map_or_else(String::new, |n| format!(", iter-{n}"));
     // Without copies before and after, the monitor's first and last will do.
-    let monitored = counters.first().zip(counters.last());
-    let (grown, seconds) = match monitored {
-        _ if !after.is_empty() => (difference(before, after), elapsed_s.unwrap_or_default()),
-        Some(((begun, first), (ended, last))) => (difference(first, last), ended - begun),
-        None => Default::default(),
+    let (grown, seconds) = match (before, after, counters.first().zip(counters.last())) {
+        (Some(before), Some(after), _) => (difference(before, after), elapsed_s.unwrap_or_default()),
+        (_, _, Some(((begun, first), (ended, last)))) => (difference(first, last), ended - begun),
+        _ => Default::default(),
     };
     let mut dirty = DirtyLooks::default();
     counters.iter().for_each(|(_, levels)| dirty.look(levels));

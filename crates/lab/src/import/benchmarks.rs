@@ -39,7 +39,8 @@ pub fn rows(files: &[(PathBuf, String)]) -> Vec<Row> {
 }
 
 /// The name of a file, without that it is packed.
-fn name(path: &Path) -> &str {
+#[must_use]
+pub fn name(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.strip_suffix(".gz").unwrap_or(name)
 }

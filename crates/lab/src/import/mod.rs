@@ -1,30 +1,29 @@
 //! Logs of MMTests as reports, and reports as such logs.
 //!
-//! MMTests writes a folder for each kernel and in it one for each iteration, with `tests-timestamp` (when each test began, counters
-//! before and after, its times), a file for each monitor and a folder of the benchmark's own logs; before 2018 all runs lay in one
-//! folder with the run's name behind each file's. [`logs`] reads the former, [`benchmarks`] the latter; [`mod@write`] is the way back.
+//! [`crate::recordings::mmtests`] reads the directories; here what it finds becomes a report: each run a column, each iteration one of
+//! its samples. [`monitors`] makes rows of what monitors wrote, [`benchmarks`] of the benchmarks' own logs; [`mod@write`] is the way back.
 //! Rows are named and computed as those of experiments, so that both stand in one table.
 //!
-//! Next: [`logs`].
+//! Next: [`monitors`].
 
 pub mod benchmarks;
-pub mod logs;
+pub mod monitors;
 pub mod write;
 
 use crate::figure::Row;
-use crate::recordings;
-use crate::report::{Column, Table, TableHead, duration_rows, mmtests, vmscan};
+use crate::ground::Ground;
+use crate::recordings::mmtests::{self, Benchmark, Monitors, Recorded};
+use crate::recordings::{Wrong, files_below, read_lossy};
+use crate::report::{Column, Table, TableHead, duration_rows, vmscan};
 use crate::scale::Scale;
-use crate::series::{RunSeries, Series};
+use crate::series::RunSeries;
 use crate::system::{CpuTimes, difference};
-use logs::Test;
 use machine::Nanos;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders below a benchmark's are followed so deep.
-const DEPTH_MAX: u32 = 6;
+const DEPTH_MAX: usize = 6;
 
 /// Tests whose tables are those of 2010 and 2011.
 const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
@@ -40,100 +39,45 @@ pub struct Imported {
     pub warnings: Vec<String>,
 }
 
-/// A folder with the logs of one iteration.
-#[derive(Clone, Debug)]
-struct Iteration {
-    folder: PathBuf,
-    /// The run's name, where it stands in those of files.
-    run: Option<String>,
-}
-
-impl Iteration {
-    /// The log of a monitor beside a test, or `tests-timestamp` of none.
-    fn log(&self, monitor: &str, test: Option<&str>) -> Option<PathBuf> {
-        let words = [Some(monitor), self.run.as_deref(), test];
-        let name = words.into_iter().flatten().collect::<Vec<_>>().join("-");
-        [name.clone(), format!("{name}.gz")].into_iter().map(|name| self.folder.join(name)).find(|path| path.is_file())
-    }
-
-    /// The folder of a benchmark's own logs.
-    fn folder_of(&self, test: &str) -> PathBuf {
-        match &self.run {
-            Some(run) => self.folder.join(format!("{test}-{run}")),
-            None => self.folder.join(test),
-        }
-    }
-}
-
 /// Reads a directory; of several tests the one that is named, and of all runs those that are named, in that order.
 ///
 /// # Errors
 /// When it holds no logs of MMTests, or several tests and none is named: what was expected.
 pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<Imported, String> {
-    let runs = runs_in(folder)?;
-    if runs.is_empty() {
-        return Err(format!(
-            "{}: expected a directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files \
-             tests-timestamp-KERNEL",
-            folder.display()
-        ));
+    let Recorded { benchmarks, mut wrong } = mmtests::read_all(folder).map_err(|wrong| wrong.to_string())?;
+    let test = chosen_test(folder, &benchmarks, wanted)?;
+    let mut runs: BTreeMap<String, Vec<Benchmark>> = BTreeMap::new();
+    for benchmark in benchmarks {
+        runs.entry(benchmark.run.clone()).or_default().push(benchmark);
     }
-    let runs = chosen(folder, runs, kernels)?;
-    let mut tests: Vec<String> = Vec::new();
-    let mut read = Vec::new();
-    for (run, iterations) in runs {
+    let of_test = |run: &String| runs[run].iter().find(|it| it.name == test);
+    let firsts: Vec<Benchmark> = runs.keys().filter_map(of_test).cloned().collect();
+    let mut heads = write::heads(&firsts, &mut wrong);
+    let place = |run: &String| of_test(run).and_then(|it| heads.iter().find_map(|head| head.place(it)));
+    let order = chosen_runs(folder, &runs.keys().cloned().collect::<Vec<_>>(), place, kernels)?;
+    let (mut columns, mut rows, mut series) = (Vec::new(), Vec::new(), Vec::new());
+    for run in order {
         let mut of_run = Vec::new();
-        for iteration in iterations {
-            let path = iteration
-                .log("tests-timestamp", None)
-                .ok_or_else(|| format!("{}: there is no tests-timestamp", iteration.folder.display()))?;
-            let mut found = logs::tests(&text(&path)?);
-            if let Some(path) = iteration.log("tests-sysstate", None) {
-                logs::add_snapshots(&mut found, &text(&path)?);
-            }
-            for test in &found {
-                if !tests.contains(&test.name) {
-                    tests.push(test.name.clone());
-                }
-            }
-            of_run.push((iteration, found));
-        }
-        read.push((run, of_run));
-    }
-    let test = match (wanted, tests.as_slice()) {
-        (Some(wanted), _) if tests.iter().any(|test| test == wanted) => wanted.to_owned(),
-        (None, [test]) => test.clone(),
-        (_, []) => {
-            return Err(format!(
-                "{}: its tests-timestamp name no test: expected a line `test begin :: NAME`",
-                folder.display()
-            ));
-        }
-        (wanted, _) => {
-            let missing = wanted.map_or_else(String::new, |wanted| format!("there is no test `{wanted}`; "));
-            return Err(format!(
-                "{}: {missing}choose one of the tests with --test: {}",
-                folder.display(),
-                tests.join(", ")
-            ));
-        }
-    };
-    let (mut columns, mut rows, mut series, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (run, iterations) in read {
-        let mut of_run = Vec::new();
-        for (n, (iteration, tests)) in iterations.into_iter().enumerate() {
-            let Some(found) = tests.into_iter().find(|it| it.name == test) else {
-                warnings.push(format!("{}: no test `{test}`", iteration.folder.display()));
+        let column = of_test(&run).and_then(|it| heads.iter().find_map(|head| head.column(it)));
+        let column = column.unwrap_or_else(|| Column::new(&run, Ground::Linux));
+        // Two reports may have columns of one name, but no two runs have.
+        let column = if heads.len() > 1 { Column { id: run.clone(), ..column } } else { column };
+        for (n, iteration) in runs[&run].chunk_by(|a, b| a.folder == b.folder).enumerate() {
+            let Some(benchmark) = iteration.iter().find(|it| it.name == test) else {
+                let place = iteration[0].folder.display().to_string();
+                wrong.push(Wrong { file: place, line: None, what: format!("there is no test `{test}` in it") });
                 continue;
             };
-            let (found_rows, found_series) = rows_of(&iteration, found, &mut warnings);
-            series.extend(found_series.map(|series| RunSeries { column: run.clone(), seed: n as u64, series }));
-            of_run.push(found_rows);
+            let monitors = benchmark.monitors(&mut wrong);
+            let found = monitors::series(&monitors.counters);
+            series.extend(found.map(|series| RunSeries { column: column.id.clone(), seed: n as u64, series }));
+            of_run.push(rows_of(benchmark, &monitors, &mut wrong));
         }
-        columns.push(column(&run));
+        columns.push(column);
         rows.push(of_run);
     }
-    let head = TableHead {
+    let warnings = wrong.iter().map(Wrong::to_string).collect();
+    let of_logs = TableHead {
         experiment: test,
         machine: "that of the logs".into(),
         scale: Scale::FULL,
@@ -142,65 +86,72 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
         columns,
         notes: vec![format!("MMTests: {}", folder.display())],
     };
-    Ok(Imported { table: Table::of_runs(head, &rows, None), series, warnings })
+    let head = heads.pop().filter(|_| heads.is_empty());
+    let (head, histograms) = match head {
+        Some(head) => head.of_columns(of_logs),
+        None => (of_logs, Vec::new()),
+    };
+    Ok(Imported { table: Table { histograms, ..Table::of_runs(head, &rows, None) }, series, warnings })
 }
 
-fn column(run: &str) -> Column {
-    let (id, kernel) = (run.to_owned(), run.to_owned());
-    Column { id, kernel, ground: "linux".into(), set: BTreeMap::new(), comparable: false, saved: None }
-}
-
-/// The runs that are named, in that order; without names all of them, in the order of [`write::COLUMNS_FILE`] where there is one.
-fn chosen(
-    folder: &Path,
-    runs: Vec<(String, Vec<Iteration>)>,
-    kernels: &[String],
-) -> Result<Vec<(String, Vec<Iteration>)>, String> {
-    if kernels.is_empty() {
-        let order = fs::read_to_string(folder.join(write::COLUMNS_FILE)).unwrap_or_default();
-        let place = |run: &str| order.lines().position(|line| line == run).unwrap_or(usize::MAX);
-        let mut runs = runs;
-        // Those that it does not name come last, by name as before.
-        runs.sort_by_key(|(run, _)| place(run));
-        return Ok(runs);
+/// The test that is named; without a name the only one.
+fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) -> Result<String, String> {
+    let mut tests: Vec<&str> = Vec::new();
+    for Benchmark { name, .. } in benchmarks {
+        if !tests.contains(&name.as_str()) {
+            tests.push(name);
+        }
     }
-    let find = |kernel: &String| {
-        let known = || runs.iter().map(|(run, _)| run.as_str()).collect::<Vec<_>>().join(", ");
-        let found = runs.iter().find(|(run, _)| run == kernel).cloned();
-        found.ok_or_else(|| format!("{}: there is no run `{kernel}` among {}", folder.display(), known()))
-    };
-    kernels.iter().map(find).collect()
+    match (wanted, tests.as_slice()) {
+        (Some(wanted), tests) if tests.contains(&wanted) => Ok(wanted.to_owned()),
+        (None, [test]) => Ok((*test).to_owned()),
+        (wanted, tests) => {
+            let missing = wanted.map_or_else(String::new, |wanted| format!("there is no test `{wanted}`; "));
+            let (folder, tests) = (folder.display(), tests.join(", "));
+            Err(format!("{folder}: {missing}choose one of the tests with --test: {tests}"))
+        }
+    }
 }
 
-/// The rows of an iteration, and its counters over time.
-fn rows_of(iteration: &Iteration, test: Test, warnings: &mut Vec<String>) -> (Vec<Row>, Option<Series>) {
-    let mut monitor = |monitor: &str| -> Option<String> {
-        let path = iteration.log(monitor, Some(&test.name))?;
-        text(&path).map_err(|why| warnings.push(why)).ok()
-    };
-    let series = monitor("proc-vmstat").map(|log| logs::snapshots(&log)).filter(|series| !series.points.is_empty());
-    let (iostat, vmstat) = (monitor("iostat"), monitor("vmstat"));
-    let files = files_in(&iteration.folder_of(&test.name), warnings);
-    let order = files.iter().find(|(path, _)| path.ends_with(write::ROWS_FILE)).map(|(_, text)| text.clone());
-    let rows = rows_of_logs(&test, series.as_ref(), iostat.as_deref(), vmstat.as_deref(), &files);
-    let rows = match order {
-        Some(order) => write::in_order(&order, rows, warnings),
+/// The runs that are named, in that order; without names all of them, in the order of the report that was written where it was one.
+fn chosen_runs(
+    folder: &Path,
+    runs: &[String],
+    place: impl Fn(&String) -> Option<usize>,
+    kernels: &[String],
+) -> Result<Vec<String>, String> {
+    if let Some(kernel) = kernels.iter().find(|kernel| !runs.contains(kernel)) {
+        return Err(format!("{}: there is no run `{kernel}` among {}", folder.display(), runs.join(", ")));
+    }
+    if !kernels.is_empty() {
+        return Ok(kernels.to_vec());
+    }
+    let mut all = runs.to_vec();
+    // Those that it does not name come last, by name as before.
+    all.sort_by_key(|run| place(run).unwrap_or(usize::MAX));
+    Ok(all)
+}
+
+/// The rows of an iteration.
+fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -> Vec<Row> {
+    let files = files_in(&benchmark.logs(), wrong);
+    let rows = rows_of_logs(benchmark, monitors, &files, wrong);
+    match files.iter().find(|(path, _)| benchmarks::name(path) == write::ROWS_FILE) {
+        Some((path, order)) => write::in_order(&benchmark.logs().join(path), order, rows, wrong),
         None => rows,
-    };
-    (rows, series)
+    }
 }
 
 /// Rows of what logs hold.
 fn rows_of_logs(
-    test: &Test,
-    series: Option<&Series>,
-    iostat: Option<&str>,
-    vmstat: Option<&str>,
+    benchmark: &Benchmark,
+    monitors: &Monitors,
     files: &[(PathBuf, String)],
+    wrong: &mut Vec<Wrong>,
 ) -> Vec<Row> {
     let mut rows = benchmarks::rows(files);
-    let is_early = EARLY_TESTS.contains(&test.name.as_str());
-    if let Some([user, system, elapsed]) = test.times {
+    let is_early = EARLY_TESTS.contains(&benchmark.name.as_str());
+    if let Some([user, system, elapsed]) = benchmark.times {
         rows.extend(duration_rows(user, system, elapsed));
         if is_early {
             let nanos = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
@@ -208,100 +159,38 @@ fn rows_of_logs(
             rows.extend(vmscan::duration_rows(cpu, elapsed));
         }
     }
-    // Where the test's own snapshots are missing, the monitor's first and last are nearest.
-    let counters = match (&test.before, &test.after) {
+    // Where the test's own copies are missing, the monitor's first and last are nearest.
+    let [first, last] = [monitors.counters.first(), monitors.counters.last()];
+    let span = first.zip(last).filter(|(first, last)| last.0 > first.0);
+    let counters = match (&benchmark.before, &benchmark.after) {
         (Some(before), Some(after)) => Some(difference(before, after)),
-        _ => series.and_then(logs::growth),
+        _ => span.map(|((_, first), (_, last))| difference(first, last)),
     };
-    let elapsed = test.times.map(|times| times[2]).or_else(|| series.and_then(logs::span_s));
+    let elapsed = benchmark.elapsed_s.or(span.map(|((begun, _), (ended, _))| ended - begun));
     if let (Some(counters), Some(elapsed)) = (counters, elapsed) {
-        rows.extend(mmtests::vmstat_rows(&counters, elapsed));
+        rows.extend(crate::report::mmtests::vmstat_rows(&counters, elapsed));
         if is_early {
             rows.extend(vmscan::rows(&counters));
         }
     }
-    if let Some(log) = iostat {
-        for (device, samples) in logs::iostat(log) {
-            rows.extend(mmtests::iostat_rows(&device, &samples));
-        }
-    }
-    rows.extend(vmstat.map(logs::vmstat_means).unwrap_or_default());
+    rows.extend(monitors::iostat_rows(benchmark, &monitors.disks, wrong));
+    rows.extend(monitors::vmstat_means(&monitors.vmstat));
     rows
 }
 
-/// Runs by their names, each with its iterations.
-fn runs_in(folder: &Path) -> Result<Vec<(String, Vec<Iteration>)>, String> {
-    let told = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(told)? {
-        names.push(entry.map_err(told)?.file_name().to_string_lossy().into_owned());
+/// The texts of a benchmark's own logs, each with its path from their folder, by path.
+fn files_in(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<(PathBuf, String)> {
+    if !folder.exists() {
+        return Vec::new();
     }
-    names.sort();
-    let flat = names.iter().filter_map(|name| name.strip_prefix("tests-timestamp-"));
-    let mut runs: Vec<(String, Vec<Iteration>)> = flat
-        .map(|name| name.trim_end_matches(".gz").to_owned())
-        .map(|run| (run.clone(), vec![Iteration { folder: folder.to_owned(), run: Some(run) }]))
-        .collect();
-    if runs.is_empty() {
-        let own = iterations_in(folder);
-        if !own.is_empty() {
-            let name =
-                fs::canonicalize(folder).ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-            return Ok(vec![(name.unwrap_or_else(|| "run".into()), own)]);
-        }
-        let of_runs = names.into_iter().map(|name| (iterations_in(&folder.join(&name)), name));
-        runs = of_runs.filter(|(iterations, _)| !iterations.is_empty()).map(|(it, name)| (name, it)).collect();
-    }
-    Ok(runs)
-}
-
-/// The iterations of a run: `iter-0`, `iter-1`, …, or the folder itself.
-fn iterations_in(folder: &Path) -> Vec<Iteration> {
-    let iteration = |folder: PathBuf| Iteration { folder, run: None };
-    let has = |it: &Iteration| it.log("tests-timestamp", None).is_some();
-    let itself = iteration(folder.to_owned());
-    if has(&itself) {
-        return vec![itself];
-    }
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut found: Vec<(u64, Iteration)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let number = entry.file_name().to_str()?.strip_prefix("iter-")?.parse().ok()?;
-            Some((number, iteration(entry.path())))
-        })
-        .filter(|(_, it)| has(it))
-        .collect();
-    found.sort_by_key(|(number, _)| *number);
-    found.into_iter().map(|(_, it)| it).collect()
-}
-
-/// The texts below a folder, each with its path from there, by path.
-fn files_in(folder: &Path, warnings: &mut Vec<String>) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![(folder.to_owned(), DEPTH_MAX)];
-    while let Some((at, depth)) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&at) else { continue };
-        for entry in entries.flatten() {
-            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
-            if kind.is_dir() && depth > 0 {
-                folders.push((path, depth - 1));
-            } else if kind.is_file() && benchmarks::is_wanted(&path) {
-                match text(&path) {
-                    Ok(text) => found.push((path.strip_prefix(folder).unwrap_or(&path).to_owned(), text)),
-                    Err(why) => warnings.push(why),
-                }
-            }
+    for path in files_below(folder, DEPTH_MAX, wrong).into_iter().filter(|path| benchmarks::is_wanted(path)) {
+        match read_lossy(&path) {
+            Ok(text) => found.push((path.strip_prefix(folder).unwrap_or(&path).to_owned(), text)),
+            Err(why) => wrong.push(why),
         }
     }
-    found.sort();
     found
-}
-
-/// The text of a log, packed or not; what is no UTF-8 in it is replaced.
-fn text(path: &Path) -> Result<String, String> {
-    let bytes = recordings::read_bytes(path).map_err(|wrong| wrong.to_string())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -309,10 +198,10 @@ mod tests {
     use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
-    use std::fs::File;
+    use std::fs::{self, File};
     use std::io::Write as _;
 
-    pub(super) const TIMESTAMP: &str = "start :: 1\narch :: x86_64\ntest begin :: parallelio 10\nfile start :: /proc/vmstat\n\
+    const TIMESTAMP: &str = "start :: 1\narch :: x86_64\ntest begin :: parallelio 10\nfile start :: /proc/vmstat\n\
         nr_free_pages 100\npgfault 1000\npgmajfault 10\npgscan_kswapd_normal 50\npgsteal_kswapd_normal 20\n\
         file start :: /proc/zoneinfo\nNode 0, zone Normal\nfile end :: /proc/vmstat\nnr_free_pages 90\npgfault 5000\npgmajfault 30\n\
         pgscan_kswapd_normal 1050\npgsteal_kswapd_normal 820\nfile end :: /proc/zoneinfo\ntest end :: parallelio 20\n\
@@ -382,13 +271,38 @@ mod tests {
     }
 
     #[test]
+    fn logs_that_cannot_be_read_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        put(path, "run/iter-0/tests-timestamp", TIMESTAMP);
+        put(path, "run/iter-0/parallelio/logs/mmtests.log/no-file", "");
+        put(path, "run/iter-1/tests-timestamp", &TIMESTAMP.replace("parallelio", "other"));
+        put(path, write::HEAD_FILE, "{}");
+        let Imported { warnings, .. } = read(path, Some("parallelio"), &[]).unwrap();
+        let [head, other] = warnings.as_slice() else { panic!("{warnings:?}") };
+        assert!(head.contains(write::HEAD_FILE) && head.contains("is not known"), "{head}");
+        assert!(other.ends_with("iter-1: there is no test `parallelio` in it"), "{other}");
+        // What is no file, or cannot be unpacked.
+        let log = path.join("run/iter-0/parallelio/logs").join(write::ROWS_FILE);
+        fs::write(&log, [0x1f, 0x8b, 1]).unwrap();
+        let told = |path: &Path| read(path, Some("parallelio"), &[]).unwrap().warnings.join("\n");
+        assert!(told(path).contains("highwater-rows.log: cannot be read: "), "{}", told(path));
+        fs::remove_file(&log).unwrap();
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nowhere", &log).unwrap();
+            assert!(told(path).contains("highwater-rows.log: cannot be read: "), "{}", told(path));
+        }
+    }
+
+    #[test]
     fn what_is_no_directory_of_mmtests_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        assert!(read(&path.join("none"), None, &[]).unwrap_err().starts_with("cannot read "));
-        assert!(read(path, None, &[]).unwrap_err().contains("expected a directory of MMTests"));
+        assert!(read(&path.join("none"), None, &[]).unwrap_err().contains("none: cannot be read: "));
+        assert!(read(path, None, &[]).unwrap_err().contains("expected a log directory of MMTests"));
         put(path, "run/tests-timestamp", "start :: 1\n");
-        assert!(read(path, None, &[]).unwrap_err().contains("expected a line `test begin :: NAME`"));
+        assert!(read(path, None, &[]).unwrap_err().contains("expected `test begin :: NAME SECONDS`"));
         put(path, "run/tests-timestamp", &format!("{TIMESTAMP}{}", TIMESTAMP.replace("parallelio", "kernbench")));
         let why = read(path, None, &[]).unwrap_err();
         assert!(why.contains("choose one of the tests with --test: parallelio, kernbench"), "{why}");

@@ -3,12 +3,13 @@
 //! What MMTests has logs for is written as such: counters before and after the test, its times, iostat, and what memcachetest,
 //! Postmark, stress-highalloc and ping print. A table has no samples of iostat but their means and maxima: as many samples are
 //! written as have just these. Figures that no log can hold stand in [`ROWS_FILE`] beside the benchmark's logs, which also has the
-//! order of all rows; MMTests does not look at it.
+//! order of all rows; what a report says beside its rows stands in [`HEAD_FILE`]. MMTests does not look at either.
 
-use super::logs::{self, Test};
 use super::{benchmarks, rows_of_logs};
 use crate::figure::{Better, Format, Row};
-use crate::report::{Table, TableRow};
+use crate::recordings::mmtests::{self, Benchmark, Monitors};
+use crate::recordings::{Wrong, read_lossy, sysstat};
+use crate::report::{Column, Histogram, Table, TableHead, TableRow, json, saved};
 use engine::stat::Vmstat;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// The rows of a column in their order, a JSON array each: group, name, unit, better, format, and the figure where no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// The folders of columns in their order, a line each.
-pub const COLUMNS_FILE: &str = "highwater-columns.log";
+/// The report without its rows, as `--format json` writes it: of what machine, scale, seeds and grounds it is.
+pub const HEAD_FILE: &str = "highwater-report.json";
 
 /// Names of counters for rows that are one.
 const FLAT: [(&str, &str); 24] = [
@@ -72,11 +73,10 @@ pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     check(folder)?;
     let test = name_of_file(test_of(&table.experiment));
     fs::create_dir_all(folder)?;
-    let names: String = table.columns.iter().map(|column| name_of_file(&column.id) + "\n").collect();
-    fs::write(folder.join(COLUMNS_FILE), names)?;
-    for (n, column) in table.columns.iter().enumerate() {
+    fs::write(folder.join(HEAD_FILE), json::render(&Table { rows: Vec::new(), ..table.clone() }))?;
+    for (n, run) in folders_of(&table.columns).iter().enumerate() {
         let rows: Vec<(&TableRow, f64)> = table.rows.iter().filter_map(|row| Some((row, row.median(n)?))).collect();
-        let iteration = folder.join(name_of_file(&column.id)).join("iter-0");
+        let iteration = folder.join(run).join("iter-0");
         for (path, text) in files(&test, &rows) {
             let path = iteration.join(path);
             fs::create_dir_all(path.parent().unwrap_or(&iteration))?;
@@ -99,6 +99,91 @@ pub fn check(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// What a directory that was written here says of its report.
+pub struct Head {
+    folder: PathBuf,
+    report: Table,
+    /// Of its columns.
+    folders: Vec<String>,
+}
+
+/// The heads of the reports that directories of benchmarks were written from, each once; those of MMTests have none.
+pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
+    let mut places: Vec<PathBuf> = benchmarks.iter().filter_map(|it| Some(head_folder(it)?.0)).collect();
+    places.sort();
+    places.dedup();
+    let head = |folder: PathBuf| {
+        let names = [HEAD_FILE.to_owned(), format!("{HEAD_FILE}.gz")];
+        let path = names.into_iter().map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_ok())?;
+        let read = || {
+            let text = read_lossy(&path)?;
+            saved::read(&text).map_err(|what| Wrong { file: path.display().to_string(), line: None, what })
+        };
+        match read() {
+            Ok(report) => Some(Head { folders: folders_of(&report.columns), folder, report }),
+            Err(why) => {
+                let what = format!("{}; on what ground and at what scale it ran is not known", why.what);
+                wrong.push(Wrong { what, ..why });
+                None
+            }
+        }
+    };
+    places.into_iter().filter_map(head).collect()
+}
+
+/// The folder that a report would be written into so that a benchmark lies where it does, and the one of its column.
+fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
+    benchmark.iteration()?;
+    let column = fs::canonicalize(benchmark.folder.parent().filter(|it| !it.as_os_str().is_empty())?).ok()?;
+    Some((column.parent()?.to_owned(), column.file_name()?.to_str()?.to_owned()))
+}
+
+impl Head {
+    /// Which of its columns a benchmark is of, from 0; none where it is of no one, or of another test.
+    #[must_use]
+    pub fn place(&self, benchmark: &Benchmark) -> Option<usize> {
+        let (folder, column) = head_folder(benchmark)?;
+        let is_its = folder == self.folder && name_of_file(test_of(&self.report.experiment)) == benchmark.name;
+        self.folders.iter().position(|it| *it == column).filter(|_| is_its)
+    }
+
+    /// The column that a benchmark is of.
+    #[must_use]
+    pub fn column(&self, benchmark: &Benchmark) -> Option<Column> {
+        self.report.columns.get(self.place(benchmark)?).cloned()
+    }
+
+    /// The head and the times of a report of these columns. A fingerprint is one of all columns; what else there is tells itself.
+    #[must_use]
+    pub fn of_columns(self, of_logs: TableHead) -> (TableHead, Vec<Histogram>) {
+        let Table { experiment, machine, scale, seeds, fingerprint, columns: own, mut notes, mut histograms, .. } =
+            self.report;
+        let TableHead { columns, notes: of_others, .. } = of_logs;
+        let is_of = |id: &String| columns.iter().any(|column| column.id == *id);
+        for histogram in &mut histograms {
+            histogram.columns.retain(|(id, _)| is_of(id));
+        }
+        histograms.retain(|histogram| !histogram.columns.is_empty());
+        let fingerprint = fingerprint.filter(|_| columns == own);
+        if columns.iter().any(|column| !own.contains(column)) {
+            notes.extend(of_others);
+        }
+        (TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes }, histograms)
+    }
+}
+
+/// A folder for each column, by its name.
+fn folders_of(columns: &[Column]) -> Vec<String> {
+    let mut folders: Vec<String> = Vec::new();
+    for column in columns {
+        let name = name_of_file(&column.id);
+        let others = (2..).map(|n| format!("{name}_{n}"));
+        let free = std::iter::once(name.clone()).chain(others).find(|name| !folders.contains(name));
+        folders.extend(free);
+    }
+    folders
 }
 
 /// A name that is one of a file: no separator, no hidden one.
@@ -129,8 +214,12 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     let iostat = iostat(rows);
     let own: Vec<(PathBuf, String)> = own(rows, &of);
     // What comes back from these logs need not stand elsewhere.
-    let found = logs::tests(&stamp).pop().unwrap_or_else(|| Test { name: test.to_owned(), ..Test::default() });
-    let back = rows_of_logs(&found, None, iostat.as_deref(), None, &own);
+    let mut wrong = Vec::new();
+    let found = mmtests::parse("tests-timestamp", &stamp, &mut wrong).pop();
+    let found = found.unwrap_or_else(|| Benchmark { name: test.to_owned(), ..Benchmark::default() });
+    let disks = iostat.as_ref().map(|text| sysstat::read_iostat("iostat", text, &mut wrong)).unwrap_or_default();
+    let back = rows_of_logs(&found, &Monitors { disks, ..Monitors::default() }, &own, &mut wrong);
+    debug_assert_eq!(wrong, [], "what is written is right");
     let mut files = vec![("tests-timestamp".to_owned(), stamp)];
     files.extend(iostat.map(|text| (format!("iostat-{test}"), text)));
     let logs = own.into_iter().map(|(path, text)| (format!("{test}/logs/{}", path.display()), text));
@@ -299,10 +388,14 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The rows that [`ROWS_FILE`] names, in its order: with its figures, or those of logs.
-pub(super) fn in_order(order: &str, rows: Vec<Row>, warnings: &mut Vec<String>) -> Vec<Row> {
+/// The rows that [`ROWS_FILE`] names, in its order: with its figures, or those of logs. Where a line of it is wrong, and so not known
+/// what it named, all rows that logs have come behind.
+pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
+    let file = path.display().to_string();
+    let mut told = |line: usize, what: String| wrong.push(Wrong { file: file.clone(), line: Some(line + 1), what });
     let mut found = Vec::new();
+    let mut is_whole = true;
     for (n, line) in order.lines().enumerate() {
         let parsed = serde_json::from_str::<Vec<serde_json::Value>>(line).ok().and_then(|mut parts| {
             // A figure that logs have is left out.
@@ -310,14 +403,19 @@ pub(super) fn in_order(order: &str, rows: Vec<Row>, warnings: &mut Vec<String>) 
             serde_json::from_value::<Line>(parts.into()).ok()
         });
         let Some((group, name, unit, better, format, value)) = parsed else {
-            warnings.push(format!("{ROWS_FILE}, line {}: expected [group, name, unit, better, format, figure]", n + 1));
+            told(n, format!("expected [group, name, unit, better, format, figure]: found `{line}`"));
+            is_whole = false;
             continue;
         };
-        let of_logs = || rows.iter().find(|row| row.group == group && row.name == name).map(|row| row.value);
-        match value.or_else(of_logs) {
+        let of_logs = rows.iter().position(|row| row.group == group && row.name == name);
+        let of_logs = of_logs.map(|at| rows.remove(at).value);
+        match value.or(of_logs) {
             Some(value) => found.push(Row { group, name, unit, better, value, format }),
-            None => warnings.push(format!("{ROWS_FILE}, line {}: no log has `{name}`", n + 1)),
+            None => told(n, format!("expected a figure of `{name}` here or in a log, and found none")),
         }
+    }
+    if !is_whole {
+        found.extend(rows);
     }
     found
 }
@@ -325,12 +423,19 @@ pub(super) fn in_order(order: &str, rows: Vec<Row>, warnings: &mut Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Column, tests, vmscan};
+    use crate::report::{tests, vmscan};
 
-    fn round_trip(experiment: &str, rows: Vec<Row>) -> Table {
-        let head = crate::report::TableHead { experiment: experiment.into(), ..tests::head(&["x/b", "c"], 1) };
+    fn round_trip(experiment: &str, rows: Vec<Row>) {
+        let mut head = TableHead {
+            experiment: experiment.into(),
+            scale: "1/16".parse().unwrap(),
+            notes: vec!["a note".into()],
+            ..tests::head(&["x/b", "c", "x_b"], 1)
+        };
+        head.columns.iter_mut().for_each(|column| column.comparable = false);
+        head.columns[1].ground = "host".into();
         let other = rows.iter().map(|row| Row { value: row.value * 2.0 + 1.0, ..row.clone() }).collect();
-        let table = Table::of_runs(head, &[vec![rows], vec![other]], None);
+        let table = Table::of_runs(head, &[vec![rows], vec![other], vec![]], None);
         let folder = tempfile::tempdir().unwrap();
         directory(&table, folder.path()).unwrap();
         assert!(directory(&table, folder.path()).unwrap_err().to_string().contains("not empty"));
@@ -338,9 +443,8 @@ mod tests {
             super::super::read(folder.path(), None, &[]).unwrap();
         assert_eq!(warnings, [""; 0]);
         assert_eq!(back.rows, table.rows);
-        let ids: Vec<&str> = back.columns.iter().map(|Column { id, .. }| id.as_str()).collect();
-        assert_eq!(ids, ["x_b", "c"], "in the order of the table");
-        back
+        let of_head = |table: &Table| Table { rows: Vec::new(), ..table.clone() };
+        assert_eq!(of_head(&back), of_head(&table));
     }
 
     #[test]

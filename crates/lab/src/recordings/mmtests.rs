@@ -2,9 +2,11 @@
 //! `vmstat` and `iostat` beside it, packed or not.
 //!
 //! Names were `tests-timestamp-RUN` and `proc-vmstat-RUN-BENCHMARK` until some years ago, and have no run in them since; then there
-//! is a directory `iter-0` and so on for each time that a benchmark was repeated. Both are found (mechanisms/benchmarks, 2.6).
+//! is a directory `iter-0` and so on for each time that a run was repeated. Both are found (mechanisms/benchmarks, 2.6).
+//!
+//! A damaged log is no reason to do without the others: [`read_all`] and [`Benchmark::monitors`] leave out what is wrong, and tell it.
 
-use super::{Sample, Wrong, procps, read, sysstat};
+use super::{Sample, Wrong, files_below, procps, read_lossy, sysstat};
 use engine::stat::Vmstat;
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +18,15 @@ const DEPTH_MAX: usize = 4;
 /// Interval of the monitors where their lines have no times of their own, s: MMTests' default.
 const MONITORS_EVERY_S: f64 = 10.0;
 
+/// What a directory holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// The benchmarks that ran, by run, iteration and then in their order.
+    pub benchmarks: Vec<Benchmark>,
+    /// What is wrong in it, and was left out.
+    pub wrong: Vec<Wrong>,
+}
+
 /// A benchmark that ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Benchmark {
@@ -25,86 +36,213 @@ pub struct Benchmark {
     pub name: String,
     /// The directory.
     pub folder: PathBuf,
-    /// How long it was, s.
+    /// The run, where it stands in the names of files.
+    pub suffix: Option<String>,
+    /// User, system and elapsed time, s, as the shell's `time` measured them.
+    pub times: Option<[f64; 3]>,
+    /// How long it was by that or else by the clock, which has whole seconds, s.
     pub elapsed_s: Option<f64>,
     /// `/proc/vmstat` before it.
-    pub before: Vmstat,
+    pub before: Option<Vmstat>,
     /// The same after it.
-    pub after: Vmstat,
+    pub after: Option<Vmstat>,
     /// Swap and what was free of it after it, pages, where `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// `/proc/vmstat` meanwhile: s since 1970, and the counters.
+}
+
+/// What monitors wrote during a benchmark.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Monitors {
+    /// `/proc/vmstat`: s since 1970, or since its start where it has no times, and the counters.
     pub counters: Vec<(f64, Vmstat)>,
-    /// What `vmstat` printed meanwhile.
+    /// What `vmstat` printed.
     pub vmstat: Vec<Sample>,
-    /// What `iostat` printed meanwhile, by device.
+    /// What `iostat` printed, by device.
     pub disks: BTreeMap<String, Vec<BTreeMap<String, f64>>>,
 }
 
 /// All benchmarks of a directory, those of directories in it included.
 ///
 /// # Errors
-/// When there is no `tests-timestamp`, or the first file that is none of those that MMTests writes.
-pub fn read_all(folder: &Path) -> Result<Vec<Benchmark>, Wrong> {
-    let mut found = Vec::new();
-    find(folder, 0, &mut found)?;
-    found.sort();
+/// When there is no `tests-timestamp`, or none that tells of a benchmark; when one cannot be read.
+pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
+    let mut all = Recorded::default();
+    let found = find(folder, &mut all.wrong);
     if found.is_empty() {
-        let what = "expected a log directory of MMTests: there is no file `tests-timestamp` in it";
-        return Err(Wrong::of(&folder.display().to_string(), what));
+        let what =
+            "expected a log directory of MMTests: there is no file `tests-timestamp` or `tests-timestamp-KERNEL` in it";
+        let none = Wrong::of(&folder.display().to_string(), what);
+        return Err(all.wrong.into_iter().next().unwrap_or(none));
     }
-    let all: Result<Vec<Vec<Benchmark>>, Wrong> = found.iter().map(|path| read_run(path)).collect();
-    Ok(all?.into_iter().flatten().collect())
+    for log in &found {
+        log.read(&mut all)?;
+    }
+    if let (true, Some(first)) = (all.benchmarks.is_empty(), all.wrong.first()) {
+        return Err(first.clone());
+    }
+    tell_runs_apart(folder, &mut all.benchmarks);
+    let iteration = |it: &Benchmark| iteration_of(&it.folder);
+    all.benchmarks.sort_by(|a, b| (&a.run, iteration(a), &a.folder).cmp(&(&b.run, iteration(b), &b.folder)));
+    Ok(all)
 }
 
-fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Wrong> {
-    let told = |error: std::io::Error| Wrong::of(&folder.display().to_string(), format!("cannot be read: {error}"));
-    for entry in fs::read_dir(folder).map_err(told)?.flatten() {
-        let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("tests-timestamp") && path.is_file() {
-            found.push(path);
-        } else if depth < DEPTH_MAX && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            find(&path, depth + 1, found)?;
-        }
-    }
-    Ok(())
+/// A `tests-timestamp`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Log {
+    folder: PathBuf,
+    suffix: Option<String>,
 }
 
-/// The benchmarks of a `tests-timestamp`.
-fn read_run(path: &Path) -> Result<Vec<Benchmark>, Wrong> {
-    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let suffix = name.trim_end_matches(".gz").trim_start_matches("tests-timestamp").trim_start_matches('-').to_owned();
-    let run = if suffix.is_empty() { run_of(&folder) } else { suffix.clone() };
-    let mut benchmarks = parse(&path.display().to_string(), &read(path)?)?;
-    for benchmark in &mut benchmarks {
-        let monitor = |kind: &str| -> Result<Option<(String, String)>, Wrong> {
-            let long = format!("{kind}-{suffix}-{}", benchmark.name);
-            let names = [format!("{kind}-{}", benchmark.name), long];
-            let paths = names.iter().flat_map(|name| [folder.join(name), folder.join(format!("{name}.gz"))]);
-            let Some(path) = paths.into_iter().find(|path| path.is_file()) else { return Ok(None) };
-            Ok(Some((path.display().to_string(), read(&path)?)))
+fn find(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<Log> {
+    let log = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let rest = name.trim_end_matches(".gz").strip_prefix("tests-timestamp")?;
+        let suffix = if rest.is_empty() { None } else { Some(rest.strip_prefix('-')?.to_owned()) };
+        Some(Log { folder: path.parent()?.to_owned(), suffix }).filter(|_| path.is_file())
+    };
+    let mut found: Vec<Log> = files_below(folder, DEPTH_MAX, wrong).into_iter().filter_map(log).collect();
+    found.sort();
+    // One may be there packed and unpacked.
+    found.dedup();
+    found
+}
+
+impl Log {
+    /// Adds its benchmarks.
+    fn read(&self, all: &mut Recorded) -> Result<(), Wrong> {
+        let Self { folder, suffix } = self;
+        let suffix = suffix.as_deref();
+        let run = suffix.map_or_else(|| run_of(folder), str::to_owned);
+        let text_of = |name: &str| -> Result<Option<(String, String)>, Wrong> {
+            let Some(path) = log(folder, &[Some(name), suffix]) else { return Ok(None) };
+            Ok(Some((path.display().to_string(), read_lossy(&path)?)))
         };
-        if let Some((file, text)) = monitor("proc-vmstat")? {
-            benchmark.counters = parse_counters(&file, &text)?;
+        let mut benchmarks = Vec::new();
+        if let Some((file, text)) = text_of("tests-timestamp")? {
+            let mut wrong = Vec::new();
+            benchmarks = parse(&file, &text, &mut wrong);
+            all.wrong.extend(summed(wrong));
         }
-        if let Some((file, text)) = monitor("vmstat")? {
-            benchmark.vmstat = procps::read(&file, &text, MONITORS_EVERY_S)?;
+        // Copies of files lie apart from times in some versions.
+        if let Some((file, text)) = text_of("tests-sysstate")? {
+            let mut wrong = Vec::new();
+            for of_state in parse(&file, &text, &mut wrong) {
+                let Some(known) = benchmarks.iter_mut().find(|it| it.name == of_state.name) else { continue };
+                known.before = of_state.before.or(known.before.take());
+                known.after = of_state.after.or(known.after.take());
+                known.swap_pages = of_state.swap_pages.or(known.swap_pages);
+            }
+            all.wrong.extend(summed(wrong));
         }
-        if let Some((file, text)) = monitor("iostat")? {
-            benchmark.disks = sysstat::read_iostat(&file, &text)?;
-        }
-        (benchmark.run, benchmark.folder) = (run.clone(), folder.clone());
+        let of_run = |it: Benchmark| Benchmark {
+            run: run.clone(),
+            folder: folder.clone(),
+            suffix: suffix.map(str::to_owned),
+            ..it
+        };
+        all.benchmarks.extend(benchmarks.into_iter().map(of_run));
+        Ok(())
     }
-    Ok(benchmarks)
+}
+
+/// The file whose name is these words, packed or not.
+fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
+    let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
+    [name.clone(), format!("{name}.gz")].into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The first of what is wrong in a file, with how much more there is.
+fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
+    let more = match wrong.len() {
+        0 | 1 => String::new(),
+        2 => "; one more of its lines is wrong".into(),
+        n => format!("; {} more of its lines are wrong", n - 1),
+    };
+    let first = wrong.into_iter().next()?;
+    Some(Wrong { what: first.what.clone() + &more, ..first })
 }
 
 /// The nearest directory that is not one of iterations.
 fn run_of(folder: &Path) -> String {
+    let place = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    // What a link to it is called is how it is known.
     let name = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_named = |folder: &&Path| name(folder).is_some_and(|name| !name.starts_with("iter-"));
-    folder.ancestors().find(is_named).and_then(name).unwrap_or_else(|| "run".to_owned())
+    let nearest = |folder: &Path| folder.ancestors().find(is_named).and_then(name);
+    nearest(folder).or_else(|| nearest(&place)).unwrap_or_else(|| "run".to_owned())
+}
+
+/// The number of a directory `iter-N`.
+fn iteration_of(folder: &Path) -> Option<u64> {
+    folder.file_name()?.to_str()?.strip_prefix("iter-")?.parse().ok()
+}
+
+/// Runs of one name in several directories get these before their names.
+fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
+    let place = |it: &Benchmark| match iteration_of(&it.folder) {
+        Some(_) => it.folder.parent().unwrap_or(&it.folder).to_owned(),
+        None => it.folder.clone(),
+    };
+    let mut places: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for it in benchmarks.iter() {
+        let known = places.entry(it.run.clone()).or_default();
+        let place = place(it);
+        if !known.contains(&place) {
+            known.push(place);
+        }
+    }
+    for it in benchmarks.iter_mut().filter(|it| places[&it.run].len() > 1) {
+        let path = place(it);
+        let path = path.strip_prefix(folder).unwrap_or(&path);
+        let path = if it.suffix.is_some() { path.join(&it.run) } else { path.to_owned() };
+        it.run = if path.as_os_str().is_empty() { it.run.clone() } else { path.display().to_string() };
+    }
+}
+
+impl Benchmark {
+    /// Which iteration of its run it is of, where they have directories of their own.
+    #[must_use]
+    pub fn iteration(&self) -> Option<u64> {
+        iteration_of(&self.folder)
+    }
+
+    /// The directory of its own logs, whether there is one or not.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        match &self.suffix {
+            Some(run) => self.folder.join(format!("{}-{run}", self.name)),
+            None => self.folder.join(&self.name),
+        }
+    }
+
+    /// What its monitors wrote; what is wrong there is left out, and told.
+    #[must_use]
+    pub fn monitors(&self, wrong: &mut Vec<Wrong>) -> Monitors {
+        let mut monitor = |kind: &str, parse: &mut dyn FnMut(&str, &str, &mut Vec<Wrong>)| {
+            let long = log(&self.folder, &[Some(kind), self.suffix.as_deref(), Some(self.name.as_str())]);
+            let Some(path) = long.or_else(|| log(&self.folder, &[Some(kind), Some(self.name.as_str())])) else {
+                return;
+            };
+            match read_lossy(&path) {
+                Ok(text) => {
+                    let mut found = Vec::new();
+                    parse(&path.display().to_string(), whole_lines(&text), &mut found);
+                    wrong.extend(summed(found));
+                }
+                Err(why) => wrong.push(why),
+            }
+        };
+        let mut all = Monitors::default();
+        monitor("proc-vmstat", &mut |file, text, wrong| all.counters = parse_counters(file, text, wrong));
+        monitor("vmstat", &mut |file, text, wrong| all.vmstat = procps::read(file, text, MONITORS_EVERY_S, wrong));
+        monitor("iostat", &mut |file, text, wrong| all.disks = sysstat::read_iostat(file, text, wrong));
+        all
+    }
+}
+
+/// A text without what stands behind its last line: monitors are killed in the middle of one.
+fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
 /// Which file's copy a `tests-timestamp` is in.
@@ -117,9 +255,10 @@ enum Copy {
     Other,
 }
 
-fn parse(file: &str, text: &str) -> Result<Vec<Benchmark>, Wrong> {
+/// The benchmarks of a `tests-timestamp`, in order; one that is run again counts with its last run. What is wrong is left out, and told.
+pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     let mut done: Vec<Benchmark> = Vec::new();
-    let mut open: Option<(Benchmark, f64)> = None;
+    let mut open: Option<(Benchmark, Option<f64>)> = None;
     let mut copy = Copy::Other;
     let mut swap = [None, None];
     for (n, line) in text.lines().enumerate() {
@@ -127,109 +266,164 @@ fn parse(file: &str, text: &str) -> Result<Vec<Benchmark>, Wrong> {
         if let Some((what, rest)) = line.split_once(" :: ") {
             copy = Copy::Other;
             let words: Vec<&str> = rest.split_whitespace().collect();
-            let time = |word: Option<&&str>| {
-                let found = word.and_then(|word| word.parse::<f64>().ok());
-                found.ok_or_else(|| told(format!("expected `{what} :: NAME SECONDS`: found `{line}`")))
+            // A moment is of use, but not needed.
+            let mut moment = || match words.get(1).map(|word| word.parse::<f64>()) {
+                Some(Err(_)) => {
+                    wrong.push(told(format!("expected `{what} :: NAME SECONDS`: found `{line}`")));
+                    None
+                }
+                found => found.transpose().ok().flatten(),
             };
-            match (what, &mut open) {
-                ("test begin", None) => {
-                    let begun = time(words.get(1))?;
-                    open = Some((Benchmark { name: words[0].to_owned(), ..Benchmark::default() }, begun));
+            match (what, words.as_slice()) {
+                ("test begin", []) => wrong.push(told(format!("expected `{what} :: NAME SECONDS`: found `{line}`"))),
+                ("test begin", [name, ..]) => {
+                    let begun = moment();
+                    if let Some((earlier, _)) = open.take() {
+                        let what = format!("expected `test end :: {}` before the next `test begin`", earlier.name);
+                        wrong.push(told(what));
+                        done.push(earlier);
+                    }
+                    done.retain(|it| it.name != **name);
+                    open = Some((Benchmark { name: (*name).to_owned(), ..Benchmark::default() }, begun));
                     swap = [None, None];
                 }
-                ("test begin", Some(_)) => return Err(told("expected `test end` before the next `test begin`".into())),
-                ("test end", Some((benchmark, begun))) => {
-                    let ended = time(words.get(1))?;
-                    // The clock of the shell has whole seconds; `time` is finer.
-                    benchmark.elapsed_s.get_or_insert(ended - *begun);
-                    benchmark.swap_pages = match swap {
-                        [Some(all), Some(free)] => Some([all, free]),
-                        _ => None,
-                    };
-                    done.extend(open.take().map(|(benchmark, _)| benchmark));
+                ("test end", _) => {
+                    let ended = moment();
+                    let Some((mut benchmark, begun)) = open.take() else { continue };
+                    let by_the_clock = begun.zip(ended).map(|(begun, ended)| ended - begun).filter(|time| *time > 0.0);
+                    benchmark.elapsed_s = benchmark.elapsed_s.or(by_the_clock);
+                    benchmark.swap_pages = swap[0].zip(swap[1]).map(|(all, free)| [all, free]);
+                    done.push(benchmark);
                 }
-                // After its end.
-                ("time", None) => {
-                    let name = words.first().copied().unwrap_or_default();
-                    if let Some(benchmark) = done.iter_mut().rev().find(|benchmark| benchmark.name == name) {
-                        benchmark.elapsed_s = elapsed(&words).or(benchmark.elapsed_s);
+                ("time", [name, figures @ ..]) => {
+                    let of_open = open.as_mut().map(|(benchmark, _)| benchmark);
+                    let Some(benchmark) = done.iter_mut().chain(of_open).find(|it| it.name == **name) else {
+                        wrong.push(told(format!("expected `test begin :: {name} SECONDS` before: found `{line}`")));
+                        continue;
+                    };
+                    match times(figures) {
+                        Some(times) => (benchmark.times, benchmark.elapsed_s) = (Some(times), Some(times[2])),
+                        None => wrong.push(told(format!(
+                            "expected `time :: NAME SECONDS user SECONDS system SECONDS elapsed`: found `{line}`"
+                        ))),
                     }
                 }
-                ("file start", _) if rest == "/proc/vmstat" => copy = Copy::VmstatBefore,
-                ("file end", _) if rest == "/proc/vmstat" => copy = Copy::VmstatAfter,
-                ("file end", _) if rest == "/proc/meminfo" => copy = Copy::MeminfoAfter,
+                ("file start", ["/proc/vmstat"]) => copy = Copy::VmstatBefore,
+                ("file end", ["/proc/vmstat"]) => copy = Copy::VmstatAfter,
+                ("file end", ["/proc/meminfo"]) => copy = Copy::MeminfoAfter,
                 _ => {}
             }
             continue;
         }
         let Some((benchmark, _)) = &mut open else { continue };
-        let pair = || pair(line).ok_or_else(|| told(format!("expected `NAME NUMBER` of /proc/vmstat: found `{line}`")));
-        match copy {
-            Copy::VmstatBefore => benchmark.before.extend([pair()?]),
-            Copy::VmstatAfter => benchmark.after.extend([pair()?]),
+        let counters = match copy {
+            Copy::VmstatBefore => &mut benchmark.before,
+            Copy::VmstatAfter => &mut benchmark.after,
             Copy::MeminfoAfter => {
                 for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(&mut swap) {
                     let kib =
                         line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
                     *pages = kib.map(|kib| kib / 4).or(*pages);
                 }
+                continue;
             }
-            Copy::Other => {}
+            Copy::Other => continue,
+        };
+        match pair(line) {
+            Some(pair) => counters.get_or_insert_default().extend([pair]),
+            None if line.trim().is_empty() => {}
+            None => wrong.push(told(format!("expected `NAME NUMBER` of /proc/vmstat: found `{line}`"))),
         }
     }
     if let Some((benchmark, _)) = open {
-        return Err(Wrong::of(
-            file,
-            format!("expected `test end :: {}`: it was cut off, or did not end", benchmark.name),
-        ));
+        let what = format!("expected `test end :: {}`: it was cut off, or did not end", benchmark.name);
+        wrong.push(Wrong::of(file, what));
+        done.push(benchmark);
     }
     if done.is_empty() {
-        return Err(Wrong::of(file, "expected `test begin :: NAME SECONDS`, and found none"));
+        wrong.push(Wrong::of(file, "expected `test begin :: NAME SECONDS`, and found none"));
     }
-    Ok(done)
+    for Benchmark { before, after, .. } in &mut done {
+        // What one of them lacks, or has on a line that is wrong, would count from 0 otherwise.
+        if let (Some(before), Some(after)) = (before, after) {
+            after.retain(|name, _| before.contains_key(name));
+        }
+    }
+    done
 }
 
-/// Seconds before the word `elapsed`: `NAME 1.50 user 2.00 system 62.25 elapsed`.
-fn elapsed(words: &[&str]) -> Option<f64> {
-    let at = words.iter().position(|word| *word == "elapsed")?;
-    words.get(at.checked_sub(1)?)?.parse().ok()
+/// Of `1.50 user 2.00 system 62.25 elapsed`.
+fn times(words: &[&str]) -> Option<[f64; 3]> {
+    let [user, "user", system, "system", elapsed, "elapsed", ..] = words else { return None };
+    let mut times = [0.0; 3];
+    for (time, word) in times.iter_mut().zip([user, system, elapsed]) {
+        *time = word.parse().ok()?;
+    }
+    Some(times)
 }
 
+/// A line of `/proc/vmstat`. A level that reads negative for a moment is 0.
 fn pair(line: &str) -> Option<(String, u64)> {
     let (name, value) = line.split_once(' ')?;
-    Some((name.to_owned(), value.trim().parse().ok()?))
+    let value: i128 = value.trim().parse().ok()?;
+    Some((name.to_owned(), u64::try_from(value.max(0)).ok()?))
 }
 
-/// What the monitor `proc-vmstat` wrote: a line `time: 1370512345`, and `/proc/vmstat`, again and again.
-fn parse_counters(file: &str, text: &str) -> Result<Vec<(f64, Vmstat)>, Wrong> {
-    let mut moments: Vec<(f64, Vmstat)> = Vec::new();
+/// What the monitor `proc-vmstat` wrote: a line `time: 1370512345`, and `/proc/vmstat`, again and again. Where it wrote no times a
+/// moment begins with the first name, and they are as far apart as MMTests' default is.
+fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, Vmstat)> {
+    // Each with the line that it begins on.
+    let mut moments: Vec<(usize, f64, Vmstat)> = Vec::new();
+    let has_times = text.lines().any(|line| line.starts_with("time: "));
+    let mut first: Option<String> = None;
+    let mut is_wrong = false;
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         if let Some(time) = line.strip_prefix("time: ") {
-            let time = time
-                .trim()
-                .parse()
-                .map_err(|_| Wrong::at(file, n, format!("expected `time: SECONDS`: found `{line}`")))?;
-            moments.push((time, Vmstat::new()));
+            let earlier = moments.last().map(|(_, time, _)| *time);
+            let time = time.trim().parse::<f64>().ok().filter(|time| time.is_finite());
+            is_wrong = time.is_none_or(|time| earlier.is_some_and(|earlier| time <= earlier));
+            match time {
+                Some(time) if !is_wrong => moments.push((n, time, Vmstat::new())),
+                Some(_) => wrong.push(Wrong::at(file, n, format!("expected a later time than before: found `{line}`"))),
+                None => wrong.push(Wrong::at(file, n, format!("expected `time: SECONDS`: found `{line}`"))),
+            }
             continue;
         }
-        let Some((_, counters)) = moments.last_mut() else {
-            return Err(Wrong::at(file, n, format!("expected `time: SECONDS` first: found `{line}`")));
+        // So are the counters of such a moment.
+        if is_wrong {
+            continue;
+        }
+        let Some((name, value)) = pair(line) else {
+            wrong.push(Wrong::at(file, n, format!("expected `NAME NUMBER`: found `{line}`")));
+            continue;
         };
-        let pair = pair(line).ok_or_else(|| Wrong::at(file, n, format!("expected `NAME NUMBER`: found `{line}`")));
-        // The monitor is killed in the middle of a line.
-        match pair {
-            Ok(pair) => counters.extend([pair]),
-            Err(_) if n + 1 == text.lines().count() => {}
-            Err(wrong) => return Err(wrong),
+        if !has_times && first.as_ref().is_none_or(|first| *first == name) {
+            moments.push((n, MONITORS_EVERY_S * moments.len() as f64, Vmstat::new()));
+            first = Some(name.clone());
+        }
+        match moments.last_mut() {
+            Some((.., counters)) => counters.extend([(name, value)]),
+            None => wrong.push(Wrong::at(file, n, format!("expected `time: SECONDS` first: found `{line}`"))),
         }
     }
-    if moments.is_empty() {
-        return Err(Wrong::of(file, "expected `time: SECONDS`, and found none"));
+    let names = moments.iter().map(|(.., counters)| counters.len()).max().unwrap_or_default();
+    if names == 0 {
+        wrong.push(Wrong::of(file, "expected `NAME NUMBER` of /proc/vmstat, and found none"));
     }
-    // So is the last moment incomplete.
-    let names = moments[0].1.len();
-    moments.retain(|(_, counters)| counters.len() >= names);
-    Ok(moments)
+    let last = moments.len().saturating_sub(1);
+    let is_whole = |(at, (n, _, counters)): &(usize, (usize, f64, Vmstat))| {
+        let is_whole = counters.len() == names && names > 0;
+        // The last is incomplete where the monitor was killed meanwhile.
+        if !is_whole && *at < last {
+            let what = format!("expected {names} counters at this moment: found {}", counters.len());
+            wrong.push(Wrong::at(file, *n, what));
+        }
+        is_whole
+    };
+    let whole = moments.into_iter().enumerate().filter(is_whole);
+    let whole = whole.map(|(_, (_, time, counters))| (time, counters)).collect();
+    wrong.sort_by_key(|wrong| wrong.line);
+    whole
 }
 
 #[cfg(test)]
@@ -261,48 +455,168 @@ test end :: second 180
 finish :: 181
 ";
 
+    fn put(folder: &Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// What stands in a directory where nothing is wrong.
+    fn all_of(folder: &Path) -> Vec<(Benchmark, Monitors)> {
+        let Recorded { benchmarks, mut wrong } = read_all(folder).unwrap();
+        let found = benchmarks.into_iter().map(|it| (it.clone(), it.monitors(&mut wrong))).collect();
+        assert_eq!(wrong, []);
+        found
+    }
+
     #[test]
     fn benchmarks_have_their_counters_and_monitors() {
         let folder = tempfile::tempdir().unwrap();
-        let logs = folder.path().join("3.10-vanilla/iter-0");
-        fs::create_dir_all(&logs).unwrap();
-        fs::write(logs.join("tests-timestamp"), TIMES).unwrap();
-        fs::write(
-            logs.join("proc-vmstat-parallelio"),
-            "time: 105\npgfault 10\nnr_dirty 3\ntime: 115\npgfault 11\nnr_di",
-        )
-        .unwrap();
-        fs::write(logs.join("iostat-parallelio"), "Device r/s\nsda 1\n\nDevice r/s\nsda 2\n").unwrap();
-        let [first, second] = <[Benchmark; 2]>::try_from(read_all(folder.path()).unwrap()).unwrap();
-        assert_eq!((&*first.run, &*first.name, first.elapsed_s), ("3.10-vanilla", "parallelio", Some(62.25)));
-        assert_eq!((first.before["pgfault"], first.after["pgfault"], first.swap_pages), (10, 25, Some([1000, 100])));
-        assert_eq!((first.counters.len(), first.disks["sda"][0]["r/s"]), (1, 2.0));
-        assert_eq!((second.elapsed_s, second.swap_pages, second.counters.len()), (Some(10.0), None, 0));
+        let path = folder.path();
+        put(path, "3.10-vanilla/iter-0/tests-timestamp", TIMES);
+        let counters = "time: 105\npgfault 10\nnr_dirty 3\ntime: 115\npgfault 11\nnr_di";
+        put(path, "3.10-vanilla/iter-0/proc-vmstat-parallelio", counters);
+        put(path, "3.10-vanilla/iter-0/iostat-parallelio", "Device r/s\nsda 1\n\nDevice r/s\nsda 2\n");
+        let [(first, of_first), (second, of_second)] = all_of(path).try_into().unwrap();
+        assert_eq!((&*first.run, &*first.name, first.iteration()), ("3.10-vanilla", "parallelio", Some(0)));
+        assert_eq!((first.times, first.elapsed_s), (Some([1.5, 2.0, 62.25]), Some(62.25)));
+        let of = |counters: &Option<Vmstat>| counters.as_ref().unwrap()["pgfault"];
+        assert_eq!((of(&first.before), of(&first.after), first.swap_pages), (10, 25, Some([1000, 100])));
+        assert_eq!((of_first.counters.len(), of_first.disks["sda"][0]["r/s"]), (1, 2.0));
+        assert_eq!((second.times, second.elapsed_s, second.swap_pages), (None, Some(10.0), None));
+        assert_eq!((of_second, second.logs()), (Monitors::default(), path.join("3.10-vanilla/iter-0/second")));
     }
 
     #[test]
     fn old_names_have_the_run_in_them() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("tests-timestamp-vanilla"), TIMES).unwrap();
-        fs::write(folder.path().join("proc-vmstat-vanilla-second"), "time: 171\npgfault 30\n").unwrap();
-        let found = read_all(folder.path()).unwrap();
-        assert_eq!((&*found[1].run, found[1].counters.len()), ("vanilla", 1));
+        let path = folder.path();
+        put(path, "tests-timestamp-vanilla", TIMES);
+        put(path, "proc-vmstat-vanilla-second", "time: 171\npgfault 30\n");
+        // No log of a run, but a copy of one that somebody edited.
+        put(path, "tests-timestamp.old", "x");
+        let found = all_of(path);
+        let (second, monitors) = &found[1];
+        assert_eq!((&*second.run, monitors.counters.len()), ("vanilla", 1));
+        assert_eq!(second.logs(), path.join("second-vanilla"));
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        let wrong = |text: &str| parse("t", text).unwrap_err().to_string();
-        assert_eq!(wrong("start :: 1\n"), "t: expected `test begin :: NAME SECONDS`, and found none");
-        assert!(wrong("test begin :: a\n").starts_with("t:1: expected `test begin :: NAME SECONDS`"));
-        assert!(wrong(&TIMES.replace("pgfault 25", "pgfault x")).starts_with("t:9: expected `NAME NUMBER`"));
-        assert!(wrong("test begin :: a 1\n").contains("expected `test end :: a`"));
-        assert!(
-            parse_counters("c", "pgfault 1\n")
-                .unwrap_err()
-                .to_string()
-                .starts_with("c:1: expected `time: SECONDS` first")
+    fn runs_and_iterations_come_in_order_and_have_names_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        for place in ["old/vanilla/iter-10", "old/vanilla/iter-9", "new/vanilla/iter-0", "fixed"] {
+            put(path, &format!("{place}/tests-timestamp"), TIMES);
+        }
+        let packed = path.join("fixed/tests-timestamp.gz");
+        fs::write(packed, "beside the one that is not").unwrap();
+        let found = all_of(path);
+        let all: Vec<_> = found.iter().step_by(2).map(|(it, _)| (&*it.run, it.iteration())).collect();
+        assert_eq!(
+            all,
+            [("fixed", None), ("new/vanilla", Some(0)), ("old/vanilla", Some(9)), ("old/vanilla", Some(10))]
         );
+        let [(of_iteration, _), _] = all_of(&path.join("old/vanilla/iter-9")).try_into().unwrap();
+        assert_eq!(of_iteration.run, "vanilla");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_but_in_no_circle() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        put(path, "elsewhere/iter-0/tests-timestamp", TIMES);
+        fs::create_dir(path.join("logs")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", path.join("logs/3.10")).unwrap();
+        std::os::unix::fs::symlink("..", path.join("logs/above")).unwrap();
+        std::os::unix::fs::symlink(".", path.join("elsewhere/itself")).unwrap();
+        let names: Vec<String> = all_of(&path.join("logs/3.10")).into_iter().map(|(it, _)| it.run).collect();
+        assert_eq!(names, ["3.10", "3.10"]);
+    }
+
+    #[test]
+    fn a_repeated_benchmark_counts_with_its_last_run_and_copies_may_lie_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let without = "test begin :: a 5\ntest end :: a 9\ntime :: a 1 user 1 system 4 elapsed\n";
+        let again = "test begin :: a 20\ntest end :: a 27\ntime :: a 1 user 1 system 7 elapsed\n";
+        put(path, "run/tests-timestamp", &[without, again].concat());
+        let copies = TIMES.replace("parallelio", "a").replace("second", "a");
+        put(path, "run/tests-sysstate", &copies[..copies.find("test begin :: a 170").unwrap()]);
+        let [(found, _)] = all_of(path).try_into().unwrap();
+        assert_eq!((found.elapsed_s, found.after.unwrap()["pgfault"]), (Some(7.0), 25));
+        assert_eq!(found.swap_pages, Some([1000, 100]));
+    }
+
+    #[test]
+    fn monitors_may_have_no_times() {
+        let mut wrong = Vec::new();
+        let found = parse_counters("c", "nr_free_pages 5\npgfault 1\nnr_free_pages -4\npgfault 2\n", &mut wrong);
+        let of = |free, faults| [("nr_free_pages".to_owned(), free), ("pgfault".to_owned(), faults)].into();
+        assert_eq!((found, wrong.len()), (vec![(0.0, of(5, 1)), (10.0, of(0, 2))], 0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_left_out() {
+        let of = |text: &str| {
+            let mut wrong = Vec::new();
+            let found = parse("t", text, &mut wrong);
+            (found, wrong.iter().map(Wrong::to_string).collect::<Vec<_>>().join("\n"))
+        };
+        assert_eq!(of("start :: 1\n"), (vec![], "t: expected `test begin :: NAME SECONDS`, and found none".into()));
+        let (found, wrong) = of("test begin :: a x\ntest end :: a 9\n");
+        assert_eq!((found[0].elapsed_s, wrong.starts_with("t:1: expected `test begin :: NAME SECONDS`")), (None, true));
+        let (found, wrong) = of(&TIMES.replace("pgfault 25", "pgfault x"));
+        assert_eq!(wrong, "t:9: expected `NAME NUMBER` of /proc/vmstat: found `pgfault x`");
+        assert_eq!(found[0].after, Some([("pswpin".to_owned(), 4)].into()));
+        let (found, _) = of(&TIMES.replace("pgfault 10", "pgfault x"));
+        assert_eq!(found[0].after, Some([("pswpin".to_owned(), 4)].into()), "it would count from 0");
+        let (found, wrong) = of("test begin :: a 1\n");
+        assert_eq!((found.len(), wrong.contains("expected `test end :: a`")), (1, true));
+        let (found, wrong) = of("test begin :: a 1\ntest begin :: b 2\ntest end :: b 3\n");
+        assert_eq!((found.len(), wrong.starts_with("t:2: expected `test end :: a` before")), (2, true));
+        let (_, wrong) = of(&TIMES.replace("62.25 elapsed", "62.25"));
+        assert!(wrong.starts_with("t:15: expected `time :: NAME SECONDS user"), "{wrong}");
         let empty = tempfile::tempdir().unwrap();
         assert!(read_all(empty.path()).unwrap_err().to_string().contains("no file `tests-timestamp`"));
+    }
+
+    #[test]
+    fn of_a_damaged_monitor_the_rest_is_read() {
+        let of = |text: &str| {
+            let mut wrong = Vec::new();
+            let found = parse_counters("c", text, &mut wrong);
+            (found.len(), wrong.iter().map(Wrong::to_string).collect::<Vec<_>>().join("\n"))
+        };
+        assert_eq!(
+            of("pgfault 1\ntime: 5\npgfault 2\n"),
+            (1, "c:1: expected `time: SECONDS` first: found `pgfault 1`".into())
+        );
+        let whole = "time: 5\na 1\nb 1\ntime: 6\na 2\nb 2\ntime: 7\na 3\nb 3\ntime: 8\na 4\n";
+        assert_eq!(of(whole), (3, String::new()));
+        assert_eq!(
+            of(&whole.replace("b 2", "b ?")),
+            (2, "c:4: expected 2 counters at this moment: found 1\nc:6: expected `NAME NUMBER`: found `b ?`".into())
+        );
+        assert_eq!(
+            of(&whole.replace("time: 6", "time: 4")),
+            (2, "c:4: expected a later time than before: found `time: 4`".into())
+        );
+        assert_eq!(of(""), (0, "c: expected `NAME NUMBER` of /proc/vmstat, and found none".into()));
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "run/tests-timestamp", TIMES);
+        let log = "Device r/s\nsda 1\nsda ?\nsda ?\nsda 3\nsda 4";
+        put(folder.path(), "run/iostat-second", log);
+        let mut wrong = Vec::new();
+        let disks = read_all(folder.path()).unwrap().benchmarks[1].monitors(&mut wrong).disks;
+        assert_eq!(disks["sda"].iter().map(|it| it["r/s"]).collect::<Vec<_>>(), [3.0], "the last line is cut off");
+        let [wrong] = wrong.try_into().unwrap();
+        let told = wrong.to_string();
+        assert!(
+            told.ends_with(
+                "iostat-second:3: expected a number in column r/s: found `?`; one more of its lines is wrong"
+            ),
+            "{told}"
+        );
     }
 }

@@ -10,12 +10,13 @@ pub mod mmtests;
 pub mod procps;
 pub mod sysstat;
 
+use crate::input;
 use flate2::read::MultiGzDecoder;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
+use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longer recordings are refused, unpacked: a day of `/proc/vmstat` each second has four times as much.
 const BYTES_MAX: u64 = 256 << 20;
@@ -66,12 +67,51 @@ impl Wrong {
     }
 }
 
+/// What is in a folder and in those below it, that are no folders, by path. Links are followed, but in no circle. What cannot be read is
+/// told.
+pub fn files_below(folder: &Path, depth_max: usize, wrong: &mut Vec<Wrong>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(folder, depth_max, &mut Vec::new(), &mut found, wrong);
+    found.sort();
+    found
+}
+
+fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut Vec<PathBuf>, wrong: &mut Vec<Wrong>) {
+    let entries = || -> io::Result<(PathBuf, Vec<PathBuf>)> {
+        let paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        Ok((fs::canonicalize(folder)?, paths))
+    };
+    match entries() {
+        Ok((place, _)) if above.contains(&place) => {}
+        Ok((place, paths)) => {
+            above.push(place);
+            for path in paths {
+                match path.is_dir() {
+                    true if above.len() <= depth_max => walk(&path, depth_max, above, found, wrong),
+                    true => {}
+                    false => found.push(path),
+                }
+            }
+            above.pop();
+        }
+        Err(error) => wrong.push(Wrong::of(&folder.display().to_string(), format!("cannot be read: {error}"))),
+    }
+}
+
 /// The text of a file, unpacked where it is gzip.
 ///
 /// # Errors
 /// As [`read_bytes`]; and when it is no text.
 pub fn read(path: &Path) -> Result<String, Wrong> {
     String::from_utf8(read_bytes(path)?).map_err(|_| Wrong::of(&path.display().to_string(), "it is not text"))
+}
+
+/// The text of a log, unpacked where it is gzip; what is no UTF-8 in it is replaced.
+///
+/// # Errors
+/// As [`read_bytes`].
+pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
+    Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
 }
 
 /// The bytes of a file, unpacked where it is gzip.
@@ -81,7 +121,7 @@ pub fn read(path: &Path) -> Result<String, Wrong> {
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
     let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {error}"));
-    let mut file = File::open(path).map_err(|error| told(&error))?;
+    let mut file = input::open(path).map_err(|error| told(&error))?;
     let mut start = [0; 2];
     let got = file.read(&mut start).map_err(|error| told(&error))?;
     let whole = io::Cursor::new(start[..got].to_vec()).chain(file);
@@ -120,6 +160,7 @@ fn under(heading: &[String], words: &[&str], file: &str, line: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write as _;
 
     #[test]

@@ -5,6 +5,7 @@
 //! nothing. Nor does it tell the interval, but by the times of `-t`.
 
 use super::{Sample, Wrong, under};
+use std::collections::BTreeMap;
 
 /// Does a text begin as one of `vmstat`?
 #[must_use]
@@ -17,45 +18,41 @@ fn is_groups(line: &str) -> bool {
     line.trim_start_matches([' ', '-']).starts_with("procs") && line.contains("--memory--")
 }
 
-/// Samples by the names of their columns: `si`, `so`, `free`.
-///
-/// `every_s` is the interval where the text does not tell it by times.
+/// Samples of a recording, as [`read`], that is none where any of it is wrong.
 ///
 /// # Errors
-/// The first line that is none of a recording; and where there is not one after the average since the start.
-pub fn read(file: &str, text: &str, every_s: f64) -> Result<Vec<Sample>, Wrong> {
+/// The first that is wrong.
+pub fn read_whole(file: &str, text: &str, every_s: f64) -> Result<Vec<Sample>, Wrong> {
+    let mut wrong = Vec::new();
+    let samples = read(file, text, every_s, &mut wrong);
+    wrong.into_iter().next().map_or(Ok(samples), Err)
+}
+
+/// Samples by the names of their columns: `si`, `so`, `free`. What is wrong is left out, and told: lines that are none of a recording,
+/// and where there is none after the average since the start.
+///
+/// `every_s` is the interval where the text does not tell it by times. What stands before a heading, as times of MMTests do, stands
+/// before each of its lines.
+pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec<Sample> {
     let mut heading: Vec<String> = Vec::new();
+    let mut stamp = 0;
     let mut samples: Vec<Sample> = Vec::new();
     let (mut is_average, mut earlier): (bool, Option<f64>) = (true, None);
+    let already = wrong.len();
     for (n, line) in text.lines().enumerate() {
-        // MMTests puts times of its own before each line.
-        let line = line.rsplit_once(" -- ").map_or(line, |(_, line)| line);
         let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            [] => {}
-            _ if is_groups(line) => {}
-            ["r", "b", "swpd", ..] => {
-                let names: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-                // Headings come again and again; another one is another recording.
-                is_average |= names != heading;
-                heading = names;
-            }
-            _ if heading.is_empty() => {
-                return Err(Wrong::at(file, n, "expected the heading of `vmstat`: r b swpd free …"));
-            }
-            _ => {
-                // The last column of -t is a date and a time.
-                let has_times = heading.last().is_some_and(|name| !name.chars().any(char::is_lowercase));
-                let numbers = heading.len() - usize::from(has_times);
-                let (figures, time) = words.split_at(numbers.min(words.len()));
-                let at_s = match time {
-                    [_, time] if has_times => Some(seconds_of_day(time).ok_or_else(|| {
-                        Wrong::at(file, n, format!("expected a time such as 15:17:03: found `{time}`"))
-                    })?),
-                    [] => None,
-                    _ => return Err(Wrong::at(file, n, format!("expected {numbers} numbers: found {}", words.len()))),
-                };
-                let values = under(&heading[..numbers], figures, file, n)?;
+        if words.len() <= stamp || line.find("procs").is_some_and(|at| is_groups(&line[at..])) {
+            continue;
+        }
+        if let Some(at) = words.windows(2).position(|pair| pair == ["r", "b"]) {
+            let names: Vec<String> = words[at..].iter().map(|word| (*word).to_owned()).collect();
+            // Headings come again and again; another one is another recording.
+            is_average |= names != heading;
+            (heading, stamp) = (names, at);
+            continue;
+        }
+        match figures(&heading, &words[stamp..], file, n) {
+            Ok((at_s, values)) => {
                 let since = earlier.zip(at_s).map(|(earlier, now)| (now - earlier).rem_euclid(86_400.0));
                 earlier = at_s;
                 if !std::mem::take(&mut is_average) {
@@ -63,15 +60,39 @@ pub fn read(file: &str, text: &str, every_s: f64) -> Result<Vec<Sample>, Wrong> 
                     samples.push(Sample { seconds, at_s, values });
                 }
             }
+            Err(why) => wrong.push(why),
         }
     }
-    if samples.is_empty() {
-        return Err(Wrong::of(
-            file,
-            "expected a line of `vmstat 1` after the first, which is the average since the start",
-        ));
+    if samples.is_empty() && wrong.len() == already {
+        let what = "expected a line of `vmstat 1` after the first, which is the average since the start";
+        wrong.push(Wrong::of(file, what));
     }
-    Ok(samples)
+    samples
+}
+
+/// The time of a line, where it has one, and its figures.
+fn figures(
+    heading: &[String],
+    words: &[&str],
+    file: &str,
+    line: usize,
+) -> Result<(Option<f64>, BTreeMap<String, f64>), Wrong> {
+    let Some(last) = heading.last() else {
+        return Err(Wrong::at(file, line, "expected the heading of `vmstat`: r b swpd free …"));
+    };
+    // The last column of -t is a date and a time.
+    let has_times = !last.chars().any(char::is_lowercase);
+    let numbers = heading.len() - usize::from(has_times);
+    let (figures, time) = words.split_at(numbers.min(words.len()));
+    let at_s = match time {
+        [_, time] if has_times => Some(
+            seconds_of_day(time)
+                .ok_or_else(|| Wrong::at(file, line, format!("expected a time such as 15:17:03: found `{time}`")))?,
+        ),
+        [] => None,
+        _ => return Err(Wrong::at(file, line, format!("expected {numbers} numbers: found {}", words.len()))),
+    };
+    Ok((at_s, under(&heading[..numbers], figures, file, line)?))
 }
 
 /// Of a time as tools print it: `15:17:03`, or `03:17:03`, of which `PM` is told apart.
@@ -107,20 +128,20 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
 
     #[test]
     fn lines_after_the_first_are_samples() {
-        let samples = read("v", PRINTED, 1.0).unwrap();
+        let samples = read_whole("v", PRINTED, 1.0).unwrap();
         assert_eq!(
             samples.iter().map(|it| (it.values["si"], it.values["so"])).collect::<Vec<_>>(),
             [(8.0, 0.0), (0.0, 4.0)]
         );
         assert_eq!(samples[0].seconds, 1.0);
-        let timed = read("v", WIDE_WITH_TIMES, 1.0).unwrap();
+        let timed = read_whole("v", WIDE_WITH_TIMES, 1.0).unwrap();
         assert_eq!((timed.len(), timed[0].seconds, timed[0].values["si"], timed[0].values["gu"]), (1, 2.0, 2.0, 0.0));
         assert!(is_it(PRINTED) && is_it(WIDE_WITH_TIMES) && !is_it("pgfault 1\n"));
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        let wrong = |text: &str| read("v.txt", text, 1.0).unwrap_err().to_string();
+        let wrong = |text: &str| read_whole("v.txt", text, 1.0).unwrap_err().to_string();
         assert_eq!(wrong("7 0 0\n"), "v.txt:1: expected the heading of `vmstat`: r b swpd free …");
         assert!(wrong(&PRINTED.replace("375 99", "375")).starts_with("v.txt:4: expected 17 numbers"));
         assert!(
@@ -128,5 +149,18 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         );
         let first: String = PRINTED.lines().take(3).map(|line| format!("{line}\n")).collect();
         assert!(wrong(&first).contains("after the first"));
+    }
+
+    #[test]
+    fn times_of_mmtests_may_stand_before_each_line() {
+        let stamped: String = PRINTED.lines().map(|line| format!("  1371562  0 -- {line}\n")).collect();
+        assert_eq!(read_whole("v", &stamped, 1.0), read_whole("v", PRINTED, 1.0));
+    }
+
+    #[test]
+    fn other_lines_than_a_wrong_one_are_read() {
+        let mut wrong = Vec::new();
+        let samples = read("v.txt", &PRINTED.replace("783", "x"), 1.0, &mut wrong);
+        assert_eq!((samples.len(), wrong.len(), wrong[0].line), (1, 1, Some(4)));
     }
 }
