@@ -67,6 +67,7 @@ impl<M: Machine> Access<M> {
             self.rotate(frame);
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
+        self.note_written(frame);
         // Now it can be freed, and counts no more: whoever wakes up finds it so.
         if is_waited_for {
             self.machine.wake(&self.written);

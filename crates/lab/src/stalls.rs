@@ -246,6 +246,9 @@ impl Look<'_> {
             Func::ThrottleDirectReclaim => {
                 Some("because others reclaimed, or the reserve was used up (throttle_direct_reclaim)")
             }
+            Func::ReclaimThrottle => Some(
+                "because too many pages waited to be written, others held too many, or nothing was freed (reclaim_throttle)",
+            ),
             Func::CongestionWait => {
                 let is_outer = |slice: &&&Slice| {
                     let of = Activity::Function { task, func: Func::ThrottleVmWriteout };

@@ -101,6 +101,8 @@ pub enum Func {
     WaitIffCongested,
     /// `throttle_vm_writeout`: wait while too much is under writeback.
     ThrottleVmWriteout,
+    /// `reclaim_throttle`: sleep for one of the reasons that it knows.
+    ReclaimThrottle,
     /// `compact_zone`: compaction of one zone.
     CompactZone,
     /// `compaction_suitable`: could compaction help.
@@ -145,7 +147,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 69] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -194,6 +196,7 @@ impl Func {
         Self::CongestionWait,
         Self::WaitIffCongested,
         Self::ThrottleVmWriteout,
+        Self::ReclaimThrottle,
         Self::CompactZone,
         Self::CompactionSuitable,
         Self::IsolateMigratepages,
@@ -268,6 +271,7 @@ impl Func {
             Self::CongestionWait => "congestion_wait",
             Self::WaitIffCongested => "wait_iff_congested",
             Self::ThrottleVmWriteout => "throttle_vm_writeout",
+            Self::ReclaimThrottle => "reclaim_throttle",
             Self::CompactZone => "compact_zone",
             Self::CompactionSuitable => "compaction_suitable",
             Self::IsolateMigratepages => "isolate_migratepages",

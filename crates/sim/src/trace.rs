@@ -164,6 +164,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
             | Func::CongestionWait
             | Func::WaitIffCongested
             | Func::ThrottleVmWriteout
+            | Func::ReclaimThrottle
             | Func::OutOfMemory
     )
 }

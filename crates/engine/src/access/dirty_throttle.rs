@@ -3,6 +3,7 @@
 
 use super::choices::DirtyThrottle;
 use super::{Access, Error};
+use crate::lru::wait::TICK;
 use crate::page_cache::File;
 use crate::task::Task;
 use crate::writeback::choices::DeviceLimits;
@@ -27,9 +28,6 @@ const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// How often it looks meanwhile.
 const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
-
-/// One timer tick.
-pub(super) const TICK: Nanos = Nanos::from_millis(1);
 
 /// How a pause came out.
 #[derive(Clone, Copy, Debug)]

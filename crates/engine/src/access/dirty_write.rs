@@ -5,7 +5,7 @@
 //! reclaim has to absorb; the latter makes writers submit in small pieces.
 
 use super::Access;
-use super::dirty_throttle::TICK;
+use crate::lru::wait::TICK;
 use crate::task::Task;
 use crate::writeback::Backing;
 use crate::writeback::dirty_limit::DirtyState;

@@ -66,6 +66,8 @@ choices! {
         CongestionWait,
         /// The same, but only if a queue is congested and pages of the zone wait for it.
         WaitIffCongested,
+        /// Not at all: reclaim itself waits.
+        None,
     }
 
     /// What a task does after it has waited between two reclaims.

@@ -201,6 +201,7 @@ impl<M: Machine> Allocate<M> {
             match self.choices.retry_wait {
                 RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT),
                 RetryWait::WaitIffCongested => self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT),
+                RetryWait::None => self.machine.relax(),
             }
         }
     }

@@ -277,6 +277,8 @@ choices! {
         CongestionWait,
         /// Until a reclaimer has put pages back, at most 10 ms.
         ForPutback,
+        /// The same, at most 20 ms.
+        ReclaimThrottle,
     }
 }
 

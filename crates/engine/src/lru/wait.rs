@@ -9,6 +9,12 @@ use machine::{Func, Machine, Nanos};
 /// How long reclaim sleeps when it has to.
 pub(crate) const STALL: Nanos = Nanos::from_millis(100);
 
+/// One timer tick, a jiffy.
+pub(crate) const TICK: Nanos = Nanos::from_millis(1);
+
+/// How long a reclaimer is throttled at most where others hold too many pages of a list (mechanisms/modern, 4).
+const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
+
 /// After so long one who waits for something in particular looks whether it came about unheard.
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
@@ -27,22 +33,28 @@ impl<M: Machine> Lru<M> {
     pub fn end_isolation(&self, zone: &Zone<M>, family: Family, pages: u64) {
         zone.gauges.add(family.isolated(), -(pages as i64));
         match self.choices.isolated_wait {
-            IsolatedWait::ForPutback => self.machine.wake(&self.put_back),
+            IsolatedWait::ForPutback | IsolatedWait::ReclaimThrottle => self.machine.wake(&self.put_back),
             IsolatedWait::CongestionWait => {}
         }
     }
 
-    /// Sleeps once for pages to leave other reclaimers' hands, of which there are too many.
-    pub(crate) fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
+    /// Sleeps once for pages to leave other reclaimers' hands, as `isolated_wait` has it, if there are too many.
+    pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
             IsolatedWait::CongestionWait => self.congestion_wait(STALL),
-            IsolatedWait::ForPutback => {
-                let deadline = self.machine.now() + LOOK_AGAIN;
-                let ticket = self.machine.ticket(&self.put_back);
-                if are_too_many() {
-                    self.machine.sleep(&self.put_back, ticket, Some(deadline));
-                }
+            IsolatedWait::ForPutback => self.sleep_for_putback(LOOK_AGAIN, are_too_many),
+            IsolatedWait::ReclaimThrottle => {
+                let _span = self.machine.span(Func::ReclaimThrottle);
+                self.sleep_for_putback(ISOLATED_MAX, are_too_many);
             }
+        }
+    }
+
+    fn sleep_for_putback(&self, max: Nanos, are_too_many: impl Fn() -> bool) {
+        let deadline = self.machine.now() + max;
+        let ticket = self.machine.ticket(&self.put_back);
+        if are_too_many() {
+            self.machine.sleep(&self.put_back, ticket, Some(deadline));
         }
     }
 }

@@ -94,6 +94,10 @@ choices! {
         ForWriteback,
         /// Never.
         Never,
+        /// After a whole pass, by what it met: kswapd, where a page under writeback was met again, until 32 pages of
+        /// the node were written for each reclaimer that waits so, at most 100 ms; direct reclaim a tick, in a
+        /// congested zone.
+        ReclaimThrottle,
     }
 
     /// How direct reclaim waits between passes.
@@ -105,6 +109,9 @@ choices! {
         WaitIffCongested,
         /// Not at all: it waits after lists instead.
         None,
+        /// A tick, when nothing was freed down to priority 1, and more than half of what could be freed waits to be
+        /// written; not once kswapd has given up. A task that cannot be helped soon learns it.
+        ReclaimThrottle,
     }
 
     /// When kswapd compacts its node after an order > 0 request.
@@ -290,6 +297,8 @@ choices! {
         ByLimit,
         /// Above the limit, until a page that reclaim waits for is written, at most 10 ms at a time.
         ForWriteback,
+        /// Never: it waits for pages that it meets, and not for a sum.
+        Never,
     }
 
     /// What a task reclaims on its own node before it takes memory of another one, where there are several

@@ -45,6 +45,8 @@ pub struct ScanControl {
     pub blocks_last: bool,
     /// Waits for pages under writeback.
     pub waits_for_writeback: bool,
+    /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
+    pub met_again: u64,
     /// Nothing was found so far. Looks at zones that are marked hopeless, too: the mark is what others saw, and pages that
     /// were held then may be let go of without one being freed. With swap full, looks for pages in its cache; with all
     /// inactive pages held, at active ones.
@@ -76,6 +78,7 @@ impl ScanControl {
             takes_blocks: false,
             blocks_last: true,
             waits_for_writeback: false,
+            met_again: 0,
             doubts_marks: false,
             left_active: false,
             forces_aging: false,

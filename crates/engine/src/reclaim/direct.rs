@@ -108,13 +108,7 @@ impl<M: Machine> Reclaim<M> {
                 if total_scanned > threshold {
                     self.wake_flushers(total_scanned);
                 }
-                if control.scanned > 0 && control.priority < DEF_PRIORITY - 2 {
-                    match self.choices.direct_nap {
-                        DirectNap::CongestionWait => self.congestion_wait(STALL),
-                        DirectNap::WaitIffCongested => self.wait_iff_congested(self.zone(zonelist[0]), STALL),
-                        DirectNap::None => {}
-                    }
-                }
+                self.direct_nap(self.zone(zonelist[0]), control);
                 priority -= 1;
             }
             if control.reclaimed > 0 {
@@ -130,7 +124,12 @@ impl<M: Machine> Reclaim<M> {
                 Hopeless::ByScan => {}
                 Hopeless::ByFailures if aborted => return Progress::Hope,
                 Hopeless::ByFailures => {
-                    self.wait_if_mostly_written(zonelist);
+                    match self.choices.direct_nap {
+                        DirectNap::ReclaimThrottle => {}
+                        DirectNap::CongestionWait | DirectNap::WaitIffCongested | DirectNap::None => {
+                            self.wait_if_mostly_written(zonelist);
+                        }
+                    }
                     return Progress::Nothing;
                 }
             }
@@ -143,6 +142,17 @@ impl<M: Machine> Reclaim<M> {
             // The allocator is about to report that memory is exhausted: one pass at priority 0.
             floor = 0;
             priority = 0;
+        }
+    }
+
+    /// Waits after a pass over the zones, of which `first` is the first.
+    fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
+        let is_due = control.scanned > 0 && control.priority < DEF_PRIORITY - 2;
+        match self.choices.direct_nap {
+            DirectNap::CongestionWait if is_due => self.congestion_wait(STALL),
+            DirectNap::WaitIffCongested if is_due => self.wait_iff_congested(first, STALL),
+            DirectNap::CongestionWait | DirectNap::WaitIffCongested | DirectNap::None => {}
+            DirectNap::ReclaimThrottle => self.throttle_without_progress(first, control),
         }
     }
 
@@ -160,7 +170,9 @@ impl<M: Machine> Reclaim<M> {
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),
-            ListStall::WhenWriteback | ListStall::WhenDirtyUnqueued | ListStall::Never => false,
+            ListStall::WhenWriteback | ListStall::WhenDirtyUnqueued | ListStall::Never | ListStall::ReclaimThrottle => {
+                false
+            }
         };
         if waits {
             self.wait_for_written(|| self.is_any_to_be_written());

@@ -2,6 +2,7 @@
 
 use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord, ZoneBalance};
+use super::throttle::WriteWaiters;
 use crate::memory::choices::MarkDistance;
 use crate::memory::{MarkRights, Memory, Node, NodeId, Zone};
 use crate::stat::{Event, ZoneEvent};
@@ -114,6 +115,8 @@ pub(super) struct NodeState<M: Machine> {
     pub reserve_wait: M::WaitQueue,
     /// How many do.
     pub waiters: AtomicU32,
+    /// Who is throttled until pages of the node are written.
+    pub write_waiters: WriteWaiters<M>,
     /// Passes of kswapd in a row that freed nothing.
     fruitless_passes: AtomicU32,
     /// Times in a row that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
@@ -196,6 +199,7 @@ impl<M: Machine> NodeState<M> {
             requests: Requests::default(),
             reserve_wait: machine.wait_queue(),
             waiters: AtomicU32::new(0),
+            write_waiters: WriteWaiters::new(machine),
             fruitless_passes: AtomicU32::new(0),
             failures: AtomicU32::new(0),
             marks_moved: machine.lock(LockClass::Other, (Nanos(0), vec![[0; 2]; node.zones.len()])),

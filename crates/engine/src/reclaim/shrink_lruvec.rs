@@ -41,6 +41,7 @@ impl<M: Machine> Reclaim<M> {
         loop {
             let (scanned, reclaimed) = (control.scanned, control.reclaimed);
             self.shrink_lruvec(task, zone, control);
+            self.stall_after_pass(zone, control);
             round = round.followed_by(control.scanned - scanned, control.reclaimed - reclaimed);
             if round.reclaimed > 0 {
                 self.note_node_progress(zone.node);
@@ -136,7 +137,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Marks the zone by what the list was like, and waits accordingly (mechanisms/reclaim, 12.3).
-    pub(super) fn stall_after_list(&self, zone: &Zone<M>, control: &ScanControl, counts: &ListCounts, taken: u64) {
+    pub(super) fn stall_after_list(&self, zone: &Zone<M>, control: &mut ScanControl, counts: &ListCounts, taken: u64) {
         let scaled = taken >> (DEF_PRIORITY - control.priority.min(DEF_PRIORITY));
         if self.choices.dirty_accounting.is_on_sight() {
             let is_full = match self.choices.zone_writeback {
@@ -175,7 +176,16 @@ impl<M: Machine> Reclaim<M> {
                     self.wait_for_written(|| self.is_any_to_be_written());
                 }
             }
+            ListStall::ReclaimThrottle => control.met_again += counts.immediate,
             ListStall::Never => {}
+        }
+    }
+
+    /// Waits after a pass over a zone's lists, if waits are for passes and not for lists.
+    fn stall_after_pass(&self, zone: &Zone<M>, control: &mut ScanControl) {
+        match self.choices.list_stall {
+            ListStall::ReclaimThrottle => self.throttle_after_pass(zone, control),
+            ListStall::WhenWriteback | ListStall::WhenDirtyUnqueued | ListStall::ForWriteback | ListStall::Never => {}
         }
     }
 

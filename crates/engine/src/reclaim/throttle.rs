@@ -1,4 +1,8 @@
-//! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22).
+//! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22); from Linux 5.16 on by [`by_reason`].
+
+mod by_reason;
+
+pub(super) use by_reason::WriteWaiters;
 
 use super::Reclaim;
 use super::choices::WriteoutThrottle;
@@ -102,18 +106,21 @@ impl<M: Machine> Reclaim<M> {
     /// Waits while much more than the dirty limit is under writeback: more would only sit in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let may_do_all = gfp.io && gfp.fs;
-        match self.choices.writeout_throttle {
+        let until_written = match self.choices.writeout_throttle {
+            WriteoutThrottle::Never => return,
             WriteoutThrottle::AlwaysWithoutFs if !may_do_all => return self.congestion_wait(STALL),
-            WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit | WriteoutThrottle::ForWriteback => {}
-        }
+            WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit => false,
+            WriteoutThrottle::ForWriteback => true,
+        };
         let _span = self.machine.span(Func::ThrottleVmWriteout);
         // With swap full there is next to nothing that could be dirty: what one reclaims at a time is no excess.
         let limit = || (self.dirty_limits().dirty * 11 / 10).max(CLUSTER);
         let is_too_much = || self.writeback_pages() > limit();
         while is_too_much() && !self.machine.is_killed() {
-            match self.choices.writeout_throttle {
-                WriteoutThrottle::ForWriteback => self.wait_for_written(is_too_much),
-                WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit => self.congestion_wait(STALL),
+            if until_written {
+                self.wait_for_written(is_too_much);
+            } else {
+                self.congestion_wait(STALL);
             }
             if !may_do_all {
                 return;

@@ -62,6 +62,9 @@ pub enum Event {
     NrDirtied,
     /// `nr_written`: pages written.
     NrWritten,
+    /// `nr_throttled_written`: pages whose write ended while a reclaimer waited for that (`reclaim.list_stall =
+    /// "reclaim-throttle"`).
+    NrThrottledWritten,
     /// `compact_stall`: direct compactions.
     CompactStall,
     /// `compact_fail`: direct compactions that made no room.
@@ -120,7 +123,7 @@ pub enum Event {
 
 impl Event {
     /// All, in declaration order.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -145,6 +148,7 @@ impl Event {
         Self::NrVmscanImmediateReclaim,
         Self::NrDirtied,
         Self::NrWritten,
+        Self::NrThrottledWritten,
         Self::CompactStall,
         Self::CompactFail,
         Self::CompactSuccess,
@@ -202,6 +206,7 @@ impl Event {
             Self::NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
             Self::NrDirtied => "nr_dirtied",
             Self::NrWritten => "nr_written",
+            Self::NrThrottledWritten => "nr_throttled_written",
             Self::CompactStall => "compact_stall",
             Self::CompactFail => "compact_fail",
             Self::CompactSuccess => "compact_success",

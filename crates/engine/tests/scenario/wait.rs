@@ -1,12 +1,14 @@
 //! How long reclaimers wait for writes, and for each other.
 
-use crate::ground::{PAGES, Plan};
+use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::Error;
 use engine::allocate::choices::ReserveThrottle;
 use engine::kernel::Choices;
-use engine::lru::choices::IsolatedWait;
+use engine::lru::choices::{IsolatedWait, UnwrittenPages};
+use engine::memory::NodeId;
 use engine::reclaim::choices::{DirectNap, ListStall, WriteoutThrottle};
-use machine::{Machine, Nanos};
+use machine::{DeviceId, Machine, Nanos, Order, PAGE_BYTES};
+use sim::disk::Fault;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -62,8 +64,130 @@ fn a_putback_is_not_waited_for_like_a_disk() {
             (choices.lru.isolated_wait, choices.reclaim.writeout_throttle) = (wait, WriteoutThrottle::ForWriteback);
         })
     };
-    let (congestion, putback) = (time(IsolatedWait::CongestionWait), time(IsolatedWait::ForPutback));
-    assert!(putback.0 < congestion.0 / 10 * 9, "{putback}, {congestion}");
+    let congestion = time(IsolatedWait::CongestionWait);
+    for putback in [IsolatedWait::ForPutback, IsolatedWait::ReclaimThrottle].map(time) {
+        assert!(putback.0 < congestion.0 / 10 * 9, "{putback}, {congestion}");
+    }
+}
+
+/// How long a wait took.
+fn time_of(ground: &Ground, wait: impl FnOnce()) -> Nanos {
+    let began = ground.sim.now();
+    wait();
+    ground.sim.now().since(began)
+}
+
+#[test]
+fn who_finds_too_many_isolated_looks_again_after_20_ms() {
+    let time = |wait, are_too_many: bool| {
+        let mut plan = Plan::default();
+        plan.choices.lru.isolated_wait = wait;
+        let found = Found::default();
+        let result = found.clone();
+        plan.run(move |ground| {
+            result.set(time_of(ground, || ground.engine.lru().wait_for_putback(|| are_too_many)).0 / 1_000_000);
+        });
+        found.get()
+    };
+    assert_eq!(time(IsolatedWait::ReclaimThrottle, true), 20);
+    assert_eq!(time(IsolatedWait::ForPutback, true), 10);
+    assert_eq!(time(IsolatedWait::CongestionWait, true), 100);
+    assert_eq!(time(IsolatedWait::ReclaimThrottle, false), 0, "they came back while it looked");
+}
+
+/// How long each of `tasks` reclaimers is throttled while so many pages are written, ms, and how many of the pages counted.
+fn throttled_while(tasks: u32, pages: u32) -> (Vec<u64>, u64) {
+    let times = Rc::new(std::cell::RefCell::new(Vec::new()));
+    let all = times.clone();
+    let vmstat = Plan { cpus: 4, ..Plan::default() }.run(move |ground| {
+        let file = ground.create();
+        ground.write(&file, 0..pages).unwrap();
+        let reclaimer = |n: u32| {
+            let times = times.clone();
+            ground.spawn(&format!("reclaimer {n}"), move |ground| {
+                let time = time_of(ground, || ground.engine.access().throttle_for_writeback(NodeId(0)));
+                times.borrow_mut().push(time.0 / 1_000_000);
+            })
+        };
+        let reclaimers: Vec<_> = (0..tasks).map(reclaimer).collect();
+        ground.pause_ms(1);
+        ground.fsync(&file).unwrap();
+        reclaimers.into_iter().for_each(|reclaimer| {
+            ground.sim.join(reclaimer);
+        });
+    });
+    (all.take(), vmstat["nr_throttled_written"])
+}
+
+/// From 5.16 on: 32 pages must be written for each task that is throttled, or 100 ms go by.
+#[test]
+fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() {
+    assert_eq!(throttled_while(1, 0), (vec![100], 0));
+    assert_eq!(throttled_while(1, 31), (vec![100], 31));
+    let (one, counted) = throttled_while(1, 200);
+    assert!(one[0] < 20 && counted >= 32, "{one:?}, {counted}");
+    assert_eq!(throttled_while(2, 63), (vec![100, 100], 63), "enough for one, and both wait");
+    let (two, counted) = throttled_while(2, 200);
+    assert!(two.iter().all(|time| *time < 20) && counted >= 64, "{two:?}, {counted}");
+}
+
+/// The wait for progress, or in a congested zone, is one of a tick, and none where next to nothing is to be written.
+#[test]
+fn a_tick_is_waited_only_while_much_is_to_be_written() {
+    let mut plan = Plan { with_flusher: false, ..Plan::default() };
+    (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (90, 80);
+    plan.run(|ground| {
+        let tick = || time_of(ground, || ground.engine.access().throttle_for_a_tick(NodeId(0)));
+        let (clean, dirty) = (ground.import(1000), ground.create());
+        ground.read(&clean, 0..1000).unwrap();
+        ground.write(&dirty, 0..990).unwrap();
+        assert!(tick() < Nanos::from_millis(1), "half of what can be freed is clean");
+        ground.write(&dirty, 990..1200).unwrap();
+        let time = tick();
+        assert!(time >= Nanos::from_millis(1) && time < Nanos::from_millis(2), "{time}");
+    });
+}
+
+/// The disk stands still under what is to be written, and reads of another go on: kswapd comes round, meets the same pages again, and waits.
+#[test]
+fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
+    let run = |stall| {
+        let mut plan =
+            Plan { choices: choices_of("6.1-classic"), more_disks_write_ns: vec![20_000], ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        plan.choices.reclaim.list_stall = stall;
+        plan.choices.lru.unwritten_pages = UnwrittenPages::StayInactive;
+        (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (80, 5);
+        plan.run(|ground| {
+            let (log, stream) = (ground.create(), ground.create_on(DeviceId(1)));
+            let bytes = 8 * PAGES * PAGE_BYTES as u64;
+            assert!(ground.engine.writeback().allocate_blocks(&stream, bytes));
+            ground.inject(Fault::StallUntil(ground.sim.now() + Nanos::from_millis(300)));
+            ground.write(&log, 0..2000).unwrap();
+            ground.read(&stream, 0..8 * PAGES as u32).unwrap();
+        })
+    };
+    let (throttled, never) = (run(ListStall::ReclaimThrottle), run(ListStall::Never));
+    assert!(throttled["nr_throttled_written"] > 0, "nobody waited: {throttled:?}");
+    assert_eq!(never["nr_throttled_written"], 0);
+    assert!(throttled["pgscan_kswapd_normal"] < never["pgscan_kswapd_normal"], "waiting saves no scan");
+}
+
+/// With the waits of 5.16 memory is exhausted soon, though pages wait to be written that nobody writes.
+#[test]
+fn memory_is_exhausted_soon_where_waits_do_not_help() {
+    let mut plan = Plan { choices: choices_of("6.1-classic"), swap_slots: 0, ..Plan::default() };
+    plan.choices.memory.min_free_kbytes = 1024;
+    plan.run(|ground| {
+        let region = ground.region(2 * PAGES as u32);
+        let time = time_of(ground, || {
+            assert!(matches!(ground.touch(&region, 0..2 * PAGES as u32, true), Err(Error::OutOfMemory { .. })));
+        });
+        assert!(time < Nanos::from_secs(1), "{time}");
+        let rest =
+            ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), engine::memory::Gfp::KERNEL, Order::ZERO);
+        assert!(rest.is_err());
+    });
 }
 
 /// Of forty tasks that all need pages, three may reclaim. The others wait until these have freed some, and the lists are not

@@ -1,0 +1,100 @@
+//! Waits by their reason, from Linux 5.16 on (`reclaim_throttle`; mechanisms/modern, 4).
+//!
+//! Up to then a reclaimer waited until some device's queue was no longer congested, whatever it lacked; mostly nothing woke it. Here
+//! each reason has a wait of its own: pages under writeback that are met again, pages that others hold
+//! ([`crate::lru::Lru::wait_for_putback`]), a congested zone, and no progress.
+
+use crate::lru::CLUSTER;
+use crate::lru::wait::{STALL, TICK};
+use crate::memory::{NodeId, Zone, ZoneFlag};
+use crate::reclaim::{Reclaim, ScanControl};
+use crate::stat::{Event, Gauge};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use machine::{FrameNumber, Func, Machine};
+
+/// From this priority on a direct reclaim that has freed nothing counts as one without progress: it has looked at half of each list.
+const LOW_PRIORITY: u32 = 1;
+
+/// Reclaimers that wait until pages of their node are written.
+pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
+    /// Where.
+    queue: M::WaitQueue,
+    /// How many.
+    tasks: AtomicU32,
+    /// Pages written since the first of them came (`NR_THROTTLED_WRITTEN`).
+    written: AtomicU64,
+}
+
+impl<M: Machine> WriteWaiters<M> {
+    /// Nobody waits.
+    pub fn new(machine: &M) -> Self {
+        Self { queue: machine.wait_queue(), tasks: AtomicU32::new(0), written: AtomicU64::new(0) }
+    }
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// A pass over a zone's lists has ended. Kswapd waits if it met pages under writeback again: it came round faster than the disk
+    /// writes. A task waits a moment where the zone is congested.
+    pub(in crate::reclaim) fn throttle_after_pass(&self, zone: &Zone<M>, control: &mut ScanControl) {
+        let met_again = std::mem::take(&mut control.met_again);
+        if met_again > 0 {
+            self.throttle_for_writeback(zone.node);
+        }
+        if !control.is_kswapd && zone.is(ZoneFlag::CONGESTED) {
+            self.throttle_for_a_tick(zone.node);
+        }
+    }
+
+    /// A direct reclaim has ended a pass, `zone` is its first. It waits a moment if nothing was freed at a low priority; not for a
+    /// cgroup, which has no kswapd.
+    pub(in crate::reclaim) fn throttle_without_progress(&self, zone: &Zone<M>, control: &ScanControl) {
+        if control.reclaimed == 0 && control.priority <= LOW_PRIORITY && !control.is_cgroup {
+            self.throttle_for_a_tick(zone.node);
+        }
+    }
+
+    /// The write of a page has ended.
+    pub(crate) fn note_written(&self, frame: FrameNumber) {
+        let waiters = &self.node_state(self.zone_of(frame).node).write_waiters;
+        let tasks = waiters.tasks.load(Relaxed);
+        if tasks == 0 {
+            return;
+        }
+        self.stat.count(Event::NrThrottledWritten, 1);
+        if waiters.written.fetch_add(1, Relaxed) + 1 >= u64::from(tasks) * CLUSTER {
+            self.machine.wake(&waiters.queue);
+        }
+    }
+
+    /// Sleeps until a cluster of pages was written for each task that waits so, at most 100 ms.
+    #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
+    pub fn throttle_for_writeback(&self, node: NodeId) {
+        let _span = self.machine.span(Func::ReclaimThrottle);
+        let waiters = &self.node_state(node).write_waiters;
+        let deadline = self.machine.now() + STALL;
+        let ticket = self.machine.ticket(&waiters.queue);
+        if waiters.tasks.fetch_add(1, Relaxed) == 0 {
+            waiters.written.store(0, Relaxed);
+        }
+        self.machine.sleep(&waiters.queue, ticket, Some(deadline));
+        waiters.tasks.fetch_sub(1, Relaxed);
+    }
+
+    /// Sleeps for a tick (1 ms), if that may help: kswapd is at work, and much waits to be written.
+    #[doc(alias = "VMSCAN_THROTTLE_NOPROGRESS")]
+    #[doc(alias = "VMSCAN_THROTTLE_CONGESTED")]
+    pub fn throttle_for_a_tick(&self, node: NodeId) {
+        if self.has_kswapd_failed(node) || !self.is_mostly_unwritten(node) {
+            return self.machine.relax();
+        }
+        let _span = self.machine.span(Func::ReclaimThrottle);
+        self.machine.pause(TICK);
+    }
+
+    /// Is more than half of what could be freed dirty, or being written?
+    fn is_mostly_unwritten(&self, node: NodeId) -> bool {
+        let zones = || self.node(node).zones.iter().map(|id| self.zone(*id));
+        let unwritten = |zone: &Zone<M>| zone.gauges.get(Gauge::NrDirty) + zone.gauges.get(Gauge::NrWriteback);
+        2 * zones().map(unwritten).sum::<u64>() > zones().map(|zone| self.reclaimable_pages(zone)).sum()
+    }
+}
