@@ -109,12 +109,20 @@ impl<M: Machine> Allocate<M> {
         self.machine.spend(Step::WatermarkCheck, 1);
         let is_above = |mark| zone.is_above(mark, order, classzone, rights);
         let may_take = match until {
-            Until::Low => is_above(zone.low()),
+            Until::Low => is_above(zone.low() + zone.boost()),
             Until::Min => is_above(zone.min()),
             Until::High => is_above(zone.high()),
             Until::Nothing => true,
         };
-        if may_take { self.take(zone, order, gfp.migrate, Warmth::Hot) } else { None }
+        if !may_take {
+            return None;
+        }
+        let boost = zone.boost();
+        let frame = self.take(zone, order, gfp.migrate, Warmth::Hot);
+        if zone.boost() > boost && !gfp.no_kswapd {
+            self.wake_kswapd(zone, Order::ZERO, classzone);
+        }
+        frame
     }
 
     /// The zones that a request may use, in order.

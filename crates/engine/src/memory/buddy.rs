@@ -137,6 +137,9 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         for from in (order..MAX_ORDERS).rev() {
             for donor in kind.fallbacks() {
                 let Some(head) = self.area.lists[from][donor as usize].first() else { continue };
+                if from < usize::from(PAGEBLOCK_ORDER.0) {
+                    self.zone.raise_boost();
+                }
                 let mut list = donor;
                 if from >= usize::from(PAGEBLOCK_ORDER.0) / 2 || kind == MigrateType::Reclaimable {
                     let moved = self.move_pageblock(head, kind);

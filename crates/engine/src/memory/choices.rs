@@ -32,6 +32,11 @@ choices! {
     /// to `mark_distance`.
     watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
 
+    /// Sysctl `watermark_boost_factor`, ten-thousandths of the high mark: so far, and by a pageblock at least, a zone's low mark rises by a
+    /// pageblock each time that a request takes a part of a pageblock of another migrate type. Kswapd reclaims as much without
+    /// writing or swapping, compacts, and the mark falls again. 0 leaves marks alone; so do zones of less than four pageblocks.
+    watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
+
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
     /// the zones above it from requests that could have used those.
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:

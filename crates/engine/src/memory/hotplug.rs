@@ -77,6 +77,8 @@ impl<M: Machine> Memory<M> {
         for zone in &self.zones {
             let managed = zone.managed();
             let marks = watermark::marks(min_free_kbytes, managed, lowmem_pages, self.choices.watermark_scale_factor);
+            zone.boost_max
+                .store(watermark::boost_max(self.choices.watermark_boost_factor, managed, marks.high), Relaxed);
             for (mark, pages) in zone.marks.iter().zip([marks.min, marks.low, marks.high]) {
                 mark.store(pages, Relaxed);
             }

@@ -62,6 +62,19 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: 
     Marks { min, low: min + scaled, high: min + 2 * scaled }
 }
 
+/// A zone of fewer pageblocks is not boosted: most of it would be kept free ("mm: limit boost_watermark on small zones").
+const BOOSTED_BLOCKS_MIN: u64 = 4;
+
+/// The most by which the low mark of a zone of `pages` is raised when migrate types are mixed: `factor` ten-thousandths of its high
+/// mark, and a pageblock at least.
+#[must_use]
+pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
+    if factor == 0 || pages < BOOSTED_BLOCKS_MIN * PAGEBLOCK {
+        return 0;
+    }
+    (high * factor / SCALE_PARTS).max(PAGEBLOCK)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +99,14 @@ mod tests {
         assert_eq!(of(1 << 18, 10), (1024, 262, 262));
         assert_eq!(of(1 << 17, 10), (1024, 256, 256), "a quarter of min is more");
         assert_eq!(of(1 << 18, 1000), (1024, 26214, 26214));
+    }
+
+    #[test]
+    fn a_boost_is_one_and_a_half_times_high_and_a_pageblock_at_least() {
+        assert_eq!(boost_max(15_000, 1 << 18, 1536), 2304);
+        assert_eq!(boost_max(15_000, 1 << 14, 100), 512);
+        assert_eq!(boost_max(15_000, 2047, 1536), 0, "less than four pageblocks");
+        assert_eq!(boost_max(0, 1 << 18, 1536), 0);
     }
 
     #[test]

@@ -245,6 +245,11 @@ pub struct Zone<M: Machine> {
     /// Pages that low is further from min than at rest; high is further from low by a quarter of that: of a quarter and all,
     /// the faster by trial.
     pub(crate) distance: AtomicU64,
+    /// Pages by which low is raised because migrate types were mixed, until kswapd has reclaimed them.
+    #[doc(alias = "watermark_boost")]
+    boost: AtomicU64,
+    /// The most that it may be raised by.
+    pub(super) boost_max: AtomicU64,
     /// Pages kept from requests that could have used the zone of kind `j`.
     pub(super) lowmem_reserve: [AtomicU64; 3],
     /// Pages that count as not dirtyable: high mark and largest reserve.
@@ -296,6 +301,8 @@ impl<M: Machine> Zone<M> {
             managed: AtomicU64::new(layout.managed_pages),
             marks: Default::default(),
             distance: AtomicU64::new(0),
+            boost: AtomicU64::new(0),
+            boost_max: AtomicU64::new(0),
             lowmem_reserve: Default::default(),
             dirty_balance_reserve: AtomicU64::new(0),
             per_cpu_batch: AtomicU32::new(0),
@@ -362,6 +369,26 @@ impl<M: Machine> Zone<M> {
     #[inline]
     pub fn low(&self) -> u64 {
         self.marks[1].load(Relaxed) + self.distance.load(Relaxed)
+    }
+
+    /// Pages by which low is raised for a while, since migrate types were mixed; low and high are told without them.
+    #[inline]
+    pub fn boost(&self) -> u64 {
+        self.boost.load(Relaxed)
+    }
+
+    /// Part of a pageblock was taken for another migrate type: low rises by a pageblock, if it may.
+    #[doc(alias = "boost_watermark")]
+    pub(super) fn raise_boost(&self) {
+        let max = self.boost_max.load(Relaxed);
+        if max > 0 {
+            self.boost.store((self.boost() + BLOCK_PAGES).min(max), Relaxed);
+        }
+    }
+
+    /// Kswapd has done what a boost asks for.
+    pub(crate) fn end_boost(&self) {
+        self.boost.store(0, Relaxed);
     }
 
     /// The high mark now: kswapd's goal.

@@ -1,5 +1,6 @@
 //! Balancing a node: one call of kswapd's work (`balance_pgdat`; mechanisms/reclaim, 18.4 to 18.6).
 
+mod boost;
 mod by_scan_volume;
 mod of_node;
 mod with_restarts;
@@ -39,6 +40,7 @@ impl<M: Machine> Reclaim<M> {
                 KswapdScope::Node => self.balance_whole_node(task, node, request),
             },
         };
+        self.reclaim_boost(task, node, request.classzone);
         self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| self.note_refaults_seen(zone));
         self.node_state(node).calls.end(self.machine.now());
         achieved
@@ -49,6 +51,9 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
         if self.has_kswapd_failed(node) {
             return true;
+        }
+        if self.is_boosted(node) {
+            return false;
         }
         // A kswapd that knows orders alone works for no class zone: with the reserves against one, a lower zone may never pass.
         let classzone = match self.choices.kswapd_request {

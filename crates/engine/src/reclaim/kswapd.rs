@@ -369,10 +369,11 @@ impl<M: Machine> Reclaim<M> {
         let state = self.node_state(zone.node);
         let is_above_low = || match self.choices.zone_balance {
             ZoneBalance::AnyUsableZone => {
-                self.has_kswapd_failed(zone.node) || self.is_any_zone_balanced(zone.node, Request { order, classzone })
+                self.has_kswapd_failed(zone.node)
+                    || !self.is_boosted(zone.node) && self.is_any_zone_balanced(zone.node, Request { order, classzone })
             }
             ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::QuarterOfUsable => {
-                zone.is_above(zone.low(), order, 0, MarkRights::default())
+                zone.is_above(zone.low() + zone.boost(), order, 0, MarkRights::default())
             }
         };
         match self.choices.wake_record {

@@ -200,6 +200,37 @@ fn pages_that_come_back_from_swap_are_refaults() {
     );
 }
 
+/// The pages of a file take the rest of a pageblock that the kernel's own pages have: low rises by a pageblock, kswapd frees pages up to
+/// that and touches nothing that would have to be written, and low falls.
+#[test]
+fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
+    let run = |watermark_boost_factor, with_kswapd| {
+        let mut plan = Plan { with_kswapd, layout: Layout::flat(16 * PAGES), ..plan() };
+        // High is 1324. Movable pageblocks are full when some 1500 pages are free.
+        (plan.choices.memory.min_free_kbytes, plan.choices.memory.watermark_scale_factor) = (2048, 62);
+        plan.choices.memory.watermark_boost_factor = watermark_boost_factor;
+        let found = Found::default();
+        let result = found.clone();
+        let vmstat = plan.run(move |ground| {
+            let (file, region, log) = (ground.import(16 * PAGES as u32), ground.region(500), ground.create());
+            ground.touch(&region, 0..500, true).unwrap();
+            ground.write(&log, 0..50).unwrap();
+            read(ground, &file, 0..ground.free() as u32 - 1450);
+            ground.pause_ms(300);
+            let zone = &ground.engine.memory().zones[0];
+            result.set((zone.boost(), ground.free(), zone.high()));
+        });
+        assert_eq!((vmstat["pswpout"], vmstat["nr_vmscan_write"]), (0, 0));
+        found.get()
+    };
+    let (boost, free, high) = run(15_000, false);
+    assert!(boost >= 512 && free > high && free <= 1450, "nobody reclaims: {boost} {free} {high}");
+    let (boost, free, high) = run(15_000, true);
+    assert!(boost == 0 && free > 1550, "{boost} {free} {high}");
+    let (boost, free, high) = run(0, true);
+    assert!(boost == 0 && free > high && free <= 1450, "{boost} {free} {high}");
+}
+
 /// Of anonymous pages that leave, those come back as active that left lately.
 #[test]
 fn a_page_that_went_to_swap_lately_comes_back_as_active() {
@@ -303,7 +334,8 @@ fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
 /// One zone at its high mark is enough for requests that can use it; a request for a low zone is met in that.
 #[test]
 fn kswapd_balances_a_node_for_what_was_asked() {
-    let plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
+    let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
+    plan.choices.memory.watermark_boost_factor = 0;
     plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
         read(ground, &file, 0..2 * PAGES as u32);

@@ -52,8 +52,22 @@ impl<M: Machine> Reclaim<M> {
     /// Shrinks the lists of a node for requests of a class zone, and object caches in proportion. Were as many pages looked at as
     /// were wanted?
     fn shrink_node(&self, task: &mut Task, node: NodeId, control: &mut ScanControl, classzone: usize) -> bool {
-        control.scanned = 0;
         control.to_reclaim_pages = self.zones_up_to(node, classzone).map(|(_, zone)| zone.high().max(CLUSTER)).sum();
+        self.shrink_lists_of_node(task, node, control, classzone);
+        let lru_pages = self.reclaimable_up_to(node, classzone);
+        control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
+        control.scanned >= control.to_reclaim_pages
+    }
+
+    /// Shrinks the lists alone.
+    pub(super) fn shrink_lists_of_node(
+        &self,
+        task: &mut Task,
+        node: NodeId,
+        control: &mut ScanControl,
+        classzone: usize,
+    ) {
+        control.scanned = 0;
         let mut last = None;
         // The highest of the zones that share lists stands for them all.
         for (_, zone) in self.zones_up_to(node, classzone).rev() {
@@ -62,9 +76,6 @@ impl<M: Machine> Reclaim<M> {
                 self.shrink_zone(task, zone, control);
             }
         }
-        let lru_pages = self.reclaimable_up_to(node, classzone);
-        control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
-        control.scanned >= control.to_reclaim_pages
     }
 
     /// A node is balanced: what reclaim noted of its lists holds no longer.

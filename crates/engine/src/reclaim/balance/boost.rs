@@ -1,0 +1,59 @@
+//! Marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; mechanisms/modern, 1).
+//!
+//! The next requests that would mix them find more free pages of their own type then, and compaction has less to do.
+
+use crate::memory::{MarkRights, NodeId, PAGEBLOCK_ORDER, Zone};
+use crate::reclaim::choices::KswapdCompact;
+use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
+use crate::task::Task;
+use machine::{Machine, Order};
+
+/// The lowest priority of a reclaim for a boost: what does not come easily is left.
+const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
+
+impl<M: Machine> Reclaim<M> {
+    /// Is a mark of some zone of the node raised?
+    pub(in crate::reclaim) fn is_boosted(&self, node: NodeId) -> bool {
+        self.zones_up_to(node, usize::MAX).any(|(_, zone)| zone.boost() > 0)
+    }
+
+    /// A node is balanced, or cannot be: reclaims for the zones whose mark is raised as many pages as it is raised by, as long as it is
+    /// not reached; nothing is written or swapped, and object caches are left alone. Then the mark falls, and the node is compacted.
+    pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
+        let mut left: u64 = self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.boost()).sum();
+        if left == 0 {
+            return;
+        }
+        let mut control = ScanControl { may_swap: false, may_write: false, ..ScanControl::kswapd(Order::ZERO) };
+        while left > 0 && self.is_below_boost(node) && !self.machine.is_killed() {
+            let before = control.reclaimed;
+            control.to_reclaim_pages = left;
+            self.shrink_lists_of_node(task, node, &mut control, usize::MAX);
+            let freed = control.reclaimed - before;
+            left = left.saturating_sub(freed);
+            self.machine.relax();
+            if control.priority > PRIORITY_MIN {
+                control.priority -= 1;
+            } else if freed == 0 {
+                break;
+            }
+        }
+        self.zones_up_to(node, usize::MAX).for_each(|(_, zone)| zone.end_boost());
+        if !self.machine.is_killed() {
+            match self.choices.kswapd_compact {
+                KswapdCompact::AfterBalance | KswapdCompact::ByProgress => {
+                    self.compact_node_if_needed(node, PAGEBLOCK_ORDER, classzone);
+                }
+                KswapdCompact::Never => {}
+            }
+        }
+    }
+
+    /// Does some zone whose mark is raised lack pages up to that?
+    fn is_below_boost(&self, node: NodeId) -> bool {
+        let is_below = |zone: &Zone<M>| {
+            zone.boost() > 0 && !zone.is_above(zone.high() + zone.boost(), Order::ZERO, 0, MarkRights::default())
+        };
+        self.zones_up_to(node, usize::MAX).any(|(_, zone)| is_below(zone))
+    }
+}
