@@ -77,13 +77,14 @@ impl Verdict {
 }
 
 impl Ranking {
-    /// The kernels of a table by one of its rows.
+    /// The kernels of a table by the row that [`main_row`] finds.
     ///
     /// # Errors
-    /// When no run has the row, or neither way of it is better.
+    /// When no run has such a row, or neither way of it is better.
     pub fn of(table: &Table, row: &str) -> Result<Self, String> {
         let experiment = table.experiment.clone();
-        let found = table.rows.iter().find(|it| it.name == row);
+        let name = main_row(row, table.rows.iter().map(|it| it.name.as_str()));
+        let found = table.rows.iter().find(|it| Some(it.name.as_str()) == name);
         let found = found.ok_or_else(|| format!("experiment `{experiment}`: no run has the row `{row}`"))?;
         // Of values, those that are better come first.
         let before: fn(f64, f64) -> bool = match found.better {
@@ -124,7 +125,7 @@ impl Ranking {
         });
         Ok(Self {
             experiment,
-            row: row.to_owned(),
+            row: found.name.clone(),
             unit: found.unit.clone(),
             better: found.better,
             format: found.format,
@@ -147,6 +148,12 @@ impl Ranking {
     }
 }
 
+/// The row that an experiment's `main_row` means: the one of that name, or the last of those whose names begin so. Names may tell
+/// sizes, which depend on the scale.
+pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    names.clone().find(|name| *name == word).or_else(|| names.filter(|name| name.starts_with(word)).last())
+}
+
 /// Is nothing to tell two figures apart?
 fn is_tie(a: &Estimate, b: &Estimate) -> bool {
     let overlap = a.n > 1 && b.n > 1 && a.low <= b.high && b.low <= a.high;
@@ -163,7 +170,7 @@ mod tests {
         let seeds = values.iter().map(|seeds| seeds.len()).max().unwrap();
         let runs: Vec<_> =
             values.iter().map(|seeds| seeds.iter().map(|value| vec![ops("Ops", *value)]).collect()).collect();
-        Table::of_runs(head(&names[..values.len()], seeds), &runs, None)
+        Table::of_runs(head(&names[..values.len()], seeds as u64), &runs, None)
     }
 
     fn verdicts(values: &[&[f64]]) -> Vec<(String, Verdict)> {
@@ -191,6 +198,13 @@ mod tests {
         assert_eq!(word(&[&[100.0], &[101.2]]), ["wins", "loses"]);
         assert_eq!(word(&[&[90.0, 100.0, 110.0], &[95.0, 105.0, 115.0]]), ["ties", "ties"]);
         assert_eq!(word(&[&[90.0, 91.0, 92.0], &[95.0, 96.0, 97.0]]), ["wins", "loses"]);
+    }
+
+    #[test]
+    fn a_main_row_is_a_name_or_the_last_that_begins_so() {
+        let names = ["Ops a-0M", "Ops a-10M", "Ops", "Ops b"];
+        let of = |word| main_row(word, names.into_iter());
+        assert_eq!([of("Ops"), of("Ops a-"), of("Ops c")], [Some("Ops"), Some("Ops a-10M"), None]);
     }
 
     #[test]

@@ -516,9 +516,9 @@ fn a_kernel_has_a_standing_in_every_experiment() {
 fn a_standing_needs_a_row_and_another_kernel() {
     let folder = Folder::new();
     let text = "about = \"a\"\nmachine = \"randread-512m\"\nworkload = \"anon\"\nkernels = [\"highwater\"]\n";
-    let without = folder.write("without.toml", text);
+    let without = folder.file("without.toml", text);
     assert!(message(2, &["rank", &without]).contains("it has no `main_row`"));
-    let unknown = folder.write("unknown.toml", &format!("{text}main_row = \"Ops anno\"\n"));
+    let unknown = folder.file("unknown.toml", &format!("{text}main_row = \"Ops anno\"\n"));
     assert!(
         message(1, &["rank", &unknown, "--kernels", "3.3.6", "--scale", "1/64"])
             .contains("no run has the row `Ops anno`")

@@ -15,7 +15,7 @@ use crate::{
     html::{Page, Part, Section},
     library,
     plan::{self, Plan, Request},
-    ranking::{Place, Ranking, Verdict},
+    ranking::{Place, Ranking, Verdict, main_row},
     report::{
         grid::{self, Cell, Grid, Tone},
         markdown,
@@ -152,7 +152,7 @@ fn plan(name: &str, arguments: &Arguments) -> Result<(String, Plan), End> {
         ..Request::default()
     };
     let plan = Plan::new(&request, workloads::find)?;
-    if let Some(names) = plan.row_names().filter(|names| !names.contains(&row)) {
+    if let Some(names) = plan.row_names().filter(|names| main_row(&row, names.iter().map(String::as_str)).is_none()) {
         let message =
             format!("{}: `main_row`: no run has the row `{row}`: there are {}", experiment.file, names.join(", "));
         return Err(End::Usage(message));

@@ -40,6 +40,7 @@ fn sound() -> Signs {
         swap: Some([0.0, 0.0]),
         at_limit: Some([("/quiet".to_owned(), 0.0)].into()),
         killed: Some(0.0),
+        exhausted: None,
         missing: Vec::new(),
     }
 }
