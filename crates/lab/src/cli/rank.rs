@@ -172,8 +172,17 @@ const fn direction(ranking: &Ranking) -> &'static str {
 
 /// The experiment and its figure.
 fn heading(ranking: &Ranking) -> String {
+    format!("{}: {} ({})", ranking.experiment, named_row(ranking), direction(ranking))
+}
+
+/// The row, and its unit.
+fn named_row(ranking: &Ranking) -> String {
     let unit = if ranking.unit.is_empty() { String::new() } else { format!(", {}", ranking.unit) };
-    format!("{}: {}{unit} ({})", ranking.experiment, ranking.row, direction(ranking))
+    format!("{}{unit}", ranking.row)
+}
+
+fn median(ranking: &Ranking, place: &Place) -> String {
+    place.value.map_or_else(|| "-".into(), |value| ranking.format.show(value.median))
 }
 
 fn head(words: &[&str]) -> Vec<Cell> {
@@ -208,17 +217,17 @@ const fn tone(verdict: Verdict) -> Tone {
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);
-        let figures = [it.row.clone(), it.unit.clone(), figure(it, own), figure(it, rival), rival.kernel.clone()];
-        let mut line: Vec<Cell> = [it.experiment.clone()].into_iter().chain(figures).map(Cell::from).collect();
-        line.push(ahead(own).into());
+        let figures = [median(it, own), median(it, rival), rival.kernel.clone(), ahead(own)];
+        let names = [it.experiment.clone(), named_row(it)];
+        let mut line: Vec<Cell> = names.into_iter().chain(figures).map(Cell::from).collect();
         line.push(Cell::new(own.verdict.word(), tone(own.verdict)));
         Some(line)
     };
     Grid {
         keys: 1,
-        head: head(&["experiment", "main figure", "unit", of, "best other", "which", "ahead", "verdict"]),
+        head: head(&["experiment", "main figure", of, "best other", "which", "ahead", "verdict"]),
         lines: found.iter().filter_map(line).collect(),
-        texts: vec![0, 1, 2, 5, 7],
+        texts: vec![0, 1, 4, 6],
     }
 }
 
