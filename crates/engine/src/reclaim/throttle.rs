@@ -1,4 +1,4 @@
-//! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22); from Linux 5.16 on by [`by_reason`].
+//! How reclaim and its callers wait (mechanisms/reclaim, 17.3, 21.3, 22); from Linux 5.16 on by reason (`throttle/by_reason.rs`).
 
 mod by_reason;
 
