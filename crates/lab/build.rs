@@ -30,16 +30,18 @@ fn main() {
 const DECIDING: [&str; 5] = ["src", "../engine/src", "../machine/src", "../placed/src", "../sim/src"];
 
 /// What of `src` only shows, keeps or asks for what runs find.
-const NOT_DECIDING: [&str; 23] = [
+const NOT_DECIDING: [&str; 25] = [
     "src/ablation.rs",
     "src/bars.rs",
     "src/call_tree.rs",
     "src/cli",
     "src/doctor",
+    "src/draft.rs",
     "src/fidelity",
     "src/fidelity.rs",
     "src/html",
     "src/import",
+    "src/input.rs",
     "src/plot",
     "src/ranking.rs",
     "src/real_time",

@@ -43,9 +43,34 @@ impl Draft {
     /// When that fails: the file that is there stays as it was.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
+        self.rename()?;
+        self.sync_folder()
+    }
+
+    /// The same, where what counts is that it is read: what cannot be renamed, since something is mounted there, is copied over what the
+    /// file that is there holds, and the folder need not be on the disk.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn finish_over(mut self, there: &File) -> io::Result<()> {
+        self.file.sync_all()?;
+        if self.rename().is_ok() {
+            // Who may not read the folder cannot.
+            let _ = self.sync_folder();
+            return Ok(());
+        }
+        there.set_len(0)?;
+        io::copy(&mut File::open(&self.path)?, &mut { there }).map(drop)
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
         fs::rename(&self.path, &self.becomes)?;
         self.is_done = true;
-        // The new name is on the disk once its folder is.
+        Ok(())
+    }
+
+    /// The new name is on the disk once its folder is.
+    fn sync_folder(&self) -> io::Result<()> {
         let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
         if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
     }
@@ -80,5 +105,13 @@ mod tests {
         draft.finish().unwrap();
         assert_eq!((there(&path).as_str(), fs::read_dir(&folder).unwrap().count()), ("new", 1));
         assert!(Draft::beside(&folder.path().join("none/a")).is_err());
+        // A folder cannot be replaced by a file, as what is mounted cannot: the open file gets it.
+        let (taken, other) = (folder.path().join("taken"), folder.path().join("other"));
+        fs::create_dir(&taken).unwrap();
+        fs::write(&other, "longer than that").unwrap();
+        let draft = Draft::beside(&taken).unwrap();
+        draft.file().write_all(b"newer").unwrap();
+        draft.finish_over(&File::options().write(true).open(&other).unwrap()).unwrap();
+        assert_eq!((there(&other).as_str(), fs::read_dir(&folder).unwrap().count()), ("newer", 3));
     }
 }

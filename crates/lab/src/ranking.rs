@@ -44,6 +44,7 @@ pub struct Place {
     /// The figure over the seeds; none where no run of the kernel has the row.
     pub value: Option<Estimate>,
     /// By how much it is better than the best of the others, as a share of that one's figure; less than 0 where it is worse.
+    /// None where that one's is 0.
     pub ahead: Option<f64>,
     /// What that is worth.
     pub verdict: Verdict,
@@ -102,14 +103,14 @@ impl Ranking {
                 (None, _) => (None, Verdict::Lacks),
                 (Some(_), None) => (None, Verdict::Wins),
                 (Some(own), Some(rival)) => {
-                    let more = (own.median - rival.median) / rival.median.abs().max(f64::MIN_POSITIVE);
+                    let more = (rival.median != 0.0).then(|| ((own.median - rival.median) / rival.median).abs());
                     let is_first = before(own.median, rival.median);
                     let verdict = match (is_tie(own, &rival), is_first) {
                         (true, _) => Verdict::Ties,
                         (false, true) => Verdict::Wins,
                         (false, false) => Verdict::Loses,
                     };
-                    (Some(if is_first { more.abs() } else { -more.abs() } + 0.0), verdict)
+                    (more.map(|more| if is_first { more } else { -more + 0.0 }), verdict)
                 }
             };
             Place { kernel: table.columns[n].id.clone(), value: *value, ahead, verdict }
@@ -187,6 +188,8 @@ mod tests {
         );
         let ranking = Ranking::of(&table(&[&[100.0], &[200.0]]), "Ops").unwrap();
         assert_eq!((ranking.places[0].ahead, ranking.places[1].ahead), (Some(1.0), Some(-0.5)));
+        let from_nothing = Ranking::of(&table(&[&[0.0], &[200.0]]), "Ops").unwrap();
+        assert_eq!((from_nothing.places[0].ahead, from_nothing.places[0].verdict), (None, Verdict::Wins));
         assert_eq!(ranking.rival("b").map(|place| place.kernel.as_str()), Some("a"));
     }
 

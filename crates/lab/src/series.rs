@@ -222,15 +222,15 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// Reads what [`write()`] wrote.
+/// Reads what [`write()`] wrote. A last moment that lacks counters, since its writer was stopped, is left out.
 ///
 /// # Errors
-/// A line that is none of a series.
+/// A line that is none of a series, or goes back in time.
 pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
     let mut runs: Vec<RunSeries> = Vec::new();
     let mut moment: (u64, Vmstat) = (0, Vmstat::new());
     let end = |runs: &mut Vec<RunSeries>, (now, values): &mut (u64, Vmstat)| {
-        if let Some(run) = runs.last_mut().filter(|_| !values.is_empty()) {
+        if let Some(run) = runs.last_mut().filter(|run| !values.is_empty() && has_all(&run.series, values)) {
             run.series.push(Nanos(*now), values);
         }
         values.clear();
@@ -244,6 +244,9 @@ pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
         let value: u64 = value.parse().map_err(|_| told("its fifth field is no whole number"))?;
         let now = (seconds * 1e9).round() as u64;
         let is_new = runs.last().is_none_or(|run| run.column != column || run.seed != seed);
+        if !is_new && now < moment.0 {
+            return Err(told("its time is before that of the line above"));
+        }
         if is_new || now != moment.0 {
             end(&mut runs, &mut moment);
             moment.0 = now;
@@ -255,6 +258,11 @@ pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
     }
     end(&mut runs, &mut moment);
     Ok(runs)
+}
+
+/// Has a moment all that earlier ones of its run have?
+fn has_all(series: &Series, values: &Vmstat) -> bool {
+    series.names.iter().all(|name| values.contains_key(name))
 }
 
 #[cfg(test)]
@@ -272,6 +280,10 @@ mod tests {
         write(&runs, &mut out).unwrap();
         assert_eq!(read(&String::from_utf8(out).unwrap()).unwrap(), runs);
         assert!(read(&format!("{HEADING}\na,1,x,pgfree,1,\n")).unwrap_err().contains("line 2"));
+        let back = format!("{HEADING}\na,1,2,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert!(read(&back).unwrap_err().contains("line 3 is none of a series: its time is before"));
+        let cut = format!("{HEADING}\na,1,1,nr_swap_free,9,\na,1,1,pgfree,1,\na,1,2,nr_swap_free,8,\n");
+        assert_eq!(read(&cut).unwrap()[0].series.points.len(), 1, "nothing is known of pgfree at 2 s");
     }
 
     fn values(pairs: &[(&str, u64)]) -> Vmstat {

@@ -382,7 +382,7 @@ impl<M: Machine> Zone<M> {
     pub(super) fn raise_boost(&self) {
         let max = self.boost_max.load(Relaxed);
         if max > 0 {
-            self.boost.store((self.boost() + BLOCK_PAGES).min(max), Relaxed);
+            let _ = self.boost.fetch_update(Relaxed, Relaxed, |boost| Some((boost + BLOCK_PAGES).min(max)));
         }
     }
 

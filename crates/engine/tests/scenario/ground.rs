@@ -61,7 +61,7 @@ impl Default for Plan {
             write_ns: 20_000,
             more_disks_write_ns: Vec::new(),
             swap_is_synchronous: false,
-            costs: vec![(Step::ShadowStore, 0)],
+            costs: Vec::new(),
             nr_requests: 128,
             with_kswapd: true,
             with_flusher: true,
@@ -104,7 +104,10 @@ impl Plan {
     pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
         let write_ns: Vec<u64> = [self.write_ns].into_iter().chain(self.more_disks_write_ns).collect();
         // As in the machine files: part of ending a page.
-        let cost = sim::CostModel::uniform(100).with(Step::BatchPage, 0).with(Step::PageReference, 0);
+        let cost = sim::CostModel::uniform(100)
+            .with(Step::BatchPage, 0)
+            .with(Step::PageReference, 0)
+            .with(Step::ShadowStore, 0);
         let sim = Sim::new(sim::Config {
             frames: self.layout.frames() as usize,
             stamps: true,

@@ -334,8 +334,7 @@ fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
 /// One zone at its high mark is enough for requests that can use it; a request for a low zone is met in that.
 #[test]
 fn kswapd_balances_a_node_for_what_was_asked() {
-    let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
-    plan.choices.memory.watermark_boost_factor = 0;
+    let plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
     plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
         read(ground, &file, 0..2 * PAGES as u32);

@@ -56,7 +56,7 @@ impl Output {
             text(&mut out).and_then(|()| out.flush())
         };
         let written = match self.draft() {
-            Some(draft) => write(draft.file()).and_then(|()| draft.finish()),
+            Some(draft) => write(draft.file()).and_then(|()| draft.finish_over(&self.file)),
             // A device or a pipe has no length to set.
             None if self.file.metadata().is_ok_and(|data| data.is_file()) => {
                 self.file.set_len(0).and_then(|()| write(&self.file))
@@ -69,8 +69,12 @@ impl Output {
     }
 
     /// A file that takes the place of this one. None where it has to stay the one that it is: a device or a pipe, one that this process
-    /// was given as its own output, one that has other names, and one whose folder takes no other files.
+    /// was given open, one that has other names, and one whose folder takes no other files.
     fn draft(&self) -> Option<Draft> {
+        // What a name there means is a file that somebody has open.
+        if ["/dev/fd", "/proc"].iter().any(|folder| self.path.starts_with(folder)) {
+            return None;
+        }
         let about = self.file.metadata().ok().filter(|about| about.is_file() && has_one_name(about))?;
         let own = Handle::from_file(self.file.try_clone().ok()?).ok()?;
         if [Handle::stdout(), Handle::stderr()].into_iter().flatten().any(|given| given == own) {

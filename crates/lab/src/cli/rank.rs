@@ -258,7 +258,7 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
 /// What is counted, and which runs the figures are of.
 fn about(seeds: &[u64], found: &[Ranking]) -> String {
     let runs = match seeds {
-        [seed] => format!("seed {seed}"),
+        [seed] => format!("seed {seed} alone: what chance does is not known"),
         [first, .., last] => format!("medians of {} runs, seeds {first} to {last}, with 95% intervals", seeds.len()),
         [] => String::new(),
     };

@@ -64,7 +64,7 @@ pub struct Monitors {
 /// All benchmarks of a directory, those of directories in it included.
 ///
 /// # Errors
-/// When there is no `tests-timestamp`, or none that tells of a benchmark; when one cannot be read.
+/// When there is no `tests-timestamp`, or none that tells of a benchmark.
 pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
     let mut all = Recorded::default();
     let found = find(folder, &mut all.wrong);
@@ -75,7 +75,10 @@ pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
         return Err(all.wrong.into_iter().next().unwrap_or(none));
     }
     for log in &found {
-        log.read(&mut all)?;
+        // What is wrong with one run says nothing of the others.
+        if let Err(wrong) = log.read(&mut all) {
+            all.wrong.push(wrong);
+        }
     }
     if let (true, Some(first)) = (all.benchmarks.is_empty(), all.wrong.first()) {
         return Err(first.clone());

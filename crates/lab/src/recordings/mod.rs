@@ -122,11 +122,12 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
     let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {error}"));
     let mut file = input::open(path).map_err(|error| told(&error))?;
-    let mut start = [0; 2];
-    let got = file.read(&mut start).map_err(|error| told(&error))?;
-    let whole = io::Cursor::new(start[..got].to_vec()).chain(file);
+    let mut start = Vec::new();
+    file.by_ref().take(2).read_to_end(&mut start).map_err(|error| told(&error))?;
+    let is_packed = start == [0x1f, 0x8b];
+    let whole = io::Cursor::new(start).chain(file);
     let mut bytes = Vec::new();
-    let read = if start == [0x1f, 0x8b] {
+    let read = if is_packed {
         MultiGzDecoder::new(whole).take(BYTES_MAX + 1).read_to_end(&mut bytes)
     } else {
         whole.take(BYTES_MAX + 1).read_to_end(&mut bytes)

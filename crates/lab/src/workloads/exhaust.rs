@@ -177,7 +177,7 @@ fn rows(taken: &[u64], cpu: CpuTimes, elapsed_s: f64, counters: &Vmstat) -> Vec<
     let least = taken.iter().copied().min().unwrap_or(0);
     let of_programs = vec![
         row("programs", "Refused", "programs", Better::Neutral, taken.len() as u64),
-        row("programs", "Got before", "pages", Better::Higher, least),
+        row("programs", "Pages before refusal", "pages", Better::Higher, least),
         row("programs", "oom", "events", Better::Lower, counters.get("oom").copied().unwrap_or(0)),
     ];
     [of_programs, vmscan::duration_rows(cpu, elapsed_s), vmscan::rows(counters)].concat()

@@ -133,15 +133,21 @@ impl<M: Machine> Lru<M> {
         }
         let of = multigen.of(zone);
         let seen = of.generations.seqs().max;
-        if self.age_generations(multigen, zone, evictable, false) {
-            return Aged::Begun;
+        // The round before may just be ending; then the next begins here.
+        for _ in 0..2 {
+            if self.age_generations(multigen, zone, evictable, false) {
+                return Aged::Begun;
+            }
+            if demand.is_kswapd || demand.priority >= WAITS_BELOW {
+                break;
+            }
+            let is_over = || of.generations.seqs().max > seen;
+            of.rounds.wait(&self.machine, is_over, STALL);
+            if is_over() {
+                return Aged::Begun;
+            }
         }
-        if demand.is_kswapd || demand.priority >= WAITS_BELOW {
-            return Aged::ByOthers;
-        }
-        let is_over = || of.generations.seqs().max > seen;
-        of.rounds.wait(&self.machine, is_over, STALL);
-        if is_over() { Aged::Begun } else { Aged::ByOthers }
+        Aged::ByOthers
     }
 
     /// A scan has ended that freed so many pages.
@@ -167,11 +173,12 @@ impl<M: Machine> Lru<M> {
             Walk::Never => Vec::new(),
             Walk::TouchedTables | Walk::Filtered => self.regions(),
         };
-        let part = of.rounds.join(seen, !is_forced, regions, is_over);
-        match part {
-            Part::None => return false,
-            Part::First => of.filters.begin(seen),
-            Part::Beside => {}
+        let begin = || match multigen.choices.walk {
+            Walk::Never | Walk::TouchedTables => {}
+            Walk::Filtered => of.filters.begin(seen),
+        };
+        if of.rounds.join(seen, !is_forced, regions, begin, is_over) == Part::None {
+            return false;
         }
         self.walk_regions(multigen, zone, evictable, is_forced);
         if !of.rounds.leave() {

@@ -20,6 +20,8 @@ struct Round<M: Machine> {
     regions: vec::IntoIter<Arc<Region<M>>>,
     /// How many tasks walk.
     walkers: u32,
+    /// May others take part?
+    is_shared: bool,
 }
 
 /// How a task takes part in a round.
@@ -39,17 +41,18 @@ impl<M: Machine> Rounds<M> {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`, with these regions, or takes part in it where `may_share`. `is_over` says whether
-    /// that round has ended before.
+    /// Begins the round after generation `seq`, with these regions, or takes part in it, if both that and the round `may_share`. `begin`
+    /// is called before anybody has a region, `is_over` says whether that round has ended before.
     pub(super) fn join(
         &self,
         seq: u64,
         may_share: bool,
         regions: impl FnOnce() -> Vec<Arc<Region<M>>>,
+        begin: impl FnOnce(),
         is_over: impl Fn() -> bool,
     ) -> Part {
         let share = |round: &mut Round<M>| {
-            if !may_share || round.seq != seq || round.regions.len() == 0 {
+            if !may_share || !round.is_shared || round.seq != seq || round.regions.len() == 0 {
                 return Part::None;
             }
             round.walkers += 1;
@@ -65,7 +68,8 @@ impl<M: Machine> Rounds<M> {
             Some(round) => share(round),
             None if is_over() => Part::None,
             None => {
-                *current = Some(Round { seq, regions, walkers: 1 });
+                begin();
+                *current = Some(Round { seq, regions, walkers: 1, is_shared: may_share });
                 Part::First
             }
         }
@@ -90,11 +94,12 @@ impl<M: Machine> Rounds<M> {
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of a round, at most so long. *May sleep.*
+    /// Waits for the end of the round that is under way, if one is, at most so long. *May sleep.*
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);
-        if !is_over() {
+        let is_under_way = self.current.lock().is_some();
+        if is_under_way && !is_over() {
             machine.sleep(&self.ended, ticket, Some(deadline));
         }
     }
@@ -116,7 +121,7 @@ mod tests {
     fn several_share_a_round_and_the_last_ends_it() {
         let machine = Sim::new(Config::uniform(1, 0));
         let rounds = Rounds::new(&machine);
-        let join = |seq, count| rounds.join(seq, true, || regions(&machine, count), OPEN);
+        let join = |seq, count| rounds.join(seq, true, || regions(&machine, count), || (), OPEN);
         assert_eq!((join(3, 3), join(3, 0)), (Part::First, Part::Beside));
         let walked: Vec<u32> = std::iter::from_fn(|| rounds.next()).map(|region| region.id).collect();
         assert_eq!(walked, [1, 2, 3], "each region is walked once");
@@ -131,12 +136,13 @@ mod tests {
     fn a_round_of_its_own_is_not_shared_and_none_begins_too_late() {
         let machine = Sim::new(Config::uniform(1, 0));
         let rounds = Rounds::new(&machine);
-        let join =
-            |seq, may_share, is_over: fn() -> bool| rounds.join(seq, may_share, || regions(&machine, 2), is_over);
+        let join = |seq, may_share, is_over: fn() -> bool| {
+            rounds.join(seq, may_share, || regions(&machine, 2), || (), is_over)
+        };
         assert_eq!(join(3, true, || true), Part::None, "the generation has begun before");
         assert_eq!(
-            (join(3, false, OPEN), join(3, false, OPEN), join(4, true, OPEN)),
-            (Part::First, Part::None, Part::None)
+            [join(3, false, OPEN), join(3, true, OPEN), join(3, false, OPEN), join(4, true, OPEN)],
+            [Part::First, Part::None, Part::None, Part::None]
         );
     }
 }

@@ -68,7 +68,7 @@ impl<M: Machine> Lru<M> {
                 if is_filtered && !is_forced && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
                     continue;
                 }
-                // Who has the lock may wait for memory; the older kernel waits.
+                // Later kernels leave a table out whose lock somebody has; the older one waits.
                 let guard = match is_filtered {
                     true => region.page_table(part.start).try_lock(),
                     false => Some(region.page_table(part.start).lock()),
