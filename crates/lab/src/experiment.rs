@@ -36,7 +36,7 @@ pub struct Experiment {
     pub variants: Vec<Variant>,
     /// Names of the rows to look at then.
     pub variant_rows: Vec<String>,
-    /// The row that it is about, or how the names of several begin, of which the last is: by it [`crate::ranking`] says which kernel is
+    /// The row that it is about; a word that ends with `-` is how the names of several begin, of which the last is: by it [`crate::ranking`] says which kernel is
     /// better.
     pub main_row: Option<String>,
     /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.

@@ -149,10 +149,11 @@ impl Ranking {
     }
 }
 
-/// The row that an experiment's `main_row` means: the one of that name, or the last of those whose names begin so. Names may tell
-/// sizes, which depend on the scale.
-pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
-    names.clone().find(|name| *name == word).or_else(|| names.filter(|name| name.starts_with(word)).last())
+/// The row that an experiment's `main_row` means: the one of that name; where the word ends with `-`, the last of those whose names begin
+/// so, since names may tell sizes, which depend on the scale.
+pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let is_beginning = word.ends_with('-');
+    names.filter(|name| *name == word || is_beginning && name.starts_with(word)).last()
 }
 
 /// Is nothing to tell two figures apart?
@@ -207,7 +208,7 @@ mod tests {
     fn a_main_row_is_a_name_or_the_last_that_begins_so() {
         let names = ["Ops a-0M", "Ops a-10M", "Ops", "Ops b"];
         let of = |word| main_row(word, names.into_iter());
-        assert_eq!([of("Ops"), of("Ops a-"), of("Ops c")], [Some("Ops"), Some("Ops a-10M"), None]);
+        assert_eq!([of("Ops"), of("Ops a-"), of("Ops a"), of("")], [Some("Ops"), Some("Ops a-10M"), None, None]);
     }
 
     #[test]

@@ -513,6 +513,13 @@ fn a_kernel_has_a_standing_in_every_experiment() {
 }
 
 #[test]
+fn an_import_has_a_file_for_each_of_its_outputs() {
+    let file = Folder::new();
+    let same = file.path("same");
+    assert!(message(2, &["import", "/nowhere", "--output", &same, "--series", &same]).contains("name the same file"));
+}
+
+#[test]
 fn a_standing_needs_a_row_and_another_kernel() {
     let folder = Folder::new();
     let text = "about = \"a\"\nmachine = \"randread-512m\"\nworkload = \"anon\"\nkernels = [\"highwater\"]\n";

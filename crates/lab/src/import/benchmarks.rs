@@ -61,7 +61,7 @@ fn parallelio(files: &[(PathBuf, String)]) -> Vec<Row> {
                         continue;
                     };
                     sizes.insert(step, bytes >> 20);
-                    if let Some(Ok(seconds)) = words.next().map(str::parse) {
+                    if let Some(seconds) = words.next().and_then(measured) {
                         durations.entry(step).or_default().push(seconds);
                     }
                 }
@@ -75,7 +75,7 @@ fn parallelio(files: &[(PathBuf, String)]) -> Vec<Row> {
                 let step = folder.strip_prefix("memcachetest-").and_then(|rest| rest.split('-').next()?.parse().ok());
                 let mut rates = text
                     .lines()
-                    .filter_map(|line| line.split_once("ops/sec: ")?.1.split_whitespace().next()?.parse().ok());
+                    .filter_map(|line| measured(line.split_once("ops/sec: ")?.1.split_whitespace().next()?));
                 if let (Some(step), Some(rate)) = (step, rates.next_back()) {
                     operations.entry(step).or_default().push(rate);
                 }
@@ -85,12 +85,18 @@ fn parallelio(files: &[(PathBuf, String)]) -> Vec<Row> {
     }
     let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let row = |what: &str, step: &u64, unit: &str, better, values: &Vec<f64>| {
-        let size = sizes.get(step).copied().unwrap_or(0);
-        Row::new("Ops", format!("Ops {what}-{size}M"), unit, better, Format::Decimals(2), mean(values))
+        // Steps whose sizes no log tells are not taken for one.
+        let size = sizes.get(step).map_or_else(|| format!("step{step}"), |size| format!("{size}M"));
+        Row::new("Ops", format!("Ops {what}-{size}"), unit, better, Format::Decimals(2), mean(values))
     };
     let rates = operations.iter().map(|(step, values)| row("memcachetest", step, "ops/s", Better::Higher, values));
     let times = durations.iter().map(|(step, values)| row("io-duration", step, "s", Better::Lower, values));
     rates.chain(times).collect()
+}
+
+/// A rate or a time that can have been measured.
+fn measured(word: &str) -> Option<f64> {
+    word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
 /// The builds of a `time` file: `594.32user 2.02system 2:39.36elapsed 374%CPU`.
@@ -99,11 +105,11 @@ fn built(text: &str) -> Vec<Built> {
     let one = |line: &str| {
         let mut words = line.split_whitespace();
         let mut next = |unit: &str| words.next()?.strip_suffix(unit).map(str::to_owned);
-        let user: f64 = next("user")?.parse().ok()?;
-        let system: f64 = next("system")?.parse().ok()?;
+        let user = measured(&next("user")?)?;
+        let system = measured(&next("system")?)?;
         let elapsed = next("elapsed")?;
         // Hours and minutes are of base 60.
-        let elapsed = elapsed.split(':').try_fold(0.0, |sum, part| Some(60.0 * sum + part.parse::<f64>().ok()?))?;
+        let elapsed = elapsed.split(':').try_fold(0.0, |sum, part| Some(60.0 * sum + measured(part)?))?;
         Some(Built { elapsed: nanos(elapsed), cpu: CpuTimes { user: nanos(user), system: nanos(system) } })
     };
     text.lines().filter_map(one).collect()
@@ -245,6 +251,22 @@ mod tests {
     fn builds_have_their_statistics() {
         let text = "100.00user 4.00system 1:44.00elapsed 100%CPU (0avgtext)\n0inputs\n104.00user 4.00system 1:40.00elapsed 108%CPU\n";
         has(&of("noprofile/time", text), &[("User mean", 102.0), ("Elapsed max", 104.0), ("Elapsed range", 4.0)]);
+    }
+
+    #[test]
+    fn steps_of_unknown_size_stay_apart_and_what_is_no_measure_is_none() {
+        let of_steps = |durations: &str, rates: [&str; 2]| {
+            let log = |step: usize| {
+                let path = format!("memcachetest-{step}-1/mmtests.log");
+                (PathBuf::from(path), format!("ops/sec: {}\n", rates[step - 1]))
+            };
+            let files = [("io-durations.log".into(), durations.to_owned()), log(1), log(2)];
+            rows(&files).into_iter().map(|row| (row.name, row.value)).collect::<Vec<_>>()
+        };
+        let found = of_steps("1 1048576 2\n2 2097152 -7\n", ["5", "NaN"]);
+        assert_eq!(found, [("Ops memcachetest-1M".to_owned(), 5.0), ("Ops io-duration-1M".to_owned(), 2.0)]);
+        let found = of_steps("", ["5", "6"]);
+        assert_eq!(found, [("Ops memcachetest-step1".to_owned(), 5.0), ("Ops memcachetest-step2".to_owned(), 6.0)]);
     }
 
     #[test]

@@ -360,7 +360,7 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
     let [user, "user", system, "system", elapsed, "elapsed", ..] = words else { return None };
     let mut times = [0.0; 3];
     for (time, word) in times.iter_mut().zip([user, system, elapsed]) {
-        *time = word.parse().ok()?;
+        *time = word.parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0)?;
     }
     Some(times)
 }
