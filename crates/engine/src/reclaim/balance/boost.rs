@@ -17,8 +17,7 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, usize::MAX).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// A node is balanced, or cannot be: reclaims for the zones whose mark is raised as many pages as it is raised by, as long as it is
-    /// not reached; nothing is written or swapped, and object caches are left alone. Then the mark falls, and the node is compacted.
+    /// A node is balanced, or cannot be: reclaims from its zones as many pages as marks are raised by, as long as such a mark is not reached; nothing is written or swapped, and object caches are left alone. Then all marks of the node fall, also by what was raised meanwhile, and the node is compacted.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {

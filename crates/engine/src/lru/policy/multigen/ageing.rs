@@ -6,7 +6,6 @@ use super::command::ONLY_ANON;
 use super::evict::{Evictable, LOOKED_AT_MAX};
 use super::generations::{GENERATIONS, GENERATIONS_MIN, Generations, Seqs, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
-use super::round::Part;
 use super::uses;
 use crate::lru::policy::Demand;
 use crate::lru::wait::STALL;
@@ -177,7 +176,7 @@ impl<M: Machine> Lru<M> {
             Walk::Never | Walk::TouchedTables => {}
             Walk::Filtered => of.filters.begin(seen),
         };
-        if of.rounds.join(seen, !is_forced, regions, begin, is_over) == Part::None {
+        if !of.rounds.join(seen, !is_forced, regions, begin, is_over) {
             return false;
         }
         self.walk_regions(multigen, zone, evictable, is_forced);

@@ -24,25 +24,15 @@ struct Round<M: Machine> {
     is_shared: bool,
 }
 
-/// How a task takes part in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// It has begun the round.
-    First,
-    /// It walks beside others.
-    Beside,
-    /// It does not: others have all regions.
-    None,
-}
-
 impl<M: Machine> Rounds<M> {
     /// No round.
     pub(super) fn new(machine: &M) -> Self {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`, with these regions, or takes part in it, if both that and the round `may_share`. `begin`
-    /// is called before anybody has a region, `is_over` says whether that round has ended before.
+    /// Begins the round after generation `seq`, with these regions, or takes part in it, if both that and the round `may_share`; false when
+    /// the caller does neither. `begin` is called where it begins, before anybody has a region; `is_over` says whether that round has ended
+    /// before.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -50,13 +40,13 @@ impl<M: Machine> Rounds<M> {
         regions: impl FnOnce() -> Vec<Arc<Region<M>>>,
         begin: impl FnOnce(),
         is_over: impl Fn() -> bool,
-    ) -> Part {
+    ) -> bool {
         let share = |round: &mut Round<M>| {
             if !may_share || !round.is_shared || round.seq != seq || round.regions.len() == 0 {
-                return Part::None;
+                return false;
             }
             round.walkers += 1;
-            Part::Beside
+            true
         };
         if let Some(round) = &mut *self.current.lock() {
             return share(round);
@@ -66,11 +56,11 @@ impl<M: Machine> Rounds<M> {
         let mut current = self.current.lock();
         match &mut *current {
             Some(round) => share(round),
-            None if is_over() => Part::None,
+            None if is_over() => false,
             None => {
                 begin();
                 *current = Some(Round { seq, regions, walkers: 1, is_shared: may_share });
-                Part::First
+                true
             }
         }
     }
@@ -109,6 +99,7 @@ impl<M: Machine> Rounds<M> {
 mod tests {
     use super::*;
     use sim::{Config, Sim};
+    use std::cell::Cell;
 
     const OPEN: fn() -> bool = || false;
 
@@ -121,15 +112,23 @@ mod tests {
     fn several_share_a_round_and_the_last_ends_it() {
         let machine = Sim::new(Config::uniform(1, 0));
         let rounds = Rounds::new(&machine);
-        let join = |seq, count| rounds.join(seq, true, || regions(&machine, count), || (), OPEN);
-        assert_eq!((join(3, 3), join(3, 0)), (Part::First, Part::Beside));
+        let begun = Cell::new(0);
+        let join = |seq, count| {
+            let begin = || begun.set(begun.get() + 1);
+            (rounds.join(seq, true, || regions(&machine, count), begin, OPEN), begun.get())
+        };
+        assert_eq!(
+            [join(3, 3), join(3, 0)],
+            [(true, 1), (true, 1)],
+            "the second takes part in what the first has begun"
+        );
         let walked: Vec<u32> = std::iter::from_fn(|| rounds.next()).map(|region| region.id).collect();
         assert_eq!(walked, [1, 2, 3], "each region is walked once");
-        assert_eq!(join(3, 3), Part::None, "others have all regions");
+        assert_eq!(join(3, 3), (false, 1), "others have all regions");
         assert!(!rounds.leave() && rounds.leave(), "the last begins the generation");
-        assert_eq!(join(3, 3), Part::None, "until that is done nobody begins the round again");
+        assert_eq!(join(3, 3), (false, 1), "until that is done nobody begins the round again");
         rounds.end(&machine);
-        assert_eq!(join(4, 1), Part::First);
+        assert_eq!(join(4, 1), (true, 2));
     }
 
     #[test]
@@ -139,10 +138,10 @@ mod tests {
         let join = |seq, may_share, is_over: fn() -> bool| {
             rounds.join(seq, may_share, || regions(&machine, 2), || (), is_over)
         };
-        assert_eq!(join(3, true, || true), Part::None, "the generation has begun before");
+        assert!(!join(3, true, || true), "the generation has begun before");
         assert_eq!(
             [join(3, false, OPEN), join(3, true, OPEN), join(3, false, OPEN), join(4, true, OPEN)],
-            [Part::First, Part::None, Part::None, Part::None]
+            [true, false, false, false]
         );
     }
 }
