@@ -4,6 +4,7 @@
 //! a hundredth is between them: a difference that no measurement on real machines would show.
 
 use serde::Serialize;
+use std::cmp::Ordering;
 
 use crate::{
     figure::{Better, Format},
@@ -87,14 +88,15 @@ impl Ranking {
         let name = main_row(row, table.rows.iter().map(|it| it.name.as_str()));
         let found = table.rows.iter().find(|it| Some(it.name.as_str()) == name);
         let found = found.ok_or_else(|| format!("experiment `{experiment}`: no run has the row `{row}`"))?;
-        // Of values, those that are better come first.
-        let before: fn(f64, f64) -> bool = match found.better {
-            Better::Higher => |a, b| a > b,
-            Better::Lower => |a, b| a < b,
+        // The better one comes first.
+        let order: fn(f64, f64) -> Ordering = match found.better {
+            Better::Higher => |a, b| b.total_cmp(&a),
+            Better::Lower => |a, b| a.total_cmp(&b),
             Better::Neutral => {
                 return Err(format!("experiment `{experiment}`: of row `{row}` neither more nor less is better"));
             }
         };
+        let before = |a, b| order(a, b) == Ordering::Less;
         let values: Vec<Option<Estimate>> = found.cells.iter().map(|cell| cell.value).collect();
         let place = |(n, value): (usize, &Option<Estimate>)| {
             let others = values.iter().enumerate().filter(|(other, _)| *other != n).filter_map(|(_, other)| *other);
@@ -116,13 +118,9 @@ impl Ranking {
             Place { kernel: table.columns[n].id.clone(), value: *value, ahead, verdict }
         };
         let mut places: Vec<Place> = values.iter().enumerate().map(place).collect();
-        places.sort_by(|a, b| {
-            let medians = [a, b].map(|place| place.value.map(|value| value.median));
-            match medians {
-                [Some(a), Some(b)] if found.better == Better::Higher => b.total_cmp(&a),
-                [Some(a), Some(b)] => a.total_cmp(&b),
-                [a, b] => b.is_some().cmp(&a.is_some()),
-            }
+        places.sort_by(|a, b| match (a.value, b.value) {
+            (Some(a), Some(b)) => order(a.median, b.median),
+            (a, b) => b.is_some().cmp(&a.is_some()),
         });
         Ok(Self {
             experiment,

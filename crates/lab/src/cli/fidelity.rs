@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    End, compare,
+    End, ListFormat, compare,
     options::{OutputOptions, SeedOptions},
     output, with_command,
 };
@@ -28,7 +28,7 @@ pub struct Arguments {
     experiments: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
-    format: FidelityFormat,
+    format: ListFormat,
     /// Show only figures that miss
     #[arg(long, conflicts_with = "summary")]
     misses: bool,
@@ -39,20 +39,6 @@ pub struct Arguments {
     seeds: SeedOptions,
     #[command(flatten)]
     output: OutputOptions,
-}
-
-/// A form of the report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum FidelityFormat {
-    /// A line for each experiment, then for each figure.
-    #[default]
-    Table,
-    /// The same for programs; docs/json.md describes it.
-    Json,
-    /// The same for a text in Markdown.
-    Markdown,
-    /// One page with a picture that opens without a network.
-    Html,
 }
 
 /// The report for programs.
@@ -84,10 +70,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let found: Vec<Fidelity> = results.into_iter().map(of).collect();
     let svg = plot.map(|file| (file, of_tables::fidelity(&found, &seeds(arguments)).draw()));
     let text = match arguments.format {
-        FidelityFormat::Table => report(&found, arguments, Look::Plain),
-        FidelityFormat::Markdown => report(&found, arguments, Look::Markdown),
-        FidelityFormat::Html => with_command(page(&found, arguments)).render(),
-        FidelityFormat::Json => {
+        ListFormat::Table => report(&found, arguments, Look::Plain),
+        ListFormat::Markdown => report(&found, arguments, Look::Markdown),
+        ListFormat::Html => with_command(page(&found, arguments)).render(),
+        ListFormat::Json => {
             serde_json::to_string_pretty(&Report { schema: 1, experiments: &found }).expect("numbers and texts") + "\n"
         }
     };

@@ -215,6 +215,20 @@ enum TextFormat {
     Html,
 }
 
+/// A form of a report on several experiments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum ListFormat {
+    /// A line for each experiment, then for each of its figures or kernels.
+    #[default]
+    Table,
+    /// The same for programs; docs/json.md describes it.
+    Json,
+    /// The same for a text in Markdown.
+    Markdown,
+    /// One page that opens without a network.
+    Html,
+}
+
 /// Where and in which form a text goes.
 #[derive(Clone, Debug, clap::Args)]
 struct TextOptions {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 use super::{
-    End, compare,
+    End, ListFormat, compare,
     options::{OutputOptions, SeedOptions, parse_word},
     output, with_command,
 };
@@ -43,7 +43,7 @@ pub struct Arguments {
     store: Option<PathBuf>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
-    format: RankFormat,
+    format: ListFormat,
     /// Show only the standing of the one kernel
     #[arg(long)]
     summary: bool,
@@ -51,20 +51,6 @@ pub struct Arguments {
     seeds: SeedOptions,
     #[command(flatten)]
     output: OutputOptions,
-}
-
-/// A form of the report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum RankFormat {
-    /// A line for each experiment, then for each kernel.
-    #[default]
-    Table,
-    /// The same for programs; docs/json.md describes it.
-    Json,
-    /// The same for a text in Markdown.
-    Markdown,
-    /// One page that opens without a network.
-    Html,
 }
 
 /// The report for programs.
@@ -105,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let about = about(seeds, &found);
     output::report(file, |out, look| {
         let text = match arguments.format {
-            RankFormat::Table => {
+            ListFormat::Table => {
                 let rankings = found
                     .iter()
                     .filter(|_| !arguments.summary)
@@ -113,14 +99,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
                 let rankings: String = rankings.collect();
                 format!("{}{rankings}\n{}", summary(&of, &found).render(look), grid::wrapped(&about, look))
             }
-            RankFormat::Markdown => {
+            ListFormat::Markdown => {
                 let rankings = found.iter().filter(|_| !arguments.summary);
                 let rankings: String =
                     rankings.map(|it| format!("\n### {}\n\n{}", heading(it), markdown::grid(&ranking(it)))).collect();
                 format!("{}{rankings}\n{about}\n", markdown::grid(&summary(&of, &found)))
             }
-            RankFormat::Html => with_command(page(&of, &found, about.clone(), arguments.summary)).render(),
-            RankFormat::Json => {
+            ListFormat::Html => with_command(page(&of, &found, about.clone(), arguments.summary)).render(),
+            ListFormat::Json => {
                 let report = Report { schema: 1, of: &of, seeds, experiments: &found };
                 serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
             }

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table as TextGrid, presets};
 
-use crate::report::grid;
+use crate::report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
@@ -19,7 +19,7 @@ pub enum Look {
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
-    grid(&head, lines, look, |column| SUMMARY_NUMBERS.contains(&column))
+    grid(&head, lines, look, SUMMARY_NUMBERS)
 }
 
 /// Columns of the summary that hold figures.
@@ -86,7 +86,7 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);
-    grid(&head, lines, look, |column| FIGURE_NUMBERS.contains(&column))
+    grid(&head, lines, look, FIGURE_NUMBERS)
 }
 
 fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<String>>) {
@@ -193,14 +193,16 @@ fn number(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-fn grid(head: &[&str], lines: Vec<Vec<String>>, look: Look, is_number: impl Fn(usize) -> bool) -> String {
+fn grid(head: &[&str], lines: Vec<Vec<String>>, look: Look, numbers: std::ops::Range<usize>) -> String {
+    if look == Look::Markdown {
+        return markdown::grid(&cells(head, lines, numbers));
+    }
     let mut grid = TextGrid::new();
-    grid.load_style(if look == Look::Markdown { presets::ASCII_MARKDOWN } else { presets::NOTHING });
+    grid.load_style(presets::NOTHING);
     grid.set_header(head);
-    let cell = |cell: String| if look == Look::Markdown { cell.replace('|', "\\|") } else { cell };
-    grid.add_rows(lines.into_iter().map(|line| line.into_iter().map(cell).collect::<Vec<_>>()));
+    grid.add_rows(lines);
     for (index, column) in grid.column_iter_mut().enumerate() {
-        if is_number(index) {
+        if numbers.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

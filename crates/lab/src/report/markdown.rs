@@ -1,10 +1,8 @@
 //! The report as tables for a text in Markdown.
 
-use super::{
-    Show, Table, TableRow,
-    grid::{Cell, Grid},
-    percent, text,
-};
+use comfy_table::{CellAlignment, presets};
+
+use super::{Show, Table, TableRow, grid::Grid, percent, text};
 
 /// The whole report.
 #[must_use]
@@ -102,15 +100,16 @@ fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
 /// A grid as one table; what its colours say is not told.
 #[must_use]
 pub fn grid(grid: &Grid) -> String {
-    let columns = grid.lines.iter().map(Vec::len).chain([grid.head.len()]).max().unwrap_or(0);
-    let line = |cells: &[Cell]| {
-        let text = |column: usize| cells.get(column).map_or_else(String::new, |cell| escaped(&cell.text));
-        format!("| {} |\n", (0..columns).map(text).collect::<Vec<_>>().join(" | "))
-    };
-    let edge = |column: usize| if grid.texts.contains(&column) { " :-- |" } else { " --: |" };
-    let edges: String = (0..columns).map(edge).collect();
-    let lines: String = grid.lines.iter().map(|cells| line(cells)).collect();
-    format!("{}|{edges}\n{lines}", line(&grid.head))
+    let mut table = comfy_table::Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(grid.head.iter().map(|cell| escaped(&cell.text)));
+    table.add_rows(grid.lines.iter().map(|line| line.iter().map(|cell| escaped(&cell.text)).collect::<Vec<_>>()));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        if !grid.texts.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 fn escaped(text: &str) -> String {
