@@ -1,5 +1,6 @@
 //! What belongs to a task: every entry of the engine takes the caller's as `&mut Task`.
 
+use crate::page_cache::ReadPattern;
 use machine::{DeviceId, Nanos};
 
 /// A task as the engine sees it: its rights and its own counts.
@@ -16,9 +17,8 @@ pub struct Task {
     /// The device that it is writing a file of: it may write to its queue though that is congested
     /// (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
-    /// It faults on a page of a mapped file that it does not go through from one end to the other: pages that are read for that are
-    /// as used ones (`lru_gen_in_fault`).
-    pub is_in_file_fault: bool,
+    /// It faults on a page of a mapped file, which it goes through in this order.
+    pub file_fault: Option<ReadPattern>,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.
     pub pages_dirtied: u64,
     /// Pages that it has dirtied since it began, up to its last look.

@@ -9,7 +9,7 @@ use super::{Access, Error};
 use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
-use crate::page_cache::{File, ReadPattern};
+use crate::page_cache::File;
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl<M: Machine> Access<M> {
         let offset = u64::from(self.frames[frame].index()) * PAGE_BYTES as u64;
         self.prepare_write(file, frame, offset)?;
         self.machine.spend(Step::WriteBegin, 1);
-        self.wait_until_stable(frame);
+        self.wait_until_stable(file, frame);
         self.set_page_dirty(file, frame);
         Ok(())
     }
@@ -177,9 +177,9 @@ impl<M: Machine> Access<M> {
 
     /// The valid page of a file that a page of a mapping shows, with a reference and its lock for the caller.
     fn lock_mapped_page(&self, task: &mut Task, mapped: &FileMapping<M>, page: u32) -> Result<FrameNumber, Error> {
-        task.is_in_file_fault = mapped.mode.pattern == ReadPattern::Normal;
+        task.file_fault = Some(mapped.mode.pattern);
         let locked = self.lock_mapped_page_in_fault(task, mapped, page);
-        task.is_in_file_fault = false;
+        task.file_fault = None;
         locked
     }
 

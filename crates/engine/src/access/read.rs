@@ -112,8 +112,8 @@ impl<M: Machine> Access<M> {
         self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
         if let Ok(shadow) = self.add_to_page_cache(file, page, frame) {
-            self.note_reader(frame, task.is_in_file_fault);
-            self.add_read(frame, shadow);
+            self.note_reader(frame, task);
+            self.add_read(frame, shadow, task.file_fault.is_some());
             self.fill_locked_page(file, page, frame);
         }
         self.put(frame);

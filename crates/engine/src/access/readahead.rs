@@ -146,9 +146,9 @@ impl<M: Machine> Access<M> {
             if page == mark && window.async_pages > 0 {
                 self.frames[frame].set(Flags::READAHEAD);
             }
-            self.note_reader(frame, task.is_in_file_fault);
+            self.note_reader(frame, task);
             match wanted {
-                For::Now => self.add_read(frame, shadow),
+                For::Now => self.add_read(frame, shadow, task.file_fault.is_some()),
                 For::Later => self.add(frame, Insert::Ahead { shadow }, false),
             }
             match file.stored_block(page) {

@@ -1,6 +1,8 @@
 //! Pages that are read once, and whether they go on a list (`lru.admission`).
 
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
+use crate::map::SHARED;
+use engine::anonymous::MapMode;
 use engine::lru::choices::{AccessedInBatch, Activation, Admission};
 use engine::page_cache::File;
 use engine::{ReadPattern, ReadState};
@@ -150,6 +152,20 @@ fn a_page_that_is_written_while_it_waits_stays() {
         let offset = 5000 * PAGE_BYTES as u64;
         ground.engine.access().read(&mut ground.task.borrow_mut(), &file, &mut state, offset, &mut bytes).unwrap();
         assert_eq!(&bytes, b"new");
+    });
+}
+
+/// What a fault reads is mapped, and goes on a list in any case.
+#[test]
+fn pages_that_faults_read_do_not_wait() {
+    plan(Admission::ByRefault).run(|ground| {
+        let file = ground.import(60);
+        let pages_listed = || ground.count("nr_inactive_file") + ground.count("nr_active_file");
+        read(ground, &file, 0..30);
+        assert_eq!(pages_listed(), 0, "pages that are read wait with up to 63 others");
+        let region = ground.map(&file, MapMode { pattern: ReadPattern::Random, ..SHARED });
+        ground.touch(&region, 30..60, false).unwrap();
+        assert_eq!(pages_listed(), 28, "two batches of 14");
     });
 }
 

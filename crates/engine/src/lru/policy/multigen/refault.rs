@@ -4,10 +4,11 @@ use super::choices::{Choices, RecentRefault};
 use super::controller::Count;
 use super::generations::{Seqs, is_of};
 use super::{Multigen, uses};
+use crate::Task;
 use crate::lru::policy::Insert;
 use crate::lru::{Family, Lru};
 use crate::memory::{Flags, Zone};
-use crate::page_cache::Shadow;
+use crate::page_cache::{ReadPattern, Shadow};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Machine};
 
@@ -100,9 +101,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// A fresh page of a file is about to be read, in a fault or not: then it will be as one in use.
-    pub(crate) fn note_reader(&self, frame: FrameNumber, is_in_fault: bool) {
-        if is_in_fault && self.multigen.is_some() {
+    /// A fresh page of a file is about to be read. For a fault in a mapping that the task does not go through from one end to the
+    /// other it will be as one in use (`lru_gen_in_fault`).
+    pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
+        if reader.file_fault == Some(ReadPattern::Normal) && self.multigen.is_some() {
             self.frames[frame].set(Flags::ACTIVE);
         }
     }
