@@ -308,7 +308,7 @@ fn what_could_not_be_written_is_written_again() {
 /// Pages of files are written by copies and through mappings, while the flusher writes them back.
 #[test]
 fn no_page_of_a_file_changes_while_it_is_written() {
-    for stable_pages in [StablePages::Wait, StablePages::Copy] {
+    for stable_pages in [StablePages::Wait, StablePages::Copy, StablePages::CopyWhenChanged] {
         let mut choices = choices();
         choices.writeback.stable_pages = stable_pages;
         choices.writeback.dirty_background_ratio = 1;

@@ -112,7 +112,7 @@ impl<M: Machine> Access<M> {
         loop {
             let frame = match self.find_page(&file.index, page) {
                 Some(frame) => {
-                    self.latch_to_change(frame);
+                    self.latch_to_change(file, frame);
                     self.lock_page(frame);
                     if !self.is_page_of(frame, file, page) {
                         // Dropped while we waited.

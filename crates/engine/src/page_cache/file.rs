@@ -47,6 +47,9 @@ pub struct File<M: Machine> {
     pub(crate) written_wait: M::WaitQueue,
     /// How many syncs wait there.
     pub(crate) syncs_waiting: AtomicU32,
+    /// How many more of its pages are written from copies, unless one is changed meanwhile
+    /// (`writeback.stable_pages = "copy-when-changed"`).
+    pub(crate) copies_left: AtomicU32,
     /// How many regions map it: [`crate::anonymous::reverse_map`] knows which.
     pub(crate) mapper_count: AtomicU32,
     /// Handles that are open; changed by [`crate::access::Access::open`] and `close`.
@@ -124,6 +127,7 @@ impl<M: Machine> File<M> {
             written_wait: machine.wait_queue(),
             syncs_waiting: AtomicU32::new(0),
             mapper_count: AtomicU32::new(0),
+            copies_left: AtomicU32::new(0),
             handles: AtomicU32::new(0),
             failed_writes: AtomicU32::new(0),
             failed_pages: FailedPages::default(),

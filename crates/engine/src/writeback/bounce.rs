@@ -1,4 +1,4 @@
-//! Copies of pages, from which they are written (`writeback.stable_pages = "copy"`).
+//! Copies of pages, from which they are written (`writeback.stable_pages = "copy"` and `"copy-when-changed"`).
 //!
 //! A copy is made while the page holds still, and freed when its write has ended. Until then it is kernel memory, marked
 //! [`Flags::BOUNCE`], and knows its page. Linux has called such pages bounce pages, after a device that could not reach all
@@ -7,16 +7,40 @@
 use super::Writeback;
 use super::choices::StablePages;
 use crate::memory::{Flags, MarkRights, MigrateType, Warmth};
+use crate::page_cache::File;
 use crate::stat::Gauge;
 use machine::{FrameNumber, Machine, Order, Step};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// After a page of a file was changed, or was to be changed, while it was written, so many of the file's pages are written
+/// from copies. A wait for a device takes a millisecond or so, and a copy half a microsecond: copies that were of no use
+/// cost no more than the wait that they follow. Chosen by that, no other was tried.
+const COPIES_AFTER_CHANGE: u32 = 2048;
+
+/// A page of a file is changed before its write has ended.
+pub(super) fn note_change<M: Machine>(file: &File<M>) {
+    file.copies_left.store(COPIES_AFTER_CHANGE, Relaxed);
+}
+
+/// Is the next page of a file that is written copied first?
+fn take_copy<M: Machine>(file: &File<M>) -> bool {
+    // One more or less does not matter: no exchange.
+    let left = file.copies_left.load(Relaxed);
+    if left > 0 {
+        file.copies_left.store(left - 1, Relaxed);
+    }
+    left > 0
+}
 
 impl<M: Machine> Writeback<M> {
     /// The frame from which a page is to be written that holds still and is not yet under writeback: its own, or a copy.
-    pub(super) fn frame_to_write(&self, frame: FrameNumber) -> FrameNumber {
-        match self.choices.stable_pages {
-            StablePages::No | StablePages::Wait => frame,
-            StablePages::Copy => self.copy_to_write(frame).unwrap_or(frame),
-        }
+    pub(super) fn frame_to_write(&self, file: &File<M>, frame: FrameNumber) -> FrameNumber {
+        let is_copied = match self.choices.stable_pages {
+            StablePages::No | StablePages::Wait => false,
+            StablePages::Copy => true,
+            StablePages::CopyWhenChanged => take_copy(file),
+        };
+        if is_copied { self.copy_to_write(frame).unwrap_or(frame) } else { frame }
     }
 
     /// A copy of a page; nothing where memory is short, for then each page counts.

@@ -86,6 +86,10 @@ choices! {
         /// No, but nobody waits for the device: what a sync or the flusher writes is copied first, into a free page. Where none
         /// is free above the low mark, and where reclaim writes, as [`StablePages::Wait`]. Each page written costs a copy.
         Copy,
+        /// As [`StablePages::Wait`], until somebody has to wait. Then what a sync or the flusher writes of that file is copied
+        /// first, as with [`StablePages::Copy`], as long as one in some thousand of its copies is of use: the page is changed
+        /// before its write has ended.
+        CopyWhenChanged,
     }
 }
 

@@ -1,20 +1,21 @@
 //! Pages hold still while they are written (`writeback.stable_pages`).
 
-use super::Writeback;
 use super::choices::StablePages;
+use super::{Writeback, bounce};
 use crate::memory::Flags;
+use crate::page_cache::File;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
     /// (`writeback.stable_pages`). None begins while the latch is held: see `Writeback::try_hold_still`. The caller holds a
     /// reference and no page lock. *May sleep.*
-    pub fn latch_to_change(&self, frame: FrameNumber) {
+    pub fn latch_to_change(&self, file: &File<M>, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => self.latch(frame, true),
-            StablePages::Wait | StablePages::Copy => loop {
+            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => loop {
                 // Without the latch: readers go on meanwhile.
-                self.wait_until_stable(frame);
+                self.wait_until_stable(file, frame);
                 self.latch(frame, true);
                 if self.is_stable(frame) {
                     return;
@@ -27,11 +28,17 @@ impl<M: Machine> Writeback<M> {
     /// Waits until no write of a page is under way, if it must not change meanwhile. The caller holds a reference, or the
     /// page lock. *May sleep.*
     #[doc(alias = "wait_for_stable_page")]
-    pub(crate) fn wait_until_stable(&self, frame: FrameNumber) {
+    pub(crate) fn wait_until_stable(&self, file: &File<M>, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => {}
-            StablePages::Wait | StablePages::Copy if self.is_stable(frame) => {}
-            StablePages::Wait | StablePages::Copy => self.wait_for_clear(frame, Flags::WRITEBACK),
+            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => {
+                if self.frames[frame].is(Flags::WRITEBACK) {
+                    bounce::note_change(file);
+                }
+                if !self.is_stable(frame) {
+                    self.wait_for_clear(frame, Flags::WRITEBACK);
+                }
+            }
         }
     }
 
@@ -49,7 +56,7 @@ impl<M: Machine> Writeback<M> {
     pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
         match self.choices.stable_pages {
             StablePages::No => true,
-            StablePages::Wait | StablePages::Copy => self.frames[frame].try_latch(false),
+            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => self.frames[frame].try_latch(false),
         }
     }
 
@@ -57,7 +64,7 @@ impl<M: Machine> Writeback<M> {
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => {}
-            StablePages::Wait | StablePages::Copy => self.latch(frame, false),
+            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => self.latch(frame, false),
         }
     }
 
@@ -65,7 +72,7 @@ impl<M: Machine> Writeback<M> {
     pub(crate) fn let_change(&self, frame: FrameNumber) {
         match self.choices.stable_pages {
             StablePages::No => {}
-            StablePages::Wait | StablePages::Copy => self.unlatch(frame, false),
+            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => self.unlatch(frame, false),
         }
     }
 }

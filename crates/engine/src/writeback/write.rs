@@ -276,7 +276,7 @@ impl<M: Machine> Writeback<M> {
             return None;
         };
         self.clear_dirty_for_io(file, frame);
-        let source = self.frame_to_write(frame);
+        let source = self.frame_to_write(file, frame);
         self.start_writeback(file, frame);
         Some((block, source))
     }

@@ -90,6 +90,38 @@ fn without_memory_for_a_copy_who_changes_a_page_waits() {
     });
 }
 
+/// The first who changes a page under writeback waits. Then the file's pages are written from copies, until none of thousands
+/// was changed while it was written; those of another file are not.
+#[test]
+fn pages_are_written_from_copies_once_somebody_waited() {
+    plan(StablePages::CopyWhenChanged).run(|ground| {
+        let (changed, other) = (ground.import(2500), ground.import(10));
+        let copies_of_sync = |file: &Arc<File<Sim>>, pages: std::ops::Range<u32>, is_changed: bool| {
+            ground.write(file, pages.clone()).unwrap();
+            let (sync, _) = begin_sync(ground, file);
+            let (written, copies) = (ground.count("nr_writeback"), ground.count("nr_bounce"));
+            assert_eq!(written, u64::from(pages.end - pages.start));
+            let began = ground.sim.now();
+            if is_changed {
+                ground.write(file, pages.start..pages.start + 1).unwrap();
+            }
+            let waited = ground.sim.now().since(began);
+            ground.sim.join(sync);
+            (copies, waited > Nanos::from_millis(10))
+        };
+        assert_eq!(copies_of_sync(&changed, 0..3, false), (0, false));
+        assert_eq!(copies_of_sync(&changed, 0..3, true), (0, true), "this one waits");
+        assert_eq!(copies_of_sync(&changed, 0..3, true), (3, false), "and this one need not");
+        assert_eq!(copies_of_sync(&other, 0..3, true), (0, true), "another file is written as before");
+        // The page that was changed is dirty, and is the first of what follows.
+        for first in (0..2000).step_by(200) {
+            assert_eq!(copies_of_sync(&changed, first..first + 200, false).0, 200, "from {first}");
+        }
+        assert_eq!(copies_of_sync(&changed, 2000..2100, false).0, 48, "of 2,048");
+        assert_eq!(copies_of_sync(&changed, 2100..2200, false).0, 0, "none was of use");
+    });
+}
+
 #[test]
 fn readers_go_on_beside_who_waits_to_change_a_page() {
     plan(StablePages::Wait).run(|ground| {
