@@ -2,7 +2,7 @@
 //!
 //! A stall is what a task says of itself when it is over ([`machine::note`]): what it asked for, what was scanned, why pages stayed. On
 //! whom it waited, and what those held, is in the slices beside it: the queue of its CPU, locks, waits of reclaim, requests of disks.
-//! Nothing is guessed: time off the CPU that none of them explains was spent waiting for pages, and says what disks did meanwhile.
+//! Nothing is guessed: a task that sleeps says why ([`machine::note::WaitReason`]), and time that none of this explains is told as such.
 //!
 //! Next: [`find`].
 
@@ -12,10 +12,13 @@ pub use text::{json, text};
 
 use crate::trace::{RunTrace, disk_name};
 use machine::note::{HeldBack, SlowRequest};
-use machine::{Func, Nanos, Note, Operation};
+use machine::{Func, Nanos, Note, Operation, WaitReason};
 use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
+
+/// Of time that nothing in a trace explains: where a window or too many slices cut it, and moments too short to be recorded.
+const UNTOLD: &str = "for what the trace does not say";
 
 /// What a task stood still for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +134,7 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     let mut waits: Vec<Wait> = Vec::new();
     let mut spins: BTreeMap<&'static str, (Nanos, BTreeMap<String, Nanos>)> = BTreeMap::new();
     let (mut queued, mut runners) = (Nanos(0), BTreeMap::new());
-    let mut functions: BTreeMap<&'static str, (Nanos, BTreeMap<String, Nanos>)> = BTreeMap::new();
+    let mut reasons: BTreeMap<WaitReason, (Nanos, BTreeMap<String, Nanos>)> = BTreeMap::new();
     let mut slice = None;
     for one in &within {
         let time = overlap(one, from, to);
@@ -159,13 +162,11 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
                 if is_longer {
                     slice = Some((func.name(), one.from, one.to));
                 }
-                if let Some(reason) = look.reason(task, func, begin) {
-                    let (sum, others) = functions.entry(reason).or_default();
-                    *sum += look.off_cpu(task, begin, end);
-                    if func == Func::ThrottleDirectReclaim {
-                        look.reclaimers(task, begin, end, others);
-                    }
-                }
+            }
+            Activity::Wait { task: of, reason } if of == task => {
+                let (sum, others) = reasons.entry(reason).or_default();
+                *sum += look.off_cpu(task, begin, end);
+                look.others(task, reason, begin, end, others);
             }
             _ => {}
         }
@@ -178,21 +179,15 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     if queued > Nanos(0) {
         waits.push(Wait { on: "for a CPU".into(), time: queued, held_by: ranked(runners) });
     }
-    for (reason, (time, others)) in functions {
+    for (reason, (time, others)) in reasons {
         if time > Nanos(0) {
-            waits.push(Wait { on: reason.to_owned(), time, held_by: ranked(others) });
+            waits.push(Wait { on: reason.words().to_owned(), time, held_by: ranked(others) });
         }
     }
     let explained = waits.iter().fold(worked, |sum, wait| sum + wait.time.0);
     let rest = Nanos(to.since(from).0.saturating_sub(explained));
     if rest > Nanos(0) {
-        let on = match noted.note {
-            Note::HeldBack(_) => "until less is dirty",
-            Note::SlowRequest(_) => {
-                "for pages that others had locked or that were being written, or for a place in a disk's queue"
-            }
-        };
-        waits.push(Wait { on: on.into(), time: rest, held_by: look.writers(task, from, to) });
+        waits.push(Wait { on: UNTOLD.into(), time: rest, held_by: Vec::new() });
     }
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.time));
     let cause = match &noted.note {
@@ -240,29 +235,6 @@ impl Look<'_> {
         }
     }
 
-    /// Why a task sleeps in a function, if it is one in which reclaim sleeps on purpose and no other of them lies within it.
-    fn reason(&self, task: TaskId, func: Func, at: Nanos) -> Option<&'static str> {
-        match func {
-            Func::ThrottleDirectReclaim => {
-                Some("because others reclaimed, or the reserve was used up (throttle_direct_reclaim)")
-            }
-            Func::ReclaimThrottle => Some(
-                "because too many pages waited to be written, others held too many, or nothing was freed (reclaim_throttle)",
-            ),
-            Func::CongestionWait => {
-                let is_outer = |slice: &&&Slice| {
-                    let of = Activity::Function { task, func: Func::ThrottleVmWriteout };
-                    slice.what == of && slice.from <= at && at < slice.to
-                };
-                Some(match self.within.iter().any(|slice| is_outer(&slice)) {
-                    true => "because more was being written than may be (throttle_vm_writeout)",
-                    false => "because a disk's queue was full, or until pages were written (congestion_wait)",
-                })
-            }
-            _ => None,
-        }
-    }
-
     /// Time in which a task was on no CPU.
     fn off_cpu(&self, task: TaskId, from: Nanos, to: Nanos) -> Nanos {
         let is_on = |slice: &&&Slice| match slice.what {
@@ -303,31 +275,22 @@ impl Look<'_> {
         }
     }
 
-    /// Which other tasks reclaimed.
-    fn reclaimers(&self, task: TaskId, from: Nanos, to: Nanos, reclaimers: &mut BTreeMap<String, Nanos>) {
+    /// Which other tasks were in reclaim, or wrote, while one waited: those that had or did what it waited for.
+    fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
+        let is_for_reclaim =
+            matches!(reason, WaitReason::DirectReclaimers | WaitReason::Reserve | WaitReason::Isolated);
         for slice in self.within {
-            if let Activity::Function { task: of, func: func @ (Func::DirectReclaim | Func::BalancePgdat) } = slice.what
-                && of != task
-            {
-                add(reclaimers, format!("{} (in {})", self.name(of), func.name()), overlap(slice, from, to));
+            let Activity::Function { task: of, func } = slice.what else { continue };
+            let does = match func {
+                Func::DirectReclaim | Func::BalancePgdat => true,
+                Func::BalanceDirtyPages => !is_for_reclaim,
+                _ => false,
+            };
+            // Nobody else has a part in a task's own back-off.
+            if does && of != task && reason != WaitReason::FruitlessReclaim {
+                add(others, format!("{} (in {})", self.name(of), func.name()), overlap(slice, from, to));
             }
         }
-    }
-
-    /// Which other tasks were in reclaim or wrote, by the time in it.
-    fn writers(&self, task: TaskId, from: Nanos, to: Nanos) -> Vec<(String, Nanos)> {
-        let mut others = BTreeMap::new();
-        for slice in self.within {
-            if let Activity::Function {
-                task: of,
-                func: func @ (Func::DirectReclaim | Func::BalancePgdat | Func::BalanceDirtyPages),
-            } = slice.what
-                && of != task
-            {
-                add(&mut others, format!("{} (in {})", self.name(of), func.name()), overlap(slice, from, to));
-            }
-        }
-        ranked(others)
     }
 
     /// What each disk had to do: `sda: 3 reads of 24 pages and 40 writes of 1200 under way, 30 ms the longest`.
@@ -367,7 +330,7 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// Of 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind it, 25 in a congestion wait.
+    /// Of 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind it, 25 of backing off, 15 that are not told.
     #[test]
     fn a_stall_is_told_by_what_it_waited_for() {
         let (waiter, kswapd, disk) = (TaskId(0), TaskId(1), DeviceId(0));
@@ -397,7 +360,7 @@ mod tests {
                 slice(105, 125, Activity::LockWait { cpu: 0, class: "lru" }),
                 slice(80, 125, Activity::LockHold { cpu: 1, class: "lru" }),
                 slice(130, 160, Activity::Queued { task: waiter }),
-                slice(160, 185, Activity::Function { task: waiter, func: Func::CongestionWait }),
+                slice(160, 185, Activity::Wait { task: waiter, reason: WaitReason::FruitlessReclaim }),
                 slice(100, 200, Activity::Function { task: waiter, func: Func::DirectReclaim }),
                 slice(50, 300, Activity::Runs { cpu: 1, task: kswapd }),
                 slice(50, 300, Activity::Function { task: kswapd, func: Func::BalancePgdat }),
@@ -426,8 +389,8 @@ mod tests {
         assert_eq!((stall.worked, stall.slice), (Nanos(10), Some(("try_to_free_pages", Nanos(100)))));
         let waits: Vec<(&str, u64)> = stall.waits.iter().map(|wait| (&*wait.on, wait.time.0)).collect();
         assert_eq!(waits[0], ("for a CPU", 30));
-        assert!(waits[1].0.ends_with("(congestion_wait)") && waits[1].1 == 25, "{waits:?}");
-        assert_eq!(waits[2], ("for the lock lru", 20));
+        assert_eq!(waits[1], (WaitReason::FruitlessReclaim.words(), 25));
+        assert_eq!(waits[2..], [("for the lock lru", 20), (UNTOLD, 15)]);
         assert_eq!(waits.iter().map(|wait| wait.1).sum::<u64>() + stall.worked.0, 100);
         assert_eq!(stall.waits[2].held_by, [("kswapd0 (in balance_pgdat)".to_owned(), Nanos(20))]);
         assert!(

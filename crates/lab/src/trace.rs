@@ -2,7 +2,7 @@
 //!
 //! A run is a process of the trace. Under it each CPU has three tracks: the task on it, the times without interrupts
 //! with what handlers did in them, and the locks that it waited for or that others waited for; each disk has one with
-//! its requests, the network card one with its packets, and each task one with its passes of reclaim and its waits for a CPU. Runs of several
+//! its requests, the network card one with its packets, and each task one with its passes of reclaim and its waits. Runs of several
 //! kernels and seeds stand below each other on one axis, virtual time.
 
 pub mod proto;
@@ -110,7 +110,9 @@ impl Track {
             Activity::LockWait { cpu, .. } | Activity::LockHold { cpu, .. } => Self::Locks(cpu),
             Activity::Request { disk, .. } => Self::Disk(disk.0),
             Activity::Packet { .. } => Self::Packets,
-            Activity::Function { task, .. } | Activity::Queued { task } => Self::Task(task.0),
+            Activity::Function { task, .. } | Activity::Wait { task, .. } | Activity::Queued { task } => {
+                Self::Task(task.0)
+            }
         }
     }
 
@@ -152,6 +154,7 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
         Activity::LockWait { class, .. } => (format!("waits for {class}"), vec![]),
         Activity::LockHold { class, .. } => (format!("holds {class}"), vec![]),
         Activity::Function { func, .. } => (func.name().into(), vec![]),
+        Activity::Wait { reason, .. } => (format!("waits {}", reason.words()), vec![]),
         Activity::Request { operation, block, pages, has_failed, .. } => {
             let word = if operation == Operation::Read { "read" } else { "write" };
             let failed = if has_failed { " fails" } else { "" };
@@ -163,7 +166,7 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
 
 /// Where what a slice lies in comes first when both begin and end together.
 fn depth(what: &Activity) -> u8 {
-    u8::from(matches!(what, Activity::Interrupt { .. } | Activity::LockHold { .. }))
+    u8::from(matches!(what, Activity::Interrupt { .. } | Activity::LockHold { .. } | Activity::Wait { .. }))
 }
 
 /// Distributes slices over as few rows as hold them, each row with slices that lie within each other or apart.

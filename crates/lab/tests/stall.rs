@@ -93,3 +93,37 @@ fn where_memory_suffices_nobody_stands_still() {
     let text = print(&[&["explain", "stall"][..], &fits].concat());
     assert!(text.contains("no stall of at least 10.000 ms"), "{text}");
 }
+
+/// Where nothing can be reclaimed, a request backs off for a quarter of a second before it fails, and waits for no page.
+#[test]
+fn a_request_that_backs_off_says_so() {
+    let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--over", "200"];
+    let found = run_of(&print(&[&["explain", "stall"][..], &run, &["--format", "json"]].concat()));
+    assert!(!stalls(&found).is_empty(), "{found:#}");
+    for stall in stalls(&found) {
+        adds_up(stall);
+        let (longest, time) = (&stall["waits"][0], number(&stall["to_ns"]) - number(&stall["from_ns"]));
+        assert_eq!(longest["on"], "before it tried again, because its reclaims had freed nothing", "{stall:#}");
+        assert_eq!(longest["held_by"], Value::Array(vec![]), "{stall:#}");
+        assert!(number(&longest["ns"]) * 10 > time * 9, "{stall:#}");
+    }
+}
+
+/// What a task sleeps for comes from where it sleeps: next to nothing is left that no wait explains.
+#[test]
+fn next_to_no_time_is_left_untold() {
+    let kernels = ["2.6.23-rc5", "2.6.37-traceonly", "3.10-rc4-vanilla", "7.2-mglru", "highwater"];
+    for (experiment, kernel) in
+        ["anon", "randwrite", "exhaust"].into_iter().flat_map(|name| kernels.map(|kernel| (name, kernel)))
+    {
+        let run = [experiment, "--kernel", kernel, "--scale", "1/64", "--over", "1"];
+        let found = run_of(&print(&[&["explain", "stall"][..], &run, &["--format", "json"]].concat()));
+        for stall in stalls(&found) {
+            let time = number(&stall["to_ns"]) - number(&stall["from_ns"]);
+            let waits = stall["waits"].as_array().expect("a list").iter();
+            let untold = waits.filter(|wait| wait["on"] == "for what the trace does not say");
+            let untold: u64 = untold.map(|wait| number(&wait["ns"])).sum();
+            assert!(untold <= 20_000 + time / 20, "{experiment} on {kernel}: {untold} of {time} ns: {stall:#}");
+        }
+    }
+}

@@ -28,7 +28,7 @@ pub use disk::{Completions, IoError, Operation, Request};
 pub use func::Func;
 pub use hazard::{HazardPointer, Hazards, NoHazards, READS_PER_COUNT};
 pub use lock::{Lock, LockClass, PerCpu};
-pub use note::{Note, Stalled};
+pub use note::{Note, Stalled, WaitReason, Waiting};
 pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
@@ -145,6 +145,13 @@ pub trait Machine: Sized + 'static {
     #[inline]
     fn note_stall(&self, begins: bool) {
         let _ = begins;
+    }
+
+    /// If the calling task sleeps from now on, it does for this reason; for none that it has said any more. [`Waiting`] says both.
+    /// For machines that keep records, nothing by default.
+    #[inline]
+    fn note_wait(&self, reason: Option<WaitReason>) {
+        let _ = reason;
     }
 
     /// The calling task says what it waited for. `note` is called where somebody records it: nowhere by default.

@@ -99,6 +99,91 @@ pub enum Note {
     HeldBack(HeldBack),
 }
 
+/// Why a task sleeps: what the code that sleeps waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitReason {
+    /// A page lock that another has, for I/O too.
+    PageLock,
+    /// The end of a page's write.
+    PageWriteback,
+    /// The latch of a page: others read or change its bytes.
+    PageLatch,
+    /// Another writes the same file back.
+    FileWriteback,
+    /// A place in a device's queue.
+    DeviceQueue,
+    /// Too much is dirty: a writer pauses, or waits until pages were written.
+    DirtyLimit,
+    /// The pages of a file cannot be written at present, and more of it must not become dirty.
+    RefusedWrites,
+    /// Reclaims of a request freed nothing, and it backs off before it tries again.
+    FruitlessReclaim,
+    /// A request that got nothing after a reclaim waits until a device has room before it tries again.
+    Retry,
+    /// As many tasks as may reclaim already.
+    DirectReclaimers,
+    /// The reserve is used up.
+    Reserve,
+    /// Other reclaimers hold too many pages of a list.
+    Isolated,
+    /// More is under writeback than may be.
+    VmWriteout,
+    /// A nap between passes of reclaim over the zones, until a device has room.
+    ReclaimPass,
+    /// Reclaim met pages that wait to be written.
+    UnwrittenPages,
+    /// Reclaim freed nothing at a low priority, or the zone is congested.
+    NoProgress,
+    /// Others are at a generation of pages that this task needs too.
+    Generation,
+}
+
+impl WaitReason {
+    /// It in words, behind a time: `for a page that another had locked`. The function that sleeps stands in brackets where a kernel
+    /// has a name for it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::PageLock => "for a page that another had locked",
+            Self::PageWriteback => "for a page that was being written",
+            Self::PageLatch => "for a page whose bytes others read or changed",
+            Self::FileWriteback => "until another had written the same file back",
+            Self::DeviceQueue => "for a place in a disk's queue",
+            Self::DirtyLimit => "until less was dirty (balance_dirty_pages)",
+            Self::RefusedWrites => "because pages of the file could not be written",
+            Self::FruitlessReclaim => "before it tried again, because its reclaims had freed nothing",
+            Self::Retry => "for a disk's queue, before it tried again (congestion_wait)",
+            Self::DirectReclaimers => "because as many tasks as may reclaimed already (throttle_direct_reclaim)",
+            Self::Reserve => "because the reserve was used up (throttle_direct_reclaim)",
+            Self::Isolated => "because other reclaimers held too many pages of a list (too_many_isolated)",
+            Self::VmWriteout => "because more was being written than may be (throttle_vm_writeout)",
+            Self::ReclaimPass => "for a disk's queue, between passes of reclaim (congestion_wait)",
+            Self::UnwrittenPages => "because reclaim met pages that waited to be written",
+            Self::NoProgress => "because reclaim made no progress or the zone was congested (reclaim_throttle)",
+            Self::Generation => "for others that were ageing the same generation",
+        }
+    }
+}
+
+/// Until this is dropped, the calling task sleeps for a reason, if it sleeps ([`Machine::note_wait`]). They do not lie within each
+/// other: what sleeps says why.
+#[must_use = "the wait ends at once"]
+pub struct Waiting<'a, M: Machine>(&'a M);
+
+impl<'a, M: Machine> Waiting<'a, M> {
+    /// It begins.
+    pub fn begin(machine: &'a M, reason: WaitReason) -> Self {
+        machine.note_wait(Some(reason));
+        Self(machine)
+    }
+}
+
+impl<M: Machine> Drop for Waiting<'_, M> {
+    fn drop(&mut self) {
+        self.0.note_wait(None);
+    }
+}
+
 /// Until this is dropped, the calling task cannot go on for want of memory ([`Machine::note_stall`]).
 #[must_use = "the stall ends at once"]
 pub struct Stalled<'a, M: Machine>(&'a M);

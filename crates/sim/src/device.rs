@@ -10,7 +10,7 @@ use crate::task::State;
 use crate::trace::Way;
 use crate::wait::Sleeper;
 use crate::world::{EventKind, World};
-use machine::{Func, Operation, Request, Step};
+use machine::{Func, Operation, Request, Step, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -66,7 +66,9 @@ impl World {
             assert!(index < self.devices.len(), "there is no device {index}");
             let device = &self.devices[index];
             if !device.takes_at_once(&request) {
+                self.note_wait(Some(WaitReason::DeviceQueue));
                 self.wait_for_room(device, &request);
+                self.note_wait(None);
             }
             device.stamps.borrow_mut().submit(&self.stamps, &request);
             self.fingerprint.mix(

@@ -19,7 +19,7 @@ use crate::wait::WaitQueue;
 use crate::world::World;
 use machine::{
     Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Note, Operation, Request, Step,
-    Ticket,
+    Ticket, WaitReason,
 };
 use std::rc::Rc;
 
@@ -482,6 +482,11 @@ impl Machine for Sim {
 
     fn note_stall(&self, begins: bool) {
         self.0.note_stall(begins);
+    }
+
+    #[inline]
+    fn note_wait(&self, reason: Option<WaitReason>) {
+        self.0.note_wait(reason);
     }
 
     #[inline]

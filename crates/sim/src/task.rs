@@ -4,6 +4,7 @@ use crate::fiber::{Fiber, Job};
 use crate::profile::NodeId;
 use crate::rng::Rng;
 use crate::wait::WaitQueue;
+use machine::WaitReason;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -58,6 +59,8 @@ pub(crate) struct Task {
     pub(crate) queued_at: Cell<u64>,
     /// Counts its sleeps, so that a late waker or timer does not end a later one.
     pub(crate) sleeps: Cell<u64>,
+    /// Why it sleeps, if it said so, and since when.
+    pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
     /// Stalls for memory that it is in, within each other.
     pub(crate) stalls: Cell<u32>,

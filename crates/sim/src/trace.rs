@@ -9,7 +9,7 @@ use crate::lock::cause_name;
 use crate::network::CARD;
 use crate::task::{Task, TaskId};
 use crate::world::World;
-use machine::{DeviceId, Func, Nanos, Note, Operation, Request};
+use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -120,6 +120,13 @@ pub enum Activity {
         /// The function.
         func: Func,
     },
+    /// A task slept, and said why.
+    Wait {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: WaitReason,
+    },
     /// A request, from its submission to its end in a handler; requests that were merged are one, and began with the first.
     Request {
         /// The disk.
@@ -148,7 +155,11 @@ impl Activity {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
             Self::Request { .. } | Self::Packet { .. } => true,
-            Self::Runs { .. } | Self::Queued { .. } | Self::LockHold { .. } | Self::Function { .. } => false,
+            Self::Runs { .. }
+            | Self::Queued { .. }
+            | Self::LockHold { .. }
+            | Self::Function { .. }
+            | Self::Wait { .. } => false,
         }
     }
 }
@@ -318,6 +329,24 @@ impl World {
             && let Some(task) = self.current_task()
         {
             self.record(from, self.clock.get(), Activity::Function { task: task.id, func });
+        }
+    }
+
+    /// Notes why the running task sleeps, or that it has slept.
+    #[inline]
+    pub(crate) fn note_wait(&self, reason: Option<WaitReason>) {
+        if self.recorder.is_on() {
+            self.record_wait(reason);
+        }
+    }
+
+    #[cold]
+    fn record_wait(&self, reason: Option<WaitReason>) {
+        let (now, Some(task)) = (self.clock.get(), self.current_task()) else { return };
+        let waited = task.waits.replace(reason.map(|reason| (reason, now)));
+        debug_assert!(reason.is_none() || waited.is_none(), "{}: a wait within a wait", task.name);
+        if let Some((reason, from)) = waited.filter(|(_, from)| *from < now) {
+            self.record(from, now, Activity::Wait { task: task.id, reason });
         }
     }
 

@@ -649,6 +649,7 @@ impl World {
             slept_at: Cell::new(self.clock.get()),
             queued_at: Cell::new(0),
             sleeps: Cell::new(0),
+            waits: Cell::new(None),
             is_killed: Cell::new(self.phase.get() == Phase::Ending),
             stalls: Cell::new(0),
             is_aside: Cell::new(false),

@@ -11,7 +11,7 @@ use crate::writeback::dirty_limit::DirtyState;
 use crate::writeback::{Backing, Writeback};
 use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
-use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note};
+use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
 /// Pages between two looks while over the limit, and the fewest worth a pause.
 const POLL_PAGES: u64 = 32;
@@ -142,7 +142,9 @@ impl<M: Machine> Access<M> {
                 return Err(Error::of_failure(file, failure));
             }
             self.wake_flusher(file.backing);
+            let waiting = Waiting::begin(&self.machine, WaitReason::RefusedWrites);
             self.machine.pause(REFUSAL_POLL);
+            drop(waiting);
             waited += REFUSAL_POLL;
         }
         Ok(())
@@ -172,7 +174,9 @@ impl<M: Machine> Access<M> {
             self.wake_flusher(device);
             self.update_bandwidth(backing);
             let Some(pause) = self.pause_for(task, backing, now) else { break };
+            let waiting = Waiting::begin(&self.machine, WaitReason::DirtyLimit);
             self.machine.pause(pause.time);
+            drop(waiting);
             self.note_held_back(now, device, state);
             task.pages_dirtied_poll = pause.poll_pages;
             if pause.is_blocked && !backing.has_only_held.load(Relaxed) && !self.machine.is_killed() {

@@ -10,7 +10,7 @@ use crate::task::Task;
 use crate::writeback::Backing;
 use crate::writeback::dirty_limit::DirtyState;
 use machine::atomic::Ordering::Relaxed;
-use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES};
+use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
 /// Pages between two looks while there is too much.
 const POLL_OVER: u64 = 8;
@@ -49,7 +49,9 @@ impl<M: Machine> Access<M> {
             if wrote >= wanted || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
                 break;
             }
+            let waiting = Waiting::begin(&self.machine, WaitReason::DirtyLimit);
             self.machine.pause(pause);
+            drop(waiting);
             pause = Nanos(2 * pause.0).min(PAUSE_MAX);
         }
         if let Some((began, state)) = held {

@@ -6,7 +6,7 @@ use crate::memory::{Gfp, MarkRights};
 use crate::reclaim::direct::Progress;
 use crate::task::Task;
 use machine::note::Work;
-use machine::{FrameNumber, Machine, Nanos, Order};
+use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 
 /// How long one more try waits after a reclaim that brought nothing.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
@@ -54,7 +54,9 @@ impl<M: Machine> Allocate<M> {
                 if fruitless > FRUITLESS_MAX || self.machine.is_killed() {
                     return Err(OutOfMemory { order: Order::ZERO });
                 }
+                let waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
                 self.machine.pause(RETRY_WAIT);
+                drop(waiting);
                 self.take_pages_offline(gfp, Until::Low, most, taken);
             }
         }

@@ -13,7 +13,7 @@ use crate::reclaim::throttle::DirectTurn;
 use crate::stat::Event;
 use crate::task::Task;
 use machine::note::{SlowRequest, Work};
-use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled};
+use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled, WaitReason, Waiting};
 
 /// How long a request that made progress, but got nothing, waits for a congested queue.
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
@@ -182,7 +182,9 @@ impl<M: Machine> Allocate<M> {
                     Progress::Nothing
                 } else {
                     let wait = Nanos(FRUITLESS_WAIT.0 << ((fruitless_rounds - 1) / 2));
+                    let waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
                     self.machine.pause(wait.min(FRUITLESS_WAIT_MAX));
+                    drop(waiting);
                     Progress::Blind
                 };
             }
@@ -199,8 +201,10 @@ impl<M: Machine> Allocate<M> {
                 return frame.ok_or_else(failed);
             }
             match self.choices.retry_wait {
-                RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT),
-                RetryWait::WaitIffCongested => self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT),
+                RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT, WaitReason::Retry),
+                RetryWait::WaitIffCongested => {
+                    self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT, WaitReason::Retry);
+                }
                 RetryWait::None => self.machine.relax(),
             }
         }

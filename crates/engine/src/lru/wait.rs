@@ -4,7 +4,7 @@ use super::Lru;
 use super::choices::IsolatedWait;
 use super::policy::classic::Family;
 use crate::memory::Zone;
-use machine::{Func, Machine, Nanos};
+use machine::{Func, Machine, Nanos, WaitReason, Waiting};
 
 /// How long reclaim sleeps when it has to.
 pub(crate) const STALL: Nanos = Nanos::from_millis(100);
@@ -20,12 +20,13 @@ pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
     /// Sleeps until some device's queue stops being congested, at most `time`. When none is congested
-    /// nothing ends the sleep early.
-    pub fn congestion_wait(&self, time: Nanos) {
+    /// nothing ends the sleep early. `reason` is why.
+    pub fn congestion_wait(&self, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + time;
         let queue = self.machine.uncongested();
         let ticket = self.machine.ticket(queue);
+        let _waiting = Waiting::begin(&self.machine, reason);
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
@@ -41,7 +42,7 @@ impl<M: Machine> Lru<M> {
     /// Sleeps once for pages to leave other reclaimers' hands, as `isolated_wait` has it, if there are too many.
     pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
-            IsolatedWait::CongestionWait => self.congestion_wait(STALL),
+            IsolatedWait::CongestionWait => self.congestion_wait(STALL, WaitReason::Isolated),
             IsolatedWait::ForPutback => self.sleep_for_putback(LOOK_AGAIN, are_too_many),
             IsolatedWait::ReclaimThrottle => {
                 let _span = self.machine.span(Func::ReclaimThrottle);
@@ -54,6 +55,7 @@ impl<M: Machine> Lru<M> {
         let deadline = self.machine.now() + max;
         let ticket = self.machine.ticket(&self.put_back);
         if are_too_many() {
+            let _waiting = Waiting::begin(&self.machine, WaitReason::Isolated);
             self.machine.sleep(&self.put_back, ticket, Some(deadline));
         }
     }

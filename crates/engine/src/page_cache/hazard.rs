@@ -25,7 +25,7 @@
 use super::{File, FileOwners, PageCache, Shadow};
 use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
-use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT};
+use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, WaitReason, Waiting};
 
 /// Reads of a page that was dirty before it is open again.
 ///
@@ -154,7 +154,9 @@ impl<M: Machine> PageCache<M> {
             if !self.is_held(frame) {
                 break;
             }
+            let waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
             self.machine.sleep(queue, ticket, None);
+            drop(waiting);
             self.machine.relax();
         }
         self.readers.waits.fetch_sub(1, Ordering::SeqCst);

@@ -8,7 +8,7 @@
 use super::file_index::Miss;
 use super::{FileIndex, PageCache};
 use crate::memory::{Flags, Frame};
-use machine::{FrameNumber, Machine, Step};
+use machine::{FrameNumber, Machine, Step, WaitReason, Waiting};
 
 impl<M: Machine> PageCache<M> {
     /// Takes the latch of a page, exclusive or shared, waiting for it. The caller holds a reference and no page
@@ -33,7 +33,9 @@ impl<M: Machine> PageCache<M> {
             if self.frames[frame].try_latch(exclusive) {
                 return;
             }
+            let waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
             self.machine.sleep(queue, ticket, None);
+            drop(waiting);
             // A killed task does not sleep: at least it lets others go first.
             self.machine.relax();
         }

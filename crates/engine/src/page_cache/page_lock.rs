@@ -5,7 +5,7 @@
 
 use super::PageCache;
 use crate::memory::Flags;
-use machine::{FrameNumber, Machine};
+use machine::{FrameNumber, Machine, WaitReason, Waiting};
 
 /// Page queues: a page's waiters wait at the one that its number falls on.
 pub(super) const PAGE_QUEUES: usize = 256;
@@ -39,7 +39,10 @@ impl<M: Machine> PageCache<M> {
             if !self.frames[frame].is(flag) {
                 return;
             }
+            let reason = if flag == Flags::WRITEBACK { WaitReason::PageWriteback } else { WaitReason::PageLock };
+            let waiting = Waiting::begin(&self.machine, reason);
             self.machine.sleep(queue, ticket, None);
+            drop(waiting);
             // A killed task does not sleep: at least it lets others go first.
             self.machine.relax();
         }

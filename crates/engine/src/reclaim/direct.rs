@@ -9,7 +9,7 @@ use crate::memory::{Gfp, MarkRights, Zone, ZoneId};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::note::Work;
-use machine::{Func, Machine, Order};
+use machine::{Func, Machine, Order, WaitReason};
 
 /// What a direct reclaim achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +149,8 @@ impl<M: Machine> Reclaim<M> {
     fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
         let is_due = control.scanned > 0 && control.priority < DEF_PRIORITY - 2;
         match self.choices.direct_nap {
-            DirectNap::CongestionWait if is_due => self.congestion_wait(STALL),
-            DirectNap::WaitIffCongested if is_due => self.wait_iff_congested(first, STALL),
+            DirectNap::CongestionWait if is_due => self.congestion_wait(STALL, WaitReason::ReclaimPass),
+            DirectNap::WaitIffCongested if is_due => self.wait_iff_congested(first, STALL, WaitReason::ReclaimPass),
             DirectNap::CongestionWait | DirectNap::WaitIffCongested | DirectNap::None => {}
             DirectNap::ReclaimThrottle => self.throttle_without_progress(first, control),
         }
@@ -161,7 +161,7 @@ impl<M: Machine> Reclaim<M> {
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
         let is_mostly_written = |zone: &Zone<M>| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone);
         if zonelist.iter().any(|id| is_mostly_written(self.zone(*id))) {
-            self.congestion_wait(STALL);
+            self.congestion_wait(STALL, WaitReason::UnwrittenPages);
         }
     }
 
@@ -175,7 +175,7 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         if waits {
-            self.wait_for_written(|| self.is_any_to_be_written());
+            self.wait_for_written(WaitReason::UnwrittenPages, || self.is_any_to_be_written());
         }
         waits
     }

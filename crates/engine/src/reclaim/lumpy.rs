@@ -10,7 +10,7 @@ use crate::lru::wait::STALL;
 use crate::lru::{CLUSTER, Pool};
 use crate::memory::Zone;
 use crate::task::Task;
-use machine::{FrameNumber, Machine};
+use machine::{FrameNumber, Machine, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
     /// Reclaims pages of a pool with the blocks that they lie in; returns the pages freed.
@@ -50,7 +50,7 @@ impl<M: Machine> Reclaim<M> {
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
         if control.takes_blocks && waits && !survivors.is_empty() {
             if by_order {
-                self.congestion_wait(STALL);
+                self.congestion_wait(STALL, WaitReason::UnwrittenPages);
                 self.deactivate_isolated(&survivors);
             }
             control.waits_for_writeback = true;

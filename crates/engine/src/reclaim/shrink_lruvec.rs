@@ -12,7 +12,7 @@ use crate::lru::{CLUSTER, Demand, Pool, Taken};
 use crate::memory::{Zone, ZoneFlag};
 use crate::stat::ZoneEvent;
 use crate::task::Task;
-use machine::{Func, Machine, Order, Step};
+use machine::{Func, Machine, Order, Step, WaitReason};
 
 /// What a scan of a zone's lists came to, and those before it in the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
@@ -157,15 +157,15 @@ impl<M: Machine> Reclaim<M> {
         match self.choices.list_stall {
             ListStall::WhenWriteback => {
                 if counts.writeback > 0 && counts.writeback >= scaled {
-                    self.wait_iff_congested(zone, STALL);
+                    self.wait_iff_congested(zone, STALL, WaitReason::UnwrittenPages);
                 }
             }
             ListStall::WhenDirtyUnqueued => {
                 if counts.unqueued_dirty == taken || counts.immediate > 0 {
-                    self.congestion_wait(STALL);
+                    self.congestion_wait(STALL, WaitReason::UnwrittenPages);
                 }
                 if !control.is_kswapd {
-                    self.wait_iff_congested(zone, STALL);
+                    self.wait_iff_congested(zone, STALL, WaitReason::UnwrittenPages);
                 }
             }
             ListStall::ForWriteback => {
@@ -173,7 +173,7 @@ impl<M: Machine> Reclaim<M> {
                     self.wake_flushers(counts.unqueued_dirty);
                 }
                 if counts.writeback + counts.immediate + counts.unqueued_dirty >= taken {
-                    self.wait_for_written(|| self.is_any_to_be_written());
+                    self.wait_for_written(WaitReason::UnwrittenPages, || self.is_any_to_be_written());
                 }
             }
             ListStall::ReclaimThrottle => control.met_again += counts.immediate,

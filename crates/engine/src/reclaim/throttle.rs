@@ -12,7 +12,7 @@ use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::atomic::Ordering::SeqCst;
-use machine::{Func, Machine, Nanos, Operation};
+use machine::{Func, Machine, Nanos, Operation, WaitReason, Waiting};
 
 /// After so long one who waits for others' direct reclaim looks again: pages may also be freed otherwise. Many may wait, and all
 /// of them look.
@@ -59,6 +59,7 @@ impl<M: Machine> Reclaim<M> {
                 break found;
             }
             let deadline = self.machine.now() + LOOK_FOR_PAGES;
+            let _waiting = Waiting::begin(&self.machine, WaitReason::DirectReclaimers);
             self.machine.sleep(&self.direct_wait, ticket, Some(deadline));
         };
         self.direct_waiters.fetch_sub(1, SeqCst);
@@ -78,10 +79,10 @@ impl<M: Machine> Reclaim<M> {
 
     /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone
     /// was marked so.
-    pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos) {
+    pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
-            self.congestion_wait(time);
+            self.congestion_wait(time, reason);
         } else {
             self.machine.relax();
         }
@@ -89,11 +90,12 @@ impl<M: Machine> Reclaim<M> {
 
     /// Sleeps until the write of a page ends that reclaim wants to free, at most 10 ms: a page may be marked just
     /// after its write ended. Not at all if there is no need for it any more.
-    pub(super) fn wait_for_written(&self, is_needed: impl Fn() -> bool) {
+    pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
         let ticket = self.machine.ticket(&self.written);
         if is_needed() {
+            let _waiting = Waiting::begin(&self.machine, reason);
             self.machine.sleep(&self.written, ticket, Some(deadline));
         }
     }
@@ -108,7 +110,9 @@ impl<M: Machine> Reclaim<M> {
         let may_do_all = gfp.io && gfp.fs;
         let until_written = match self.choices.writeout_throttle {
             WriteoutThrottle::Never => return,
-            WriteoutThrottle::AlwaysWithoutFs if !may_do_all => return self.congestion_wait(STALL),
+            WriteoutThrottle::AlwaysWithoutFs if !may_do_all => {
+                return self.congestion_wait(STALL, WaitReason::VmWriteout);
+            }
             WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit => false,
             WriteoutThrottle::ForWriteback => true,
         };
@@ -118,9 +122,9 @@ impl<M: Machine> Reclaim<M> {
         let is_too_much = || self.writeback_pages() > limit();
         while is_too_much() && !self.machine.is_killed() {
             if until_written {
-                self.wait_for_written(is_too_much);
+                self.wait_for_written(WaitReason::VmWriteout, is_too_much);
             } else {
-                self.congestion_wait(STALL);
+                self.congestion_wait(STALL, WaitReason::VmWriteout);
             }
             if !may_do_all {
                 return;
@@ -167,7 +171,9 @@ impl<M: Machine> Reclaim<M> {
             // A second look from time to time: memory may also be freed by others than kswapd.
             let look_again = self.machine.now() + Nanos::from_millis(100);
             let until = deadline.map_or(look_again, |deadline| deadline.min(look_again));
+            let waiting = Waiting::begin(&self.machine, WaitReason::Reserve);
             self.machine.sleep(&state.reserve_wait, ticket, Some(until));
+            drop(waiting);
             state.waiters.fetch_sub(1, machine::atomic::Ordering::Relaxed);
             if deadline.is_some_and(|deadline| self.machine.now() >= deadline) {
                 break;

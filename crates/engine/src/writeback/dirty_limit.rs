@@ -14,7 +14,7 @@ use super::{Backing, Writeback};
 use crate::memory::Zone;
 use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use machine::{Machine, Nanos, PAGE_BYTES};
+use machine::{Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
 /// After so long one who waits at the limit looks whether there is room unheard: pages may also be dropped, and other devices
 /// have fewer dirty pages. Many may wait, and all of them look.
@@ -161,6 +161,7 @@ impl<M: Machine> Writeback<M> {
         waits.tasks.fetch_add(1, SeqCst);
         let ticket = self.machine.ticket(&waits.queue);
         if self.counted_for(backing) > limit {
+            let _waiting = Waiting::begin(&self.machine, WaitReason::DirtyLimit);
             self.machine.sleep(&waits.queue, ticket, Some(deadline));
         }
         waits.tasks.fetch_sub(1, SeqCst);

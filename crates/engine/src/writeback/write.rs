@@ -8,7 +8,7 @@ use crate::page_cache::{File, Tag};
 use crate::stat::{Event, Gauge};
 use machine::atomic::AtomicU32;
 use machine::atomic::Ordering::{Acquire, Relaxed, Release};
-use machine::{FrameNumber, Func, IoError, Machine, Operation, PAGE_BYTES, Step};
+use machine::{FrameNumber, Func, IoError, Machine, Operation, PAGE_BYTES, Step, WaitReason, Waiting};
 use std::sync::Arc;
 
 /// For what a file is written back.
@@ -159,6 +159,7 @@ impl<M: Machine> Writeback<M> {
             if self.machine.is_killed() {
                 break false;
             }
+            let _waiting = Waiting::begin(&self.machine, WaitReason::FileWriteback);
             self.machine.sleep(&file.written_wait, ticket, None);
         };
         file.syncs_waiting.fetch_sub(1, Relaxed);

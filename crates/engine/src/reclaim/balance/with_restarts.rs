@@ -9,7 +9,7 @@ use crate::reclaim::choices::{FailedOrder, KswapdCompact, KswapdNap, OrderZeroCh
 use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::stat::Event;
 use crate::task::Task;
-use machine::{Machine, Order};
+use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
     /// Up to 3.10: from priority 12 down, one step a pass; from 12 again as soon as a pass freed a cluster.
@@ -95,9 +95,9 @@ impl<M: Machine> Reclaim<M> {
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}
-            KswapdNap::Always => self.congestion_wait(STALL),
+            KswapdNap::Always => self.congestion_wait(STALL, WaitReason::ReclaimPass),
             KswapdNap::CongestionWait if pass.is_under_min => self.stat.count(Event::KswapdSkipCongestionWait, 1),
-            KswapdNap::CongestionWait => self.congestion_wait(STALL),
+            KswapdNap::CongestionWait => self.congestion_wait(STALL, WaitReason::ReclaimPass),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::memory::{NodeId, Zone, ZoneFlag};
 use crate::reclaim::{Reclaim, ScanControl};
 use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use machine::{FrameNumber, Func, Machine};
+use machine::{FrameNumber, Func, Machine, WaitReason, Waiting};
 
 /// From this priority on a direct reclaim that has freed nothing counts as one without progress: it has looked at half of each list.
 const LOW_PRIORITY: u32 = 1;
@@ -76,7 +76,9 @@ impl<M: Machine> Reclaim<M> {
         if waiters.tasks.fetch_add(1, Relaxed) == 0 {
             waiters.written.store(0, Relaxed);
         }
+        let waiting = Waiting::begin(&self.machine, WaitReason::UnwrittenPages);
         self.machine.sleep(&waiters.queue, ticket, Some(deadline));
+        drop(waiting);
         waiters.tasks.fetch_sub(1, Relaxed);
     }
 
@@ -88,6 +90,7 @@ impl<M: Machine> Reclaim<M> {
             return self.machine.relax();
         }
         let _span = self.machine.span(Func::ReclaimThrottle);
+        let _waiting = Waiting::begin(&self.machine, WaitReason::NoProgress);
         self.machine.pause(TICK);
     }
 

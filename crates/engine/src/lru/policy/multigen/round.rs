@@ -2,7 +2,7 @@
 //! ends last begins the generation (mechanisms/multigen, 5.2).
 
 use crate::anonymous::Region;
-use machine::{Lock, LockClass, Machine, Nanos};
+use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
 use std::{sync::Arc, vec};
 
 /// The round of an lruvec.
@@ -90,6 +90,7 @@ impl<M: Machine> Rounds<M> {
         let ticket = machine.ticket(&self.ended);
         let is_under_way = self.current.lock().is_some();
         if is_under_way && !is_over() {
+            let _waiting = Waiting::begin(machine, WaitReason::Generation);
             machine.sleep(&self.ended, ticket, Some(deadline));
         }
     }
