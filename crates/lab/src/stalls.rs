@@ -12,7 +12,7 @@ pub use text::{json, text};
 
 use crate::trace::{RunTrace, disk_name};
 use machine::note::{HeldBack, SlowRequest};
-use machine::{Func, Nanos, Note, Operation, WaitReason};
+use machine::{DeviceId, Func, Nanos, Note, Operation, Order, WaitReason};
 use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
@@ -40,9 +40,13 @@ pub struct Wait {
     pub held_by: Vec<(String, Nanos)>,
 }
 
-/// A stall.
+/// Stalls of one task that wanted the same and waited for the same longest: the longest of them, and how many there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
+    /// How many.
+    pub count: usize,
+    /// How long they were together.
+    pub total: Nanos,
     /// The task's name, and its track in the trace.
     pub task: String,
     /// Its begin, virtual time.
@@ -82,11 +86,14 @@ pub struct Stalls {
     pub total: Nanos,
     /// How many tasks had them.
     pub tasks: usize,
-    /// The longest of them, longest first.
+    /// Groups of equal ones.
+    pub groups: usize,
+    /// Those of them with the longest stalls, the longest first.
     pub longest: Vec<Stall>,
 }
 
-/// Finds those of a run that are as long as `over`, and explains the `most` longest.
+/// Finds those of a run that are as long as `over`, puts equal ones together, and explains the longest of each of the `most` longest
+/// groups.
 #[must_use]
 pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let trace = &run.trace;
@@ -95,8 +102,84 @@ pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     found.sort_by_key(|(note, began)| (std::cmp::Reverse(note.at.since(*began)), *began, note.task));
     let total = found.iter().fold(Nanos(0), |sum, (note, began)| sum + note.at.since(*began));
     let tasks: std::collections::BTreeSet<TaskId> = found.iter().map(|(note, _)| note.task).collect();
-    let longest = found.iter().take(most).map(|(note, began)| explain(trace, note, *began)).collect();
-    Stalls { run: run.title.clone(), over, count: found.len(), total, tasks: tasks.len(), longest }
+    let sleeps = Sleeps::of(trace);
+    // The longest of a group comes first, and so do the groups with the longest.
+    let mut groups: Vec<(Alike<'_>, &Noted, usize, Nanos)> = Vec::new();
+    for (note, began) in &found {
+        let (alike, time) = (Alike::of(&sleeps, note, *began), note.at.since(*began));
+        match groups.iter_mut().find(|(other, ..)| *other == alike) {
+            Some((_, _, count, total)) => (*count, *total) = (*count + 1, *total + time),
+            None => groups.push((alike, note, 1, time)),
+        }
+    }
+    let explained = groups.iter().take(most).map(|(_, note, count, total)| Stall {
+        count: *count,
+        total: *total,
+        ..explain(trace, note, began(note))
+    });
+    let longest = explained.collect();
+    Stalls {
+        run: run.title.clone(),
+        over,
+        count: found.len(),
+        total,
+        tasks: tasks.len(),
+        groups: groups.len(),
+        longest,
+    }
+}
+
+/// What stalls that are told together have in common.
+#[derive(PartialEq)]
+struct Alike<'a> {
+    task: TaskId,
+    wanted: Wanted<'a>,
+    slept_for: Option<WaitReason>,
+}
+
+/// What a task stood still for, without what differs from time to time.
+#[derive(PartialEq)]
+enum Wanted<'a> {
+    Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },
+    ToDirty(DeviceId),
+}
+
+impl<'a> Alike<'a> {
+    fn of(sleeps: &Sleeps, noted: &'a Noted, from: Nanos) -> Self {
+        let wanted = match &noted.note {
+            Note::SlowRequest(SlowRequest { order, gfp, zone, is_served, .. }) => {
+                Wanted::Pages { order: *order, gfp, zone, is_served: *is_served }
+            }
+            Note::HeldBack(held) => Wanted::ToDirty(held.device),
+        };
+        Self { task: noted.task, wanted, slept_for: sleeps.longest(noted.task, from, noted.at) }
+    }
+}
+
+/// What each task slept for, in the order of time.
+struct Sleeps(BTreeMap<TaskId, Vec<(Nanos, Nanos, WaitReason)>>);
+
+impl Sleeps {
+    fn of(trace: &Trace) -> Self {
+        let mut sleeps: BTreeMap<TaskId, Vec<(Nanos, Nanos, WaitReason)>> = BTreeMap::new();
+        for slice in &trace.slices {
+            if let Activity::Wait { task, reason } = slice.what {
+                sleeps.entry(task).or_default().push((slice.from, slice.to, reason));
+            }
+        }
+        Self(sleeps)
+    }
+
+    /// What a task slept for longest in a time; none if it did not sleep.
+    fn longest(&self, task: TaskId, from: Nanos, to: Nanos) -> Option<WaitReason> {
+        let sleeps = self.0.get(&task)?;
+        let first = sleeps.partition_point(|(_, ended, _)| *ended <= from);
+        let mut times: BTreeMap<WaitReason, Nanos> = BTreeMap::new();
+        for (began, ended, reason) in sleeps[first..].iter().take_while(|(began, ..)| *began < to) {
+            *times.entry(*reason).or_default() += (*ended).min(to).since((*began).max(from));
+        }
+        times.into_iter().max_by_key(|(_, time)| *time).map(|(reason, _)| reason)
+    }
 }
 
 /// When a stall began.
@@ -195,6 +278,8 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
         Note::HeldBack(held) => Cause::HeldBack(held.clone()),
     };
     Stall {
+        count: 1,
+        total: to.since(from),
         task: trace.tasks[task.0 as usize].clone(),
         from,
         to,
@@ -324,7 +409,6 @@ mod tests {
     use super::*;
     use machine::note::Met;
     use machine::note::Work;
-    use machine::{DeviceId, Order};
 
     fn slice(from: u64, to: u64, what: Activity) -> Slice {
         Slice { from: Nanos(from), to: Nanos(to), what }
@@ -403,6 +487,21 @@ mod tests {
             assert!(told.contains(words), "{words}: {told}");
         }
         assert_eq!(find(&run, Nanos(5), 1).count, 2);
+        // A shorter one of the same kind is told with it; one that waited for something else is not.
+        let mut again = run.clone();
+        let shorter = |at, reason| slice(at - 20, at, Activity::Wait { task: waiter, reason });
+        again.trace.slices.extend([
+            shorter(1000, WaitReason::FruitlessReclaim),
+            shorter(2000, WaitReason::PageLock),
+            shorter(3000, WaitReason::FruitlessReclaim),
+        ]);
+        again.trace.notes.extend([note(1000, 940), note(2000, 1970), note(3000, 2940)]);
+        let grouped = find(&again, Nanos(30), 1);
+        assert_eq!((grouped.count, grouped.groups, grouped.total), (4, 2, Nanos(250)));
+        let [of_group] = grouped.longest.as_slice() else { panic!("{grouped:#?}") };
+        assert_eq!((of_group.count, of_group.total, of_group.time()), (3, Nanos(220), Nanos(100)));
+        let told = text(&[grouped], None, crate::report::Look::default());
+        assert!(told.contains("stood still 3 times for memory, 0.000 ms in all; the longest time 0.000 ms"), "{told}");
         let value: serde_json::Value = serde_json::from_str(&json(&[found])).unwrap();
         assert_eq!(value["runs"][0]["longest"][0]["asked"]["order"], 3);
     }

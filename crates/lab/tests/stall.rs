@@ -127,3 +127,22 @@ fn next_to_no_time_is_left_untold() {
         }
     }
 }
+
+/// Equal stalls are told once, with how many there are and how long they were together.
+#[test]
+fn equal_stalls_are_told_together() {
+    let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--most", "1000"];
+    let found = run_of(&print(&[&["explain", "stall"][..], &run, &["--format", "json"]].concat()));
+    let of = |name: &str| stalls(&found).iter().map(|stall| number(&stall[name])).sum::<u64>();
+    assert_eq!((of("count"), of("total_ns")), (number(&found["stalls"]), number(&found["total_ns"])), "{found:#}");
+    assert_eq!(stalls(&found).len() as u64, number(&found["groups"]), "{found:#}");
+    assert!(number(&found["groups"]) < number(&found["stalls"]), "{found:#}");
+    for (n, one) in stalls(&found).iter().enumerate() {
+        let others = stalls(&found)[n + 1..].iter();
+        let alike = |other: &&Value| {
+            ["track", "asked", "held_back"].iter().all(|part| one[part] == other[part])
+                && one["waits"][0]["on"] == other["waits"][0]["on"]
+        };
+        assert_eq!(others.filter(alike).count(), 0, "{one:#}");
+    }
+}

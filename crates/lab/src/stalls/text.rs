@@ -24,11 +24,11 @@ fn seconds(time: Nanos) -> String {
 #[must_use]
 pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
     let mut text = String::new();
-    for (n, Stalls { run, over, count, total, tasks, longest }) in runs.iter().enumerate() {
+    for (n, Stalls { run, over, count, total, tasks, groups, longest }) in runs.iter().enumerate() {
         let all = match count {
             0 => format!("{run}: no stall of at least {}", ms(*over)),
             _ => format!(
-                "{run}: {count} stalls of at least {}, of {tasks} tasks, {} in all; the longest {}:",
+                "{run}: {count} stalls of at least {}, of {tasks} tasks, {} in all; equal ones are told once, {} of {groups}:",
                 ms(*over),
                 ms(*total),
                 longest.len()
@@ -46,12 +46,20 @@ pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
 }
 
 fn one(number: usize, run: &str, stall: &Stall, trace: Option<&str>, look: Look) -> String {
-    let Stall { task, from, to, cause, worked, waits, disks, slice } = stall;
+    let Stall { count, total, task, from, to, cause, worked, waits, disks, slice } = stall;
     let (what, asked, did) = match cause {
         Cause::Request(request) => ("for memory", asked_for(request), did(request)),
         Cause::HeldBack(held) => ("as a writer, held back", held_back(held), Vec::new()),
     };
-    let mut text = hanging(&format!("{number}. "), &format!("{task} stood still {} {what}", ms(stall.time())), look);
+    let head = match count {
+        1 => format!("{task} stood still {} {what}", ms(stall.time())),
+        _ => format!(
+            "{task} stood still {count} times {what}, {} in all; the longest time {}",
+            ms(*total),
+            ms(stall.time())
+        ),
+    };
+    let mut text = hanging(&format!("{number}. "), &head, look);
     text += &hanging("   asked:  ", &asked, look);
     for (lead, line) in did {
         text += &hanging(lead, &line, look);
@@ -131,8 +139,10 @@ pub fn json(runs: &[Stalls]) -> String {
         value!({ "on": on, "ns": time.0, "held_by": held_by })
     };
     let stall = |stall: &Stall| {
-        let Stall { task, from, to, cause, worked, waits, disks, slice } = stall;
+        let Stall { count, total, task, from, to, cause, worked, waits, disks, slice } = stall;
         let mut of = value!({
+            "count": count,
+            "total_ns": total.0,
             "track": task,
             "from_ns": from.0,
             "to_ns": to.0,
@@ -163,13 +173,14 @@ pub fn json(runs: &[Stalls]) -> String {
         }
         of
     };
-    let run = |Stalls { run, over, count, total, tasks, longest }: &Stalls| {
+    let run = |Stalls { run, over, count, total, tasks, groups, longest }: &Stalls| {
         value!({
             "process": run,
             "over_ns": over.0,
             "stalls": count,
             "total_ns": total.0,
             "tasks": tasks,
+            "groups": groups,
             "longest": longest.iter().map(stall).collect::<Vec<_>>(),
         })
     };
