@@ -32,6 +32,7 @@ pub struct Recorder {
     every: Nanos,
     next: Nanos,
     most: usize,
+    is_over: bool,
 }
 
 /// With [`Every::Some`]: the first interval, and how many moments are too many.
@@ -46,7 +47,7 @@ impl Recorder {
             Every::Ns(time) => (Nanos(time), usize::MAX),
             Every::Some => (FIRST, MOST),
         };
-        Self { series: Series::default(), every, next: Nanos(0), most }
+        Self { series: Series::default(), every, next: Nanos(0), most, is_over: false }
     }
 
     /// The shortest time after which it may want to record again.
@@ -58,7 +59,16 @@ impl Recorder {
     /// Is it time to record?
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
-        now >= self.next
+        now >= self.next && !self.is_over
+    }
+
+    /// Records the end of the run, after which there is nothing more: in the place of the last moment, if a reader of the CSV could not
+    /// tell one from the other.
+    pub fn end(&mut self, now: Nanos, values: &Vmstat) {
+        let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
+        self.series.points.pop_if(|last| ms(last.now_ns) == ms(now.0));
+        self.series.push(now, values);
+        self.is_over = true;
     }
 
     /// Records a moment.
@@ -326,6 +336,21 @@ mod tests {
         assert!((MOST / 3..=MOST).contains(&points.len()), "{}", points.len());
         let apart: Vec<u64> = points.windows(2).map(|pair| pair[1].now_ns - pair[0].now_ns).collect();
         assert!(apart.iter().all(|time| (1_000_000_000..=3_000_000_000).contains(time)), "{apart:?}");
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_its_last_moment() {
+        let ended = |last: u64| {
+            let mut recorder = Recorder::new(Every::Ns(1_000_000_000));
+            recorder.push(Nanos::from_secs(1), &values(&[("pgfault", 1)]));
+            recorder.push(Nanos::from_secs(2), &values(&[("pgfault", 2)]));
+            recorder.end(Nanos(last), &values(&[("pgfault", 3)]));
+            assert!(!recorder.is_due(Nanos::from_secs(3)), "nothing is recorded of what comes after it");
+            let points = recorder.finish().points;
+            points.iter().map(|point| (point.now_ns, point.values[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(ended(2_700_000_000), [(1_000_000_000, 1), (2_000_000_000, 2), (2_700_000_000, 3)]);
+        assert_eq!(ended(2_000_400_000), [(1_000_000_000, 1), (2_000_400_000, 3)], "both are at 2.000 s");
     }
 
     #[test]

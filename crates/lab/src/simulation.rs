@@ -290,17 +290,27 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
             }
         });
     }
+    let values = move || {
+        let mut values = engine.vmstat();
+        series::add_operations(&mut values, progress.operations());
+        series::add_zones(&mut values, &*engine);
+        series::add_nodes(&mut values, &*engine);
+        series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
+        series::add_pressure(&mut values, &watched);
+        series::add_swap(&mut values, engine.swap());
+        series::add_room(&mut values, &*engine);
+        values
+    };
+    let (series_at_end, values_at_end) = (series.clone(), values.clone());
+    sim.observe_end(move |now| {
+        if let Some(series) = series_at_end.borrow_mut().as_mut() {
+            series.end(now, &values_at_end());
+        }
+    });
+    let engine = system.shared_engine();
     sim.observe(every, move |now| {
         if let Some(series) = series.borrow_mut().as_mut().filter(|series| series.is_due(now)) {
-            let mut values = engine.vmstat();
-            series::add_operations(&mut values, progress.operations());
-            series::add_zones(&mut values, &*engine);
-            series::add_nodes(&mut values, &*engine);
-            series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
-            series::add_pressure(&mut values, &watched);
-            series::add_swap(&mut values, engine.swap());
-            series::add_room(&mut values, &*engine);
-            series.push(now, &values);
+            series.push(now, &values());
         }
         if let Some(memory) = memory.borrow_mut().as_mut().filter(|memory| memory.is_due(now)) {
             memory.push(now, memory_map::Moment::of(now, None, &engine.memory().map()));

@@ -187,6 +187,20 @@ fn memory_that_is_exhausted_is_told() {
     }
 }
 
+/// The last program is refused at the very end of the run, after the last whole second of it.
+#[test]
+fn a_series_holds_what_happened_until_the_end() {
+    let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
+    let refused = |by| {
+        let patient = &diagnose(by, &run)[0];
+        let mut findings = patient["findings"].as_array().expect("findings").iter();
+        let killed = findings.find(|it| it["cause"] == "killed").expect("it was refused");
+        let mut figures = killed["figures"].as_array().expect("a list").iter();
+        figures.find(|figure| figure["name"] == "oom").expect("a figure")["value"].as_f64().expect("a number")
+    };
+    assert_eq!((refused(By::Series), refused(By::Report)), (3.0, 3.0));
+}
+
 #[test]
 fn a_disk_without_room_is_told() {
     for kernel in ["7.2-mglru", "3.10-rc4-vanilla"] {

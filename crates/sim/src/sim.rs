@@ -241,6 +241,12 @@ impl Sim {
         self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
+    /// Has `look` called with the time at which the main task ends, before the others are told to. The same holds for it as for
+    /// [`Sim::observe`]. A run that fails has no such end.
+    pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
+        *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
+    }
+
     /// Has what happens from now on recorded. A run is the same with it and without.
     pub fn start_trace(&self, config: TraceConfig) {
         self.0.start_recording(config);

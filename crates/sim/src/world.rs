@@ -120,6 +120,8 @@ pub(crate) struct World {
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
     observer: RefCell<Option<Observer>>,
     next_observation: Cell<u64>,
+    /// Who looks at the end of the run.
+    pub(crate) at_end: RefCell<Option<Box<dyn FnOnce(u64)>>>,
     pub(crate) stamps: Stamps,
     /// By CPU; empty where translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
@@ -163,6 +165,7 @@ impl World {
             fingerprint: Fingerprint::new(config.seed),
             observer: RefCell::default(),
             next_observation: Cell::new(u64::MAX),
+            at_end: RefCell::default(),
             perturb: config.perturb,
             chance: RefCell::new(Rng::new(config.seed, u64::MAX - 1)),
             tasks: RefCell::default(),
@@ -586,6 +589,10 @@ impl World {
     }
 
     fn begin_shutdown(&self) {
+        let at_end = self.at_end.take();
+        if let Some(look) = at_end {
+            look(self.clock.get());
+        }
         self.phase.set(Phase::Ending);
         let ids: Vec<TaskId> = self.tasks.borrow().iter().map(|task| task.id).collect();
         for id in ids {
@@ -711,7 +718,7 @@ impl World {
         let completions = self.completions.take();
         drop(completions);
         // So may who observes.
-        let observer = self.observer.take();
+        let observer = (self.observer.take(), self.at_end.take());
         drop(observer);
         failure.map_or(Ok(()), Err)
     }

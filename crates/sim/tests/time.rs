@@ -8,7 +8,7 @@ use machine::{
     Step,
 };
 use sim::{Config, LockFairness, Scheduler, Sim, TaskId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A list to which tasks write.
@@ -444,7 +444,13 @@ fn who_observes_changes_nothing() {
         let sim = Sim::new(free_kernel(2));
         let seen: Log<u64> = Rc::default();
         let owner = Rc::new(());
+        let end: Rc<Cell<Option<u64>>> = Rc::default();
         if let Some(every) = every {
+            let (end, owned) = (Rc::clone(&end), (sim.clone(), Rc::clone(&owner)));
+            sim.observe_end(move |now| {
+                let _ = &owned;
+                end.set(Some(now.0));
+            });
             let (seen, owned) = (Rc::clone(&seen), (sim.clone(), Rc::clone(&owner)));
             sim.observe(every, move |now| {
                 let _ = &owned;
@@ -459,10 +465,11 @@ fn who_observes_changes_nothing() {
         });
         run_tasks(&sim, &tasks).unwrap();
         assert_eq!(Rc::strong_count(&owner), 1, "an observer that owns the machine is let go when the run is over");
-        (sim.fingerprint(), seen.take())
+        (sim.fingerprint(), seen.take(), end.get())
     };
-    let (alone, _) = run(None);
-    let (observed, seen) = run(Some(Nanos(2500)));
+    let (alone, ..) = run(None);
+    let (observed, seen, end) = run(Some(Nanos(2500)));
+    assert!(end.is_some_and(|end| end >= 10_000 && seen.iter().all(|now| *now <= end)), "{end:?} {seen:?}");
     assert_eq!(alone, observed);
     assert!(seen.len() >= 3 && seen.is_sorted(), "{seen:?}");
     let beats: Vec<u64> = seen.iter().map(|now| now / 2500).collect();
