@@ -265,14 +265,28 @@ impl<M: Machine> Engine<M> {
         }
     }
 
-    /// All counters and gauges now, under their kernel names.
+    /// All counters and gauges now, under their kernel names. Those of refaults are there where pages that leave memory leave
+    /// shadows: kernels before 3.15 have no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = self.memory().stat.snapshot();
-        vmstat.extend(self.memory().vmstat_of(|_| true));
+        vmstat.extend(self.with_counted_refaults(self.memory().vmstat_of(|_| true)));
         let limits = self.writeback().dirty_limits();
         vmstat.insert("nr_dirty_threshold".to_owned(), limits.dirty);
         vmstat.insert("nr_dirty_background_threshold".to_owned(), limits.background);
+        vmstat
+    }
+
+    /// What is kept by zone of one node, as `/sys/devices/system/node/node0/vmstat` shows it.
+    #[must_use]
+    pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
+        self.with_counted_refaults(self.memory().node_vmstat(node))
+    }
+
+    fn with_counted_refaults(&self, mut vmstat: Vmstat) -> Vmstat {
+        for event in self.lru().uncounted_refaults() {
+            vmstat.remove(event.name());
+        }
         vmstat
     }
 

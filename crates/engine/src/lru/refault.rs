@@ -7,7 +7,7 @@
 //! `lru` for the cost of a page that was active before. *Description*: mechanisms/multigen, 8.5. Nodes of an index that only hold
 //! shadows take no memory here, and stay: Linux frees them when they are more than an eighth of memory has pages.
 
-use super::choices::{CgroupCounters, Refault};
+use super::choices::{CgroupCounters, PolicyKind, Refault};
 use super::policy::classic::{Family, ListKind};
 use super::{Lru, Pool};
 use crate::memory::{Flags, Zone};
@@ -121,6 +121,19 @@ impl Refaults {
 }
 
 impl<M: Machine> Lru<M> {
+    /// Counters of pages that came back which stay at 0, since pages of their family leave no shadows: kernels without those have no
+    /// such counter either.
+    pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
+        // Programs' own policies may return shadows; those of this engine do not.
+        let by_policy = match self.choices.policy {
+            PolicyKind::Multigen | PolicyKind::Own => true,
+            PolicyKind::Classic | PolicyKind::Lru | PolicyKind::Clock => self.has_refaults(),
+        };
+        let of = |events: [ZoneEvent; 3], is_counted: bool| events.into_iter().filter(move |_| !is_counted);
+        of(ZoneEvent::WORKINGSET_ANON, by_policy)
+            .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
+    }
+
     /// Do pages that leave, leave shadows of [`Refault::ByWorkingset`]?
     pub(super) fn has_refaults(&self) -> bool {
         self.refaults.is_some()

@@ -345,6 +345,14 @@ impl ZoneEvent {
         !self.is_of_workingset() && !self.is_of_nodes()
     }
 
+    /// Those of anonymous pages that came back.
+    pub const WORKINGSET_ANON: [Self; 3] =
+        [Self::WorkingsetRefaultAnon, Self::WorkingsetActivateAnon, Self::WorkingsetRestoreAnon];
+
+    /// Those of pages of files that came back.
+    pub const WORKINGSET_FILE: [Self; 3] =
+        [Self::WorkingsetRefaultFile, Self::WorkingsetActivateFile, Self::WorkingsetRestoreFile];
+
     const fn is_of_workingset(self) -> bool {
         matches!(
             self,

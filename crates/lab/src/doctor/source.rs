@@ -54,13 +54,12 @@ fn of_report(report: &Value) -> Result<Vec<Patient>, String> {
         let figures = rows.iter().filter_map(|row| {
             Some((row["group"].as_str()?, row["name"].as_str()?, row["values"][id]["median"].as_f64()?))
         });
-        let is_simulated = column["ground"] == "sim";
-        Ok(Patient { name: format!("{experiment}, {id}"), signs: of_rows(&Rows(figures.collect()), is_simulated) })
+        Ok(Patient { name: format!("{experiment}, {id}"), signs: of_rows(&Rows(figures.collect())) })
     };
     columns.iter().map(patient).collect()
 }
 
-fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
+fn of_rows(rows: &Rows<'_>) -> Signs {
     let elapsed_s = rows.of(&["Elapsed", "Total Elapsed Time (seconds)"]);
     let kernel_cpu: Vec<f64> =
         rows.in_group("kernel").filter(|(name, _)| name.starts_with("kswapd")).map(|(_, value)| value).collect();
@@ -71,7 +70,7 @@ fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
     let swapped_out = rows.of(&["pswpout", "Swap Outs", "Swap outs"]);
     let written = rows.of(&["nr_vmscan_write", "Page writes by reclaim", "Pages written"]);
     let swap = ["total", "free"].map(|part| rows.in_group("swap").find(|(name, _)| *name == part));
-    let mut signs = Signs {
+    Signs {
         elapsed_s,
         kswapd: Scan {
             scanned: rows.of(&["pgscan_kswapd", "Kswapd pages scanned"]),
@@ -110,18 +109,6 @@ fn of_rows(rows: &Rows<'_>, is_simulated: bool) -> Signs {
         killed: rows.of(&["oom_kill", "Processes killed"]),
         exhausted: rows.of(&["oom"]),
         ..Signs::default()
-    };
-    forget_uncounted(&mut signs, is_simulated);
-    signs
-}
-
-/// Kernels of an era before a counter exists have it at 0 in the simulator. Who counts refaults of anonymous memory counts those of
-/// files too.
-fn forget_uncounted(signs: &mut Signs, is_simulated: bool) {
-    signs.refaulted_anon = signs.refaulted_anon.filter(|pages| *pages > 0.0);
-    let has_taken = [signs.kswapd.stolen, signs.direct.stolen].into_iter().flatten().sum::<f64>() > 0.0;
-    if is_simulated && has_taken && signs.refaulted_anon.is_none() {
-        signs.refaulted_file = signs.refaulted_file.filter(|pages| *pages > 0.0);
     }
 }
 
@@ -190,7 +177,7 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
         stolen_together: together(of("pgsteal_anon"), of("pgsteal_file")),
         swapped_in: of("pswpin"),
         swapped_out,
-        refaulted_anon: of("workingset_refault_anon").filter(|pages| *pages > 0.0),
+        refaulted_anon: of("workingset_refault_anon"),
         refaulted_file: of("workingset_refault_file").or_else(|| of("workingset_refault")),
         activated_file: of("workingset_activate_file").or_else(|| of("workingset_activate")),
         major_faults: of("pgmajfault"),
@@ -270,7 +257,6 @@ fn of_run(run: &RunSeries) -> Option<Patient> {
     });
     let at_limit = counters.get("memory_events_max");
     signs.at_limit = at_limit.map(|times| [("the cgroup of the run".to_owned(), *times as f64)].into());
-    forget_uncounted(&mut signs, true);
     Some(Patient { name: format!("{column}, seed {seed}"), signs })
 }
 
@@ -305,7 +291,6 @@ mod tests {
                 row("vmstat", "Kswapd pages scanned", &[100.0, 200.0]),
                 row("vmstat", "Kswapd pages reclaimed", &[50.0, 60.0]),
                 row("vmstat", "Zone normal velocity", &[25.0]),
-                row("counters", "workingset_refault_file", &[0.0, 0.0]),
                 row("kernel", "kswapd0 CPU", &[0.5, 0.25]),
                 row("kernel", "kswapd1 CPU", &[0.5, 0.25]),
                 row("zones", "Normal of node 1 free", &[7.0, 8.0]),
@@ -321,8 +306,7 @@ mod tests {
         assert_eq!(first.signs.kswapd, Scan { scanned: Some(100.0), stolen: Some(50.0) });
         assert_eq!((first.signs.kswapd_cpu_s, second.signs.kswapd_cpu_s), (Some(1.0), Some(0.5)));
         assert_eq!((first.signs.scanned_by_zone["normal"], second.signs.scanned_by_zone.len()), (50.0, 0));
-        // A simulated kernel may be one that does not count it; this one runs here and does.
-        assert_eq!((first.signs.refaulted_file, second.signs.refaulted_file), (None, Some(0.0)));
+        assert_eq!(first.signs.refaulted_file, None);
         let zone = &first.signs.zones.as_ref().unwrap()[0];
         assert_eq!((&*zone.name, zone.free, zone.marks), ("Normal of node 1", 7.0, [0.0, 9.0, 0.0]));
         assert_eq!((&*zone.blocks, second.signs.swap), (&[3.0, 2.0][..], Some([10.0, 2.0])));

@@ -179,8 +179,7 @@ impl<M: Machine> EngineView for Engine<M> {
     }
 
     fn nodes(&self) -> Vec<Vmstat> {
-        let memory = self.memory();
-        memory.nodes.iter().map(|node| memory.node_vmstat(node.id)).collect()
+        self.memory().nodes.iter().map(|node| self.node_vmstat(node.id)).collect()
     }
 
     fn room(&self) -> [u64; 2] {
