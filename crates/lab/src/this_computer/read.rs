@@ -72,6 +72,8 @@ pub struct Computer {
     pub has_multigen: Option<bool>,
     /// Its nodes.
     pub nodes: Vec<Node>,
+    /// `MemTotal` of `/proc/meminfo`, pages: the sum of all managed pages, where no memory came or went meanwhile.
+    pub total_pages: Option<u64>,
     /// The disk under the folder for files.
     pub disk: Option<Disk>,
     /// Swap of all devices together; the first names it.
@@ -107,6 +109,7 @@ impl Computer {
         let enabled = text("sys/kernel/mm/lru_gen/enabled").ok();
         this.has_multigen = enabled.map(|word| !["0x0000", "0"].contains(&word.as_str()));
         this.nodes = nodes(&snapshot, &text);
+        this.total_pages = text("proc/meminfo").ok().and_then(|meminfo| total_pages(&meminfo));
         if this.nodes.is_empty() {
             this.missing.push("/proc/zoneinfo: no zone that the allocator manages".into());
         }
@@ -175,6 +178,12 @@ fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) ->
         first.cpus.extend(homeless);
     }
     nodes
+}
+
+/// `MemTotal`, pages.
+fn total_pages(meminfo: &str) -> Option<u64> {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(total.split_whitespace().next()?.parse::<u64>().ok()? / 4)
 }
 
 /// The numbers of a list of the kernel's: `0-3,8`.
@@ -259,6 +268,7 @@ mod tests {
         write(root.path(), "proc/sys/kernel/osrelease", "6.18.44-test\n");
         write(root.path(), "proc/sys/vm/swappiness", "10\n");
         write(root.path(), "proc/sys/vm/page-cluster", "0\n");
+        write(root.path(), "proc/meminfo", "MemTotal:        8000004 kB\nMemFree: 5 kB\n");
         write(
             root.path(),
             "proc/swaps",
@@ -274,7 +284,7 @@ mod tests {
         assert_eq!(computer.nodes[0].zones, [of_zone("dma", 3840), of_zone("normal", 1_005_000)]);
         assert_eq!((&*computer.nodes[0].cpus, &*computer.nodes[1].cpus), (&[0, 1, 4][..], &[2, 3][..]));
         assert_eq!((computer.pages(), computer.cpus(), computer.has_multigen), (1_908_840, 5, Some(true)));
-        assert_eq!(computer.nodes[1].distances, [21, 10]);
+        assert_eq!((&*computer.nodes[1].distances, computer.total_pages), (&[21, 10][..], Some(2_000_001)));
         assert_eq!(computer.swap, Some(Swap { name: "/dev/zram1".into(), slots: 525_311, is_synchronous: true }));
         assert_eq!(computer.sysctls.len(), 2);
         // The folder of the test lies on a disk that this /sys does not know.

@@ -1,6 +1,7 @@
 //! The machine file of a computer.
 
 use super::measure::{Cost, DiskSpeed};
+use super::read::{Disk, Swap};
 use super::{BASE, Computer, nearest};
 use crate::embedded;
 use placed::{Error, Node, Value};
@@ -143,6 +144,14 @@ fn memory(text: &mut String, computer: &Computer, limit_pages: Option<u64>) {
             PAGES_MAX >> 18
         );
     }
+    // Memory is plugged in and out by some hypervisors; what the zones have is what the allocator can give at that moment.
+    if let Some(total) = computer.total_pages.filter(|total| *total != computer.pages()) {
+        let [zones, total] = [computer.pages(), total].map(|pages| pages >> 8);
+        let _ = writeln!(
+            text,
+            "# Zones have {zones} MiB in /proc/zoneinfo (managed), and MemTotal was {total} MiB a moment later: memory came or went."
+        );
+    }
     text.push_str("nodes = [\n");
     for node in &computer.nodes {
         let zones: Vec<String> = node
@@ -247,13 +256,29 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
             text.push_str("# Swap answers at once here, and the disk under files does not: as one disk, both are as slow as that.\n");
         }
     }
-    text.push_str("\n[disk.device]\nmodel = \"flash\"\n");
-    if disk.is_rotational {
-        text.push_str(
-            "# The disk turns (queue/rotational). A latency here is that of any request: seeks are not told apart.\n",
+    if let Some(swap) = computer.swap.as_ref().filter(|swap| !is_on(disk, swap)) {
+        let _ = writeln!(
+            text,
+            "# Swap is on {} and files are on {}: runs use the first [[disk]] alone, so that both share its queue and speed here.",
+            swap.name, disk.name
         );
     }
-    text.push_str(&constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap")));
+    text.push_str("\n[disk.device]\n");
+    let capacity = constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap"));
+    let turns = disk.is_rotational && measured.disk.is_none_or(|speed| speed.read_ns >= TURNS_FROM_NS);
+    if turns {
+        text.push_str(&rotational(disk, measured, &capacity));
+        return;
+    }
+    text.push_str("model = \"flash\"\n");
+    if let Some(speed) = measured.disk.filter(|_| disk.is_rotational) {
+        let _ = writeln!(
+            text,
+            "# queue/rotational says that it turns, as it does of many virtual disks; a read of {} ns says that it does not.",
+            speed.read_ns
+        );
+    }
+    text.push_str(&capacity);
     let queue = disk.nr_requests.map_or((128, "assumed", "it has no queue, or does not tell"), |requests| {
         (requests, "measured", "queue/nr_requests")
     });
@@ -304,6 +329,52 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
 }
 
+/// Are files and swap on the same device: a partition of it, or a file on it?
+fn is_on(disk: &Disk, swap: &Swap) -> bool {
+    match swap.name.strip_prefix("/dev/") {
+        // `sda1` and `sda2` are of one disk, `nvme0n1p1` and `nvme0n1p2` too.
+        Some(device) => whole(device) == whole(&disk.name),
+        None => true,
+    }
+}
+
+/// The disk of a partition, by its name.
+fn whole(device: &str) -> &str {
+    let without = device.trim_end_matches(|c: char| c.is_ascii_digit());
+    match without.strip_suffix('p') {
+        Some(disk) if disk.ends_with(|c: char| c.is_ascii_digit()) => disk,
+        _ if ["sd", "vd", "hd", "xvd"].iter().any(|kind| device.starts_with(kind)) => without,
+        _ => device,
+    }
+}
+
+/// A read at random takes a disk that turns at least half a turn: 2 ms at 15000 rpm.
+const TURNS_FROM_NS: u64 = 1_000_000;
+
+/// The device of a disk that turns. How far apart what was measured lay is not known, so that seeks are those of a typical drive.
+fn rotational(disk: &Disk, measured: &Measured, capacity: &str) -> String {
+    let mut text = format!("model = \"rotational\"\n{capacity}");
+    text.push_str(&constant("rpm", 7200, "assumed", "queue/rotational is 1; as parallelio-8g, a common drive"));
+    let (bandwidth, from, source) = match measured.disk {
+        Some(speed) => (speed.read_bytes_per_s, "measured", "direct reads of a file of 128 MiB in order"),
+        None => (150_000_000, "assumed", "a common drive; `highwater calibrate` measures it"),
+    };
+    text.push_str(&constant("bandwidth_bytes_per_s", bandwidth, from, source));
+    for (name, ns) in [
+        ("seek_track_to_track_ns", 1_000_000),
+        ("seek_average_ns", 8_500_000),
+        ("seek_full_ns", 18_000_000),
+        ("command_ns", 150_000),
+    ] {
+        text.push_str(&constant(name, ns, "assumed", "as parallelio-8g, a common drive of 7200 rpm"));
+    }
+    if let Some(requests) = disk.nr_requests {
+        text.push_str("\n[disk.device.queue]\n");
+        text.push_str(&constant("nr_requests", requests, "measured", "queue/nr_requests"));
+    }
+    text
+}
+
 struct Numbers {
     read_ns: u64,
     write_ns: u64,
@@ -318,7 +389,7 @@ struct Numbers {
 mod tests {
     use super::*;
     use crate::hardware;
-    use crate::this_computer::read::{Disk, Node, Swap, Sysctl, Zone};
+    use crate::this_computer::read::{Node, Sysctl, Zone};
     use engine::kernel::Source;
 
     fn computer() -> Computer {
@@ -334,6 +405,7 @@ mod tests {
                 },
                 Node { zones: vec![zone("normal", 400_000)], cpus: vec![1, 3], distances: vec![21, 10] },
             ],
+            total_pages: Some(950_000),
             disk: Some(Disk {
                 name: "zram0".into(),
                 blocks: 1_000_000,
@@ -391,6 +463,65 @@ mod tests {
         read(&text);
         assert!(text.contains("read_latency_ns = { value = 2000,") && !text.contains("submit_request"), "{text}");
         assert!(read(&text).disks[0].synchronous.is_none() && text.contains("Swap answers at once here"), "{text}");
+    }
+
+    #[test]
+    fn a_disk_that_turns_is_one_that_turns_unless_its_reads_say_otherwise() {
+        let mut turning = computer();
+        let disk = Disk {
+            name: "sda1".into(),
+            is_rotational: true,
+            is_synchronous: false,
+            nr_requests: Some(64),
+            ..turning.disk.take().unwrap()
+        };
+        turning.disk = Some(disk);
+        turning.swap.as_mut().unwrap().name = "/dev/sda2".into();
+        let speed = |read_ns| DiskSpeed {
+            read_ns,
+            write_ns: 1,
+            channels: 1,
+            read_bytes_per_s: 99_000_000,
+            write_bytes_per_s: 1_000_000_000,
+        };
+        let text_of = |disk| machine(&turning, None, &Measured { disk, ..Measured::default() }).unwrap();
+        for (speed, bandwidth) in [(None, 150_000_000), (Some(speed(6_000_000)), 99_000_000)] {
+            let text = text_of(speed);
+            let sim::disk::DiskConfig::Rotational(device) = &read(&text).disks[0].device else { panic!("{text}") };
+            assert_eq!((device.bandwidth_bytes_per_s.value, device.queue.nr_requests.value), (bandwidth, 64));
+        }
+        let text = text_of(Some(speed(90_000)));
+        read(&text);
+        assert!(
+            text.contains("model = \"flash\"") && text.contains("a read of 90000 ns says that it does not"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn two_disks_and_memory_that_comes_and_goes_are_told() {
+        let mut other = computer();
+        assert!(
+            machine(&other, None, &Measured::default())
+                .unwrap()
+                .contains("Swap is on /dev/zram1 and files are on zram0")
+        );
+        other.total_pages = Some(1_206_000);
+        let text = machine(&other, None, &Measured::default()).unwrap();
+        read(&text);
+        assert!(text.contains("Zones have 3710 MiB in /proc/zoneinfo (managed), and MemTotal was 4710 MiB"), "{text}");
+        let name = |disk: &str| Disk { name: disk.into(), ..computer().disk.unwrap() };
+        let swap = |swap: &str| Swap { name: swap.into(), ..computer().swap.unwrap() };
+        for (files, of_swap) in
+            [("sda1", "/dev/sda2"), ("nvme0n1p1", "/dev/nvme0n1p3"), ("vda", "/swapfile"), ("sda", "/dev/sda3")]
+        {
+            assert!(is_on(&name(files), &swap(of_swap)), "{files}, {of_swap}");
+        }
+        for (files, of_swap) in
+            [("sda1", "/dev/sdb1"), ("nvme0n1p1", "/dev/nvme1n1p1"), ("vda", "/dev/zram0"), ("dm-0", "/dev/dm-1")]
+        {
+            assert!(!is_on(&name(files), &swap(of_swap)), "{files}, {of_swap}");
+        }
     }
 
     #[test]
