@@ -149,7 +149,7 @@ fn rows_of_logs(
     files: &[(PathBuf, String)],
     wrong: &mut Vec<Wrong>,
 ) -> Vec<Row> {
-    let mut rows = benchmarks::rows(files);
+    let mut rows = benchmarks::rows(&benchmark.logs(), files, wrong);
     let is_early = EARLY_TESTS.contains(&benchmark.name.as_str());
     if let Some([user, system, elapsed]) = benchmark.times {
         rows.extend(duration_rows(user, system, elapsed));

@@ -155,7 +155,7 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
 }
 
 /// The first of what is wrong in a file, with how much more there is.
-fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
+pub(crate) fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {
         0 | 1 => String::new(),
         2 => "; one more of its lines is wrong".into(),

@@ -57,12 +57,12 @@ impl std::error::Error for Wrong {}
 
 impl Wrong {
     /// On a line, from 0.
-    fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
+    pub(crate) fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
     }
 
     /// Of all of a file.
-    fn of(file: &str, what: impl Into<String>) -> Self {
+    pub(crate) fn of(file: &str, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, what: what.into() }
     }
 }
@@ -144,6 +144,9 @@ fn number(word: &str) -> Option<f64> {
     word.replace(',', ".").parse().ok().filter(|number: &f64| number.is_finite())
 }
 
+/// What a tool can have counted or measured: no kernel's counter is negative, or as large as this.
+const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
+
 /// A line of numbers under a heading.
 fn under(heading: &[String], words: &[&str], file: &str, line: usize) -> Result<BTreeMap<String, f64>, Wrong> {
     if words.len() != heading.len() {
@@ -151,9 +154,13 @@ fn under(heading: &[String], words: &[&str], file: &str, line: usize) -> Result<
         return Err(Wrong::at(file, line, what));
     }
     let one = |(name, word): (&String, &&str)| {
-        let value = number(word)
-            .ok_or_else(|| Wrong::at(file, line, format!("expected a number in column {name}: found `{word}`")))?;
-        Ok((name.clone(), value))
+        match number(word) {
+            Some(value) if COUNTED.contains(&value) => Ok((name.clone(), value)),
+            Some(_) => {
+                Err(Wrong::at(file, line, format!("expected a number from 0 to 2^64 in column {name}: found `{word}`")))
+            }
+            None => Err(Wrong::at(file, line, format!("expected a number in column {name}: found `{word}`"))),
+        }
     };
     heading.iter().zip(words).map(one).collect()
 }

@@ -147,6 +147,11 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         assert!(
             wrong(&PRINTED.replace("186856", "x")).starts_with("v.txt:5: expected a number in column bo: found `x`")
         );
+        // No kernel counts below 0, or as much as this.
+        for odd in ["-186856", "1e30"] {
+            let told = wrong(&PRINTED.replace("186856", odd));
+            assert_eq!(told, format!("v.txt:5: expected a number from 0 to 2^64 in column bo: found `{odd}`"));
+        }
         let first: String = PRINTED.lines().take(3).map(|line| format!("{line}\n")).collect();
         assert!(wrong(&first).contains("after the first"));
     }
