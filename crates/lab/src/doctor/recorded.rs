@@ -6,9 +6,8 @@ use super::Patient;
 use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, of_counters};
 use crate::recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
-use crate::recordings::{Sample, Wrong, procps, sysstat};
+use crate::recordings::{Figures, Sample, Wrong, procps, sysstat};
 use crate::system::difference;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The interval of `vmstat` without times: what `vmstat 1` says.
@@ -60,7 +59,7 @@ fn of_vmstat(samples: &[Sample]) -> Signs {
 fn of_sar(samples: &[Sample]) -> Signs {
     let of = |name: &str| sum(samples, name);
     let time_of = |name: &str| -> f64 {
-        samples.iter().filter(|sample| sample.values.contains_key(name)).map(|sample| sample.seconds).sum()
+        samples.iter().filter(|sample| sample.values.get(name).is_some()).map(|sample| sample.seconds).sum()
     };
     let elapsed_s = time_of("pgscank/s").max(time_of("pswpin/s"));
     let (by_kswapd, by_others, stolen) = (of("pgscank/s"), of("pgscand/s"), of("pgsteal/s"));
@@ -85,11 +84,11 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     // Without copies before and after, the monitor's first and last will do.
     let (grown, seconds) = match (before, after, counters.first().zip(counters.last())) {
         (Some(before), Some(after), _) => (difference(before, after), elapsed_s.unwrap_or_default()),
-        (_, _, Some(((begun, first), (ended, last)))) => (difference(first, last), ended - begun),
+        (_, _, Some(((begun, first), (ended, last)))) => (difference(&first.vmstat(), &last.vmstat()), ended - begun),
         _ => Default::default(),
     };
     let mut dirty = DirtyLooks::default();
-    counters.iter().for_each(|(_, levels)| dirty.look(levels));
+    counters.iter().for_each(|(_, levels)| dirty.look(&levels.vmstat()));
     let mut signs = of_counters(&grown, seconds);
     signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
     signs.swap = swap_pages.map(|pages| pages.map(|pages| pages as f64));
@@ -98,10 +97,10 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
 }
 
 /// Means of what `iostat` saw of a device.
-fn disk(name: &str, samples: &[BTreeMap<String, f64>]) -> Disk {
+fn disk(name: &str, samples: &[Figures]) -> Disk {
     let mean = |names: &[&str]| {
-        let column = names.iter().find(|name| samples.iter().any(|sample| sample.contains_key(**name)))?;
-        let sum: f64 = samples.iter().filter_map(|sample| sample.get(*column)).sum();
+        let column = names.iter().find(|name| samples.iter().any(|sample| sample.get(name).is_some()))?;
+        let sum: f64 = samples.iter().filter_map(|sample| sample.get(column)).sum();
         Some(sum / samples.len() as f64)
     };
     Disk { name: name.to_owned(), busy_percent: mean(&["%util"]), write_wait_ms: mean(&["w_await", "await"]) }

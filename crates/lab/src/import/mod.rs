@@ -164,7 +164,7 @@ fn rows_of_logs(
     let span = first.zip(last).filter(|(first, last)| last.0 > first.0);
     let counters = match (&benchmark.before, &benchmark.after) {
         (Some(before), Some(after)) => Some(difference(before, after)),
-        _ => span.map(|((_, first), (_, last))| difference(first, last)),
+        _ => span.map(|((_, first), (_, last))| difference(&first.vmstat(), &last.vmstat())),
     };
     let elapsed = benchmark.elapsed_s.or(span.map(|((begun, _), (ended, _))| ended - begun));
     if let (Some(counters), Some(elapsed)) = (counters, elapsed) {

@@ -1,32 +1,27 @@
 //! Rows and counters over time of what monitors wrote.
 
 use crate::figure::{Better, Format, Row};
-use crate::recordings::mmtests::Benchmark;
-use crate::recordings::{Sample, Wrong};
+use crate::recordings::mmtests::{Benchmark, Counters};
+use crate::recordings::{Figures, Sample, Wrong};
 use crate::report::mmtests;
 use crate::series::Series;
 use crate::system::DiskSample;
-use engine::stat::Vmstat;
 use machine::Nanos;
 use std::collections::BTreeMap;
 
 /// Counters over time, from the first moment on; none without a moment.
 #[must_use]
-pub fn series(moments: &[(f64, Vmstat)]) -> Option<Series> {
+pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     let (begun, _) = moments.first()?;
     let mut series = Series::default();
     for (time, counters) in moments {
-        series.push(Nanos(((time - begun) * 1e9).round() as u64), counters);
+        series.push(Nanos(((time - begun) * 1e9).round() as u64), &counters.vmstat());
     }
     Some(series)
 }
 
 /// The group `iostat` of each device.
-pub fn iostat_rows(
-    benchmark: &Benchmark,
-    disks: &BTreeMap<String, Vec<BTreeMap<String, f64>>>,
-    wrong: &mut Vec<Wrong>,
-) -> Vec<Row> {
+pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (device, figures) in disks {
         let samples: Vec<DiskSample> = figures.iter().filter_map(sample).collect();
@@ -41,8 +36,8 @@ pub fn iostat_rows(
 }
 
 /// A sample of iostat, of any version.
-fn sample(figures: &BTreeMap<String, f64>) -> Option<DiskSample> {
-    let of = |name: &str| figures.get(name).copied();
+fn sample(figures: &Figures) -> Option<DiskSample> {
+    let of = |name: &str| figures.get(name);
     let avgqz = of("avgqu-sz").or_else(|| of("aqu-sz"))?;
     let [r_await_ms, w_await_ms] = ["r_await", "w_await"].map(|name| of(name).unwrap_or_default());
     // Since it has none of its own, that of all requests is the mean of both kinds by their number.
@@ -74,7 +69,7 @@ const VMSTAT: [(&str, &str); 12] = [
 #[must_use]
 pub fn vmstat_means(samples: &[Sample]) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| {
-        let values: Vec<f64> = samples.iter().filter_map(|sample| sample.values.get(*name).copied()).collect();
+        let values: Vec<f64> = samples.iter().filter_map(|sample| sample.values.get(name)).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let name = format!("Mean vmstat-{name}");
         let row = || Row::new("vmstat monitor", name, unit, Better::Neutral, Format::Decimals(2), mean);
@@ -108,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_disk_without_a_queue_is_told() {
-        let disks = [("sda".to_owned(), vec![[("tps".to_owned(), 1.0)].into()])].into();
+        let disks = [("sda".to_owned(), vec![Figures::from([("tps", 1.0)])])].into();
         let mut wrong = Vec::new();
         assert_eq!(iostat_rows(&Benchmark::default(), &disks, &mut wrong), []);
         assert!(wrong[0].what.contains("expected a column avgqu-sz or aqu-sz of `iostat -x` for sda"), "{wrong:?}");
@@ -125,7 +120,8 @@ mod tests {
 
     #[test]
     fn counters_over_time_begin_at_0() {
-        let moments = [(100.0, 5), (110.5, 25)].map(|(time, faults)| (time, [("pgfault".to_owned(), faults)].into()));
+        let moments = [(100.0, 5), (110.5, 25)]
+            .map(|(time, faults)| (time, Counters::of(&[("pgfault".to_owned(), faults)].into(), None)));
         let found = series(&moments).unwrap();
         assert_eq!(
             found.points.iter().map(|it| (it.now_ns, it.values[0])).collect::<Vec<_>>(),

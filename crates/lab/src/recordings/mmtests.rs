@@ -6,11 +6,12 @@
 //!
 //! A damaged log is no reason to do without the others: [`read_all`] and [`Benchmark::monitors`] leave out what is wrong, and tell it.
 
-use super::{Sample, Wrong, files_below, procps, read_lossy, sysstat};
+use super::{Figures, Sample, Wrong, files_below, procps, read_lossy, sysstat};
 use engine::stat::Vmstat;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// So deep directories are looked into.
 const DEPTH_MAX: usize = 4;
@@ -54,11 +55,34 @@ pub struct Benchmark {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitors {
     /// `/proc/vmstat`: s since 1970, or since its start where it has no times, and the counters.
-    pub counters: Vec<(f64, Vmstat)>,
+    pub counters: Vec<(f64, Counters)>,
     /// What `vmstat` printed.
     pub vmstat: Vec<Sample>,
     /// What `iostat` printed, by device.
-    pub disks: BTreeMap<String, Vec<BTreeMap<String, f64>>>,
+    pub disks: BTreeMap<String, Vec<Figures>>,
+}
+
+/// What `/proc/vmstat` had at a moment. Moments of one recording share the names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    names: Arc<[String]>,
+    values: Box<[u64]>,
+}
+
+impl Counters {
+    /// Those of a moment; with the names of an earlier one, where they are the same.
+    #[must_use]
+    pub fn of(counters: &Vmstat, earlier: Option<&Self>) -> Self {
+        let known = earlier.filter(|earlier| earlier.names.iter().eq(counters.keys()));
+        let names = known.map_or_else(|| counters.keys().cloned().collect(), |earlier| earlier.names.clone());
+        Self { names, values: counters.values().copied().collect() }
+    }
+
+    /// By their names.
+    #[must_use]
+    pub fn vmstat(&self) -> Vmstat {
+        self.names.iter().cloned().zip(self.values.iter().copied()).collect()
+    }
 }
 
 /// All benchmarks of a directory, those of directories in it included.
@@ -374,9 +398,19 @@ fn pair(line: &str) -> Option<(String, u64)> {
 
 /// What the monitor `proc-vmstat` wrote: a line `time: 1370512345`, and `/proc/vmstat`, again and again. Where it wrote no times a
 /// moment begins with the first name, and they are as far apart as MMTests' default is.
-fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, Vmstat)> {
+fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, Counters)> {
     // Each with the line that it begins on.
-    let mut moments: Vec<(usize, f64, Vmstat)> = Vec::new();
+    let mut moments: Vec<(usize, f64, Counters)> = Vec::new();
+    // The last of them is filled here first.
+    let mut filled = Vmstat::new();
+    let close = |moments: &mut Vec<(usize, f64, Counters)>, filled: &mut Vmstat| {
+        match moments.as_mut_slice() {
+            [.., (.., earlier), (.., last)] => *last = Counters::of(filled, Some(earlier)),
+            [(.., only)] => *only = Counters::of(filled, None),
+            [] => {}
+        }
+        filled.clear();
+    };
     let has_times = text.lines().any(|line| line.starts_with("time: "));
     let mut first: Option<String> = None;
     let mut is_wrong = false;
@@ -386,7 +420,10 @@ fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, V
             let time = time.trim().parse::<f64>().ok().filter(|time| time.is_finite());
             is_wrong = time.is_none_or(|time| earlier.is_some_and(|earlier| time <= earlier));
             match time {
-                Some(time) if !is_wrong => moments.push((n, time, Vmstat::new())),
+                Some(time) if !is_wrong => {
+                    close(&mut moments, &mut filled);
+                    moments.push((n, time, Counters::default()));
+                }
                 Some(_) => wrong.push(Wrong::at(file, n, format!("expected a later time than before: found `{line}`"))),
                 None => wrong.push(Wrong::at(file, n, format!("expected `time: SECONDS`: found `{line}`"))),
             }
@@ -401,24 +438,26 @@ fn parse_counters(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<(f64, V
             continue;
         };
         if !has_times && first.as_ref().is_none_or(|first| *first == name) {
-            moments.push((n, MONITORS_EVERY_S * moments.len() as f64, Vmstat::new()));
+            close(&mut moments, &mut filled);
+            moments.push((n, MONITORS_EVERY_S * moments.len() as f64, Counters::default()));
             first = Some(name.clone());
         }
-        match moments.last_mut() {
-            Some((.., counters)) => counters.extend([(name, value)]),
+        match moments.last() {
+            Some(_) => _ = filled.insert(name, value),
             None => wrong.push(Wrong::at(file, n, format!("expected `time: SECONDS` first: found `{line}`"))),
         }
     }
-    let names = moments.iter().map(|(.., counters)| counters.len()).max().unwrap_or_default();
+    close(&mut moments, &mut filled);
+    let names = moments.iter().map(|(.., counters)| counters.names.len()).max().unwrap_or_default();
     if names == 0 {
         wrong.push(Wrong::of(file, "expected `NAME NUMBER` of /proc/vmstat, and found none"));
     }
     let last = moments.len().saturating_sub(1);
-    let is_whole = |(at, (n, _, counters)): &(usize, (usize, f64, Vmstat))| {
-        let is_whole = counters.len() == names && names > 0;
+    let is_whole = |(at, (n, _, counters)): &(usize, (usize, f64, Counters))| {
+        let is_whole = counters.names.len() == names && names > 0;
         // The last is incomplete where the monitor was killed meanwhile.
         if !is_whole && *at < last {
-            let what = format!("expected {names} counters at this moment: found {}", counters.len());
+            let what = format!("expected {names} counters at this moment: found {}", counters.names.len());
             wrong.push(Wrong::at(file, *n, what));
         }
         is_whole
@@ -556,6 +595,8 @@ finish :: 181
         let mut wrong = Vec::new();
         let found = parse_counters("c", "nr_free_pages 5\npgfault 1\nnr_free_pages -4\npgfault 2\n", &mut wrong);
         let of = |free, faults| [("nr_free_pages".to_owned(), free), ("pgfault".to_owned(), faults)].into();
+        assert!(Arc::ptr_eq(&found[0].1.names, &found[1].1.names), "names are kept once");
+        let found: Vec<(f64, Vmstat)> = found.iter().map(|(time, counters)| (*time, counters.vmstat())).collect();
         assert_eq!((found, wrong.len()), (vec![(0.0, of(5, 1)), (10.0, of(0, 2))], 0));
     }
 

@@ -12,11 +12,12 @@ pub mod sysstat;
 
 use crate::input;
 use flate2::read::MultiGzDecoder;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
+use std::ops::Index;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Longer recordings are refused, unpacked: a day of `/proc/vmstat` each second has four times as much.
 const BYTES_MAX: u64 = 256 << 20;
@@ -29,7 +30,50 @@ pub struct Sample {
     /// When it ended, where that is told: s since an epoch that is the recording's own.
     pub at_s: Option<f64>,
     /// The figures.
-    pub values: BTreeMap<String, f64>,
+    pub values: Figures,
+}
+
+/// Figures by the names of their columns. Lines under one heading share its names: a day of samples has those but once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(Vec<(Arc<[String]>, Box<[f64]>)>);
+
+impl Figures {
+    /// The figure of a column; none where there is no such column.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.iter().find(|(column, _)| *column == name).map(|(_, figure)| figure)
+    }
+
+    /// All, in the order of columns.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().flat_map(|(names, figures)| names.iter().map(String::as_str).zip(figures.iter().copied()))
+    }
+
+    /// Adds those of other columns of the same moment.
+    fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+}
+
+impl Index<&str> for Figures {
+    type Output = f64;
+
+    fn index(&self, name: &str) -> &f64 {
+        let of = |(names, figures): &'_ (Arc<[String]>, Box<[f64]>)| {
+            let at = names.iter().position(|column| column == name)?;
+            (at < figures.len()).then_some(at)
+        };
+        let found = self.0.iter().find_map(|part| of(part).map(|at| &part.1[at]));
+        found.unwrap_or_else(|| panic!("there is no column {name}"))
+    }
+}
+
+/// Of pairs of names and figures.
+impl<const N: usize> From<[(&str, f64); N]> for Figures {
+    fn from(pairs: [(&str, f64); N]) -> Self {
+        let names = pairs.iter().map(|(name, _)| (*name).to_owned()).collect();
+        Self(vec![(names, pairs.iter().map(|(_, figure)| *figure).collect())])
+    }
 }
 
 /// What is wrong with a recording.
@@ -111,7 +155,9 @@ pub fn read(path: &Path) -> Result<String, Wrong> {
 /// # Errors
 /// As [`read_bytes`].
 pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
-    Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
+    // No copy of what is UTF-8, as it mostly is.
+    let text = String::from_utf8(read_bytes(path)?);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// The bytes of a file, unpacked where it is gzip.
@@ -141,28 +187,28 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
 
 /// A number as tools print it, in some languages with a comma.
 fn number(word: &str) -> Option<f64> {
-    word.replace(',', ".").parse().ok().filter(|number: &f64| number.is_finite())
+    let number = if word.contains(',') { word.replace(',', ".").parse() } else { word.parse() };
+    number.ok().filter(|number: &f64| number.is_finite())
 }
 
 /// What a tool can have counted or measured: no kernel's counter is negative, or as large as this.
 const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
 
 /// A line of numbers under a heading.
-fn under(heading: &[String], words: &[&str], file: &str, line: usize) -> Result<BTreeMap<String, f64>, Wrong> {
+fn under(heading: &Arc<[String]>, words: &[&str], file: &str, line: usize) -> Result<Figures, Wrong> {
     if words.len() != heading.len() {
         let what = format!("expected {} numbers, for {}: found {}", heading.len(), heading.join(" "), words.len());
         return Err(Wrong::at(file, line, what));
     }
-    let one = |(name, word): (&String, &&str)| {
-        match number(word) {
-            Some(value) if COUNTED.contains(&value) => Ok((name.clone(), value)),
-            Some(_) => {
-                Err(Wrong::at(file, line, format!("expected a number from 0 to 2^64 in column {name}: found `{word}`")))
-            }
-            None => Err(Wrong::at(file, line, format!("expected a number in column {name}: found `{word}`"))),
+    let one = |(name, word): (&String, &&str)| match number(word) {
+        Some(value) if COUNTED.contains(&value) => Ok(value),
+        Some(_) => {
+            Err(Wrong::at(file, line, format!("expected a number from 0 to 2^64 in column {name}: found `{word}`")))
         }
+        None => Err(Wrong::at(file, line, format!("expected a number in column {name}: found `{word}`"))),
     };
-    heading.iter().zip(words).map(one).collect()
+    let figures = heading.iter().zip(words).map(one).collect::<Result<_, Wrong>>()?;
+    Ok(Figures(vec![(heading.clone(), figures)]))
 }
 
 #[cfg(test)]

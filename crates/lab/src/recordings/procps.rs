@@ -4,8 +4,8 @@
 //! other columns, which begins a new recording in the same file. Sizes are KiB and rates KiB/s, unless `-S` was given, of which the text tells
 //! nothing. Nor does it tell the interval, but by the times of `-t`.
 
-use super::{Sample, Wrong, under};
-use std::collections::BTreeMap;
+use super::{Figures, Sample, Wrong, under};
+use std::sync::Arc;
 
 /// Does a text begin as one of `vmstat`?
 #[must_use]
@@ -34,7 +34,7 @@ pub fn read_whole(file: &str, text: &str, every_s: f64) -> Result<Vec<Sample>, W
 /// `every_s` is the interval where the text does not tell it by times. What stands before a heading, as times of MMTests do, stands
 /// before each of its lines.
 pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec<Sample> {
-    let mut heading: Vec<String> = Vec::new();
+    let mut heading = Heading::default();
     let mut stamp = 0;
     let mut samples: Vec<Sample> = Vec::new();
     let (mut is_average, mut earlier): (bool, Option<f64>) = (true, None);
@@ -45,10 +45,11 @@ pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec
             continue;
         }
         if let Some(at) = words.windows(2).position(|pair| pair == ["r", "b"]) {
-            let names: Vec<String> = words[at..].iter().map(|word| (*word).to_owned()).collect();
+            stamp = at;
             // Headings come again and again; another one is another recording.
-            is_average |= names != heading;
-            (heading, stamp) = (names, at);
+            if heading.words != words[at..] {
+                (heading, is_average) = (Heading::of(&words[at..]), true);
+            }
             continue;
         }
         match figures(&heading, &words[stamp..], file, n) {
@@ -70,29 +71,41 @@ pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec
     samples
 }
 
+/// The names of columns.
+#[derive(Default)]
+struct Heading {
+    words: Vec<String>,
+    /// Those with a number.
+    numbers: Arc<[String]>,
+    has_times: bool,
+}
+
+impl Heading {
+    fn of(words: &[&str]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        // The last column of -t is a date and a time.
+        let has_times = words.last().is_some_and(|last| !last.chars().any(char::is_lowercase));
+        Self { numbers: words[..words.len() - usize::from(has_times)].into(), words, has_times }
+    }
+}
+
 /// The time of a line, where it has one, and its figures.
-fn figures(
-    heading: &[String],
-    words: &[&str],
-    file: &str,
-    line: usize,
-) -> Result<(Option<f64>, BTreeMap<String, f64>), Wrong> {
-    let Some(last) = heading.last() else {
+fn figures(heading: &Heading, words: &[&str], file: &str, line: usize) -> Result<(Option<f64>, Figures), Wrong> {
+    let Heading { words: all, numbers: names, has_times } = heading;
+    if all.is_empty() {
         return Err(Wrong::at(file, line, "expected the heading of `vmstat`: r b swpd free …"));
-    };
-    // The last column of -t is a date and a time.
-    let has_times = !last.chars().any(char::is_lowercase);
-    let numbers = heading.len() - usize::from(has_times);
+    }
+    let numbers = names.len();
     let (figures, time) = words.split_at(numbers.min(words.len()));
     let at_s = match time {
-        [_, time] if has_times => Some(
+        [_, time] if *has_times => Some(
             seconds_of_day(time)
                 .ok_or_else(|| Wrong::at(file, line, format!("expected a time such as 15:17:03: found `{time}`")))?,
         ),
         [] => None,
         _ => return Err(Wrong::at(file, line, format!("expected {numbers} numbers: found {}", words.len()))),
     };
-    Ok((at_s, under(&heading[..numbers], figures, file, line)?))
+    Ok((at_s, under(names, figures, file, line)?))
 }
 
 /// Of a time as tools print it: `15:17:03`, or `03:17:03`, of which `PM` is told apart.

@@ -4,14 +4,33 @@
 //! sample. Averages at the end are left out: they are of the same lines.
 
 use super::procps::seconds_of_day;
-use super::{Sample, Wrong, number, under};
+use super::{Figures, Sample, Wrong, number, under};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Does a text begin as one of sysstat?
 #[must_use]
 pub fn is_it(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty());
     first.is_some_and(|line| line.starts_with("Linux ") && line.contains('(') && line.trim_end().ends_with("CPU)"))
+}
+
+/// The heading that holds, of those that were met: each is kept once.
+#[derive(Default)]
+struct Headings {
+    met: Vec<Arc<[String]>>,
+    now: Arc<[String]>,
+}
+
+impl Headings {
+    fn set(&mut self, words: &[&str]) {
+        let known = self.met.iter().find(|names| names.iter().eq(words.iter()));
+        self.now = known.cloned().unwrap_or_else(|| {
+            let names: Arc<[String]> = words.iter().map(|word| (*word).to_owned()).collect();
+            self.met.push(names.clone());
+            names
+        });
+    }
 }
 
 /// The time at the head of a line, and the words behind it.
@@ -32,7 +51,7 @@ fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
 /// The first line that is none of `sar -B -W`; and where there is no figure at all.
 pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
     let mut samples: Vec<Sample> = Vec::new();
-    let mut heading: Vec<String> = Vec::new();
+    let mut heading = Headings::default();
     let mut earlier = None;
     for (n, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -46,7 +65,7 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
             return Err(Wrong::at(file, n, format!("expected a time such as 15:17:05 first: found `{}`", words[0])));
         };
         if rest.contains(&"RESTART") {
-            (heading, earlier) = (Vec::new(), None);
+            (heading.now, earlier) = (Arc::default(), None);
             continue;
         }
         if rest.first().is_some_and(|word| number(word).is_none()) {
@@ -54,11 +73,11 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
                 let what = format!("expected columns of `sar -B -W`, such as pgscank/s and pswpin/s: found `{other}`");
                 return Err(Wrong::at(file, n, what));
             }
-            heading = rest.iter().map(|word| (*word).to_owned()).collect();
+            heading.set(rest);
             earlier = Some(time);
             continue;
         }
-        let values = under(&heading, rest, file, n)?;
+        let values = under(&heading.now, rest, file, n)?;
         let began = earlier.ok_or_else(|| Wrong::at(file, n, "expected a heading before figures"))?;
         let seconds = f64::rem_euclid(time - began, 86_400.0);
         if seconds <= 0.0 {
@@ -66,7 +85,7 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
         }
         match samples
             .iter_mut()
-            .find(|sample| sample.at_s == Some(time) && sample.values.keys().all(|key| !values.contains_key(key)))
+            .find(|sample| sample.at_s == Some(time) && sample.values.iter().all(|(key, _)| values.get(key).is_none()))
         {
             Some(same) => same.values.extend(values),
             None => samples.push(Sample { seconds, at_s: Some(time), values }),
@@ -83,25 +102,25 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
 /// left out. So is what is wrong: it is told, as is a text without a figure.
 ///
 /// What stands before a heading, as times of MMTests do, stands before each of its lines.
-pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<BTreeMap<String, f64>>> {
-    let mut devices: BTreeMap<String, Vec<BTreeMap<String, f64>>> = BTreeMap::new();
-    let mut heading: Vec<String> = Vec::new();
+pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<Figures>> {
+    let mut devices: BTreeMap<String, Vec<Figures>> = BTreeMap::new();
+    let mut heading = Headings::default();
     let mut stamp = 0;
     let already = wrong.len();
     for (n, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(at) = words.iter().position(|word| word.trim_end_matches(':') == "Device") {
-            heading = words[at + 1..].iter().map(|word| (*word).to_owned()).collect();
+            heading.set(&words[at + 1..]);
             stamp = at;
             continue;
         }
         match words.get(stamp..).unwrap_or_default().split_first() {
-            Some((device, rest)) if !heading.is_empty() => match under(&heading, rest, file, n) {
+            Some((device, rest)) if !heading.now.is_empty() => match under(&heading.now, rest, file, n) {
                 Ok(values) => devices.entry((*device).to_owned()).or_default().push(values),
-                Err(_) if is_between_reports(device) => heading.clear(),
+                Err(_) if is_between_reports(device) => heading.now = Arc::default(),
                 Err(why) => wrong.push(why),
             },
-            _ => heading.clear(),
+            _ => heading.now = Arc::default(),
         }
     }
     if devices.is_empty() && wrong.len() == already {
