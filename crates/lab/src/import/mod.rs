@@ -86,12 +86,12 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
         columns,
         notes: vec![format!("MMTests: {}", folder.display())],
     };
-    let head = heads.pop().filter(|_| heads.is_empty());
-    let (head, histograms) = match head {
-        Some(head) => head.of_columns(of_logs),
-        None => (of_logs, Vec::new()),
-    };
-    Ok(Imported { table: Table { histograms, ..Table::of_runs(head, &rows, None) }, series, warnings })
+    let mut table = Table::of_runs(of_logs, &rows, None);
+    if let Some(head) = heads.pop().filter(|_| heads.is_empty()) {
+        let (head, histograms) = head.of_columns(&table);
+        table = Table { histograms, ..Table::of_runs(head, &rows, None) };
+    }
+    Ok(Imported { table, series, warnings })
 }
 
 /// The test that is named; without a name the only one.
@@ -162,12 +162,17 @@ fn rows_of_logs(
     // Where the test's own copies are missing, the monitor's first and last are nearest.
     let [first, last] = [monitors.counters.first(), monitors.counters.last()];
     let span = first.zip(last).filter(|(first, last)| last.0 > first.0);
-    let counters = match (&benchmark.before, &benchmark.after) {
-        (Some(before), Some(after)) => Some(difference(before, after)),
-        _ => span.map(|((_, first), (_, last))| difference(&first.vmstat(), &last.vmstat())),
+    let of_span =
+        span.map(|((begun, first), (ended, last))| (difference(&first.vmstat(), &last.vmstat()), ended - begun));
+    // What a monitor counted is of its own time, which is longer or shorter than the test's.
+    let counted = match (&benchmark.before, &benchmark.after) {
+        (Some(before), Some(after)) => {
+            let elapsed = benchmark.elapsed_s.or(of_span.as_ref().map(|(_, elapsed)| *elapsed));
+            elapsed.map(|elapsed| (difference(before, after), elapsed))
+        }
+        _ => of_span,
     };
-    let elapsed = benchmark.elapsed_s.or(span.map(|((begun, _), (ended, _))| ended - begun));
-    if let (Some(counters), Some(elapsed)) = (counters, elapsed) {
+    if let Some((counters, elapsed)) = counted {
         rows.extend(crate::report::mmtests::vmstat_rows(&counters, elapsed));
         if is_early {
             rows.extend(vmscan::rows(&counters));
@@ -250,6 +255,26 @@ mod tests {
         assert!(named(&["older"]).unwrap_err().contains("there is no run `older` among new, old"));
         // One run of it alone.
         assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
+    }
+
+    #[test]
+    fn rates_of_a_monitor_are_of_its_own_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        put(
+            path,
+            "run/tests-timestamp",
+            "test begin :: parallelio 10\ntest end :: parallelio 20\n\
+            time :: parallelio 3.25 user 1.50 system 10.00 elapsed\n",
+        );
+        let moment = |time: u32, scanned: u32| {
+            format!("time: {time}\nallocstall 0\npgscan_kswapd_normal {scanned}\npgsteal_kswapd_normal 0\n")
+        };
+        put(path, "run/proc-vmstat-parallelio", &[moment(100, 0), moment(130, 2000), moment(140, 4000)].concat());
+        let Imported { table, warnings, .. } = read(path, None, &[]).unwrap();
+        assert_eq!(warnings, [""; 0]);
+        // 4000 pages in 40 s, though the test took 10.
+        assert_eq!((median(&table, "Kswapd velocity", 0), median(&table, "Elapsed", 0)), (Some(100.0), Some(10.0)));
     }
 
     #[test]

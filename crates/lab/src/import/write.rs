@@ -12,6 +12,7 @@ use crate::recordings::{Wrong, read_lossy, sysstat};
 use crate::report::{Column, Histogram, Table, TableHead, TableRow, json, saved};
 use engine::stat::Vmstat;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -20,8 +21,25 @@ use std::path::{Path, PathBuf};
 /// The rows of a column in their order, a JSON array each: group, name, unit, better, format, and the figure where no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// The report without its rows, as `--format json` writes it: of what machine, scale, seeds and grounds it is.
+/// The report without its rows, as `--format json` writes it: of what machine, scale, seeds and grounds it is. Under [`DIGESTS`] it says
+/// what the rows of each column were.
 pub const HEAD_FILE: &str = "highwater-report.json";
+
+/// The key of the digest of each column's rows, by its id: where logs were added or changed, seeds and fingerprint are of something else.
+const DIGESTS: &str = "rows_sha256";
+
+/// A digest of what a column has: of the rows' names, units and medians, in any order.
+fn digest<'a>(rows: impl Iterator<Item = (&'a TableRow, f64)>) -> String {
+    let line = |(row, value): (&TableRow, f64)| format!("{:?}", (&row.group, &row.name, &row.unit, value.to_bits()));
+    let mut lines: Vec<String> = rows.map(line).collect();
+    lines.sort_unstable();
+    Sha256::digest(lines.join("\n")).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The rows of a column.
+fn rows_of_column(table: &Table, column: usize) -> impl Iterator<Item = (&TableRow, f64)> {
+    table.rows.iter().filter_map(move |row| Some((row, row.median(column)?)))
+}
 
 /// Names of counters for rows that are one.
 const FLAT: [(&str, &str); 24] = [
@@ -73,9 +91,9 @@ pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     check(folder)?;
     let test = name_of_file(test_of(&table.experiment));
     fs::create_dir_all(folder)?;
-    fs::write(folder.join(HEAD_FILE), json::render(&Table { rows: Vec::new(), ..table.clone() }))?;
+    fs::write(folder.join(HEAD_FILE), head_file(table)?)?;
     for (n, run) in folders_of(&table.columns).iter().enumerate() {
-        let rows: Vec<(&TableRow, f64)> = table.rows.iter().filter_map(|row| Some((row, row.median(n)?))).collect();
+        let rows: Vec<(&TableRow, f64)> = rows_of_column(table, n).collect();
         let iteration = folder.join(run).join("iter-0");
         for (path, text) in files(&test, &rows) {
             let path = iteration.join(path);
@@ -84,6 +102,15 @@ pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What [`HEAD_FILE`] holds.
+fn head_file(table: &Table) -> io::Result<String> {
+    let mut head: serde_json::Value =
+        serde_json::from_str(&json::render(&Table { rows: Vec::new(), ..table.clone() }))?;
+    let digest = |(n, column): (usize, &Column)| (column.id.clone(), digest(rows_of_column(table, n)).into());
+    head[DIGESTS] = table.columns.iter().enumerate().map(digest).collect::<serde_json::Map<_, _>>().into();
+    Ok(format!("{head:#}\n"))
 }
 
 /// Is a folder new or empty?
@@ -105,6 +132,8 @@ pub fn check(folder: &Path) -> io::Result<()> {
 pub struct Head {
     folder: PathBuf,
     report: Table,
+    /// Of the rows of its columns, by their ids; none of those that are not known.
+    digests: BTreeMap<String, String>,
     /// Of its columns.
     folders: Vec<String>,
 }
@@ -117,12 +146,16 @@ pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     let head = |folder: PathBuf| {
         let names = [HEAD_FILE.to_owned(), format!("{HEAD_FILE}.gz")];
         let path = names.into_iter().map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_ok())?;
-        let read = || {
+        let read = || -> Result<(Table, BTreeMap<String, String>), Wrong> {
             let text = read_lossy(&path)?;
-            saved::read(&text).map_err(|what| Wrong { file: path.display().to_string(), line: None, what })
+            let report =
+                saved::read(&text).map_err(|what| Wrong { file: path.display().to_string(), line: None, what })?;
+            let digests = serde_json::from_str::<serde_json::Value>(&text).ok();
+            let digests = digests.and_then(|mut head| serde_json::from_value(head[DIGESTS].take()).ok());
+            Ok((report, digests.unwrap_or_default()))
         };
         match read() {
-            Ok(report) => Some(Head { folders: folders_of(&report.columns), folder, report }),
+            Ok((report, digests)) => Some(Head { folders: folders_of(&report.columns), folder, report, digests }),
             Err(why) => {
                 let what = format!("{}; on what ground and at what scale it ran is not known", why.what);
                 wrong.push(Wrong { what, ..why });
@@ -155,19 +188,29 @@ impl Head {
         self.report.columns.get(self.place(benchmark)?).cloned()
     }
 
-    /// The head and the times of a report of these columns. A fingerprint is one of all columns; what else there is tells itself.
+    /// Are the rows of a column of what was imported those that were written, and of one run?
+    fn is_as_written(&self, imported: &Table, column: usize) -> bool {
+        let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
+        let written = self.digests.get(&imported.columns[column].id);
+        is_single && written == Some(&digest(rows_of_column(imported, column)))
+    }
+
+    /// The head and the times of a report of the columns of what was imported, which has a head as of logs. A fingerprint is one of all
+    /// columns, and seeds are those of all; they are left where logs were added or changed.
     #[must_use]
-    pub fn of_columns(self, of_logs: TableHead) -> (TableHead, Vec<Histogram>) {
+    pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
+        let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
         let Table { experiment, machine, scale, seeds, fingerprint, columns: own, mut notes, mut histograms, .. } =
             self.report;
-        let TableHead { columns, notes: of_others, .. } = of_logs;
+        let (columns, of_others) = (imported.columns.clone(), imported.notes.clone());
         let is_of = |id: &String| columns.iter().any(|column| column.id == *id);
         for histogram in &mut histograms {
             histogram.columns.retain(|(id, _)| is_of(id));
         }
         histograms.retain(|histogram| !histogram.columns.is_empty());
-        let fingerprint = fingerprint.filter(|_| columns == own);
-        if columns.iter().any(|column| !own.contains(column)) {
+        let fingerprint = fingerprint.filter(|_| columns == own && is_whole);
+        let seeds = if is_whole { seeds } else { Vec::new() };
+        if !is_whole || columns.iter().any(|column| !own.contains(column)) {
             notes.extend(of_others);
         }
         (TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes }, histograms)
@@ -445,6 +488,46 @@ mod tests {
         assert_eq!(back.rows, table.rows);
         let of_head = |table: &Table| Table { rows: Vec::new(), ..table.clone() };
         assert_eq!(of_head(&back), of_head(&table));
+    }
+
+    #[test]
+    fn seeds_and_fingerprint_are_of_what_was_written() {
+        let head = TableHead { fingerprint: Some(7), ..tests::head(&["a", "b"], 1) };
+        let table = Table::of_runs(head, &[vec![vec![tests::ops("x", 1.0)]], vec![vec![tests::ops("x", 2.0)]]], None);
+        let after = |change: &dyn Fn(&Path)| {
+            let folder = tempfile::tempdir().unwrap();
+            directory(&table, folder.path()).unwrap();
+            change(folder.path());
+            let imported = super::super::read(folder.path(), None, &[]).unwrap().table;
+            (imported.fingerprint, imported.seeds, imported.notes.len())
+        };
+        let rows = |folder: &Path, of: &str| folder.join(of).join(&table.experiment).join("logs").join(ROWS_FILE);
+        assert_eq!(after(&|_| ()), (Some(7), table.seeds.clone(), table.notes.len()));
+        let changed = (None, Vec::new(), table.notes.len() + 1);
+        assert_eq!(
+            after(&|folder| {
+                // A second iteration, and a run beside the others.
+                for (from, to) in [("a/iter-0", "a/iter-1"), ("a/iter-0", "c/iter-0")] {
+                    let [from_rows, to_rows] = [rows(folder, from), rows(folder, to)];
+                    fs::create_dir_all(to_rows.parent().unwrap()).unwrap();
+                    fs::copy(from_rows, to_rows).unwrap();
+                    fs::copy(folder.join(from).join("tests-timestamp"), folder.join(to).join("tests-timestamp"))
+                        .unwrap();
+                }
+            }),
+            changed
+        );
+        assert_eq!(
+            after(&|folder| {
+                let path = rows(folder, "b/iter-0");
+                fs::write(&path, fs::read_to_string(&path).unwrap().replace("2.0]", "3.0]")).unwrap();
+            }),
+            changed
+        );
+        assert_eq!(
+            after(&|folder| fs::remove_dir_all(folder.join("b")).unwrap()),
+            (None, table.seeds.clone(), table.notes.len())
+        );
     }
 
     #[test]
