@@ -235,7 +235,8 @@ fn of_run(run: &RunSeries) -> Option<Patient> {
     let counters: Vmstat = names.iter().enumerate().map(grown).collect();
     let mut signs = of_counters(&counters, (last.now_ns - first.now_ns) as f64 / 1e9);
     let mut dirty = DirtyLooks::default();
-    for point in points {
+    // Shares are of moments at even intervals; the end of a run comes when it comes.
+    for point in &points[..points.len() - 1] {
         dirty.look(&names.iter().cloned().zip(point.values.iter().copied()).collect());
     }
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));

@@ -19,6 +19,16 @@ pub fn is_wanted(path: &Path) -> bool {
     name == "time" || name.starts_with("ping") || name.starts_with("fio") || endings.iter().any(|it| name.ends_with(it))
 }
 
+/// Is it a file that [`rows`] knows?
+#[must_use]
+pub fn is_known(path: &Path) -> bool {
+    let name = name(path);
+    ["time", "io-durations.log", "mmtests.log", "postmark.log", "log.txt"].contains(&name)
+        || name.starts_with("ping")
+        || name.starts_with("fio")
+        || name.ends_with(".json")
+}
+
 /// The rows of a benchmark's logs, each with its path in the benchmark's `folder`. Figures that cannot have been measured are left out,
 /// and told.
 #[must_use]

@@ -13,7 +13,7 @@ pub mod write;
 use crate::figure::Row;
 use crate::ground::Ground;
 use crate::recordings::mmtests::{self, Benchmark, Monitors, Recorded};
-use crate::recordings::{Wrong, files_below, read_lossy};
+use crate::recordings::{Wrong, files_below, otherwise_packed, read_lossy};
 use crate::report::{Column, Table, TableHead, duration_rows, vmscan};
 use crate::scale::Scale;
 use crate::series::RunSeries;
@@ -136,7 +136,13 @@ fn chosen_runs(
 fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let files = files_in(&benchmark.logs(), wrong);
     let rows = rows_of_logs(benchmark, monitors, &files, wrong);
-    match files.iter().find(|(path, _)| benchmarks::name(path) == write::ROWS_FILE) {
+    let of_rows = files.iter().find(|(path, _)| benchmarks::name(path) == write::ROWS_FILE);
+    // Other benchmarks than those of experiments have what MMTests itself measures of all.
+    if of_rows.is_none() && benchmark.logs().is_dir() && !files.iter().any(|(path, _)| benchmarks::is_known(path)) {
+        let what = format!("no log of `{}` is of a form that is known: its own figures are left out", benchmark.name);
+        wrong.push(Wrong { file: benchmark.logs().display().to_string(), line: None, what });
+    }
+    match of_rows {
         Some((path, order)) => write::in_order(&benchmark.logs().join(path), order, rows, wrong),
         None => rows,
     }
@@ -189,7 +195,13 @@ fn files_in(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<(PathBuf, String)> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for path in files_below(folder, DEPTH_MAX, wrong).into_iter().filter(|path| benchmarks::is_wanted(path)) {
+    for path in files_below(folder, DEPTH_MAX, wrong) {
+        if otherwise_packed(&path).is_some_and(|path| benchmarks::is_known(&path)) {
+            wrong.push(Wrong::packed(&path));
+        }
+        if !benchmarks::is_wanted(&path) {
+            continue;
+        }
         match read_lossy(&path) {
             Ok(text) => found.push((path.strip_prefix(folder).unwrap_or(&path).to_owned(), text)),
             Err(why) => wrong.push(why),
@@ -255,6 +267,42 @@ mod tests {
         assert!(named(&["older"]).unwrap_err().contains("there is no run `older` among new, old"));
         // One run of it alone.
         assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
+    }
+
+    /// As a stranger has it: other benchmarks beside those of experiments, logs that are packed by something else than gzip, and monitors
+    /// that did not run.
+    #[test]
+    fn what_is_in_a_directory_and_not_read_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let two = TIMESTAMP.replace("parallelio", "tbench4");
+        put(path, "a/iter-1/tests-timestamp", &[TIMESTAMP, &two].concat());
+        put(path, "a/iter-1/parallelio/logs/io-durations.log", "0 0 5\n1 749731840 21\n");
+        put(path, "a/iter-1/parallelio/logs/memcachetest-1-1/mmtests.log.xz", "packed");
+        put(path, "a/iter-1/parallelio/logs/memcachetest-1-1/other.log.xz", "packed, and nobody asks for it");
+        put(path, "a/iter-1/tbench4/logs/tbench-1.log.gz", "Throughput 345.1 MB/sec\n");
+        put(path, "a/iter-1/proc-vmstat-parallelio.xz", "packed");
+        put(path, "a/iter-1/vmstat-parallelio.xz", "packed, but also");
+        put(path, "a/iter-1/vmstat-parallelio", "procs ---memory--\n r b si\n 1 1 1\n 1 1 1\n");
+        put(path, "a/iter-2/tests-timestamp.xz", "packed");
+        let told = |test: &str| {
+            let Imported { table, warnings, .. } = read(path, Some(test), &[]).unwrap();
+            assert_eq!(median(&table, "Elapsed", 0), Some(10.0));
+            let prefix = format!("{}/a/", path.display());
+            warnings.iter().map(|it| it.strip_prefix(&prefix).unwrap_or(it).to_owned()).collect::<Vec<_>>()
+        };
+        let packed = |file: &str| {
+            format!("{file}: it is packed in a way that is not read: expected it plain, or packed by gzip")
+        };
+        let timestamp = packed("iter-2/tests-timestamp.xz");
+        let of_test = [
+            packed("iter-1/proc-vmstat-parallelio.xz"),
+            packed("iter-1/parallelio/logs/memcachetest-1-1/mmtests.log.xz"),
+        ];
+        assert_eq!(told("parallelio"), [&[timestamp.clone()][..], &of_test].concat());
+        let unknown =
+            "iter-1/tbench4/logs: no log of `tbench4` is of a form that is known: its own figures are left out";
+        assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! A damaged log is no reason to do without the others: [`read_all`] and [`Benchmark::monitors`] leave out what is wrong, and tell it.
 
-use super::{Figures, Sample, Wrong, files_below, procps, read_lossy, sysstat};
+use super::{Figures, OTHERWISE_PACKED, Sample, Wrong, files_below, otherwise_packed, procps, read_lossy, sysstat};
 use engine::stat::Vmstat;
 use std::collections::BTreeMap;
 use std::fs;
@@ -127,7 +127,14 @@ fn find(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<Log> {
         let suffix = if rest.is_empty() { None } else { Some(rest.strip_prefix('-')?.to_owned()) };
         Some(Log { folder: path.parent()?.to_owned(), suffix }).filter(|_| path.is_file())
     };
-    let mut found: Vec<Log> = files_below(folder, DEPTH_MAX, wrong).into_iter().filter_map(log).collect();
+    let files = files_below(folder, DEPTH_MAX, wrong);
+    let is_log = |plain: &Path| {
+        plain.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("tests-timestamp"))
+    };
+    wrong.extend(
+        files.iter().filter(|path| otherwise_packed(path).is_some_and(|it| is_log(&it))).map(|it| Wrong::packed(it)),
+    );
+    let mut found: Vec<Log> = files.into_iter().filter_map(log).collect();
     found.sort();
     // One may be there packed and unpacked.
     found.dedup();
@@ -141,7 +148,9 @@ impl Log {
         let suffix = suffix.as_deref();
         let run = suffix.map_or_else(|| run_of(folder), str::to_owned);
         let text_of = |name: &str| -> Result<Option<(String, String)>, Wrong> {
-            let Some(path) = log(folder, &[Some(name), suffix]) else { return Ok(None) };
+            let Some(path) = log(folder, &[Some(name), suffix]) else {
+                return packed_log(folder, &[Some(name), suffix]).map_or(Ok(None), Err);
+            };
             Ok(Some((path.display().to_string(), read_lossy(&path)?)))
         };
         let mut benchmarks = Vec::new();
@@ -176,6 +185,13 @@ impl Log {
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     [name.clone(), format!("{name}.gz")].into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
+}
+
+/// That file, where it is packed otherwise.
+fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
+    let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
+    let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));
+    paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
 /// The first of what is wrong in a file, with how much more there is.
@@ -247,8 +263,10 @@ impl Benchmark {
     pub fn monitors(&self, wrong: &mut Vec<Wrong>) -> Monitors {
         let mut monitor = |kind: &str, parse: &mut dyn FnMut(&str, &str, &mut Vec<Wrong>)| {
             let long = log(&self.folder, &[Some(kind), self.suffix.as_deref(), Some(self.name.as_str())]);
-            let Some(path) = long.or_else(|| log(&self.folder, &[Some(kind), Some(self.name.as_str())])) else {
-                return;
+            let short = || log(&self.folder, &[Some(kind), Some(self.name.as_str())]);
+            let Some(path) = long.or_else(short) else {
+                let names = [self.suffix.as_deref(), None].map(|suffix| [Some(kind), suffix, Some(self.name.as_str())]);
+                return wrong.extend(names.iter().find_map(|words| packed_log(&self.folder, words)));
             };
             match read_lossy(&path) {
                 Ok(text) => {
