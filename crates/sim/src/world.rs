@@ -121,7 +121,7 @@ pub(crate) struct World {
     observer: RefCell<Option<Observer>>,
     next_observation: Cell<u64>,
     /// Who looks at the end of the run.
-    pub(crate) at_end: RefCell<Option<Box<dyn FnOnce(u64)>>>,
+    pub(crate) at_end: RefCell<Option<AtEnd>>,
     pub(crate) stamps: Stamps,
     /// By CPU; empty where translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
@@ -139,6 +139,9 @@ pub(crate) struct World {
     pub(crate) pressure: Pressure,
     me: Weak<World>,
 }
+
+/// Who looks at the end of a run, at the time of it.
+type AtEnd = Box<dyn FnOnce(u64)>;
 
 /// Who looks at the world from outside, and how often.
 struct Observer {

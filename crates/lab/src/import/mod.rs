@@ -140,7 +140,10 @@ fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -
     // Other benchmarks than those of experiments have what MMTests itself measures of all.
     if of_rows.is_none() && benchmark.logs().is_dir() && !files.iter().any(|(path, _)| benchmarks::is_known(path)) {
         let what = format!("no log of `{}` is of a form that is known: its own figures are left out", benchmark.name);
-        wrong.push(Wrong { file: benchmark.logs().display().to_string(), line: None, what });
+        // Once for all runs and iterations.
+        if wrong.iter().all(|told| told.what != what) {
+            wrong.push(Wrong { file: benchmark.logs().display().to_string(), line: None, what });
+        }
     }
     match of_rows {
         Some((path, order)) => write::in_order(&benchmark.logs().join(path), order, rows, wrong),
@@ -300,8 +303,7 @@ mod tests {
             packed("iter-1/parallelio/logs/memcachetest-1-1/mmtests.log.xz"),
         ];
         assert_eq!(told("parallelio"), [&[timestamp.clone()][..], &of_test].concat());
-        let unknown =
-            "iter-1/tbench4/logs: no log of `tbench4` is of a form that is known: its own figures are left out";
+        let unknown = "iter-1/tbench4: no log of `tbench4` is of a form that is known: its own figures are left out";
         assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
     }
 
@@ -352,7 +354,8 @@ mod tests {
         put(path, "run/iter-1/tests-timestamp", &TIMESTAMP.replace("parallelio", "other"));
         put(path, write::HEAD_FILE, "{}");
         let Imported { warnings, .. } = read(path, Some("parallelio"), &[]).unwrap();
-        let [head, other] = warnings.as_slice() else { panic!("{warnings:?}") };
+        let [head, unknown, other] = warnings.as_slice() else { panic!("{warnings:?}") };
+        assert!(unknown.contains("iter-0/parallelio: no log of `parallelio` is of a form that is known"), "{unknown}");
         assert!(head.contains(write::HEAD_FILE) && head.contains("is not known"), "{head}");
         assert!(other.ends_with("iter-1: there is no test `parallelio` in it"), "{other}");
         // What is no file, or cannot be unpacked.
