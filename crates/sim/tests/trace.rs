@@ -117,7 +117,11 @@ fn what_the_interrupts_of_one_cpu_wait_for_is_recorded_alone() {
             cpu != 0
         }
         Activity::Request { .. } | Activity::Packet { .. } => false,
-        Activity::Runs { .. } | Activity::Queued { .. } | Activity::LockHold { .. } | Activity::Function { .. } => true,
+        Activity::Runs { .. }
+        | Activity::Queued { .. }
+        | Activity::LockHold { .. }
+        | Activity::Wait { .. }
+        | Activity::Function { .. } => true,
     };
     assert_eq!(find(&trace, is_other), []);
     assert_eq!(find(&trace, |what| matches!(what, Activity::Packet { .. })).len(), 2);
