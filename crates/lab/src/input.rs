@@ -1,21 +1,23 @@
 //! Files that users name, opened to be read.
 
+use crate::in_use;
 use std::{
     fs::File,
     io::{self, Read},
     path::Path,
 };
 
-/// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell.
+/// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell. It is read as what `role` says: "a kernel".
 ///
 /// # Errors
-/// When it cannot be opened; and of a pipe that nobody writes to, which would be waited for without end.
+/// When it cannot be opened; of a pipe that nobody writes to, which would be waited for without end; of a file that is to be written too.
 #[cfg(unix)]
-pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     use rustix::fs::{OFlags, fcntl_setfl};
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 
     let mut file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    in_use::reads(role, path, &file)?;
     let mut first = Vec::new();
     if file.metadata()?.file_type().is_fifo() {
         let mut byte = [0];
@@ -31,13 +33,15 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(io::Cursor::new(first).chain(file)))
 }
 
-/// Opens a file.
+/// Opens a file. It is read as what `role` says: "a kernel".
 ///
 /// # Errors
-/// When it cannot be opened.
+/// When it cannot be opened, or is to be written too.
 #[cfg(not(unix))]
-pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    Ok(Box::new(File::open(path)?))
+pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    in_use::reads(role, path, &file)?;
+    Ok(Box::new(file))
 }
 
 #[cfg(all(test, unix))]
@@ -47,7 +51,7 @@ mod tests {
 
     fn text(path: &Path) -> io::Result<String> {
         let mut text = String::new();
-        open(path)?.read_to_string(&mut text)?;
+        open(path, "a test")?.read_to_string(&mut text)?;
         Ok(text)
     }
 

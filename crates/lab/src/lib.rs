@@ -41,6 +41,7 @@ pub mod grounds;
 pub mod hardware;
 pub mod html;
 pub mod import;
+pub mod in_use;
 pub mod input;
 pub mod interrupt;
 pub mod job;

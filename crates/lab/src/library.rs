@@ -47,11 +47,11 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
 /// Bytes of a file at most. One that somebody wrote has some thousand; a device may have no end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Text of a file, or a message that names the file and says why not.
-pub(crate) fn read(path: &Path) -> Result<String, Error> {
+/// Text of a file that is read as what `role` says, or a message that names the file and says why not.
+pub(crate) fn read(path: &Path, role: &str) -> Result<String, Error> {
     let text = || {
         let mut bytes = Vec::new();
-        input::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        input::open(path, role)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
         }
@@ -111,7 +111,7 @@ impl Kind {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
         };
-        let text = read(&path).map_err(|error| error.message)?;
+        let text = read(&path, &format!("the base of a {}", self.name())).map_err(|error| error.message)?;
         Ok(Source { file: path.display().to_string(), text })
     }
 }
@@ -168,7 +168,8 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
         return Kernel::parse(word, &file, &text, &|name| Kind::Kernel.embedded(name));
     }
     let path = Path::new(word);
-    let kernel = Kernel::parse(&name_of(path), word, &read(path)?, &|name| Kind::Kernel.base_of(path, name))?;
+    let kernel =
+        Kernel::parse(&name_of(path), word, &read(path, "a kernel")?, &|name| Kind::Kernel.base_of(path, name))?;
     if kernel.bases.is_empty() && kernel.own().next().is_none() {
         // The root is no kernel that anybody means by a file of nothing.
         let place = Place { file: word.into(), line: 1 };
@@ -186,7 +187,7 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
     if is_file(name) {
         let path = Path::new(name);
         let called = word.replacen(name, &name_of(path), 1);
-        let source = Source { file: name.to_owned(), text: read(path)? };
+        let source = Source { file: name.to_owned(), text: read(path, "a machine")? };
         return hardware::machine(&called, source, &|base| Kind::Machine.base_of(path, base), &changes);
     }
     let source = Kind::Machine.embedded(name).map_err(|message| Error { place: None, message })?;
@@ -240,9 +241,9 @@ fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
         return Experiment::parse(word, (&experiment.file, &experiment.text), published);
     }
     let path = Path::new(word);
-    let text = read(path)?;
+    let text = read(path, "an experiment")?;
     let printed = path.with_file_name("published.toml");
-    let published = if printed.exists() { Some(read(&printed)?) } else { None };
+    let published = if printed.exists() { Some(read(&printed, "published figures")?) } else { None };
     let printed = printed.display().to_string();
     let published = published.as_deref().map(|text| (printed.as_str(), text));
     let mut experiment = Experiment::parse(&name_of(path), (word, &text), published)?;

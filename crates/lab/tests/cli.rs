@@ -357,6 +357,108 @@ fn report_and_profile_do_not_overwrite_each_other() {
     assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
 }
 
+/// Under its own name, as another spelling of it, as a link to it and as another name of it.
+#[cfg(unix)]
+#[test]
+fn what_is_read_is_not_overwritten() {
+    let folder = Folder::new();
+    let saved = folder.path("saved.json");
+    let run = ["run", "randread", "--kernel", "highwater", "--scale", "1/64"];
+    print(&[&run[..], &["--format", "json", "--output", &saved]].concat());
+    let text = |path: &str| fs::read_to_string(path).expect("it is still there");
+    let before = text(&saved);
+    let [other, link, name] = ["./saved.json", "link.json", "name.svg"].map(|name| folder.path(name));
+    std::os::unix::fs::symlink("saved.json", &link).expect("a link");
+    fs::hard_link(&saved, &name).expect("a name");
+    for path in [&saved, &other, &link, &name] {
+        for arguments in [
+            &["report", &saved, "--output", path][..],
+            &["doctor", &saved, "--output", path],
+            &[&run[..], &["--column", &saved, "--output", path]].concat(),
+            &[&run[..], &["--column", &saved, "--series", path]].concat(),
+        ] {
+            let told = message(2, arguments);
+            let option = arguments[arguments.len() - 2];
+            let expected = format!("error: {option} would overwrite {saved}, which is read as a ");
+            let swapped = format!("error: {option} would overwrite {path}, which is read as a ");
+            assert!(told.starts_with(&expected) || told.starts_with(&swapped), "{arguments:?}: {told}");
+            assert_eq!(text(&saved), before);
+        }
+    }
+    let plot = message(2, &[&run[..], &["--column", &saved, "--plot", &name]].concat());
+    assert!(plot.starts_with("error: --plot would overwrite ") && plot.ends_with("read as a saved report\n"), "{plot}");
+    let base = folder.file("base.toml", "base = \"highwater\"\n[lru]\nbatch = 20\n");
+    let kernel = folder.file("kernel.toml", "base = \"base\"\n[lru]\nrotation = \"one-by-one\"\n");
+    let machine = folder.file("machine.toml", "base = \"ping-8g\"\n");
+    let sweep =
+        folder.file("sweep.toml", "experiments = \"randread\"\nkernels = [\"highwater\"]\nscales = [\"1/64\"]\n");
+    let store = folder.path("store");
+    let of_kernel = ["run", "randread", "--scale", "1/64", "--kernel", &kernel];
+    for (arguments, role) in [
+        (&[&of_kernel[..], &["--output", &kernel]].concat()[..], "a kernel"),
+        (&[&of_kernel[..], &["--trace", &base]].concat(), "the base of a kernel"),
+        (&[&run[..], &["--machine", &machine, "--output", &machine]].concat(), "a machine"),
+        (&["compare", &kernel, "--output", &kernel], "an experiment"),
+        (&["explain", &machine, "--output", &machine], "what is explained"),
+        (&["diff", "highwater", &kernel, "--output", &kernel], "a kernel"),
+        (&["sweep", &sweep, "--store", &store, "--output", &sweep], "a sweep"),
+    ] {
+        let told = message(2, arguments);
+        assert!(told.ends_with(&format!("which is read as {role}\n")), "{arguments:?}: {told}");
+    }
+    assert!([&base, &kernel, &machine, &sweep].into_iter().all(|path| !text(path).is_empty()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_that_is_imported_is_not_overwritten() {
+    let folder = Folder::new();
+    let [saved, logs] = ["saved.json", "logs"].map(|name| folder.path(name));
+    let run = ["run", "parallelio", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
+    print(&[&run[..], &["--format", "json", "--output", &saved]].concat());
+    print(&["report", &saved, "--format", "mmtests", "--output", &logs]);
+    let stamps = folder.path("logs/3.10-rc4-vanilla/iter-0/tests-timestamp");
+    let before = fs::read(&stamps).expect("a log");
+    for option in ["--output", "--series"] {
+        let output = highwater(&["import", &logs, option, &stamps]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("error: {option} would overwrite {stamps}, which is read as a recording\n");
+        assert!(output.status.code() == Some(2) && told.ends_with(&expected), "{told}");
+        assert!(output.stdout.is_empty() && fs::read(&stamps).expect("a log") == before);
+    }
+    // What was written there before and is no log may be written again.
+    let report = folder.path("logs/report.json");
+    for _ in 0..2 {
+        print(&["import", &logs, "--output", &report]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_report_is_no_file_of_a_store() {
+    let folder = Folder::new();
+    let store = folder.path("store");
+    let run = ["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--store", &store];
+    print(&run);
+    let of_run = fs::read_dir(&store).expect("a store").next().expect("a run").expect("a run").path();
+    let (of_run, before) = (of_run.to_str().expect("UTF-8").to_owned(), fs::read(&of_run).expect("a run"));
+    let (name, all) = (folder.path("name.parquet"), folder.path("store/all.parquet"));
+    fs::hard_link(&of_run, &name).expect("a name");
+    for arguments in [
+        &[&run[..], &["--output", &of_run]].concat()[..],
+        &[&run[..], &["--output", &all]].concat(),
+        &["results", &store, "--format", "parquet", "--output", &all],
+        &["results", &store, "--format", "parquet", "--output", &name],
+    ] {
+        let told = message(2, arguments);
+        let is_told = told.contains(" in the folder of a store, ") || told.contains(" read as a run of the store");
+        assert!(told.starts_with("error: --output ") && is_told, "{told}");
+        assert!(fs::read(&of_run).expect("a run") == before && !std::path::Path::new(&all).exists(), "{arguments:?}");
+    }
+    // Other files beside those of runs are nobody's affair.
+    print(&[&run[..], &["--output", &folder.path("store/report.txt")]].concat());
+}
+
 #[test]
 fn help_that_cannot_be_written_is_a_failure() {
     let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {

@@ -64,7 +64,6 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     check(&request).map_err(End::Usage)?;
     let output = options.output.open()?;
     let plot = options.output.open_plot()?;
-    output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
     // A value of the kernels is one of both, and no difference then.
     let (of_kernels, set): (Vec<Set>, Vec<Set>) = request.set.iter().cloned().partition(Set::is_of_kernel);
     let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();

@@ -7,7 +7,7 @@ use machine::Nanos;
 use super::{
     End, Form, command,
     options::{ExperimentOptions, open_svg, parse_word},
-    output::{Losses, Output, check_apart},
+    output::{self, Losses},
     saved,
 };
 use crate::{
@@ -197,30 +197,16 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     }
     let saved = options.column.iter().map(|path| saved::table(path)).collect::<Result<Vec<_>, End>>()?;
     let form = Form::open(options.format, options.experiment.output.output.as_deref())?;
-    let profile = options.profile.as_deref().map(Output::open).transpose()?;
-    let series = options.series.as_deref().map(Output::open).transpose()?;
-    let traced = options.trace.as_deref().map(Output::open).transpose()?;
+    let profile = output::open("--profile", options.profile.as_deref())?;
+    let series = output::open("--series", options.series.as_deref())?;
+    let traced = output::open("--trace", options.trace.as_deref())?;
     let plot = options.experiment.output.open_plot()?;
     let map = open_svg("--memory-map", options.memory_map.as_deref())?;
-    let buddyinfo = options.buddyinfo.as_deref().map(Output::open).transpose()?;
-    let lru_gen = options.lru_gen.as_deref().map(Output::open).transpose()?;
+    let buddyinfo = output::open("--buddyinfo", options.buddyinfo.as_deref())?;
+    let lru_gen = output::open("--lru-gen", options.lru_gen.as_deref())?;
     let flames = open_svg("--flamegraph", options.flamegraph.as_deref())?;
     let flames_apart = open_svg("--flamegraph-difference", options.flamegraph_difference.as_deref())?;
-    let call_tree = options.call_tree.as_deref().map(Output::open).transpose()?;
-    let files = [
-        ("--output", &form.file),
-        ("--profile", &profile),
-        ("--series", &series),
-        ("--trace", &traced),
-        ("--plot", &plot),
-        ("--flamegraph", &flames),
-        ("--flamegraph-difference", &flames_apart),
-        ("--call-tree", &call_tree),
-        ("--memory-map", &map),
-        ("--buddyinfo", &buddyinfo),
-        ("--lru-gen", &lru_gen),
-    ];
-    check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
+    let call_tree = output::open("--call-tree", options.call_tree.as_deref())?;
     let plan = Plan::new(&request, workloads::find)?;
     let row_names = plan.row_names();
     if let Some(names) = &row_names {

@@ -40,7 +40,7 @@ enum DiagnosisFormat {
 
 /// Says what ails memory.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let file = output::open("--output", arguments.output.as_deref())?;
     let patients = match &arguments.file {
         Some(path) => saved(path)?,
         None => vec![here(arguments)?],

@@ -168,7 +168,7 @@ fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
 
 /// What the file `path` holds, which `top` is based on: bases are sought beside the latter.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
-    let text = library::read(path).unwrap_or_default();
+    let text = library::read(path, "what is explained").unwrap_or_default();
     // Whatever is wrong with the file, its own reader says it better.
     let Ok(node) = Node::parse(&path.to_string_lossy(), &text) else { return Ok(Kind::Kernel) };
     let has = |key: &str| node.get(key).is_some();

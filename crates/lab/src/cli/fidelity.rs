@@ -52,7 +52,6 @@ struct Report<'a> {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = arguments.output.open()?;
     let plot = arguments.output.open_plot()?;
-    output::check_apart(&[("--output", output.as_ref()), ("--plot", plot.as_ref())])?;
     let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     html::Page,
     import::write,
+    in_use::{self, Claim},
     report::{self, ReportFormat, Show, Table},
 };
 use std::path::{Path, PathBuf};
@@ -16,7 +17,13 @@ pub struct Form {
     format: ReportFormat,
     /// The file, where it is one.
     pub file: Option<Output>,
-    folder: Option<PathBuf>,
+    folder: Option<Folder>,
+}
+
+/// A directory to be made, and that nothing else is written there.
+struct Folder {
+    path: PathBuf,
+    _claim: Claim,
 }
 
 impl Form {
@@ -27,7 +34,7 @@ impl Form {
     pub fn open(format: ReportFormat, path: Option<&Path>) -> Result<Self, End> {
         if format != ReportFormat::Mmtests {
             let file = match path {
-                Some(path) => Some(Output::open(path)?),
+                Some(path) => Some(Output::open("--output", path)?),
                 None => check_standard_output().map(|()| None)?,
             };
             return Ok(Self { format, file, folder: None });
@@ -37,7 +44,8 @@ impl Form {
         };
         let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
         write::check(path).map_err(told)?;
-        Ok(Self { format, file: None, folder: Some(path.to_owned()) })
+        let claim = in_use::writes("--output", path, None).map_err(End::Usage)?;
+        Ok(Self { format, file: None, folder: Some(Folder { path: path.to_owned(), _claim: claim }) })
     }
 
     /// Writes a table; `show` is given the look of where it goes, and `page` makes it a page of HTML.
@@ -46,7 +54,8 @@ impl Form {
     /// When it cannot be written.
     pub fn write(self, table: &Table, show: Show, page: impl Fn(Show) -> Page) -> Result<(), End> {
         let Self { format, file, folder } = self;
-        if let Some(folder) = folder {
+        if let Some(Folder { path: folder, .. }) = folder {
+            output::check_apart()?;
             let told = |error| End::Failed(format!("cannot write to {}: {}", folder.display(), why(&error)));
             return write::directory(table, &folder).map_err(told);
         }

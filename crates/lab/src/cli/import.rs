@@ -38,8 +38,7 @@ pub struct Arguments {
 /// Reads the logs and shows what they hold.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
-    let over_time = arguments.series.as_deref().map(output::Output::open).transpose()?;
-    output::check_apart(&[("--output", form.file.as_ref()), ("--series", over_time.as_ref())])?;
+    let over_time = output::open("--series", arguments.series.as_deref())?;
     let import::Imported { mut table, series: runs, warnings } =
         import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

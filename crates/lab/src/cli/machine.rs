@@ -72,7 +72,7 @@ impl Arguments {
 
 /// Writes what the kernel tells.
 pub fn here(arguments: &Arguments) -> Result<(), End> {
-    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
     let limit_pages = arguments.limit_pages(&computer)?;
     let text = text::machine(&computer, limit_pages, &Measured::default())?;
@@ -81,7 +81,7 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
 
 /// Writes what the kernel tells, and what was measured.
 pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
-    let file = arguments.output.as_deref().map(output::Output::open).transpose()?;
+    let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
     let limit_pages = arguments.limit_pages(&computer)?;
     let _guard = interrupt::guard();

@@ -41,7 +41,7 @@ use placed::Error;
 
 use crate::{
     html::{Page, Part, Section},
-    panics, plan,
+    in_use, panics, plan,
     real_time::apart,
     report::Look,
     workloads,
@@ -158,6 +158,11 @@ pub fn main() -> ExitCode {
     };
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));
+    let end = match in_use::refused() {
+        // Whatever came of it.
+        Some(why) => Err(End::Usage(why)),
+        None => end,
+    };
     let (message, status) = match end.or_else(End::told_by_clap) {
         Ok(()) | Err(End::ClosedPipe) => return ExitCode::SUCCESS,
         Err(End::Usage(message)) => (message, 2),
@@ -243,7 +248,7 @@ struct TextOptions {
 impl TextOptions {
     /// Writes it: as text that depends on how wide it is, or as a page to which the command is added.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
-        let file = self.output.as_deref().map(output::Output::open).transpose()?;
+        let file = output::open("--output", self.output.as_deref())?;
         output::report(file, |out, look| match self.format {
             TextFormat::Text => out.write_all(text(look).as_bytes()),
             TextFormat::Html => out.write_all(with_command(page()).render().as_bytes()),

@@ -61,7 +61,7 @@ impl OutputOptions {
     /// When the file cannot be written to, or there is neither a file nor a standard output.
     pub(super) fn open(&self) -> Result<Option<Output>, End> {
         match &self.output {
-            Some(path) => Output::open(path).map(Some),
+            Some(path) => Output::open("--output", path).map(Some),
             None => check_standard_output().map(|()| None),
         }
     }
@@ -96,7 +96,7 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
     if is_other {
         return Err(End::Usage(format!("{option} writes SVG: {} should end in .svg", path.display())));
     }
-    Output::open(path).map(Some)
+    Output::open(option, path).map(Some)
 }
 
 /// What an experiment runs with.

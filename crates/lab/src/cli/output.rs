@@ -13,7 +13,11 @@ use std::{
 use same_file::Handle;
 
 use super::End;
-use crate::{draft::Draft, report::Look};
+use crate::{
+    draft::Draft,
+    in_use::{self, Claim},
+    report::Look,
+};
 
 /// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
 /// made here is removed again if that never comes.
@@ -22,34 +26,29 @@ pub struct Output {
     file: File,
     is_new: bool,
     is_written: bool,
+    claim: Option<Claim>,
 }
 
 impl Output {
-    /// Opens `path`.
+    /// Opens `path`, the value of an option.
     ///
     /// # Errors
-    /// When it cannot be written to: wrong usage.
-    pub fn open(path: &Path) -> Result<Self, End> {
+    /// When it cannot be written to, is read too, or is the value of another option as well: wrong usage.
+    pub fn open(option: &str, path: &Path) -> Result<Self, End> {
         let is_new = !path.exists();
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error))))?;
-        Ok(Self { path: path.to_owned(), file, is_new, is_written: false })
-    }
-
-    /// Is it the same file as another, under whatever name? A device or a pipe may be written twice.
-    pub fn is_same_file(&self, other: &Self) -> bool {
-        let identity = |output: &Self| {
-            output.file.metadata().ok().filter(fs::Metadata::is_file)?;
-            Handle::from_file(output.file.try_clone().ok()?).ok()
-        };
-        identity(self).is_some_and(|file| identity(other) == Some(file))
+        let mut output = Self { path: path.to_owned(), file, is_new, is_written: false, claim: None };
+        output.claim = Some(in_use::writes(option, path, Some(&output.file)).map_err(End::Usage)?);
+        Ok(output)
     }
 
     /// Replaces what the file held, which stays where that fails.
     ///
     /// # Errors
-    /// When writing fails.
+    /// When writing fails; and of any file, where one that is read was to be written too.
     pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
+        check_apart()?;
         let failed = |error| End::Failed(format!("cannot write to {}: {}", self.path.display(), why(&error)));
         let write = |file: &File| {
             let mut out = BufWriter::new(file);
@@ -97,6 +96,14 @@ impl Drop for Output {
     }
 }
 
+/// Opens the file of an option, if it is given.
+///
+/// # Errors
+/// As [`Output::open`].
+pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
+    path.map(|path| Output::open(option, path)).transpose()
+}
+
 /// Has a file one name alone? Another one would go on to mean what it was.
 #[cfg(unix)]
 fn has_one_name(about: &fs::Metadata) -> bool {
@@ -126,22 +133,12 @@ fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses two options that name the same file: each would overwrite the other.
+/// Is everything apart that is read and written? Reports may be made with a warning where an input cannot be read, but not over it.
 ///
 /// # Errors
-/// The first pair: wrong usage.
-pub fn check_apart(files: &[(&str, Option<&Output>)]) -> Result<(), End> {
-    for (n, (name, file)) in files.iter().enumerate() {
-        for (other, earlier) in &files[..n] {
-            if let (Some(file), Some(earlier)) = (file, earlier)
-                && file.is_same_file(earlier)
-            {
-                let message = format!("{other} and {name} name the same file: each would overwrite the other");
-                return Err(End::Usage(message));
-            }
-        }
-    }
-    Ok(())
+/// When it is not: wrong usage.
+pub fn check_apart() -> Result<(), End> {
+    in_use::refused().map_or(Ok(()), |why| Err(End::Usage(why)))
 }
 
 /// Writes a report, with the look that fits where it goes: to its file, or to standard output where there is none or
@@ -150,6 +147,7 @@ pub fn check_apart(files: &[(&str, Option<&Output>)]) -> Result<(), End> {
 /// # Errors
 /// When the file or standard output cannot be written to.
 pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::Result<()>) -> Result<(), End> {
+    check_apart()?;
     let to_standard_output = || -> Result<(), End> {
         check_standard_output()?;
         let mut out = BufWriter::new(io::stdout().lock());
@@ -243,7 +241,7 @@ mod tests {
 
     /// Writes half of a text, and then what is told.
     fn write(path: &Path, end: io::Result<()>) -> Result<(), End> {
-        Output::open(path)?.write(|out| out.write_all(b"new").and(end))
+        Output::open("--output", path)?.write(|out| out.write_all(b"new").and(end))
     }
 
     #[test]

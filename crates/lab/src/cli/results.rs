@@ -119,7 +119,7 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     if path.is_none() && format == RunsFormat::Parquet {
         return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
     }
-    path.map(|path| Output::open(path)).transpose()
+    output::open("--output", path.map(PathBuf::as_path))
 }
 
 /// Leaves the rows that `words` mean, and warns of words that fit none.

@@ -13,7 +13,7 @@ use std::path::Path;
 pub fn text(path: &Path) -> Result<(String, String), End> {
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
     let mut bytes = Vec::new();
-    let file = input::open(path).map_err(|error| told(&why(&error)))?;
+    let file = input::open(path, "a saved report").map_err(|error| told(&why(&error)))?;
     file.take(saved::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| told(&why(&error)))?;
     if bytes.len() as u64 > saved::BYTES_MAX {
         return Err(told(&format!("it has more than {} MiB", saved::BYTES_MAX >> 20)));

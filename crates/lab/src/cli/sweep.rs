@@ -50,7 +50,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();
-    let text = library::read(file)?;
+    let text = library::read(file, "a sweep")?;
     let sweep = {
         let _line = Waiting::new(&format!("planning {name}"));
         Sweep::parse(&name, &text, workloads::find)?

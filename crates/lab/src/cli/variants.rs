@@ -57,8 +57,6 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = options.output.open()?;
     let plot = options.output.open_plot()?;
     let map = open_svg("--memory-map", memory_map.as_deref())?;
-    let files = [("--output", &output), ("--plot", &plot), ("--memory-map", &map)];
-    output::check_apart(&files.map(|(name, file)| (name, file.as_ref())))?;
     let request = Request { memory_every: map.is_some().then_some(*every), ..request };
     let variants = Variants::new(&request, &options.rows, variant, workloads::find)?;
     if options.output.is_dry(&variants.title(), &variants.titles())? {

@@ -192,7 +192,7 @@ pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
     let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {error}"));
-    let mut file = input::open(path).map_err(|error| told(&error))?;
+    let mut file = input::open(path, "a recording").map_err(|error| told(&error))?;
     let mut start = Vec::new();
     file.by_ref().take(2).read_to_end(&mut start).map_err(|error| told(&error))?;
     let is_packed = start == [0x1f, 0x8b];

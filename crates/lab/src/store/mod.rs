@@ -16,6 +16,7 @@ pub use key::{Identity, Key, SeedKeys};
 
 use crate::{
     draft::Draft,
+    in_use,
     job::{Failure, Outcome},
 };
 
@@ -52,26 +53,28 @@ pub struct Store {
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The ending of a run's file.
-const ENDING: &str = "parquet";
+pub(crate) const ENDING: &str = "parquet";
 
 impl Store {
     /// The store in a folder, which is made if it is not there.
     ///
     /// # Errors
-    /// When there is no folder and none can be made, or no file can be made in it.
+    /// When there is no folder and none can be made, no file can be made in it, or another file is to be written there.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         let store = Self { folder: folder.to_owned() };
         let tried = fs::create_dir_all(folder).and_then(|()| Draft::beside(&folder.join("probe")).map(drop));
         tried.map_err(|error| store.failed("cannot keep runs in", folder, &error))?;
+        in_use::keeps(folder).map_err(Failure)?;
         Ok(store)
     }
 
     /// The store in a folder that is there.
     ///
     /// # Errors
-    /// When there is no such folder.
+    /// When there is no such folder, or another file is to be written there.
     pub fn existing(folder: &Path) -> Result<Self, Failure> {
         if folder.is_dir() {
+            in_use::keeps(folder).map_err(Failure)?;
             return Ok(Self { folder: folder.to_owned() });
         }
         Err(Failure(format!("{}: there is no such folder", folder.display())))
@@ -227,7 +230,9 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("it has {} bytes, and a run at most {BYTES_MAX}", about.len())));
     }
     let mut bytes = Vec::with_capacity(about.len() as usize);
-    File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    let file = File::open(path)?;
+    in_use::reads("a run of the store", path, &file)?;
+    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -4,7 +4,7 @@ use super::super::{
     End,
     compare::{failed, parse_window},
     options::{parse_seed, parse_set},
-    output::{self, Losses, Output, check_apart},
+    output::{self, Losses},
 };
 use crate::{
     bars::Bars,
@@ -81,9 +81,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         trace: Some(window.unwrap_or_default()),
         ..Request::default()
     };
-    let file = arguments.output.as_deref().map(Output::open).transpose()?;
-    let traced = arguments.trace.as_deref().map(Output::open).transpose()?;
-    check_apart(&[("--output", file.as_ref()), ("--trace", traced.as_ref())])?;
+    let file = output::open("--output", arguments.output.as_deref())?;
+    let traced = output::open("--trace", arguments.trace.as_deref())?;
     let plan = Plan::new(&request, workloads::find)?;
     let results = {
         let bars = Bars::new(&plan.title(), plan.count());
