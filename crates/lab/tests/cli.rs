@@ -325,6 +325,33 @@ fn a_pipe_is_no_file_unless_somebody_writes_to_it() {
     assert!(text.contains("1 of 1 runs"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_written_to_where_somebody_reads_it() {
+    let folder = Folder::new();
+    let pipe = folder.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    // `timeout` ends what waits for a reader.
+    let explain = |ahead: &str| {
+        let highwater = env!("CARGO_BIN_EXE_highwater");
+        let script =
+            format!("{ahead} timeout 60 {highwater} explain ping --output {pipe}; status=$?; wait; exit $status");
+        Command::new("sh").args(["-c", &script]).output().expect("sh")
+    };
+    let alone = explain("");
+    let told = String::from_utf8_lossy(&alone.stderr);
+    assert_eq!(alone.status.code(), Some(2), "{told}");
+    assert_eq!(told, format!("error: cannot write to {pipe}: it is a pipe that nobody reads\n"));
+    // The one who reads comes a little later.
+    let read = explain(&format!("(sleep 0.1; cat {pipe}) &"));
+    let text = String::from_utf8_lossy(&read.stdout);
+    assert!(
+        read.status.success() && text.contains("experiment ping"),
+        "{text}{}",
+        String::from_utf8_lossy(&read.stderr)
+    );
+}
+
 #[test]
 fn figures_in_print_have_no_scale() {
     let text = message(2, &["compare", "parallelio", "--published", "--scale", "1/16"]);

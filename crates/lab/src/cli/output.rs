@@ -3,6 +3,8 @@
 //! Work that is done is not lost where one of them fails: the others are written all the same ([`Losses`]), and a report
 //! whose file fails goes to standard output ([`report`]).
 
+#[cfg(unix)]
+use std::time::Duration;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
@@ -33,10 +35,10 @@ impl Output {
     /// Opens `path`, the value of an option.
     ///
     /// # Errors
-    /// When it cannot be written to, is read too, or is the value of another option as well: wrong usage.
+    /// When it cannot be written to, is a pipe that nobody reads, is read too, or is the value of another option as well: wrong usage.
     pub fn open(option: &str, path: &Path) -> Result<Self, End> {
         let is_new = !path.exists();
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = open_to_write(path);
         let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error))))?;
         let mut output = Self { path: path.to_owned(), file, is_new, is_written: false, claim: None };
         output.claim = Some(in_use::writes(option, path, Some(&output.file)).map_err(End::Usage)?);
@@ -94,6 +96,46 @@ impl Drop for Output {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// For so long it is waited for who reads a pipe: started together with this command, it may come a little later.
+#[cfg(unix)]
+const READER_MAX: Duration = Duration::from_secs(1);
+
+/// Opens a file, which is made if there is none, or a pipe that somebody reads: another would be waited for without end.
+#[cfg(unix)]
+fn open_to_write(path: &Path) -> io::Result<File> {
+    use rustix::{
+        fs::{OFlags, fcntl_setfl},
+        io::Errno,
+    };
+    use std::{
+        os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
+        thread,
+        time::Instant,
+    };
+
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let is_pipe = || fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
+    let begun = Instant::now();
+    loop {
+        match options.open(path) {
+            Ok(file) => {
+                fcntl_setfl(&file, OFlags::empty())?;
+                return Ok(file);
+            }
+            Err(error) if Errno::from_io_error(&error) != Some(Errno::NXIO) || !is_pipe() => return Err(error),
+            Err(_) if begun.elapsed() > READER_MAX => return Err(io::Error::other("it is a pipe that nobody reads")),
+            Err(_) => thread::sleep(READER_MAX / 100),
+        }
+    }
+}
+
+/// Opens a file, which is made if there is none.
+#[cfg(not(unix))]
+fn open_to_write(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
 
 /// Opens the file of an option, if it is given.
