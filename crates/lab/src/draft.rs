@@ -1,5 +1,6 @@
 //! Files that are there as a whole, on the disk, or not at all.
 
+use crate::interrupt::Leftover;
 use std::{
     fs::{self, File},
     io,
@@ -7,13 +8,13 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file that is written beside the one that it becomes; dropped, it is removed.
+/// A file that is written beside the one that it becomes; dropped, or when an interrupt ends the process, it is removed.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
     path: PathBuf,
     becomes: PathBuf,
-    is_done: bool,
+    leftover: Option<Leftover>,
 }
 
 impl Draft {
@@ -28,8 +29,8 @@ impl Draft {
         let when = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let name = becomes.file_name().unwrap_or_default().to_string_lossy();
         let path = becomes.with_file_name(format!(".{name}.{process}.{next}.{when:x}.tmp"));
-        let file = File::create_new(&path)?;
-        Ok(Self { file, path, becomes: becomes.to_owned(), is_done: false })
+        let (file, leftover) = Leftover::make(&path, || File::create_new(&path))?;
+        Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
     }
 
     /// The file, to be written to.
@@ -65,7 +66,9 @@ impl Draft {
 
     fn rename(&mut self) -> io::Result<()> {
         fs::rename(&self.path, &self.becomes)?;
-        self.is_done = true;
+        if let Some(leftover) = self.leftover.take() {
+            leftover.keep();
+        }
         Ok(())
     }
 
@@ -73,15 +76,6 @@ impl Draft {
     fn sync_folder(&self) -> io::Result<()> {
         let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
         if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.is_done {
-            // What cannot be removed stays behind under a name that nobody reads.
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 

@@ -1,11 +1,21 @@
-//! Ctrl-C while something is there that has to be undone: tells the run to end, so that it is.
+//! Ctrl-C, SIGTERM and SIGHUP: what has to be undone is, and files that are not done are removed.
+//!
+//! While there is a [`Guard`], an interrupt is only remembered, and the run ends by itself. Without one it ends the process as ever, once
+//! every [`Leftover`] is removed.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, Once, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
 
 static IS_SET: AtomicBool = AtomicBool::new(false);
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
-static HANDLER: Once = Once::new();
+static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static LISTENER: Once = Once::new();
 
 /// While there is one, Ctrl-C (and SIGTERM, SIGHUP) is only remembered; without, it ends the process as ever.
 #[derive(Debug)]
@@ -15,15 +25,7 @@ pub struct Guard(());
 #[must_use]
 pub fn guard() -> Guard {
     GUARDS.fetch_add(1, Ordering::SeqCst);
-    HANDLER.call_once(|| {
-        // Where another handler is there already, interrupts are its affair.
-        let _ = ctrlc::set_handler(|| {
-            if GUARDS.load(Ordering::SeqCst) == 0 {
-                std::process::exit(130);
-            }
-            set();
-        });
-    });
+    listen();
     Guard(())
 }
 
@@ -42,4 +44,105 @@ pub fn is_set() -> bool {
 /// As if there had been one.
 pub fn set() {
     IS_SET.store(true, Ordering::SeqCst);
+}
+
+/// A file that is not done: it is removed when this is dropped, and by an interrupt that ends the process.
+#[derive(Debug)]
+pub struct Leftover {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Leftover {
+    /// Makes a file.
+    ///
+    /// # Errors
+    /// When `make` fails.
+    pub fn make<T>(path: &Path, make: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Self)> {
+        listen();
+        // No interrupt comes between the file and the note of it.
+        let mut all = leftovers();
+        let made = make()?;
+        all.push(path.to_owned());
+        Ok((made, Self { path: path.to_owned(), is_kept: false }))
+    }
+
+    /// The file is done, or has another name: nothing is removed.
+    pub fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        let mut all = leftovers();
+        if !self.is_kept {
+            // What cannot be removed stays behind.
+            let _ = fs::remove_file(&self.path);
+        }
+        if let Some(at) = all.iter().position(|path| *path == self.path) {
+            all.swap_remove(at);
+        }
+    }
+}
+
+fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
+    LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what is not done, and ends the process as `end` says.
+fn end_with(end: impl FnOnce()) {
+    // Held until the end, so that nothing further is made.
+    let all = leftovers();
+    for path in &*all {
+        let _ = fs::remove_file(path);
+    }
+    end();
+}
+
+/// Listens from now on. Where that cannot be, an interrupt ends the process as ever.
+#[cfg(unix)]
+fn listen() {
+    use signal_hook::{
+        consts::{SIGHUP, SIGINT, SIGTERM},
+        iterator::Signals,
+        low_level::emulate_default_handler,
+    };
+
+    LISTENER.call_once(|| {
+        let ignored = ignored();
+        let is_ignored = move |signal: i32| ignored >> (signal - 1) & 1 == 1;
+        // `nohup` has it ignored, whatever there is to undo.
+        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(*signal));
+        let Ok(mut signals) = Signals::new(heard) else { return };
+        let listen = move || {
+            for signal in signals.forever() {
+                match GUARDS.load(Ordering::SeqCst) {
+                    0 if is_ignored(signal) => {}
+                    0 => end_with(|| drop(emulate_default_handler(signal))),
+                    _ => set(),
+                }
+            }
+        };
+        let _ = std::thread::Builder::new().name("interrupts".into()).spawn(listen);
+    });
+}
+
+/// The signals that this process was started to ignore, a bit each from the lowest on; none where `/proc` does not tell.
+#[cfg(unix)]
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Listens from now on. Where that cannot be, an interrupt ends the process as ever.
+#[cfg(not(unix))]
+fn listen() {
+    LISTENER.call_once(|| {
+        let _ = ctrlc::set_handler(|| match GUARDS.load(Ordering::SeqCst) {
+            0 => end_with(|| std::process::exit(130)),
+            _ => set(),
+        });
+    });
 }

@@ -217,6 +217,40 @@ fn an_output_that_cannot_be_written_is_told_before_the_run() {
     assert!(!std::path::Path::new(&fresh).exists(), "a report that never came leaves no file");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_leaves_no_file_behind_and_nohup_works() {
+    use std::{os::unix::process::ExitStatusExt as _, thread::sleep, time::Duration};
+
+    let highwater = env!("CARGO_BIN_EXE_highwater");
+    for (ahead, signal, number) in [("", "TERM", 15), ("", "INT", 2), ("", "HUP", 1), ("trap '' HUP;", "HUP", 15)] {
+        let folder = Folder::new();
+        let [report, plot, store] = ["report.txt", "plot.svg", "store"].map(|name| folder.path(name));
+        let script =
+            format!("{ahead} exec {highwater} compare parallelio --output {report} --plot {plot} --store {store}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("sh");
+        while !std::path::Path::new(&store).exists() {
+            assert_eq!(child.try_wait().expect("a child"), None, "it runs for seconds");
+            sleep(Duration::from_millis(5));
+        }
+        sleep(Duration::from_millis(50));
+        let send = |signal: &str| Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(send(signal).expect("kill").success());
+        if !ahead.is_empty() {
+            sleep(Duration::from_millis(100));
+            assert!(std::path::Path::new(&report).exists(), "what is ignored ends nothing");
+            assert!(send("TERM").expect("kill").success());
+        }
+        let status = child.wait().expect("a child");
+        assert_eq!(status.signal(), Some(number), "{signal}: it ends by the signal, as shells want to know: {status}");
+        let left = fs::read_dir(folder.0.path()).expect("a folder").map(|it| it.expect("an entry").file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["store"], "{signal}");
+        assert_eq!(fs::read_dir(&store).expect("a folder").count(), 0, "{signal}");
+    }
+}
+
 #[test]
 fn wrong_numbers_are_refused() {
     for (option, value) in [

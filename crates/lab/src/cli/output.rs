@@ -18,16 +18,17 @@ use super::End;
 use crate::{
     draft::Draft,
     in_use::{self, Claim},
+    interrupt::Leftover,
     report::Look,
 };
 
 /// A file that could be opened for writing. What it held stays until [`Output::write`]; a file that was
-/// made here is removed again if that never comes.
+/// made here is removed again if that never comes, also where an interrupt ends the process.
 pub struct Output {
     path: PathBuf,
     file: File,
-    is_new: bool,
-    is_written: bool,
+    /// Where it was made here.
+    leftover: Option<Leftover>,
     claim: Option<Claim>,
 }
 
@@ -37,10 +38,10 @@ impl Output {
     /// # Errors
     /// When it cannot be written to, is a pipe that nobody reads, is read too, or is the value of another option as well: wrong usage.
     pub fn open(option: &str, path: &Path) -> Result<Self, End> {
-        let is_new = !path.exists();
-        let file = open_to_write(path);
-        let file = file.map_err(|error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error))))?;
-        let mut output = Self { path: path.to_owned(), file, is_new, is_written: false, claim: None };
+        let opened = if path.exists() { open_to_write(path).map(|file| (file, None)) } else { make(path) };
+        let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
+        let (file, leftover) = opened.map_err(told)?;
+        let mut output = Self { path: path.to_owned(), file, leftover, claim: None };
         output.claim = Some(in_use::writes(option, path, Some(&output.file)).map_err(End::Usage)?);
         Ok(output)
     }
@@ -65,7 +66,9 @@ impl Output {
             None => write(&self.file),
         };
         written.map_err(failed)?;
-        self.is_written = true;
+        if let Some(leftover) = self.leftover.take() {
+            leftover.keep();
+        }
         Ok(())
     }
 
@@ -89,12 +92,21 @@ impl Output {
     }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.is_new && !self.is_written {
-            // What cannot be removed stays behind empty.
-            let _ = fs::remove_file(&self.path);
-        }
+/// So many links are followed to what is not there, as Linux does; they may go round in a circle.
+const LINKS_MAX: usize = 40;
+
+/// Makes a file: what a link points to, if it is one to nothing.
+fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
+    let mut place = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(next) = fs::read_link(&place) else { break };
+        place = place.parent().unwrap_or(Path::new("")).join(next);
+    }
+    match Leftover::make(&place, || File::create_new(&place)) {
+        Ok((file, leftover)) => Ok((file, Some(leftover))),
+        // Somebody else has just made it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_to_write(path).map(|file| (file, None)),
+        Err(error) => Err(error),
     }
 }
 
@@ -317,5 +329,11 @@ mod tests {
         fs::write(&file, "older").unwrap();
         assert!(write(&file, Ok(())).is_ok());
         assert_eq!(fs::read_to_string(&name).unwrap(), "new");
+        // A link to what is not there makes it, if all goes well.
+        fs::remove_file(&file).unwrap();
+        assert!(write(&link, Err(io::ErrorKind::StorageFull.into())).is_err() && link.is_symlink() && !file.exists());
+        assert!(write(&link, Ok(())).is_ok() && link.is_symlink() && file.exists());
+        std::os::unix::fs::symlink("round", folder.path().join("round")).unwrap();
+        assert!(Output::open("--output", &folder.path().join("round")).is_err());
     }
 }
