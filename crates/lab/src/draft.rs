@@ -1,4 +1,4 @@
-//! Files that are there as a whole, on the disk, or not at all.
+//! Files and folders that are there as a whole or not at all; files also on the disk.
 
 use crate::interrupt::Leftover;
 use std::{
@@ -23,12 +23,7 @@ impl Draft {
     /// # Errors
     /// When the folder takes no file.
     pub fn beside(becomes: &Path) -> io::Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // Hosts that share a folder may have processes of one number.
-        let when = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let name = becomes.file_name().unwrap_or_default().to_string_lossy();
-        let path = becomes.with_file_name(format!(".{name}.{process}.{next}.{when:x}.tmp"));
+        let path = hidden(becomes);
         let (file, leftover) = Leftover::make(&path, || File::create_new(&path))?;
         Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
     }
@@ -79,6 +74,82 @@ impl Draft {
     }
 }
 
+/// A folder that is filled under a hidden name before it is what it becomes; dropped, it is removed.
+///
+/// It stands beside a folder that is not there yet, and within one that is there and empty, which stays the folder that it is.
+#[derive(Debug)]
+pub struct DraftFolder {
+    path: PathBuf,
+    becomes: PathBuf,
+    is_within: bool,
+    is_done: bool,
+}
+
+impl DraftFolder {
+    /// A folder for what `becomes` is to hold; those above it are made.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn of(becomes: &Path) -> io::Result<Self> {
+        let is_within = becomes.is_dir();
+        let path = if is_within {
+            hidden(&becomes.join("folder"))
+        } else {
+            fs::create_dir_all(becomes.parent().unwrap_or(Path::new("")))?;
+            hidden(becomes)
+        };
+        fs::create_dir(&path)?;
+        Ok(Self { path, becomes: becomes.to_owned(), is_within, is_done: false })
+    }
+
+    /// The folder, to be filled.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in it is what the other folder holds from now on.
+    ///
+    /// # Errors
+    /// When that fails: what is there stays as it was.
+    pub fn finish(mut self) -> io::Result<()> {
+        if !self.is_within {
+            fs::rename(&self.path, &self.becomes)?;
+            self.is_done = true;
+            return Ok(());
+        }
+        let entries = fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>()?;
+        let names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
+        for (n, name) in names.iter().enumerate() {
+            if let Err(error) = fs::rename(self.path.join(name), self.becomes.join(name)) {
+                // All or nothing.
+                names[..n].iter().for_each(|name| drop(fs::rename(self.becomes.join(name), self.path.join(name))));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DraftFolder {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // What cannot be removed stays behind under a name that nobody reads.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The place beside a file under a name that is hidden, and that no other process or thread uses.
+fn hidden(beside: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    // Hosts that share a folder may have processes of one number.
+    let when = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let name = beside.file_name().unwrap_or_default().to_string_lossy();
+    beside.with_file_name(format!(".{name}.{process}.{next}.{when:x}.tmp"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +178,40 @@ mod tests {
         draft.file().write_all(b"newer").unwrap();
         draft.finish_over(&File::options().write(true).open(&other).unwrap()).unwrap();
         assert_eq!((there(&other).as_str(), fs::read_dir(&folder).unwrap().count()), ("newer", 3));
+    }
+
+    #[test]
+    fn a_folder_is_there_as_a_whole_or_not_at_all() {
+        let top = tempfile::tempdir().unwrap();
+        let there = |folder: &Path| {
+            let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.collect::<Vec<_>>()
+        };
+        for name in ["a/new", "a"] {
+            let folder = top.path().join(name);
+            let fill = || {
+                let draft = DraftFolder::of(&folder).unwrap();
+                fs::create_dir(draft.path().join("below")).unwrap();
+                fs::write(draft.path().join("below/x"), "x").unwrap();
+                draft
+            };
+            let was_there = folder.is_dir();
+            drop(fill());
+            assert_eq!(folder.is_dir(), was_there);
+            assert_eq!(there(&top.path().join("a")), [""; 0], "nothing temporary stays");
+            fill().finish().unwrap();
+            assert_eq!(there(&folder), ["below"]);
+            assert_eq!(fs::read_to_string(folder.join("below/x")).unwrap(), "x");
+            fs::remove_dir_all(top.path().join("a")).unwrap();
+            fs::create_dir(top.path().join("a")).unwrap();
+        }
+        // Somebody else has filled it meanwhile.
+        let folder = top.path().join("b");
+        let draft = DraftFolder::of(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("theirs"), "").unwrap();
+        assert!(draft.finish().is_err());
+        assert_eq!(there(&folder), ["theirs"]);
+        assert!(there(top.path()).iter().all(|name| ["a", "b"].contains(&name.as_str())));
     }
 }

@@ -139,6 +139,34 @@ fn a_file_that_may_not_grow_is_told_and_not_the_end_of_the_process() {
     assert!(output.status.code() == Some(1) && text.contains("cannot write the report: "), "{output:?}");
 }
 
+/// The head of a report has more than a block, so that writing ends half-way.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[test]
+fn a_directory_of_mmtests_is_there_as_a_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let [saved, new, empty] = ["saved.json", "new", "empty"].map(|name| folder.path(name));
+    print(&["run", "parallelio", "--kernel", "highwater", "--scale", "1/64", "--format", "json", "--output", &saved]);
+    fs::create_dir(&empty).expect("a folder");
+    for path in [&new, &empty] {
+        let highwater = env!("CARGO_BIN_EXE_highwater");
+        let command = format!("ulimit -f 1; exec {highwater} report {saved} --format mmtests --output {path}");
+        let output = Command::new("sh").args(["-c", &command]).output().expect("a shell is there");
+        let text = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("error: cannot write to {path}: file too large\n");
+        assert!(output.status.code() == Some(1) && text == expected, "{output:?}");
+    }
+    let count = |path: &str| fs::read_dir(path).expect("a folder").count();
+    assert_eq!((count(&empty), fs::exists(&new).expect("a folder")), (0, false));
+    for path in [&new, &empty] {
+        print(&["report", &saved, "--format", "mmtests", "--output", path]);
+        assert_eq!(count(path), 2, "the head, and a folder of the kernel");
+    }
+    assert_eq!(fs::read_dir(folder.0.path()).expect("a folder").count(), 3, "nothing temporary stays");
+    let file = folder.path("saved.json/new");
+    let told = message(2, &["report", &saved, "--format", "mmtests", "--output", &file]);
+    assert_eq!(told, format!("error: cannot write to {file}: not a directory\n"));
+}
+
 #[test]
 fn an_unknown_key_of_a_kernel_file_is_told_with_file_and_line() {
     let folder = Folder::new();

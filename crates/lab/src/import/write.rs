@@ -6,7 +6,9 @@
 //! order of all rows; what a report says beside its rows stands in [`HEAD_FILE`]. MMTests does not look at either.
 
 use super::{benchmarks, rows_of_logs};
+use crate::draft::{Draft, DraftFolder};
 use crate::figure::{Better, Format, Row};
+use crate::interrupt;
 use crate::recordings::mmtests::{self, Benchmark, Monitors};
 use crate::recordings::{Wrong, read_lossy, sysstat};
 use crate::report::{Column, Histogram, Table, TableHead, TableRow, json, saved};
@@ -83,14 +85,24 @@ fn test_of(experiment: &str) -> &str {
     }
 }
 
-/// Writes a table into a folder that is new or empty.
+/// Writes a table into a folder that is new or empty, as a whole or not at all.
 ///
 /// # Errors
-/// When the folder holds something or cannot be written to.
+/// When the folder holds something or cannot be written to, or there was an interrupt.
 pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     check(folder)?;
+    let _guard = interrupt::guard();
+    let draft = DraftFolder::of(folder)?;
+    fill(table, draft.path())?;
+    if interrupt::is_set() {
+        return Err(io::Error::other("interrupted"));
+    }
+    draft.finish()
+}
+
+/// Writes a table into a folder.
+fn fill(table: &Table, folder: &Path) -> io::Result<()> {
     let test = name_of_file(test_of(&table.experiment));
-    fs::create_dir_all(folder)?;
     fs::write(folder.join(HEAD_FILE), head_file(table)?)?;
     for (n, run) in folders_of(&table.columns).iter().enumerate() {
         let rows: Vec<(&TableRow, f64)> = rows_of_column(table, n).collect();
@@ -113,19 +125,23 @@ fn head_file(table: &Table) -> io::Result<String> {
     Ok(format!("{head:#}\n"))
 }
 
-/// Is a folder new or empty?
+/// Is a folder new or empty, and can it be written to?
 ///
 /// # Errors
-/// When it holds something or cannot be read.
+/// When it holds something, or cannot be read or written to.
 pub fn check(folder: &Path) -> io::Result<()> {
     match fs::read_dir(folder) {
-        Ok(mut entries) => match entries.next() {
-            Some(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder is not empty")),
-            None => Ok(()),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder is not empty"));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
+    let is_there = |place: &&Path| place.as_os_str().is_empty() || place.exists();
+    let there = folder.ancestors().find(is_there).unwrap_or(Path::new(""));
+    Draft::beside(&there.join("probe")).map(drop)
 }
 
 /// What a directory that was written here says of its report.
