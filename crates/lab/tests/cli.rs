@@ -698,6 +698,9 @@ fn a_kernel_has_a_standing_in_every_experiment() {
     let head: Vec<&str> = markdown.lines().next().unwrap_or_default().split('|').map(str::trim).collect();
     assert_eq!(head[..4], ["", "experiment", "main figure", "highwater"], "{markdown}");
     assert!(!markdown.contains("###"), "{markdown}");
+    let twice = ["anon", "anon", "--kernels", "3.10-rc4-vanilla,highwater,3.10-rc4-vanilla", "--dry-run"];
+    let twice = print(&[&["rank"], &twice[..]].concat());
+    assert_eq!(twice, "rank: 2 to run\n  anon highwater\n  anon 3.10-rc4-vanilla\n");
     let every = print(&["rank", "--dry-run"]);
     assert!(every.contains("thp highwater") && every.contains("ping 2.6.23-rc5"), "{every}");
 }
@@ -721,11 +724,13 @@ fn a_standing_needs_a_row_and_another_kernel() {
             .contains("no run has the row `Ops anno`")
     );
     assert!(message(2, &["rank", "anon", "--kernels", "highwater"]).contains("at least one other kernel"));
-    assert!(message(2, &["rank", "anon", "--plot", "a.svg"]).contains("draws nothing"));
+    assert!(message(2, &["rank", "anon", "--plot", "a.svg"]).contains("unexpected argument '--plot'"));
+    assert!(!print(&["rank", "--help"]).contains("--plot"));
 }
 
 #[test]
 fn what_has_no_figures_in_print_has_no_fidelity() {
+    assert_eq!(print(&["fidelity", "ping", "ping", "--dry-run"]), print(&["fidelity", "ping", "--dry-run"]));
     let text = message(2, &["fidelity", "randread"]);
     assert!(text.contains("`randread` has no published figures") && text.contains("parallelio"), "{text}");
 }

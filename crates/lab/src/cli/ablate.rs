@@ -63,7 +63,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     let request = options.request(experiment, &[]);
     check(&request).map_err(End::Usage)?;
     let output = options.output.open()?;
-    let plot = options.output.open_plot()?;
+    let plot = options.picture.open()?;
     // A value of the kernels is one of both, and no difference then.
     let (of_kernels, set): (Vec<Set>, Vec<Set>) = request.set.iter().cloned().partition(Set::is_of_kernel);
     let changes: String = of_kernels.iter().map(|set| format!("+{}={}", set.key, set.values[0])).collect();

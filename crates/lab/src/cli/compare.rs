@@ -153,7 +153,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
         series_every,
         memory_every: (options.memory_map.is_some() || options.buddyinfo.is_some()).then_some(options.every),
         generations_every: options.lru_gen.is_some().then_some(options.every),
-        picture: options.experiment.output.plot.is_some() || is_page,
+        picture: options.experiment.picture.plot.is_some() || is_page,
         trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
         ..request
@@ -200,7 +200,7 @@ fn carry_out(request: Request, options: &Options) -> Result<(), End> {
     let profile = output::open("--profile", options.profile.as_deref())?;
     let series = output::open("--series", options.series.as_deref())?;
     let traced = output::open("--trace", options.trace.as_deref())?;
-    let plot = options.experiment.output.open_plot()?;
+    let plot = options.experiment.picture.open()?;
     let map = open_svg("--memory-map", options.memory_map.as_deref())?;
     let buddyinfo = output::open("--buddyinfo", options.buddyinfo.as_deref())?;
     let lru_gen = output::open("--lru-gen", options.lru_gen.as_deref())?;

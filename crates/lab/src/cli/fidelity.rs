@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     End, ListFormat, compare,
-    options::{OutputOptions, SeedOptions},
+    options::{OutputOptions, PlotOptions, SeedOptions, each_once},
     output, with_command,
 };
 use crate::{
@@ -39,6 +39,8 @@ pub struct Arguments {
     seeds: SeedOptions,
     #[command(flatten)]
     output: OutputOptions,
+    #[command(flatten)]
+    picture: PlotOptions,
 }
 
 /// The report for programs.
@@ -51,8 +53,8 @@ struct Report<'a> {
 /// Runs the experiments at full size, and sets what comes out beside the published figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let output = arguments.output.open()?;
-    let plot = arguments.output.open_plot()?;
-    let names = if arguments.experiments.is_empty() { printed()? } else { arguments.experiments.clone() };
+    let plot = arguments.picture.open()?;
+    let names = if arguments.experiments.is_empty() { printed()? } else { each_once(&arguments.experiments) };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
     let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();

@@ -1,7 +1,7 @@
 //! Options that several verbs share, each declared once and flattened into the verbs' arguments.
 //!
-//! [`SeedOptions`] belong to every verb that simulates, [`OutputOptions`] to every verb that reports on
-//! experiments, and [`ExperimentOptions`], which hold both, to every verb that runs an experiment.
+//! [`SeedOptions`] belong to every verb that simulates, [`OutputOptions`] to every verb that reports on experiments, [`PlotOptions`] to
+//! those that draw, and [`ExperimentOptions`], which hold all of them, to every verb that runs an experiment.
 
 use std::path::{Path, PathBuf};
 
@@ -46,9 +46,6 @@ pub struct OutputOptions {
     /// Write the report to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Draw the figures, as SVG
-    #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
     /// Check the arguments and print what would run, without running it
     #[arg(long)]
     pub dry_run: bool,
@@ -76,12 +73,22 @@ impl OutputOptions {
         }
         Ok(self.dry_run)
     }
+}
 
+/// A picture beside a report.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PlotOptions {
+    /// Draw the figures, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+impl PlotOptions {
     /// Opens the file of the picture, if one is wanted.
     ///
     /// # Errors
     /// When the file cannot be written to, or is named as if it were no SVG.
-    pub(super) fn open_plot(&self) -> Result<Option<Output>, End> {
+    pub(super) fn open(&self) -> Result<Option<Output>, End> {
         open_svg("--plot", self.plot.as_deref())
     }
 }
@@ -137,6 +144,9 @@ pub struct ExperimentOptions {
     /// Where the report goes.
     #[command(flatten)]
     pub output: OutputOptions,
+    /// A picture.
+    #[command(flatten)]
+    pub picture: PlotOptions,
 }
 
 impl ExperimentOptions {
@@ -217,15 +227,15 @@ fn merged(sets: &[Set]) -> Vec<Set> {
     merged
 }
 
-/// The grounds asked for, each once.
-fn each_once(asked: &[Ground]) -> Vec<Ground> {
-    let mut grounds = Vec::new();
-    for ground in asked {
-        if !grounds.contains(ground) {
-            grounds.push(*ground);
+/// What is asked for, each once, in the order asked for.
+pub(super) fn each_once<T: Clone + PartialEq>(asked: &[T]) -> Vec<T> {
+    let mut all = Vec::new();
+    for one in asked {
+        if !all.contains(one) {
+            all.push(one.clone());
         }
     }
-    grounds
+    all
 }
 
 #[cfg(test)]

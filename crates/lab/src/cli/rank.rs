@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{
     End, ListFormat, compare,
-    options::{OutputOptions, SeedOptions, parse_word},
+    options::{OutputOptions, SeedOptions, each_once, parse_word},
     output, with_command,
 };
 use crate::{
@@ -64,14 +64,11 @@ struct Report<'a> {
 
 /// Runs all kernels in all experiments.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    if arguments.output.plot.is_some() {
-        return Err(End::Usage("--plot: `rank` draws nothing; `compare` does, for one experiment".into()));
-    }
     let file = arguments.output.open()?;
     let names: Vec<String> = if arguments.experiments.is_empty() {
         embedded::names("experiments").map(str::to_owned).collect()
     } else {
-        arguments.experiments.clone()
+        each_once(&arguments.experiments)
     };
     // Everything is looked at before anything runs.
     let all = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
@@ -125,7 +122,7 @@ fn plan(name: &str, arguments: &Arguments) -> Result<(String, Plan), End> {
     let others: Vec<String> = if arguments.kernels.is_empty() {
         embedded::names("kernels").map(str::to_owned).collect()
     } else {
-        arguments.kernels.clone()
+        each_once(&arguments.kernels)
     };
     let others = others.into_iter().filter(|kernel| *kernel != arguments.of);
     let request = Request {

@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         return Err(End::Usage(format!("--memory-map works on the ground `sim` alone, not on `{ground}`")));
     }
     let output = options.output.open()?;
-    let plot = options.output.open_plot()?;
+    let plot = options.picture.open()?;
     let map = open_svg("--memory-map", memory_map.as_deref())?;
     let request = Request { memory_every: map.is_some().then_some(*every), ..request };
     let variants = Variants::new(&request, &options.rows, variant, workloads::find)?;
