@@ -1,15 +1,18 @@
 //! What the runs of a store found: chosen by what they are called, as tables, and as one long list.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     io,
     str::FromStr,
 };
 
 use crate::{
+    embedded,
     figure::Row,
     ground::Ground,
     job::Outcome,
+    library,
     plan::fold,
     report::{Column, Table, TableHead, csv::io_error},
     rows,
@@ -78,7 +81,8 @@ pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>
     Ok(runs.into_iter().filter(fits).collect())
 }
 
-/// A table for each experiment, machine and scale: a column for each kernel with what is changed, over all seeds.
+/// A table for each experiment, machine and scale: a column for each kernel with what is changed, over all seeds. Columns stand as a
+/// comparison has them: kernels of the experiment in its order, then others by name; values that are changed by size.
 #[must_use]
 pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&StoredRun>> = BTreeMap::new();
@@ -100,6 +104,12 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         });
         columns[at].1.push(outcome);
     }
+    let kernels = if embedded::names("experiments").any(|known| known == experiment) {
+        library::experiment(experiment).map_or_else(|_| Vec::new(), |experiment| experiment.kernels)
+    } else {
+        Vec::new()
+    };
+    columns.sort_by(|(a, _), (b, _)| in_order(&kernels, a, b));
     let seeds: BTreeSet<u64> = runs.iter().map(|run| run.identity.seed).collect();
     let head = TableHead {
         experiment: experiment.to_owned(),
@@ -113,6 +123,23 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
     let rows: Vec<Vec<Vec<Row>>> =
         columns.iter().map(|(_, found)| found.iter().map(|it| it.rows.clone()).collect()).collect();
     Table::of_runs(head, &rows, None)
+}
+
+/// Which of two columns is first, where an experiment has kernels in an order.
+fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
+    let place = |column: &Column| {
+        let of = |word: &String| kernels.iter().position(|kernel| kernel == word);
+        of(&column.id).or_else(|| of(&column.kernel)).unwrap_or(usize::MAX)
+    };
+    let value = |(x, y): (&String, &String)| match (x.parse::<f64>(), y.parse::<f64>()) {
+        (Ok(x), Ok(y)) => x.total_cmp(&y),
+        _ => x.cmp(y),
+    };
+    let by_size = || {
+        let both = a.set.iter().zip(&b.set).map(|((x, of_x), (y, of_y))| x.cmp(y).then_with(|| value((of_x, of_y))));
+        both.fold(Ordering::Equal, Ordering::then).then(a.set.len().cmp(&b.set.len()))
+    };
+    place(a).cmp(&place(b)).then_with(|| a.kernel.cmp(&b.kernel)).then_with(by_size).then_with(|| a.id.cmp(&b.id))
 }
 
 /// Leaves the rows whose names contain one of `words`; all of them where there are no words.

@@ -92,6 +92,8 @@ fn where_memory_suffices_nobody_stands_still() {
     let fits = ["anon", "--kernel", "7.2-mglru", "--scale", "1/64", "--set", "params.region_percent=50"];
     let text = print(&[&["explain", "stall"][..], &fits].concat());
     assert!(text.contains("no stall of at least 10.000 ms"), "{text}");
+    let page = print(&[&["explain", "stall"][..], &fits, &["--format", "html"]].concat());
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains(text.lines().next().expect("a line")), "{page}");
 }
 
 /// Where nothing can be reclaimed, a request backs off for a quarter of a second before it fails, and waits for no page.

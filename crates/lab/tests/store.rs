@@ -148,9 +148,17 @@ fn parts_of_a_sweep_joined_are_the_whole_to_the_last_byte() {
 fn results_has_the_same_table_and_finds_runs() {
     let folder = Folder::new();
     let store = folder.path("runs");
-    let kernels = ["compare", "randread", "--scale", "1/64", "--kernels", "3.10-rc4-vanilla,highwater", "--runs", "2"];
-    let (report, _) = print(&[&kernels, ["--store", &store].as_slice()].concat());
-    assert_eq!(print(&["results", &store]).0, report, "columns by name are those of the comparison here");
+    let kernels = ["compare", "randread", "--scale", "1/64", "--runs", "2", "--store", &store];
+    let (report, _) = print(&kernels);
+    assert_eq!(print(&["results", &store]).0, report, "columns stand as in the comparison");
+    let sizes = folder.path("sizes");
+    let (report, _) = print(&["compare", "anon", "--scale", "1/64", "--set", "lru.batch=4,14", "--store", &sizes]);
+    assert_eq!(print(&["results", &sizes]).0, report, "a value of 4 is before one of 14");
+    let (page, _) = print(&["results", &store, "--format", "html"]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("highwater results "), "{page}");
+    print(&["results", "merge", &store, "--into", &sizes]);
+    let (page, _) = print(&["results", &sizes, "--format", "html"]);
+    assert_eq!((page.matches(">anon").count() > 0, page.matches(">randread").count() > 0), (true, true), "{page}");
     let (csv, _) = print(&["results", &store, "--where", "kernel=highwater", "--where", "seed=2", "--format", "csv"]);
     let mut lines = csv.lines();
     assert!(lines.next().unwrap().starts_with("experiment,machine,scale,kernel,seed,group,name,unit,"), "{csv}");

@@ -9,8 +9,10 @@ use super::{
     End,
     options::parse_word,
     output::{self, Output},
+    with_command,
 };
 use crate::{
+    html,
     job::Failure,
     report::{
         self, Look, ReportFormat, Show, Table,
@@ -72,6 +74,8 @@ pub enum RunsFormat {
     Csv,
     /// Tables for a text in Markdown.
     Markdown,
+    /// The tables as one page that opens without a network.
+    Html,
     /// All runs in one file with the columns of the store's; needs --output.
     Parquet,
 }
@@ -151,6 +155,10 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
     output::report(output, |out, look| match format {
         RunsFormat::Table => each(ReportFormat::Table, look, out),
         RunsFormat::Markdown => each(ReportFormat::Markdown, look, out),
+        RunsFormat::Html => {
+            let page = html::tables::page_of_all(tables, Show { look, ..Show::default() });
+            out.write_all(with_command(page).render().as_bytes())
+        }
         RunsFormat::Json => {
             let reports: Vec<String> = tables.iter().map(|table| json::render(table).trim_end().to_owned()).collect();
             writeln!(out, "[\n{}\n]", reports.join(",\n"))

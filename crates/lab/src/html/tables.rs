@@ -11,6 +11,20 @@ pub fn page(table: &Table, show: Show) -> Page {
     Page { title: title(table, show), about: vec![table.footer()], sections }
 }
 
+/// The page of several tables, a section for each; of one, as [`page`].
+#[must_use]
+pub fn page_of_all(tables: &[Table], show: Show) -> Page {
+    if let [table] = tables {
+        return page(table, show);
+    }
+    let section = |table: &Table| {
+        let parts = [Some(figures(table, show)), times(table)].into_iter().flatten().flat_map(|section| section.parts);
+        Section::new(title(table, show), parts.chain([Part::Words(table.footer())]).collect())
+    };
+    let about = vec![format!("{} tables: of each experiment, machine and scale one", tables.len())];
+    Page { title: "What a store holds".into(), about, sections: tables.iter().map(section).collect() }
+}
+
 /// What the page of a table is called.
 pub(super) fn title(table: &Table, show: Show) -> String {
     text::grid_of(table, show).0

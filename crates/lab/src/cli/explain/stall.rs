@@ -5,10 +5,13 @@ use super::super::{
     compare::{failed, parse_window},
     options::{parse_seed, parse_set},
     output::{self, Losses},
+    with_command,
 };
 use crate::{
     bars::Bars,
+    html::{Page, Part, Section},
     plan::{Plan, Request, Set},
+    report::Look,
     scale::Scale,
     stalls,
     trace::{self, RunTrace, Window},
@@ -65,6 +68,8 @@ enum StallFormat {
     Text,
     /// docs/doctor.md describes it.
     Json,
+    /// The words, as one page that opens without a network.
+    Html,
 }
 
 /// Runs an experiment, and says why its tasks stood still.
@@ -97,6 +102,13 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let path = arguments.trace.as_ref().map(|path| path.display().to_string());
     losses.note(output::report(file, |out, look| match arguments.format {
         StallFormat::Text => out.write_all(stalls::text(&found, path.as_deref(), look).as_bytes()),
+        StallFormat::Html => {
+            let words = stalls::text(&found, path.as_deref(), Look::default());
+            let lines = words.lines().map(ToOwned::to_owned).collect();
+            let sections = vec![Section::new("Stalls", vec![Part::Lines(lines)])];
+            let page = Page { title: format!("Why tasks of {experiment} stood still"), about: Vec::new(), sections };
+            out.write_all(with_command(page).render().as_bytes())
+        }
         StallFormat::Json => out.write_all(stalls::json(&found).as_bytes()),
     }));
     losses.end()
