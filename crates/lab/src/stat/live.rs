@@ -6,33 +6,36 @@ use crate::system::difference;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 
-/// A column: what it is called, and its width.
-const COLUMNS: [(&str, usize); 14] = [
-    ("time", 8),
-    ("free", 8),
-    ("scan-k", 8),
-    ("scan-d", 8),
-    ("steal", 8),
-    ("eff%", 5),
-    ("refault", 8),
-    ("swpin", 7),
-    ("swpout", 7),
-    ("majflt", 7),
-    ("stall", 6),
-    ("kswapd%", 7),
-    ("psi-some", 8),
-    ("psi-full", 8),
+/// A column: what it is called, its unit, and its width.
+const COLUMNS: [(&str, &str, usize); 14] = [
+    ("time", "s", 8),
+    ("free", "MiB", 8),
+    ("scan-k", "pages/s", 8),
+    ("scan-d", "pages/s", 8),
+    ("steal", "pages/s", 8),
+    ("eff", "%", 5),
+    ("refault", "pages/s", 8),
+    ("swpin", "pages/s", 7),
+    ("swpout", "pages/s", 7),
+    ("majflt", "/s", 7),
+    ("stall", "/s", 6),
+    ("kswapd", "CPU%", 7),
+    ("psi-some", "%", 8),
+    ("psi-full", "%", 8),
 ];
 
 /// Refaults: one counter until 5.8, since then one for each kind of page.
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
-/// The heading: seconds since the beginning; free memory, MiB; pages a second that kswapd and others scanned, that were reclaimed, and
-/// the share of those in all scanned; pages a second that came back after they were reclaimed, that were swapped in and out; major
-/// faults and direct reclaims a second; CPU time of kswapd, percent of a CPU; time stalled for memory, percent.
+/// The heading, a line of names and one of units: time since the beginning; free memory; pages that kswapd and others scanned, that were
+/// reclaimed, and the share of those in all scanned; pages that came back after they were reclaimed, that were swapped in and out; major
+/// faults and direct reclaims; CPU time of kswapd; time stalled for memory.
 #[must_use]
 pub fn heading() -> String {
-    COLUMNS.iter().map(|(name, width)| format!(" {name:>width$}", width = *width)).collect()
+    let line = |word: fn(&(&'static str, &'static str, usize)) -> &'static str| -> String {
+        COLUMNS.iter().map(|column| format!(" {:>width$}", word(column), width = column.2)).collect()
+    };
+    format!("{}\n{}", line(|(name, ..)| name), line(|(_, unit, _)| unit))
 }
 
 /// A counter of any era; 0 where there is none.
@@ -77,7 +80,7 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> S
         stalled(|it| it.some_us),
         stalled(|it| it.full_us),
     ];
-    values.iter().zip(COLUMNS).map(|(value, (_, width))| format!(" {value:>width$}")).collect()
+    values.iter().zip(COLUMNS).map(|(value, (.., width))| format!(" {value:>width$}")).collect()
 }
 
 #[cfg(test)]
@@ -95,6 +98,11 @@ mod tests {
         );
         let line = line(&before, &after, 2.0, 2.0);
         assert_eq!(line.split_whitespace().take(6).collect::<Vec<_>>(), ["2.0", "2", "200", "50", "125", "50"]);
-        assert_eq!(line.len(), heading().len());
+        let heading = heading();
+        let [names, units]: [&str; 2] = heading.lines().collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!([names.len(), units.len()], [line.len(); 2], "each stands over its column");
+        let first = |line: &str| line.split_whitespace().take(6).map(ToOwned::to_owned).collect::<Vec<_>>();
+        assert_eq!(first(names), ["time", "free", "scan-k", "scan-d", "steal", "eff"]);
+        assert_eq!(first(units), ["s", "MiB", "pages/s", "pages/s", "pages/s", "%"]);
     }
 }
