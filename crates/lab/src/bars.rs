@@ -15,7 +15,7 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::{progress::Progress, runner::Watch};
+use crate::{progress::Progress, runner::Watch, words::counted};
 
 /// How often lines are drawn again.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -162,9 +162,8 @@ fn told(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
 
-/// "`1 run`", "`3 runs`".
 fn runs(count: usize) -> String {
-    if count == 1 { "1 run".into() } else { format!("{count} runs") }
+    counted(count, "run")
 }
 
 /// A title that fits: of a long one its end, by which it differs from others.

@@ -80,5 +80,6 @@ pub mod this_computer;
 pub mod trace;
 pub mod values;
 pub mod variants;
+mod words;
 pub mod workload;
 pub mod workloads;

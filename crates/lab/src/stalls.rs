@@ -11,6 +11,7 @@ mod text;
 pub use text::{json, text};
 
 use crate::trace::{RunTrace, disk_name};
+use crate::words::counted;
 use machine::note::{HeldBack, SlowRequest};
 use machine::{DeviceId, Func, Nanos, Note, Operation, Order, WaitReason};
 use sim::TaskId;
@@ -395,8 +396,12 @@ impl Look<'_> {
         }
         let words = |(disk, Done([(reads, read), (writes, written)], longest)): (u32, Done)| {
             format!(
-                "{}: {reads} reads of {read} pages and {writes} writes of {written} pages under way, the longest took {}",
+                "{}: {} of {} and {} of {} under way, the longest took {}",
                 disk_name(disk),
+                counted(reads, "read"),
+                counted(read, "page"),
+                counted(writes, "write"),
+                counted(written, "page"),
                 text::ms(longest)
             )
         };
@@ -478,7 +483,7 @@ mod tests {
         assert_eq!(waits.iter().map(|wait| wait.1).sum::<u64>() + stall.worked.0, 100);
         assert_eq!(stall.waits[2].held_by, [("kswapd0 (in balance_pgdat)".to_owned(), Nanos(20))]);
         assert!(
-            stall.disks[0].starts_with("sda: 0 reads of 0 pages and 1 writes of 8 pages under way"),
+            stall.disks[0].starts_with("sda: 0 reads of 0 pages and 1 write of 8 pages under way"),
             "{:?}",
             stall.disks
         );

@@ -122,7 +122,7 @@ fn parts_of_a_sweep_joined_are_the_whole_to_the_last_byte() {
     let sweep = |store: &str, more: &[&str]| print(&[&["sweep", &file, "--store", store], more].concat());
     let (report, _) = sweep(&whole, &[]);
     let (part, _) = sweep(&a, &["--shard", "1/2"]);
-    assert_eq!(part, "part 1 of 2: 4 runs done, 0 were there; the store has 4 of 8\n");
+    assert_eq!(part, "part 1 of 2: 4 runs done, 0 there before; the store has 4 of 8\n");
     sweep(&b, &["--shard", "2/2"]);
     let (merged, _) = print(&["results", "merge", &a, &b, "--into", &all]);
     assert!(merged.ends_with("all: 8 runs\n"), "{merged}");

@@ -6,6 +6,7 @@ use crate::{
     html::{Page, Part, Section, results},
     library,
     report::grid::{hanging, wrapped},
+    words::differ,
 };
 
 /// Arguments of `highwater diff`.
@@ -25,8 +26,7 @@ pub fn run(Arguments { from, to, output }: &Arguments) -> Result<(), End> {
     let found = differences(&old, &new);
     let count = match found.len() {
         0 => "no value differs".into(),
-        1 => format!("1 of {} values differs", old.settings.len()),
-        n => format!("{n} of {} values differ", old.settings.len()),
+        n => differ(n, old.settings.len()),
     };
     let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
     let (key_width, old_width, new_width) = (

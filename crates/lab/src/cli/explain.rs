@@ -20,6 +20,7 @@ use crate::{
         Look,
         grid::{Cell, Grid, Tone, hanging, prose},
     },
+    words::counted,
     workloads,
 };
 
@@ -116,7 +117,8 @@ fn kernel_page(kernel: &Kernel) -> Page {
         }
     }
     let grid = Grid { keys: 1, head: results::head(&["key", "value", "source"]), lines, texts: vec![0, 1, 2] };
-    let differences = format!("{} values differ from the base: those in bold", kernel.differences().count());
+    let few = differ_from_base(kernel);
+    let differences = format!("{few} from the base: those in bold");
     let about = vec![kernel.about.clone(), bases_of(&kernel.bases), differences];
     let sections = vec![Section::new("Values", vec![Part::table("Values", grid)])];
     Page { title: format!("kernel {}", kernel.name), about, sections }
@@ -199,6 +201,14 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     }
 }
 
+/// How many values differ from the base.
+fn differ_from_base(kernel: &Kernel) -> String {
+    match kernel.differences().count() {
+        1 => "1 value differs".into(),
+        count => format!("{count} values differ"),
+    }
+}
+
 /// Every value by section; `*` marks what differs from the base.
 fn kernel(kernel: &Kernel, look: Look) -> String {
     let mut text = format!("kernel {}\n", kernel.name);
@@ -210,8 +220,7 @@ fn kernel(kernel: &Kernel, look: Look) -> String {
         [] => format!("none, so that what it does not name is as in {ROOT}"),
         bases => bases.join(" -> "),
     };
-    let differences = kernel.differences().count();
-    let few = if differences == 1 { "1 value differs".into() } else { format!("{differences} values differ") };
+    let few = differ_from_base(kernel);
     text += &hanging("  ", &format!("base: {base}; {few} from it, marked *"), look);
     let name = |setting: &Setting| setting.key.chars().count();
     let key_width = kernel.settings.iter().map(name).max().unwrap_or(0);
@@ -274,7 +283,7 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     text += &hanging("kernels   ", &kernels.join(", "), look);
     if let Some(published) = &experiment.published {
         let crate::experiment::Posting { author, title, date } = &published.posting;
-        let posting = format!("{author}, \"{title}\", {date}: {} rows", published.rows.len());
+        let posting = format!("{author}, \"{title}\", {date}: {}", counted(published.rows.len(), "row"));
         text += &hanging("published ", &posting, look);
     }
     text.push_str("\n[params]: as `--set params.KEY=VALUE`\n");

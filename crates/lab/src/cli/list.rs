@@ -8,6 +8,7 @@ use crate::{
     experiment::{Experiment, Published},
     library,
     report::{Look, grid::hanging},
+    words::counted,
     workloads,
 };
 
@@ -45,9 +46,9 @@ fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Re
 fn facts(experiment: &Experiment) -> String {
     let sim_only = workloads::find(&experiment.workload).is_some_and(|workload| workload.sim_only().is_some());
     let mut facts = vec![if sim_only { "sim" } else { "sim, host, linux" }.to_owned()];
-    let count = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
-    facts.extend(count(experiment.variants.len(), "variants"));
-    facts.extend(count(experiment.published.as_ref().map_or(0, Published::count), "published figures"));
+    let count = |count: usize, what: &str| (count > 0).then(|| counted(count, what));
+    facts.extend(count(experiment.variants.len(), "variant"));
+    facts.extend(count(experiment.published.as_ref().map_or(0, Published::count), "published figure"));
     facts.extend(experiment.cpu_s.map(|seconds| format!("{seconds} s of CPU time")));
     facts.join(" · ")
 }

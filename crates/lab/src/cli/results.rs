@@ -22,6 +22,7 @@ use crate::{
     results::{self, Frame, Where},
     rows,
     store::{Store, StoredRun, file},
+    words::counted,
 };
 
 /// Arguments of `highwater results`.
@@ -110,9 +111,13 @@ fn merge(folders: &[PathBuf], into: &Path) -> Result<(), End> {
     let mut text = String::new();
     for folder in folders {
         let (copied, there) = target.take_all(&folder)?;
-        text.push_str(&format!("{}: {copied} runs copied, {there} were there\n", folder.folder().display()));
+        text.push_str(&format!(
+            "{}: {} copied, {there} there before\n",
+            folder.folder().display(),
+            counted(copied, "run")
+        ));
     }
-    super::print(&format!("{text}{}: {} runs\n", into.display(), target.runs()?.len()))
+    super::print(&format!("{text}{}: {}\n", into.display(), counted(target.runs()?.len(), "run")))
 }
 
 /// Opens the file of a report, if it goes to one.

@@ -14,6 +14,7 @@ use crate::{
     library, runner,
     store::Store,
     sweep::{Ran, Shard, Sweep, SweepRun},
+    words::counted,
     workloads,
 };
 
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         };
         let part = sweep.runs().iter().enumerate().filter(|(n, _)| shard.has(*n));
         let lines: Vec<String> = part.map(line).collect();
-        return super::print(&format!("{name}: {} of {all} runs\n{}", lines.len(), lines.concat()));
+        return super::print(&format!("{name}: {} of {}\n{}", lines.len(), counted(all, "run"), lines.concat()));
     }
     let output = results::open(*format, output.as_ref())?;
     let store = Store::open(store).map_err(|Failure(message)| End::Usage(message))?;
@@ -78,8 +79,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
     if *shard != Shard::ALL {
         let (Shard { index, count }, there) = (shard, sweep.there(&store));
-        let text =
-            format!("part {index} of {count}: {done} runs done, {found} were there; the store has {there} of {all}\n");
+        let text = format!(
+            "part {index} of {count}: {} done, {found} there before; the store has {there} of {all}\n",
+            counted(done, "run")
+        );
         return output::report(output, |out, _| out.write_all(text.as_bytes()));
     }
     let mut joined = sweep.joined(&store)?;

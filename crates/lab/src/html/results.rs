@@ -10,6 +10,7 @@ use crate::plot::{over_time, packets};
 use crate::report::grid::{Cell, Grid, Tone};
 use crate::report::{Show, Table};
 use crate::series::RunSeries;
+use crate::words::differ;
 use engine::kernel::Kernel;
 use placed::{Entry, Node, Value};
 
@@ -128,7 +129,7 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
         if seen.contains(&found) {
             continue;
         }
-        let caption = format!("{base_id} to {id}: {} of {} values differ", found.len(), base.settings.len());
+        let caption = format!("{base_id} to {id}: {}", differ(found.len(), base.settings.len()));
         let grid = difference_grid(&found);
         if found.len() <= DIFFERENCES_OPEN {
             parts.extend([Part::Heading(caption.clone()), Part::table(caption, grid)]);

@@ -27,6 +27,7 @@ use crate::{
     html,
     scale::Scale,
     statistics::Estimate,
+    words::counted,
 };
 
 pub use grid::Look;
@@ -227,15 +228,10 @@ impl Table {
         // Saved reports have their own seeds and scales: notes tell them.
         let is_all_saved = self.columns.iter().all(|column| column.saved.is_some());
         if is_all_saved && !self.columns.is_empty() {
-            return format!("{} columns · machine {}", self.columns.len(), self.machine);
+            return format!("{} · machine {}", counted(self.columns.len(), "column"), self.machine);
         }
         let is_simulated = self.is_simulated() && !self.has_saved();
-        let kernels = match (self.columns.len(), is_simulated) {
-            (1, true) => "1 kernel".into(),
-            (n, true) => format!("{n} kernels"),
-            (1, false) => "1 column".into(),
-            (n, false) => format!("{n} columns"),
-        };
+        let kernels = counted(self.columns.len(), if is_simulated { "kernel" } else { "column" });
         let Self { machine, scale, .. } = self;
         let mut footer = format!("{seeds} · {kernels} · machine {machine} · scale {scale}");
         if let Some(fingerprint) = self.fingerprint {

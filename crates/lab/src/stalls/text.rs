@@ -3,6 +3,7 @@
 use super::{Cause, Stall, Stalls, Wait};
 use crate::report::Look;
 use crate::report::grid::hanging;
+use crate::words::counted;
 use machine::Nanos;
 use machine::note::{HeldBack, Met, SlowRequest, Work};
 use serde_json::{Value, json as value};
@@ -28,8 +29,10 @@ pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
         let all = match count {
             0 => format!("{run}: no stall of at least {}", ms(*over)),
             _ => format!(
-                "{run}: {count} stalls of at least {}, of {tasks} tasks, {} in all; equal ones are told once, {} of {groups}:",
+                "{run}: {} of at least {}, of {}, {} in all; equal ones are told once, {} of {groups}:",
+                counted(*count, "stall"),
                 ms(*over),
+                counted(*tasks, "task"),
                 ms(*total),
                 longest.len()
             ),
@@ -90,12 +93,14 @@ fn asked_for(request: &SlowRequest) -> String {
 fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
     let Work { reclaims, compactions, scanned, freed, priority, met } = &request.work;
     let mut lines = vec![match reclaims {
-        0 => ("   did:    ", format!("no direct reclaim, {compactions} direct compactions")),
+        0 => ("   did:    ", format!("no direct reclaim, {}", counted(*compactions, "direct compaction"))),
         _ => (
             "   did:    ",
             format!(
-                "{reclaims} direct reclaims, {compactions} direct compactions: scanned {scanned} pages, down to priority {priority}, \
-                 and freed {freed}"
+                "{}, {}: scanned {}, down to priority {priority}, and freed {freed}",
+                counted(*reclaims, "direct reclaim"),
+                counted(*compactions, "direct compaction"),
+                counted(*scanned, "page"),
             ),
         ),
     }];

@@ -84,7 +84,8 @@ impl Workload for Exhaust {
             operations: pages.saturating_mul(params.programs),
             file_pages: if params.of == Of::Memory { 0 } else { room },
             wait_s: params.pause_ms / 1000,
-            time_s: Some((params.pause_ms / 1000).saturating_mul(params.programs)),
+            // Programs take some seconds more, which nobody knows before: where pauses are short, no time is told.
+            time_s: Some(params.pause_ms.saturating_mul(params.programs) / 1000).filter(|time_s| *time_s > 0),
         }
     }
 

@@ -111,7 +111,7 @@ impl Workload for Ping {
     }
 
     fn extent(params: &Params, _: &Resources, _: Scale) -> Extent {
-        let time_s = params.interval_ns.value.saturating_mul(params.packets.into()) / 1_000_000_000;
+        let time_s = params.interval_ns.value.saturating_mul(params.packets.into()).div_ceil(1_000_000_000);
         Extent { time_s: Some(time_s), operations: params.packets.into(), ..Extent::default() }
     }
 
