@@ -166,6 +166,11 @@ fn results_has_the_same_table_and_finds_runs() {
     assert_eq!(print(&["results", &store, "--format", "list"]).0.lines().count(), 5);
     assert!(message(2, &["results", &store, "--where", "kernel=none"]).contains("no run has `none`, only"));
     assert!(message(2, &["results", &folder.path("none")]).contains("there is no such folder"));
+    let file = folder.path("file");
+    fs::write(&file, "").expect("a temporary file");
+    assert_eq!(message(2, &["results", &file]), format!("error: {file}: it is not a folder\n"));
+    let into = message(2, &["results", "merge", &store, "--into", &file]);
+    assert_eq!(into, format!("error: cannot keep runs in {file}: it is not a folder\n"));
     assert!(message(2, &["results", &store, "--format", "parquet"]).contains("needs --output"));
 }
 

@@ -62,6 +62,9 @@ impl Store {
     /// When there is no folder and none can be made, no file can be made in it, or another file is to be written there.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         let store = Self { folder: folder.to_owned() };
+        if folder.exists() && !folder.is_dir() {
+            return Err(Failure(format!("cannot keep runs in {}: it is not a folder", folder.display())));
+        }
         let tried = fs::create_dir_all(folder).and_then(|()| Draft::beside(&folder.join("probe")).map(drop));
         tried.map_err(|error| store.failed("cannot keep runs in", folder, &error))?;
         in_use::keeps(folder).map_err(Failure)?;
@@ -77,7 +80,8 @@ impl Store {
             in_use::keeps(folder).map_err(Failure)?;
             return Ok(Self { folder: folder.to_owned() });
         }
-        Err(Failure(format!("{}: there is no such folder", folder.display())))
+        let why = if folder.exists() { "it is not a folder" } else { "there is no such folder" };
+        Err(Failure(format!("{}: {why}", folder.display())))
     }
 
     /// The folder.
