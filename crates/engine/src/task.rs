@@ -17,8 +17,8 @@ pub struct Task {
     /// The device that it is writing a file of: it may write to its queue though that is congested
     /// (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
-    /// It faults on a page of a mapped file, which it goes through in this order.
-    pub file_fault: Option<ReadPattern>,
+    /// It faults on a page of a mapped file.
+    pub file_fault: Option<FileFault>,
     /// Pages dirtied since the last pause of `balance_dirty_pages`.
     pub pages_dirtied: u64,
     /// Pages that it has dirtied since it began, up to its last look.
@@ -35,7 +35,21 @@ pub struct Task {
     pub major_fault_wait: Nanos,
 }
 
+/// A fault on a page of a mapped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileFault {
+    /// In which order the task goes through the mapping.
+    pub pattern: ReadPattern,
+    /// Will the file's page be mapped? A write to a private mapping maps a copy of it.
+    pub maps_page: bool,
+}
+
 impl Task {
+    /// Does it fault on a page of a file, which is about to be mapped?
+    pub(crate) fn maps_page_of_file(&self) -> bool {
+        self.file_fault.is_some_and(|fault| fault.maps_page)
+    }
+
     /// A program's task: no special rights.
     #[must_use]
     pub fn user() -> Self {

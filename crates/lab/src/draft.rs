@@ -108,18 +108,19 @@ impl DraftFolder {
         &self.path
     }
 
-    /// What is in it is what the other folder holds from now on.
+    /// What is in it is what the other folder holds from now on; `last` of it comes last. Who finds `last` there finds all.
     ///
     /// # Errors
     /// When that fails: what is there stays as it was.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self, last: &str) -> io::Result<()> {
         if !self.is_within {
             fs::rename(&self.path, &self.becomes)?;
             self.is_done = true;
             return Ok(());
         }
         let entries = fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>()?;
-        let names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
+        let mut names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
+        names.sort_by_key(|name| name == last);
         for (n, name) in names.iter().enumerate() {
             if let Err(error) = fs::rename(self.path.join(name), self.becomes.join(name)) {
                 // All or nothing.
@@ -199,7 +200,7 @@ mod tests {
             drop(fill());
             assert_eq!(folder.is_dir(), was_there);
             assert_eq!(there(&top.path().join("a")), [""; 0], "nothing temporary stays");
-            fill().finish().unwrap();
+            fill().finish("x").unwrap();
             assert_eq!(there(&folder), ["below"]);
             assert_eq!(fs::read_to_string(folder.join("below/x")).unwrap(), "x");
             fs::remove_dir_all(top.path().join("a")).unwrap();
@@ -210,7 +211,7 @@ mod tests {
         let draft = DraftFolder::of(&folder).unwrap();
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("theirs"), "").unwrap();
-        assert!(draft.finish().is_err());
+        assert!(draft.finish("x").is_err());
         assert_eq!(there(&folder), ["theirs"]);
         assert!(there(top.path()).iter().all(|name| ["a", "b"].contains(&name.as_str())));
     }

@@ -112,13 +112,12 @@ fn listen() {
     LISTENER.call_once(|| {
         let ignored = ignored();
         let is_ignored = move |signal: i32| ignored >> (signal - 1) & 1 == 1;
-        // `nohup` has it ignored, whatever there is to undo.
-        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(*signal));
+        // `nohup` has SIGHUP ignored, and a shell SIGINT in the background: whatever there is to undo.
+        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let Ok(mut signals) = Signals::new(heard) else { return };
         let listen = move || {
             for signal in signals.forever() {
                 match GUARDS.load(Ordering::SeqCst) {
-                    0 if is_ignored(signal) => {}
                     0 => end_with(|| drop(emulate_default_handler(signal))),
                     _ => set(),
                 }

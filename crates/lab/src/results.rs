@@ -133,7 +133,8 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     };
     let value = |(x, y): (&String, &String)| match (x.parse::<f64>(), y.parse::<f64>()) {
         (Ok(x), Ok(y)) => x.total_cmp(&y),
-        _ => x.cmp(y),
+        // Numbers before words.
+        (x_is, y_is) => x_is.is_err().cmp(&y_is.is_err()).then_with(|| x.cmp(y)),
     };
     let by_size = || {
         let both = a.set.iter().zip(&b.set).map(|((x, of_x), (y, of_y))| x.cmp(y).then_with(|| value((of_x, of_y))));

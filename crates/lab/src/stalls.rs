@@ -11,7 +11,7 @@ mod text;
 pub use text::{json, text};
 
 use crate::trace::{RunTrace, disk_name};
-use crate::words::counted;
+use crate::words::{self, counted};
 use machine::note::{HeldBack, SlowRequest};
 use machine::{DeviceId, Func, Nanos, Note, Operation, Order, WaitReason};
 use sim::TaskId;
@@ -265,7 +265,7 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     }
     for (reason, (time, others)) in reasons {
         if time > Nanos(0) {
-            waits.push(Wait { on: reason.words().to_owned(), time, held_by: ranked(others) });
+            waits.push(Wait { on: words::wait(reason).to_owned(), time, held_by: ranked(others) });
         }
     }
     let explained = waits.iter().fold(worked, |sum, wait| sum + wait.time.0);
@@ -361,19 +361,32 @@ impl Look<'_> {
         }
     }
 
-    /// Which other tasks were in reclaim, or wrote, while one waited: those that had or did what it waited for.
+    /// Which other tasks did, while one waited, what it waited for an end or a yield of.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
-        let is_for_reclaim =
-            matches!(reason, WaitReason::DirectReclaimers | WaitReason::Reserve | WaitReason::Isolated);
+        let does: fn(Func) -> bool = match reason {
+            WaitReason::DirectReclaimers
+            | WaitReason::Reserve
+            | WaitReason::Isolated
+            | WaitReason::VmWriteout
+            | WaitReason::NoProgress
+            | WaitReason::Generation => |func| matches!(func, Func::DirectReclaim | Func::BalancePgdat),
+            WaitReason::DirtyLimit => |func| func == Func::BalanceDirtyPages,
+            // The disk's part stands beside, and nobody has one in a task's own back-off. Who has a page is not in a trace.
+            WaitReason::PageLock
+            | WaitReason::PageIo
+            | WaitReason::PageWriteback
+            | WaitReason::PageLatch
+            | WaitReason::FileWriteback
+            | WaitReason::DeviceQueue
+            | WaitReason::RefusedWrites
+            | WaitReason::FruitlessReclaim
+            | WaitReason::Retry
+            | WaitReason::ReclaimPass
+            | WaitReason::UnwrittenPages => return,
+        };
         for slice in self.within {
             let Activity::Function { task: of, func } = slice.what else { continue };
-            let does = match func {
-                Func::DirectReclaim | Func::BalancePgdat => true,
-                Func::BalanceDirtyPages => !is_for_reclaim,
-                _ => false,
-            };
-            // Nobody else has a part in a task's own back-off.
-            if does && of != task && reason != WaitReason::FruitlessReclaim {
+            if of != task && does(func) {
                 add(others, format!("{} (in {})", self.name(of), func.name()), overlap(slice, from, to));
             }
         }
@@ -478,7 +491,7 @@ mod tests {
         assert_eq!((stall.worked, stall.slice), (Nanos(10), Some(("try_to_free_pages", Nanos(100)))));
         let waits: Vec<(&str, u64)> = stall.waits.iter().map(|wait| (&*wait.on, wait.time.0)).collect();
         assert_eq!(waits[0], ("for a CPU", 30));
-        assert_eq!(waits[1], (WaitReason::FruitlessReclaim.words(), 25));
+        assert_eq!(waits[1], (words::wait(WaitReason::FruitlessReclaim), 25));
         assert_eq!(waits[2..], [("for the lock lru", 20), (UNTOLD, 15)]);
         assert_eq!(waits.iter().map(|wait| wait.1).sum::<u64>() + stall.worked.0, 100);
         assert_eq!(stall.waits[2].held_by, [("kswapd0 (in balance_pgdat)".to_owned(), Nanos(20))]);

@@ -18,6 +18,8 @@ use proto::{
 };
 use sim::trace::{Activity, Slice, Trace, TraceConfig};
 
+use crate::words;
+
 /// Slices of a file, over all its runs: some 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
@@ -154,7 +156,7 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
         Activity::LockWait { class, .. } => (format!("waits for {class}"), vec![]),
         Activity::LockHold { class, .. } => (format!("holds {class}"), vec![]),
         Activity::Function { func, .. } => (func.name().into(), vec![]),
-        Activity::Wait { reason, .. } => (format!("waits {}", reason.words()), vec![]),
+        Activity::Wait { reason, .. } => (format!("waits {}", words::wait(reason)), vec![]),
         Activity::Request { operation, block, pages, has_failed, .. } => {
             let word = if operation == Operation::Read { "read" } else { "write" };
             let failed = if has_failed { " fails" } else { "" };

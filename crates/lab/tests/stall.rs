@@ -82,7 +82,8 @@ fn writers_held_back_are_told_by_limit_and_disk() {
             assert!(number(&stall["held_back"]["limit_pages"]) > 0, "{stall:#}");
             assert_eq!(stall["slice"]["name"], "balance_dirty_pages", "{stall:#}");
             let disk = stall["disks"][0].as_str().expect("the disk was at work");
-            assert!(disk.starts_with("sda: ") && disk.contains(" of ") && disk.contains(" write"), "{disk}");
+            let writes = disk.split(" and ").last().and_then(|writes| writes.split(' ').next()?.parse::<u64>().ok());
+            assert!(disk.starts_with("sda: ") && writes > Some(0), "{disk}");
         }
     }
 }
@@ -120,6 +121,7 @@ fn next_to_no_time_is_left_untold() {
     {
         let run = [experiment, "--kernel", kernel, "--scale", "1/64", "--over", "1"];
         let found = run_of(&print(&[&["explain", "stall"][..], &run, &["--format", "json"]].concat()));
+        assert!(!stalls(&found).is_empty(), "{experiment} on {kernel} has nothing to look at");
         for stall in stalls(&found) {
             let time = number(&stall["to_ns"]) - number(&stall["from_ns"]);
             let waits = stall["waits"].as_array().expect("a list").iter();

@@ -102,8 +102,10 @@ pub enum Note {
 /// Why a task sleeps: what the code that sleeps waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitReason {
-    /// A page lock that another has, for I/O too.
+    /// A page lock that another has.
     PageLock,
+    /// A page that the task wants to use and that is still being read, or its own direct I/O.
+    PageIo,
     /// The end of a page's write.
     PageWriteback,
     /// The latch of a page: others read or change its bytes.
@@ -136,33 +138,6 @@ pub enum WaitReason {
     NoProgress,
     /// Others are at a generation of pages that this task needs too.
     Generation,
-}
-
-impl WaitReason {
-    /// It in words, behind a time: `for a page that another had locked`. The function that sleeps stands in brackets where a kernel
-    /// has a name for it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::PageLock => "for a page that another had locked",
-            Self::PageWriteback => "for a page that was being written",
-            Self::PageLatch => "for a page whose bytes others read or changed",
-            Self::FileWriteback => "until another had written the same file back",
-            Self::DeviceQueue => "for a place in a disk's queue",
-            Self::DirtyLimit => "until less was dirty (balance_dirty_pages)",
-            Self::RefusedWrites => "because pages of the file could not be written",
-            Self::FruitlessReclaim => "before it tried again, because its reclaims had freed nothing",
-            Self::Retry => "for a disk's queue, before it tried again (congestion_wait)",
-            Self::DirectReclaimers => "because as many tasks as may reclaimed already (throttle_direct_reclaim)",
-            Self::Reserve => "because the reserve was used up (throttle_direct_reclaim)",
-            Self::Isolated => "because other reclaimers held too many pages of a list (too_many_isolated)",
-            Self::VmWriteout => "because more was being written than may be (throttle_vm_writeout)",
-            Self::ReclaimPass => "for a disk's queue, between passes of reclaim (congestion_wait)",
-            Self::UnwrittenPages => "because reclaim met pages that waited to be written",
-            Self::NoProgress => "because reclaim made no progress or the zone was congested (reclaim_throttle)",
-            Self::Generation => "for others that were ageing the same generation",
-        }
-    }
 }
 
 /// Until this is dropped, the calling task sleeps for a reason, if it sleeps ([`Machine::note_wait`]). They do not lie within each

@@ -7,10 +7,9 @@
 //! *Locks*: the latch of that page, and under it page locks of those after it. Who has a page lock waits for no latch.
 
 use super::{Access, Error};
-use crate::memory::Flags;
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{FrameNumber, Machine, PAGE_BYTES};
+use machine::{FrameNumber, Machine, PAGE_BYTES, WaitReason};
 use std::sync::Arc;
 
 /// The place at which a file is about to be cut: see [`Access::hold_end`].
@@ -52,7 +51,7 @@ impl<M: Machine> Access<M> {
         let frame = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
         // A write that begins before the cut and ends after it might take only the bytes before the new end to the device: half
         // of an older page beside half of a newer one.
-        self.wait_for_clear(frame, Flags::WRITEBACK);
+        self.wait_for_clear(frame, WaitReason::PageWriteback);
         Ok(HeldEnd { bytes, frame: Some(frame) })
     }
 

@@ -10,7 +10,7 @@ use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
 use crate::page_cache::File;
-use crate::task::Task;
+use crate::task::{FileFault, Task};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl<M: Machine> Access<M> {
         let file = &mapped.file;
         if write && mapped.mode.sharing == Sharing::Private {
             let copy = self.allocate_copy(task)?;
-            let frame = match self.lock_mapped_page(task, mapped, page) {
+            let frame = match self.lock_mapped_page(task, mapped, page, false) {
                 Ok(frame) => frame,
                 Err(error) => {
                     self.put(copy);
@@ -69,7 +69,7 @@ impl<M: Machine> Access<M> {
             self.put(frame);
             return Ok(None);
         }
-        let frame = self.lock_mapped_page(task, mapped, page)?;
+        let frame = self.lock_mapped_page(task, mapped, page, true)?;
         let prepared = if write { self.dirty_mapped_page(file, frame) } else { Ok(()) };
         let is_mapped = prepared.is_ok() && {
             let _guard = region.page_table(page).lock();
@@ -175,9 +175,16 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// The valid page of a file that a page of a mapping shows, with a reference and its lock for the caller.
-    fn lock_mapped_page(&self, task: &mut Task, mapped: &FileMapping<M>, page: u32) -> Result<FrameNumber, Error> {
-        task.file_fault = Some(mapped.mode.pattern);
+    /// The valid page of a file that a page of a mapping shows, with a reference and its lock for the caller, who maps it, or a
+    /// copy of it.
+    fn lock_mapped_page(
+        &self,
+        task: &mut Task,
+        mapped: &FileMapping<M>,
+        page: u32,
+        maps_page: bool,
+    ) -> Result<FrameNumber, Error> {
+        task.file_fault = Some(FileFault { pattern: mapped.mode.pattern, maps_page });
         let locked = self.lock_mapped_page_in_fault(task, mapped, page);
         task.file_fault = None;
         locked

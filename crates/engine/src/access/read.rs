@@ -4,7 +4,7 @@ use super::{Access, Error, ReadState};
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Stalled, Step};
+use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Stalled, Step, WaitReason};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset; returns the bytes read, fewer than asked for only at the
@@ -87,7 +87,7 @@ impl<M: Machine> Access<M> {
                 self.unlatch(frame, false);
                 // A page that had been in use before reclaim took it is wanted back.
                 let stalled = descriptor.is(Flags::WORKINGSET).then(|| Stalled::begin(&self.machine));
-                self.wait_for_clear(frame, Flags::LOCKED);
+                self.wait_for_clear(frame, WaitReason::PageIo);
                 drop(stalled);
                 if descriptor.is(Flags::UPTODATE) {
                     self.latch(frame, false);
@@ -113,7 +113,7 @@ impl<M: Machine> Access<M> {
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
         if let Ok(shadow) = self.add_to_page_cache(file, page, frame) {
             self.note_reader(frame, task);
-            self.add_read(frame, shadow, task.file_fault.is_some());
+            self.add_read(frame, shadow, task.maps_page_of_file());
             self.fill_locked_page(file, page, frame);
         }
         self.put(frame);

@@ -148,7 +148,7 @@ impl<M: Machine> Access<M> {
             }
             self.note_reader(frame, task);
             match wanted {
-                For::Now => self.add_read(frame, shadow, task.file_fault.is_some()),
+                For::Now => self.add_read(frame, shadow, task.maps_page_of_file()),
                 For::Later => self.add(frame, Insert::Ahead { shadow }, false),
             }
             match file.stored_block(page) {

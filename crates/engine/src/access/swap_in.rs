@@ -14,7 +14,7 @@ use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use crate::writeback::Bio;
-use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
+use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step, WaitReason};
 
 /// What is read together with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl<M: Machine> Access<M> {
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
-                self.wait_for_clear(frame, Flags::LOCKED);
+                self.wait_for_clear(frame, WaitReason::PageIo);
                 drop(stalled);
                 task.major_fault_wait += self.machine.now().since(started);
                 frame

@@ -58,15 +58,15 @@ pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
     /// Puts a page on a list, or has it wait, that a task is about to read, and that was not read ahead. `shadow` was
-    /// in its slot. A page that is read by a fault is about to be mapped: it would go on a list in any case, and need not wait.
-    pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, is_for_fault: bool) {
+    /// in its slot. A page that is about to be mapped would go on a list in any case, and need not wait.
+    pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         if self.own.is_some() {
             return self.add(frame, how, false);
         }
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
         let kind = self.note_refault(frame, shadow);
-        if is_for_fault || kind == Left::Returned && self.lists_next_returned() {
+        if maps_page || kind == Left::Returned && self.lists_next_returned() {
             return self.add(frame, how, false);
         }
         self.frames[frame].get();

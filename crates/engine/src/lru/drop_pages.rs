@@ -4,7 +4,7 @@ use super::Lru;
 use crate::anonymous::Owners;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::File;
-use machine::{FrameNumber, Func, Machine, Step};
+use machine::{FrameNumber, Func, Machine, Step, WaitReason};
 
 /// Pages whose references are dropped together.
 const BATCH: usize = 32;
@@ -86,7 +86,7 @@ impl<M: Machine> Lru<M> {
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             self.lock_page(frame);
-            self.wait_for_clear(frame, Flags::WRITEBACK);
+            self.wait_for_clear(frame, WaitReason::PageWriteback);
             if self.frames[frame].owner() == Owner::File(file.id) {
                 // Somebody touched it while it was not yet known to be gone.
                 if self.frames[frame].mappings() > 0 {

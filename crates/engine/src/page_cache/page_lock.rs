@@ -20,7 +20,7 @@ impl<M: Machine> PageCache<M> {
     /// Locks a page, waiting for it. *May sleep.*
     pub fn lock_page(&self, frame: FrameNumber) {
         while !self.frames[frame].try_lock() {
-            self.wait_for_clear(frame, Flags::LOCKED);
+            self.wait_for_clear(frame, WaitReason::PageLock);
         }
     }
 
@@ -31,15 +31,16 @@ impl<M: Machine> PageCache<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// Waits until a flag of a page is clear. The caller holds a reference. *May sleep.*
-    pub fn wait_for_clear(&self, frame: FrameNumber, flag: Flags) {
+    /// Waits until a page is not under writeback any more (`WaitReason::PageWriteback`), or not locked. The caller holds a
+    /// reference. *May sleep.*
+    pub fn wait_for_clear(&self, frame: FrameNumber, reason: WaitReason) {
+        let flag = if reason == WaitReason::PageWriteback { Flags::WRITEBACK } else { Flags::LOCKED };
         loop {
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);
             if !self.frames[frame].is(flag) {
                 return;
             }
-            let reason = if flag == Flags::WRITEBACK { WaitReason::PageWriteback } else { WaitReason::PageLock };
             let waiting = Waiting::begin(&self.machine, reason);
             self.machine.sleep(queue, ticket, None);
             drop(waiting);

@@ -13,7 +13,7 @@ use crate::memory::{Flags, List, Warmth, Zone, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use crate::writeback::WritePage;
-use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
+use machine::{FrameNumber, Func, Machine, Operation, Order, Step, WaitReason};
 
 /// Pages between the one that is looked at and the one whose slot is asked for: some hundred nanoseconds of work.
 const SLOTS_AHEAD: usize = 4;
@@ -247,7 +247,7 @@ impl<M: Machine> Reclaim<M> {
         }
         if flags.has(Flags::WRITEBACK) && control.waits_for_writeback && control.takes_blocks && may_enter_fs {
             self.remove_waiting(removals);
-            self.wait_for_clear(frame, Flags::WRITEBACK);
+            self.wait_for_clear(frame, WaitReason::PageWriteback);
             if descriptor.is(Flags::WRITE_FAILED) {
                 control.met.write_failed += 1;
                 return Fate::Activate;
@@ -468,7 +468,7 @@ impl<M: Machine> Reclaim<M> {
         counts.written += u64::from(written == WritePage::Submitted);
         let is_at_once = file.is_none() && self.swap_is_synchronous();
         if (control.waits_for_writeback || is_at_once) && written == WritePage::Submitted {
-            self.wait_for_clear(frame, Flags::WRITEBACK);
+            self.wait_for_clear(frame, WaitReason::PageWriteback);
         }
         if !descriptor.is(Flags::WRITEBACK) {
             descriptor.clear(Flags::RECLAIM);

@@ -9,8 +9,8 @@ use super::choices::StablePages;
 use crate::memory::{Flags, MarkRights, MigrateType, Warmth};
 use crate::page_cache::File;
 use crate::stat::Gauge;
+use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// After a page of a file was changed, or was to be changed, while it was written, so many of the file's pages are written
 /// from copies. A wait for a device takes a millisecond or so, and a copy half a microsecond: copies that were of no use
@@ -22,25 +22,20 @@ pub(super) fn note_change<M: Machine>(file: &File<M>) {
     file.copies_left.store(COPIES_AFTER_CHANGE, Relaxed);
 }
 
-/// Is the next page of a file that is written copied first?
-fn take_copy<M: Machine>(file: &File<M>) -> bool {
-    // One more or less does not matter: no exchange.
-    let left = file.copies_left.load(Relaxed);
-    if left > 0 {
-        file.copies_left.store(left - 1, Relaxed);
-    }
-    left > 0
-}
-
 impl<M: Machine> Writeback<M> {
     /// The frame from which a page is to be written that holds still and is not yet under writeback: its own, or a copy.
     pub(super) fn frame_to_write(&self, file: &File<M>, frame: FrameNumber) -> FrameNumber {
-        let is_copied = match self.choices.stable_pages {
-            StablePages::No | StablePages::Wait => false,
-            StablePages::Copy => true,
-            StablePages::CopyWhenChanged => take_copy(file),
-        };
-        if is_copied { self.copy_to_write(frame).unwrap_or(frame) } else { frame }
+        match self.choices.stable_pages {
+            StablePages::No | StablePages::Wait => frame,
+            StablePages::Copy => self.copy_to_write(frame).unwrap_or(frame),
+            StablePages::CopyWhenChanged if file.copies_left.load(Relaxed) == 0 => frame,
+            StablePages::CopyWhenChanged => {
+                let Some(copy) = self.copy_to_write(frame) else { return frame };
+                // None is left where another has taken the last meanwhile: one more does no harm.
+                let _ = file.copies_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                copy
+            }
+        }
     }
 
     /// A copy of a page; nothing where memory is short, for then each page counts.

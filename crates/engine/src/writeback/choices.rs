@@ -87,8 +87,8 @@ choices! {
         /// is free above the low mark, and where reclaim writes, as [`StablePages::Wait`]. Each page written costs a copy.
         Copy,
         /// As [`StablePages::Wait`], until somebody has to wait. Then what a sync or the flusher writes of that file is copied
-        /// first, as with [`StablePages::Copy`], as long as one in some thousand of its copies is of use: the page is changed
-        /// before its write has ended.
+        /// first, as with [`StablePages::Copy`], until of 2,048 copies in a row none was of use: no page was changed before its
+        /// write had ended.
         CopyWhenChanged,
     }
 }

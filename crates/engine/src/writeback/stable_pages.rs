@@ -4,7 +4,7 @@ use super::choices::StablePages;
 use super::{Writeback, bounce};
 use crate::memory::Flags;
 use crate::page_cache::File;
-use machine::{FrameNumber, Machine};
+use machine::{FrameNumber, Machine, WaitReason};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change, once no write of it is under way
@@ -32,11 +32,13 @@ impl<M: Machine> Writeback<M> {
         match self.choices.stable_pages {
             StablePages::No => {}
             StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => {
-                if self.frames[frame].is(Flags::WRITEBACK) {
+                let flags = self.frames[frame].flags();
+                // What reclaim writes is never copied.
+                if flags.has(Flags::WRITEBACK) && (flags.has(Flags::COPIED) || !flags.has(Flags::RECLAIM)) {
                     bounce::note_change(file);
                 }
                 if !self.is_stable(frame) {
-                    self.wait_for_clear(frame, Flags::WRITEBACK);
+                    self.wait_for_clear(frame, WaitReason::PageWriteback);
                 }
             }
         }

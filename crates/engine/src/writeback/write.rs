@@ -262,7 +262,7 @@ impl<M: Machine> Writeback<M> {
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
         if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
             writer.bio.submit(self);
-            self.wait_for_clear(frame, Flags::WRITEBACK);
+            self.wait_for_clear(frame, WaitReason::PageWriteback);
         }
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
@@ -355,7 +355,7 @@ impl<M: Machine> Writeback<M> {
             }
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
-            self.wait_for_clear(frame, Flags::WRITEBACK);
+            self.wait_for_clear(frame, WaitReason::PageWriteback);
             self.put_page_in_use(frame);
         }
     }

@@ -97,7 +97,7 @@ pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     if interrupt::is_set() {
         return Err(io::Error::other("interrupted"));
     }
-    draft.finish()
+    draft.finish(HEAD_FILE)
 }
 
 /// Writes a table into a folder.
@@ -520,19 +520,17 @@ mod tests {
         let rows = |folder: &Path, of: &str| folder.join(of).join(&table.experiment).join("logs").join(ROWS_FILE);
         assert_eq!(after(&|_| ()), (Some(7), table.seeds.clone(), table.notes.len()));
         let changed = (None, Vec::new(), table.notes.len() + 1);
-        assert_eq!(
-            after(&|folder| {
-                // A second iteration, and a run beside the others.
-                for (from, to) in [("a/iter-0", "a/iter-1"), ("a/iter-0", "c/iter-0")] {
-                    let [from_rows, to_rows] = [rows(folder, from), rows(folder, to)];
-                    fs::create_dir_all(to_rows.parent().unwrap()).unwrap();
-                    fs::copy(from_rows, to_rows).unwrap();
-                    fs::copy(folder.join(from).join("tests-timestamp"), folder.join(to).join("tests-timestamp"))
-                        .unwrap();
-                }
-            }),
-            changed
-        );
+        // A second iteration, and a run beside the others.
+        for to in ["a/iter-1", "c/iter-0"] {
+            let added = after(&|folder| {
+                let [from_rows, to_rows] = [rows(folder, "a/iter-0"), rows(folder, to)];
+                fs::create_dir_all(to_rows.parent().unwrap()).unwrap();
+                fs::copy(from_rows, to_rows).unwrap();
+                let stamp = |of: &str| folder.join(of).join("tests-timestamp");
+                fs::copy(stamp("a/iter-0"), stamp(to)).unwrap();
+            });
+            assert_eq!(added, changed, "{to}");
+        }
         assert_eq!(
             after(&|folder| {
                 let path = rows(folder, "b/iter-0");

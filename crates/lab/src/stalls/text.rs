@@ -29,11 +29,12 @@ pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
         let all = match count {
             0 => format!("{run}: no stall of at least {}", ms(*over)),
             _ => format!(
-                "{run}: {} of at least {}, of {}, {} in all; equal ones are told once, {} of {groups}:",
+                "{run}: {} of at least {}, of {}, {} in all; of {}, the longest {}:",
                 counted(*count, "stall"),
                 ms(*over),
                 counted(*tasks, "task"),
                 ms(*total),
+                counted(*groups, "kind"),
                 longest.len()
             ),
         };

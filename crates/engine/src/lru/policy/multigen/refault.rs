@@ -104,7 +104,7 @@ impl<M: Machine> Lru<M> {
     /// A fresh page of a file is about to be read. For a fault in a mapping that the task does not go through from one end to the
     /// other it will be as one in use (`lru_gen_in_fault`).
     pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
-        if reader.file_fault == Some(ReadPattern::Normal) && self.multigen.is_some() {
+        if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) && self.multigen.is_some() {
             self.frames[frame].set(Flags::ACTIVE);
         }
     }
