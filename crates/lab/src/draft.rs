@@ -1,9 +1,10 @@
 //! Files and folders that are there as a whole or not at all; files also on the disk.
 
 use crate::interrupt::Leftover;
+use same_file::Handle;
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Seek as _, Write as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -55,8 +56,7 @@ impl Draft {
             let _ = self.sync_folder();
             return Ok(());
         }
-        there.set_len(0)?;
-        io::copy(&mut File::open(&self.path)?, &mut { there }).map(drop)
+        write_over(there, &self.becomes, &fs::read(&self.path)?)
     }
 
     fn rename(&mut self) -> io::Result<()> {
@@ -72,6 +72,26 @@ impl Draft {
         let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
         if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
     }
+}
+
+/// Replaces what an open file holds, which stays where that fails.
+///
+/// # Errors
+/// When it cannot be written, or `path` does not lead to it any more: nobody would find what was written.
+pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if Handle::from_path(path)? != Handle::from_file(there.try_clone()?)? {
+        return Err(io::Error::other("another file has taken its place"));
+    }
+    // Who may not read it cannot keep it.
+    let before = fs::read(path).ok();
+    let write = |bytes: &[u8]| -> io::Result<()> {
+        let mut there = there;
+        there.rewind()?;
+        there.write_all(bytes)?;
+        there.set_len(bytes.len() as u64)
+    };
+    // Not made shorter before: what it held has its blocks, also on a disk that is full.
+    write(bytes).inspect_err(|_| drop(before.map(|before| write(&before))))
 }
 
 /// A folder that is filled under a hidden name before it is what it becomes; dropped, it is removed.
@@ -154,7 +174,6 @@ fn hidden(beside: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
 
     #[test]
     fn a_file_is_there_as_a_whole_or_as_it_was() {
@@ -179,6 +198,25 @@ mod tests {
         draft.file().write_all(b"newer").unwrap();
         draft.finish_over(&File::options().write(true).open(&other).unwrap()).unwrap();
         assert_eq!((there(&other).as_str(), fs::read_dir(&folder).unwrap().count()), ("newer", 3));
+    }
+
+    #[test]
+    fn what_is_written_over_a_file_is_found_there_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let there = || fs::read_to_string(&path).unwrap();
+        fs::write(&path, "a longer text").unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        write_over(&file, &path, b"short").unwrap();
+        assert_eq!(there(), "short");
+        // Not even one byte can be written to what is open to read alone.
+        assert!(write_over(&File::open(&path).unwrap(), &path, b"x").is_err());
+        assert_eq!(there(), "short");
+        fs::rename(&path, folder.path().join("b")).unwrap();
+        assert!(write_over(&file, &path, b"lost").is_err(), "the name is gone");
+        fs::write(&path, "theirs").unwrap();
+        assert!(write_over(&file, &path, b"lost").is_err(), "another file has it");
+        assert_eq!(there(), "theirs");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{
 };
 
 static IS_SET: AtomicBool = AtomicBool::new(false);
+static IS_TERM: AtomicBool = AtomicBool::new(false);
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LISTENER: Once = Once::new();
@@ -39,6 +40,12 @@ impl Drop for Guard {
 #[must_use]
 pub fn is_set() -> bool {
     IS_SET.load(Ordering::SeqCst)
+}
+
+/// Was it SIGTERM? A terminal's signals reach the children of this process, too; this one does not.
+#[must_use]
+pub fn is_term() -> bool {
+    IS_TERM.load(Ordering::SeqCst)
 }
 
 /// As if there had been one.
@@ -119,7 +126,10 @@ fn listen() {
             for signal in signals.forever() {
                 match GUARDS.load(Ordering::SeqCst) {
                     0 => end_with(|| drop(emulate_default_handler(signal))),
-                    _ => set(),
+                    _ => {
+                        IS_TERM.fetch_or(signal == SIGTERM, Ordering::SeqCst);
+                        set();
+                    }
                 }
             }
         };

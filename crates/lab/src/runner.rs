@@ -65,16 +65,24 @@ fn side_by_side<I: Sync, T: Send>(
         Some((items.get(index)?, &results[index]))
     };
     thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, items.len().max(1)) {
-            scope.spawn(|| {
-                while let Some((item, place)) = take() {
-                    let result = catch_unwind(AssertUnwindSafe(|| work(item))).unwrap_or_else(|payload| {
-                        Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload))))
-                    });
-                    failed.fetch_or(ends_at_failure && result.is_err(), Ordering::Relaxed);
-                    *place.lock().expect("only this thread has this place") = Some(result);
+        let work_off = || {
+            while let Some((item, place)) = take() {
+                let result = catch_unwind(AssertUnwindSafe(|| work(item))).unwrap_or_else(|payload| {
+                    Err(Failure(format!("a bug stopped it: {}", panics::message(&*payload))))
+                });
+                failed.fetch_or(ends_at_failure && result.is_err(), Ordering::Relaxed);
+                *place.lock().expect("only this thread has this place") = Some(result);
+            }
+        };
+        for n in 0..threads.clamp(1, items.len().max(1)) {
+            // Where the system has no more threads for this user, those do all of it that could be had.
+            let spawned = thread::Builder::new().spawn_scoped(scope, work_off);
+            if spawned.is_err() {
+                if n == 0 {
+                    work_off();
                 }
-            });
+                break;
+            }
         }
     });
     let ended = results.into_iter().map(|result| result.into_inner().expect("its thread has ended"));

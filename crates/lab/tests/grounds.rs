@@ -60,7 +60,7 @@ fn the_library_is_a_ground() {
 #[test]
 fn the_running_kernel_is_a_ground() {
     let limit = match Limit::new(page_bytes(LINUX_PAGES)) {
-        Ok(limit) => limit,
+        Ok(limit) => limit.waiting(),
         Err(missing) => return eprintln!("skipped: the running kernel as a ground: {missing}"),
     };
     let folder = folder();

@@ -149,14 +149,13 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
         return Err(End::Failed("dearer steps do not cost the simulated system more".into()));
     }
     let exact = 1.0 + (goal - once) / (twice - once);
-    let factor = exact.clamp(*FACTORS.start(), *FACTORS.end());
-    if exact != factor {
-        eprintln!(
-            "warning: {about}: {exact:.2} times as dear is not believed, {factor:.2} is taken: is the computer busy?"
-        );
+    eprintln!(
+        "measured: {goal:.2} s of system time for a million {about}; simulated {once:.2}, and {twice:.2} with steps twice as dear"
+    );
+    if !FACTORS.contains(&exact) {
+        return Err(End::Failed(format!("{exact:.2} times as dear is not believed: is the computer busy?")));
     }
-    eprintln!("measured: {goal:.2} s of system time for a million {about}; simulated {once:.2}, so {factor:.2} times");
-    Ok(factor)
+    Ok(exact)
 }
 
 /// A machine file for the time of the measurement.

@@ -16,7 +16,7 @@ use same_file::Handle;
 
 use super::End;
 use crate::{
-    draft::Draft,
+    draft::{Draft, write_over},
     in_use::{self, Claim},
     interrupt::Leftover,
     report::Look,
@@ -53,17 +53,14 @@ impl Output {
     pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
         check_apart()?;
         let failed = |error| End::Failed(format!("cannot write to {}: {}", self.path.display(), why(&error)));
-        let write = |file: &File| {
-            let mut out = BufWriter::new(file);
-            text(&mut out).and_then(|()| out.flush())
-        };
         let written = match self.draft() {
-            Some(draft) => write(draft.file()).and_then(|()| draft.finish_over(&self.file)),
+            Some(draft) => fill(draft.file(), text).and_then(|()| draft.finish_over(&self.file)),
             // A device or a pipe has no length to set.
             None if self.file.metadata().is_ok_and(|data| data.is_file()) => {
-                self.file.set_len(0).and_then(|()| write(&self.file))
+                let mut bytes = Vec::new();
+                text(&mut bytes).and_then(|()| write_over(&self.file, &self.path, &bytes))
             }
-            None => write(&self.file),
+            None => fill(&self.file, text),
         };
         written.map_err(failed)?;
         if let Some(leftover) = self.leftover.take() {
@@ -90,6 +87,11 @@ impl Output {
         keep_owner(&about, draft.file()).ok()?;
         Some(draft)
     }
+}
+
+fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    text(&mut out).and_then(|()| out.flush())
 }
 
 /// So many links are followed to what is not there, as Linux does; they may go round in a circle.

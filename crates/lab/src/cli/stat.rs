@@ -9,6 +9,7 @@ use crate::report::{Column, ReportFormat, Show, Table, TableHead};
 use crate::scale::Scale;
 use crate::stat::{Interval, Snapshot, live, snapshot::Source};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ fn watch(
     let mut last = before.clone();
     let mut last_at = begun;
     let mut next = arguments.every.map(|every| begun + every);
-    let mut lines = 0;
+    let (mut lines, mut is_told) = (0, false);
     loop {
         if let Some(child) = child.as_mut()
             && let Some(status) =
@@ -107,7 +108,15 @@ fn watch(
             return Ok((!status.success()).then(|| format!("the command ended with {status}")));
         }
         let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
-        // A command is told by the terminal itself, and its end is waited for.
+        // The end of a command is waited for. A terminal tells it itself, and SIGTERM is passed on.
+        if let Some(child) = child.as_mut()
+            && interrupt::is_term()
+            && !is_told
+        {
+            // It may have ended just now.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            is_told = true;
+        }
         if child.is_none() && (is_over || interrupt::is_set()) {
             return Ok(None);
         }

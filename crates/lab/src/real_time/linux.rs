@@ -54,7 +54,7 @@ impl RealGround for Linux {
     }
 
     fn limit(place: &Place, job: &Job) -> Result<Option<Limit>, String> {
-        place.is_limited.then(|| Limit::new(page_bytes(job.memory_pages()))).transpose()
+        place.is_limited.then(|| Limit::new(page_bytes(job.memory_pages())).map(Limit::waiting)).transpose()
     }
 
     fn make_swap(place: &Place, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {

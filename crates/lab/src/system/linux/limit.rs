@@ -53,14 +53,20 @@ impl Limit {
             return Err(io::Error::other("the memory controller is not handed on to it"));
         }
         fs::write(file, bytes.to_string())?;
-        if version == Version::V1 {
-            // The kernel says that memory is exhausted when it has tried sixteen times in a row and freed nothing, which
-            // happens while pages wait for swap, or are used faster than reclaim comes by, with most of swap free. So
-            // who wants memory then waits until some is freed, rather than being killed at once, and where all of them
-            // wait, `help` frees some. Where this cannot be had, the kernel kills, and the command says so.
-            let _ = fs::write(limit.cgroup.path.join("memory.oom_control"), "1");
-        }
         Ok(limit)
+    }
+
+    /// Has who finds no memory wait until some is freed, where that can be had: in version 1. Elsewhere the kernel kills, and who runs
+    /// in it is told so. Whoever asks for this frees some where all wait ([`Cgroup::help`]).
+    ///
+    /// The kernel says that memory is exhausted when it has tried sixteen times in a row and freed nothing, which happens while pages
+    /// wait for swap, or are used faster than reclaim comes by, with most of swap free.
+    #[must_use]
+    pub fn waiting(self) -> Self {
+        if self.cgroup.version == Version::V1 {
+            let _ = fs::write(self.cgroup.path.join("memory.oom_control"), "1");
+        }
+        self
     }
 }
 
