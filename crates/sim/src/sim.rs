@@ -242,7 +242,7 @@ impl Sim {
     }
 
     /// Has `look` called with the time at which the main task ends, before the others are told to. The same holds for it as for
-    /// [`Sim::observe`]. A run that fails has no such end.
+    /// [`Sim::observe`], which may look again while those end. A run that fails has no such end.
     pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }

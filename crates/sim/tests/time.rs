@@ -469,7 +469,9 @@ fn who_observes_changes_nothing() {
     };
     let (alone, ..) = run(None);
     let (observed, seen, end) = run(Some(Nanos(2500)));
-    assert!(end.is_some_and(|end| end >= 10_000 && seen.iter().all(|now| *now <= end)), "{end:?} {seen:?}");
+    // After the main task has ended the others do, until a limit at the latest.
+    let after_end = end.map(|end| seen.iter().filter(|now| **now > end).count());
+    assert!(after_end.is_some_and(|after| after <= 1), "{end:?} {seen:?}");
     assert_eq!(alone, observed);
     assert!(seen.len() >= 3 && seen.is_sorted(), "{seen:?}");
     let beats: Vec<u64> = seen.iter().map(|now| now / 2500).collect();

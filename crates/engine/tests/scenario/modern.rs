@@ -125,7 +125,8 @@ fn pages_that_leave_nothing_are_as_new() {
         ground.engine.lru().drain_all();
         assert!(!flags(ground, &stream, late).unwrap().has(Flags::ACTIVE));
     });
-    assert_eq!((vmstat["workingset_refault_file"], vmstat["workingset_activate_file"]), (0, 0));
+    // A kernel without shadows has no such counters, and not zeroes.
+    assert!(vmstat.keys().all(|name| !name.starts_with("workingset_")), "{vmstat:?}");
 }
 
 /// A page that was active before it left is of the workingset when it comes back, and its read counts as a cost of files.
