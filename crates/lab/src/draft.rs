@@ -190,14 +190,14 @@ mod tests {
         draft.finish().unwrap();
         assert_eq!((there(&path).as_str(), fs::read_dir(&folder).unwrap().count()), ("new", 1));
         assert!(Draft::beside(&folder.path().join("none/a")).is_err());
-        // A folder cannot be replaced by a file, as what is mounted cannot: the open file gets it.
+        // A folder cannot be replaced by a file, and is not the file that is open.
         let (taken, other) = (folder.path().join("taken"), folder.path().join("other"));
         fs::create_dir(&taken).unwrap();
         fs::write(&other, "longer than that").unwrap();
         let draft = Draft::beside(&taken).unwrap();
         draft.file().write_all(b"newer").unwrap();
-        draft.finish_over(&File::options().write(true).open(&other).unwrap()).unwrap();
-        assert_eq!((there(&other).as_str(), fs::read_dir(&folder).unwrap().count()), ("newer", 3));
+        assert!(draft.finish_over(&File::options().write(true).open(&other).unwrap()).is_err());
+        assert_eq!((there(&other).as_str(), fs::read_dir(&folder).unwrap().count()), ("longer than that", 3));
     }
 
     #[test]
