@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// The rows of a column in their order, a JSON array each: group, name, unit, better, format, and the figure where no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// The report without its rows, as `--format json` writes it: of what machine, scale, seeds and grounds it is. Under [`DIGESTS`] it says
+/// The report without its rows, as `--format json` writes it: of what machine, scale, seeds and grounds it is. Under `DIGESTS` it says
 /// what the rows of each column were.
 pub const HEAD_FILE: &str = "highwater-report.json";
 
