@@ -93,6 +93,16 @@ choices! {
     }
 }
 
+impl StablePages {
+    /// Must a page not change while it is written?
+    pub(crate) const fn holds_still(self) -> bool {
+        match self {
+            Self::No => false,
+            Self::Wait | Self::Copy | Self::CopyWhenChanged => true,
+        }
+    }
+}
+
 impl WriteFailure {
     /// Is the page still to be written?
     pub(crate) const fn keeps_dirty(self) -> bool {

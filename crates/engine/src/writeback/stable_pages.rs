@@ -1,6 +1,5 @@
 //! Pages hold still while they are written (`writeback.stable_pages`).
 
-use super::choices::StablePages;
 use super::{Writeback, bounce};
 use crate::memory::Flags;
 use crate::page_cache::File;
@@ -11,17 +10,14 @@ impl<M: Machine> Writeback<M> {
     /// (`writeback.stable_pages`). None begins while the latch is held: see `Writeback::try_hold_still`. The caller holds a
     /// reference and no page lock. *May sleep.*
     pub fn latch_to_change(&self, file: &File<M>, frame: FrameNumber) {
-        match self.choices.stable_pages {
-            StablePages::No => self.latch(frame, true),
-            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => loop {
-                // Without the latch: readers go on meanwhile.
-                self.wait_until_stable(file, frame);
-                self.latch(frame, true);
-                if self.is_stable(frame) {
-                    return;
-                }
-                self.unlatch(frame, true);
-            },
+        loop {
+            // Without the latch: readers go on meanwhile.
+            self.wait_until_stable(file, frame);
+            self.latch(frame, true);
+            if self.is_stable(frame) {
+                return;
+            }
+            self.unlatch(frame, true);
         }
     }
 
@@ -29,25 +25,23 @@ impl<M: Machine> Writeback<M> {
     /// page lock. *May sleep.*
     #[doc(alias = "wait_for_stable_page")]
     pub(crate) fn wait_until_stable(&self, file: &File<M>, frame: FrameNumber) {
-        match self.choices.stable_pages {
-            StablePages::No => {}
-            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => {
-                let flags = self.frames[frame].flags();
-                // What reclaim writes is never copied.
-                if flags.has(Flags::WRITEBACK) && (flags.has(Flags::COPIED) || !flags.has(Flags::RECLAIM)) {
-                    bounce::note_change(file);
-                }
-                if !self.is_stable(frame) {
-                    self.wait_for_clear(frame, WaitReason::PageWriteback);
-                }
-            }
+        if !self.choices.stable_pages.holds_still() {
+            return;
+        }
+        let flags = self.frames[frame].flags();
+        // What reclaim writes is never copied.
+        if flags.has(Flags::WRITEBACK) && (flags.has(Flags::COPIED) || !flags.has(Flags::RECLAIM)) {
+            bounce::note_change(file);
+        }
+        if !self.is_stable(frame) {
+            self.wait_for_clear(frame, WaitReason::PageWriteback);
         }
     }
 
-    /// Does the device read nothing of the page's own bytes?
+    /// May the page's own bytes change: does the device read nothing of them, or need it not matter?
     fn is_stable(&self, frame: FrameNumber) -> bool {
         let flags = self.frames[frame].flags();
-        !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
+        !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
     }
 
     /// Keeps writers of a page's bytes away for the moment in which a write of it begins; false while one has the latch.
@@ -56,25 +50,20 @@ impl<M: Machine> Writeback<M> {
     /// Who latches the page later finds it under writeback: that is marked before the latch is given back.
     #[must_use]
     pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
-        match self.choices.stable_pages {
-            StablePages::No => true,
-            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => self.frames[frame].try_latch(false),
-        }
+        !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
     }
 
     /// The same, waiting for who changes the page. The caller holds no page lock. *May sleep.*
     pub(super) fn hold_still(&self, frame: FrameNumber) {
-        match self.choices.stable_pages {
-            StablePages::No => {}
-            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => self.latch(frame, false),
+        if self.choices.stable_pages.holds_still() {
+            self.latch(frame, false);
         }
     }
 
     /// Ends [`Writeback::try_hold_still`].
     pub(crate) fn let_change(&self, frame: FrameNumber) {
-        match self.choices.stable_pages {
-            StablePages::No => {}
-            StablePages::Wait | StablePages::Copy | StablePages::CopyWhenChanged => self.unlatch(frame, false),
+        if self.choices.stable_pages.holds_still() {
+            self.unlatch(frame, false);
         }
     }
 }
