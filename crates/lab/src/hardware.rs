@@ -33,7 +33,7 @@ pub fn machine(
     let machine = Machine { bases, ..Machine::of_node(name, &file, node)? };
     for (n, disk) in machine.disks.iter().enumerate() {
         disk.device.check().map_err(|error| {
-            let place = place_of(&machine.node, n, error.key);
+            let place = place_of(&machine.node, n, &format!("device.{}", error.key));
             Error::at(&place.place, format!("in [disk.device]: {error}"))
         })?;
     }
@@ -123,9 +123,10 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
         .map_err(|error| Error::at(&at(&["memory", of_memory]), format!("in [memory]: {error}")))?;
     for (n, disk) in machine.disks.iter().enumerate() {
         let [first, end] = disk.file_blocks.value;
-        let swap_end = disk.swap_first_block.value + disk.swap_slots.value;
+        let swap_first = disk.swap_first_block.value;
+        let swap_end = swap_first + disk.swap_slots.value;
         let capacity = disk.device.capacity_blocks();
-        let place = place_of(&machine.node, n, "capacity_blocks");
+        let place = place_of(&machine.node, n, "device.capacity_blocks");
         let fits = first <= end && end <= capacity && swap_end <= capacity;
         let words = || {
             format!(
@@ -134,6 +135,13 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
         };
         if !fits {
             return Err(Error::at(&place.place, words()));
+        }
+        if swap_first < end.min(swap_end) && first < swap_end {
+            let place = place_of(&machine.node, n, "swap_first_block");
+            let words = format!(
+                "in [disk]: swap has blocks {swap_first} to {swap_end}, of which files have {first} to {end} too"
+            );
+            return Err(Error::at(&place.place, words));
         }
     }
     let Before { kernel_mib, kernel_peak_mib, file_cache_active_percent: active, file_kib, .. } = &machine.before;
@@ -151,13 +159,13 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     ensure(programs.wake_s.value > 0, &["before", "programs", "wake_s"], words)
 }
 
-/// The value under a path of keys of disk `n`'s device, or what comes nearest to it.
+/// The value under a path of keys of disk `n`, or what comes nearest to it.
 fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
     let disk = match file.get("disk").map(|node| &node.value) {
         Some(Value::List(disks)) => disks.get(n),
         _ => None,
     };
-    let mut node = disk.and_then(|disk| disk.get("device")).unwrap_or(file);
+    let mut node = disk.unwrap_or(file);
     for key in path.split('.') {
         let Some(inner) = node.get(key) else { break };
         node = inner;
@@ -503,6 +511,10 @@ mod tests {
             changed("rpm = ", "rmp = ").unwrap_err(),
             format!("m.toml:{rpm}: in [disk]: unknown key `rmp`: did you mean `rpm`?")
         );
+        let first = line("swap_first_block");
+        let overlaps =
+            changed("swap_first_block = { value = 1000", "swap_first_block = { value = 9_000_000").unwrap_err();
+        assert!(overlaps.starts_with(&format!("m.toml:{first}: in [disk]: swap has blocks 9000000 to ")), "{overlaps}");
         let slots = line("swap_slots");
         assert_eq!(
             changed("swap_slots", "swap_slot").unwrap_err(),

@@ -277,15 +277,20 @@ impl Plan {
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
         let runs = runs.map(|(column, seed)| run(column, seed)).collect();
         let (scale, place) = (plain.scale, request.place.clone());
+        let plan = Self { experiment, columns, seeds, scale, workload, machine, place, runs, store: None, skipped };
         let store = match &request.store {
             Some(_) if subjects.iter().all(|subject| subject.ground.is_timed_by_the_wall()) => {
                 let message = "--store keeps simulated runs, of the ground `sim`, which is not among those of `--on`";
                 return Err(Error { place: None, message: message.into() });
             }
-            Some(folder) => Some(Store::open(folder).map_err(|Failure(message)| Error { place: None, message })?),
+            Some(folder) => {
+                let hashes: Vec<String> = plan.names().map(|(hash, _)| hash).collect();
+                let store = Store::open_for(folder, hashes.iter().map(String::as_str));
+                Some(store.map_err(|Failure(message)| Error { place: None, message })?)
+            }
             None => None,
         };
-        Ok(Self { experiment, columns, seeds, scale, workload, machine, place, runs, store, skipped })
+        Ok(Self { store, ..plan })
     }
 
     /// Names of the rows that the table may have, if they are known before it runs.

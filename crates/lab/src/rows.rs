@@ -43,10 +43,23 @@ pub fn fits(names: &[&str], words: &[String]) -> Result<Option<String>, String> 
 /// # Errors
 /// When no word fits any row: all rows stay, so that the run was not for nothing.
 pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, String> {
-    let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+    keep_of_all([table], words)
+}
+
+/// The same of several tables; a word may fit rows of one of them alone.
+///
+/// # Errors
+/// When no word fits any row of any table: all rows stay.
+pub fn keep_of_all<'t>(
+    tables: impl IntoIterator<Item = &'t mut Table>,
+    words: &[String],
+) -> Result<Option<String>, String> {
+    let mut tables: Vec<&mut Table> = tables.into_iter().collect();
+    let names: Vec<&str> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.as_str()).collect();
     let missing = fits(&names, words)?;
     if !words.is_empty() {
-        table.rows.retain(|row| words.iter().any(|word| contains(&row.name, word)));
+        let is_meant = |name: &str| words.iter().any(|word| contains(name, word));
+        tables.iter_mut().for_each(|table| table.rows.retain(|row| is_meant(&row.name)));
     }
     Ok(missing)
 }

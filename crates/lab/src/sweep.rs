@@ -20,6 +20,7 @@ use crate::{
     plan::{JobFailure, Plan, Request, Set},
     progress::Progress,
     report::Table,
+    rows,
     runner::{self, Watch},
     scale::Scale,
     store::{Identity, Key, Store, StoredRun},
@@ -152,6 +153,7 @@ impl Sweep {
         let seed = number(&node, "seed", 0)?.unwrap_or(1);
         let runs = number(&node, "runs", 1)?.unwrap_or(1);
         let sets = node.get("set").map(|node| sets(node, "")).transpose()?.unwrap_or_default();
+        check_once(&sets)?;
         let mut plans = Vec::new();
         for experiment in &experiments {
             for machine in &machines {
@@ -184,8 +186,23 @@ impl Sweep {
             it.names().enumerate().map(run)
         });
         let runs = all.filter(|run| seen.insert(run.hash.clone())).collect();
-        let rows = words(&node, "rows")?.into_iter().map(|word| word.text).collect();
-        Ok(Self { plans, runs, rows })
+        let sweep = Self { plans, runs, rows: Vec::new() };
+        let rows = words(&node, "rows")?;
+        for Word { text, place } in &rows {
+            sweep.check_rows(std::slice::from_ref(text)).map_err(|why| Error::at(place, format!("`rows`: {why}")))?;
+        }
+        Ok(Self { rows: rows.into_iter().map(|word| word.text).collect(), ..sweep })
+    }
+
+    /// Does each of some words fit a row of some run? Where it is not known before what rows there are, each is taken.
+    ///
+    /// # Errors
+    /// When one does not, with the rows that there are.
+    pub fn check_rows(&self, words: &[String]) -> Result<(), String> {
+        let names: Option<Vec<Vec<String>>> = self.plans.iter().map(Plan::row_names).collect();
+        let names = names.unwrap_or_default();
+        let names: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+        if names.is_empty() { Ok(()) } else { rows::check(&names, words) }
     }
 
     /// The runs, each once, in order.
@@ -358,6 +375,17 @@ fn sets(node: &Node, path: &str) -> Result<Vec<(Set, Vec<Place>)>, Error> {
     Ok(found)
 }
 
+/// Is no key there twice? A table and a name in quotes can be of one key.
+fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
+    for (n, (Set { key, .. }, places)) in sets.iter().enumerate() {
+        if let Some((_, earlier)) = sets[..n].iter().find(|(set, _)| set.key == *key) {
+            let line = earlier[0].line;
+            return Err(Error::at(&places[0], format!("`{key}` has values in line {line} already")));
+        }
+    }
+    Ok(())
+}
+
 /// Tries each value alone, so that a wrong one is told with its line.
 fn check_sets(
     request: &Request,
@@ -449,6 +477,10 @@ mod tests {
         assert!(unknown.starts_with("s.toml:5: ") && unknown.contains("did you mean `lru.batch`?"), "{unknown}");
         assert!(of_set("lru.batch = [14,\n 0]").starts_with("s.toml:6: "), "{}", of_set("lru.batch = [14,\n 0]"));
         assert!(of_set("lru.batch = []").starts_with("s.toml:5: `lru.batch`: expected at least one value"));
+        let twice = of_set("\"lru.batch\" = 14\nlru.batch = [31]");
+        assert_eq!(twice, "s.toml:6: `lru.batch` has values in line 5 already");
+        let rows = error(&format!("{PLAIN}rows = [\"Ops\",\n \"kswpad\"]\n"));
+        assert!(rows.starts_with("s.toml:5: `rows`: no row has `kswpad` in its name; the rows are: "), "{rows}");
         let many =
             error(&format!("{PLAIN}runs = 100_000\n[set]\nlru.batch = [{}]\n", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
         assert_eq!(many, "s.toml:1: expected at most 1000000 runs, found more");

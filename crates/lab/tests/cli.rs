@@ -316,6 +316,38 @@ fn one_kernel_runs_with_changed_values_too() {
 }
 
 #[test]
+fn experiments_between_commas_have_a_table_each() {
+    let of = |more: &[&str]| {
+        let all = ["compare", "randread,anon,randread", "--kernels", "6.18-classic", "--scale", "1/64"];
+        print(&[&all, more].concat())
+    };
+    let text = of(&[]);
+    let alone = |name| print(&["compare", name, "--kernels", "6.18-classic", "--scale", "1/64"]);
+    assert_eq!(text, format!("{}\n{}", alone("randread"), alone("anon")), "each as it is alone, and once");
+    let json: serde_json::Value = serde_json::from_str(&of(&["--format", "json"])).expect("JSON");
+    assert_eq!((json[0]["experiment"].as_str(), json[1]["experiment"].as_str()), (Some("randread"), Some("anon")));
+    let csv = of(&["--format", "csv", "--rows", "Ops anon,Ops randread"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(
+        lines[0].starts_with("experiment,group,name,") && lines[1].starts_with("randread,Ops,Ops randread"),
+        "{csv}"
+    );
+    assert!(lines.last().is_some_and(|line| line.starts_with("anon,Ops,Ops anon")), "{csv}");
+    let page = of(&["--format", "html"]);
+    for title in ["randread: Figures", "anon: Figures", "randread: Where time goes"] {
+        assert!(page.contains(title), "{title}");
+    }
+    assert!(of(&["--dry-run"]).matches("1 to run").count() == 2);
+    let told = message(2, &["compare", "randread,anon", "--rows", "Ops anon,no such"]);
+    assert!(told.contains("no row has `no such`"), "{told}");
+    for option in ["--profile", "--plot", "--series", "--trace"] {
+        let told = message(2, &["compare", "randread,anon", option, "out.svg"]);
+        assert!(told.contains(&format!("{option} is of one experiment")), "{told}");
+    }
+    assert!(message(2, &["compare", "randread,anno"]).contains("`anon`"));
+}
+
+#[test]
 fn a_slip_in_the_rows_is_told_before_the_run() {
     let text = message(2, &["compare", "parallelio", "--rows", "swaptotal,memcachedtest"]);
     assert!(
@@ -1036,7 +1068,7 @@ fn stat_says_what_the_kernel_counted_while_a_command_ran() {
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("the command ended with exit status: 1"));
     let lines = print(&["stat", "--seconds", "0.3", "--every", "0.1", "--output", &saved]);
-    assert!(lines.lines().count() >= 2 && lines.contains("psi-some"), "{lines}");
+    assert!(lines.lines().count() == 5 && lines.contains("psi-some"), "a heading of two lines, and one each: {lines}");
     assert!(message(2, &["stat", "--cgroup", "12", "--", "true"]).contains("at least 1M"));
     assert!(message(1, &["stat", "--", "/nowhere"]).contains("cannot run `/nowhere`"));
 }

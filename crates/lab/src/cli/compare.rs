@@ -1,34 +1,33 @@
 //! `highwater compare` and `highwater run`.
 
-use std::{io, path::PathBuf};
-
-use machine::Nanos;
+use std::path::PathBuf;
 
 use super::{
-    End, Form, command,
-    options::{ExperimentOptions, open_svg, parse_word},
-    output::{self, Losses},
+    End, Form,
+    beside::BesideOptions,
+    command,
+    options::{ExperimentOptions, each_once, parse_word},
+    output::Losses,
     saved,
 };
 use crate::{
     bars::Bars,
-    call_tree, generations,
     ground::Ground,
-    html, memory_map,
+    html, interrupt,
     plan::{JobFailure, Plan, Request},
-    plot::{self, flames},
-    report::{self, ReportFormat, Show, percent::PercentRule},
+    plot,
+    report::{self, ReportFormat, Show, Table, percent::PercentRule},
     rows,
-    series::{self, Every},
-    trace::{self, RunTrace, Window},
+    series::Every,
     variants, workloads,
 };
 
 /// Arguments of `highwater compare`.
 #[derive(clap::Args)]
 pub struct CompareArguments {
-    /// A name from `highwater list`, or a file
-    experiment: String,
+    /// Names from `highwater list`, or files; a table for each
+    #[arg(required = true, value_name = "EXPERIMENT", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    experiments: Vec<String>,
     /// The kernels, in place of the experiment's own; the first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
@@ -52,7 +51,6 @@ pub struct RunArguments {
 }
 
 #[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("sampled").multiple(true))]
 struct Options {
     #[command(flatten)]
     experiment: ExperimentOptions,
@@ -76,225 +74,139 @@ struct Options {
     /// Show also how often each class of locks was taken and contended, its times, and the time with interrupts off (`sim`)
     #[arg(long)]
     locks: bool,
-    /// Write a profile of virtual CPU time, as folded stacks
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
-    /// Draw the profile of virtual CPU time as a flame graph, SVG
-    #[arg(long, value_name = "FILE.svg")]
-    flamegraph: Option<PathBuf>,
-    /// Draw how the profile of the second column differs from that of the first, as a flame graph, SVG
-    #[arg(long, value_name = "FILE.svg")]
-    flamegraph_difference: Option<PathBuf>,
-    /// Write the profile as text: self time by task, and inclusive time of all tasks
-    #[arg(long, value_name = "FILE")]
-    call_tree: Option<PathBuf>,
-    /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
-    #[arg(long, value_name = "FILE", group = "sampled")]
-    series: Option<PathBuf>,
-    /// Draw physical memory over time: what most of each pageblock is used for, SVG (`sim`)
-    #[arg(long, value_name = "FILE.svg", group = "sampled")]
-    memory_map: Option<PathBuf>,
-    /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`)
-    #[arg(long, value_name = "FILE", group = "sampled")]
-    buddyinfo: Option<PathBuf>,
-    /// Write generations of pages over time, as text in the form of lru_gen_full of debugfs: their ages, pages, and what became of
-    /// each tier (`sim`; kernels with `lru.policy = "multigen"`)
-    #[arg(long, value_name = "FILE", group = "sampled")]
-    lru_gen: Option<PathBuf>,
-    /// The interval of --series, --memory-map, --buddyinfo and --lru-gen, in seconds of the run
-    #[arg(long, value_name = "SECONDS", requires = "sampled", default_value = "1", value_parser = parse_every)]
-    #[arg(allow_negative_numbers = true)]
-    every: Nanos,
-    /// Write a trace for ui.perfetto.dev: tasks by CPU, interrupts, locks, disk requests (`sim`)
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Trace only this part of each run, in seconds: 2.1..2.9. A trace has at most a million slices
-    #[arg(long, value_name = "FROM..TO", requires = "trace", value_parser = parse_window, allow_hyphen_values = true)]
-    trace_window: Option<Window>,
+    #[command(flatten)]
+    beside: BesideOptions,
 }
 
-impl Options {
-    /// The first option that needs a profile, if one is given.
-    fn wants_profile(&self) -> Option<&'static str> {
-        let options = [
-            ("--profile", self.profile.is_some()),
-            ("--flamegraph", self.flamegraph.is_some()),
-            ("--flamegraph-difference", self.flamegraph_difference.is_some()),
-            ("--call-tree", self.call_tree.is_some()),
-        ];
-        options.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
-    }
-}
-
-/// Runs an experiment's kernels and shows their table.
+/// Runs kernels in experiments, one after the other, and shows a table for each.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
-    let CompareArguments { experiment, kernels, kernel, options } = arguments;
-    let request = options.experiment.request(experiment, kernels);
-    carry_out(Request { more_kernels: kernel.clone(), ..request }, options)
+    let CompareArguments { experiments, kernels, kernel, options } = arguments;
+    if let [_, _, ..] = experiments[..] {
+        check_several(options)?;
+    }
+    let request = |experiment: &String| Request {
+        more_kernels: kernel.clone(),
+        ..options.experiment.request(experiment, kernels)
+    };
+    carry_out(each_once(experiments).iter().map(request).collect(), options)
 }
 
 /// Runs an experiment with one kernel and shows its column.
 pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Result<(), End> {
-    carry_out(options.experiment.request(experiment, std::slice::from_ref(kernel)), options)
+    carry_out(vec![options.experiment.request(experiment, std::slice::from_ref(kernel))], options)
 }
 
-fn carry_out(request: Request, options: &Options) -> Result<(), End> {
+/// Refuses with several experiments what is of one.
+fn check_several(options: &Options) -> Result<(), End> {
+    let of_one = [
+        ("--variant", options.variant.is_some()),
+        ("--column", !options.column.is_empty()),
+        ("--plot", options.experiment.picture.plot.is_some()),
+        ("--format mmtests", options.format == ReportFormat::Mmtests),
+    ];
+    let given = of_one.iter().find_map(|(name, is_given)| is_given.then_some(*name)).or(options.beside.wants_any());
+    match given {
+        Some(name) => Err(End::Usage(format!("{name} is of one experiment: several were named"))),
+        None => Ok(()),
+    }
+}
+
+/// What of the options does not go with the grounds of a request.
+fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
+    let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
+    if let (Some(ground), Some(option)) =
+        (request.grounds.iter().find(|ground| is_real(ground)), options.beside.wants_simulation())
+    {
+        return Err(End::Usage(format!("{option} works on the ground `sim` alone, not on `{ground}`")));
+    }
+    let unanswered = options.locks.then_some("--locks").or(options.beside.wants_profile());
+    match unanswered {
+        Some(option) if !request.grounds.is_empty() && request.grounds.iter().all(is_real) => {
+            Err(End::Usage(format!("{option} works on the ground `sim`, which is not among those of `--on`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A request with all that the options want to know of its runs.
+fn completed(request: Request, options: &Options) -> Result<Request, End> {
     let request = match &options.variant {
         Some(word) => variants::named(&request, word)?,
         None => request,
     };
+    let request = options.beside.of(request);
     let is_page = options.format == ReportFormat::Html;
-    let series_every = match options.series {
-        Some(_) => Some(Every::Ns(options.every.0)),
-        None => is_page.then_some(Every::Some),
-    };
     let request = Request {
-        profile: options.wants_profile().is_some() || is_page,
-        series_every,
-        memory_every: (options.memory_map.is_some() || options.buddyinfo.is_some()).then_some(options.every),
-        generations_every: options.lru_gen.is_some().then_some(options.every),
+        profile: request.profile || is_page,
+        series_every: request.series_every.or(is_page.then_some(Every::Some)),
         picture: options.experiment.picture.plot.is_some() || is_page,
-        trace: options.trace.is_some().then(|| options.trace_window.unwrap_or_default()),
         locks: options.locks,
         ..request
     };
-    if let Some(ground) = request.grounds.iter().find(|ground| ground.is_timed_by_the_wall()) {
-        let of_sim = [
-            ("--trace", request.trace.is_some()),
-            ("--memory-map", options.memory_map.is_some()),
-            ("--buddyinfo", options.buddyinfo.is_some()),
-            ("--lru-gen", options.lru_gen.is_some()),
-        ];
-        if let Some((option, _)) = of_sim.iter().find(|(_, is_wanted)| *is_wanted) {
-            return Err(End::Usage(format!("{option} works on the ground `sim` alone, not on `{ground}`")));
-        }
-    }
-    let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
-    if !request.grounds.is_empty() && request.grounds.iter().all(is_real) {
-        for (option, is_wanted) in [
-            ("--locks", request.locks),
-            (options.wants_profile().unwrap_or_default(), options.wants_profile().is_some()),
-        ] {
-            if is_wanted {
-                return Err(End::Usage(format!(
-                    "{option} works on the ground `sim`, which is not among those of `--on`"
-                )));
-            }
-        }
-    }
-    if options
-        .series
-        .as_ref()
-        .and_then(|path| path.extension())
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
-    {
-        return Err(End::Usage("--series writes CSV, which no file that ends in .parquet should hold".into()));
-    }
-    let ExperimentOptions { rows, seeds, .. } = &options.experiment;
-    let scale = request.scale.filter(|scale| !scale.is_full());
+    check_grounds(&request, options)?;
+    Ok(request)
+}
+
+fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
+    let requests = requests.into_iter().map(|request| completed(request, options)).collect::<Result<Vec<_>, End>>()?;
+    let ExperimentOptions { rows, seeds, scale, .. } = &options.experiment;
+    let scale = scale.filter(|scale| !scale.is_full());
     if let Some(scale) = scale.filter(|_| options.published) {
         return Err(End::Usage(format!("--published: published figures are of full size, not of --scale {scale}")));
     }
     let saved = options.column.iter().map(|path| saved::table(path)).collect::<Result<Vec<_>, End>>()?;
     let form = Form::open(options.format, options.experiment.output.output.as_deref())?;
-    let profile = output::open("--profile", options.profile.as_deref())?;
-    let series = output::open("--series", options.series.as_deref())?;
-    let traced = output::open("--trace", options.trace.as_deref())?;
+    let beside = options.beside.open()?;
     let plot = options.experiment.picture.open()?;
-    let map = open_svg("--memory-map", options.memory_map.as_deref())?;
-    let buddyinfo = output::open("--buddyinfo", options.buddyinfo.as_deref())?;
-    let lru_gen = output::open("--lru-gen", options.lru_gen.as_deref())?;
-    let flames = open_svg("--flamegraph", options.flamegraph.as_deref())?;
-    let flames_apart = open_svg("--flamegraph-difference", options.flamegraph_difference.as_deref())?;
-    let call_tree = output::open("--call-tree", options.call_tree.as_deref())?;
-    let plan = Plan::new(&request, workloads::find)?;
-    let row_names = plan.row_names();
+    let plans = requests
+        .iter()
+        .map(|request| Plan::new(request, workloads::find))
+        .collect::<Result<Vec<_>, placed::Error>>()?;
+    let row_names: Option<Vec<Vec<String>>> = plans.iter().map(Plan::row_names).collect();
     if let Some(names) = &row_names {
         let of_saved = saved.iter().flat_map(|(_, table)| &table.rows).map(|row| row.name.as_str());
-        let names: Vec<&str> = names.iter().map(String::as_str).chain(of_saved).collect();
+        let names: Vec<&str> = names.iter().flatten().map(String::as_str).chain(of_saved).collect();
         let sizes = scale.map_or_else(String::new, |scale| format!("; sizes in names are those at --scale {scale}"));
-        let told = |message| End::Usage(format!("{message}{sizes}"));
-        rows::check(&names, rows).map_err(told)?;
+        rows::check(&names, rows).map_err(|message| End::Usage(format!("{message}{sizes}")))?;
     }
-    if options.experiment.output.is_dry(&plan.title(), &plan.titles())? {
-        return Ok(());
+    if options.experiment.output.dry_run {
+        return plans
+            .iter()
+            .try_for_each(|plan| options.experiment.output.is_dry(&plan.title(), &plan.titles()).map(drop));
     }
-    let mut results = {
+    // What fails costs neither the other experiments, nor the files that can be written, nor the report.
+    let mut losses = Losses::default();
+    let mut found = Vec::new();
+    for plan in plans {
         let bars = Bars::new(&plan.title(), plan.count());
-        plan.run(seeds.threads(), &bars).map_err(|failures| failed(&failures))?
-    };
+        match plan.run(seeds.threads(), &bars) {
+            Ok(results) => found.push((plan, results)),
+            Err(failures) => {
+                losses.note(Err(failed(&failures)));
+            }
+        }
+        if interrupt::is_set() {
+            break;
+        }
+    }
+    let Some((plan, results)) = found.first_mut() else { return losses.end() };
     for (file, table) in saved {
         report::saved::join(&mut results.table, table, &file);
     }
-    // A file that cannot be written costs neither the others nor the table.
-    let mut losses = Losses::default();
-    if let Some(profile) = profile {
-        let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
-        losses.note(profile.write(text));
-    }
-    if let Some(file) = flames {
-        let svg = flames::picture(&results.table, &results.profile).map_err(End::Failed);
-        losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
-    }
-    if let Some(file) = flames_apart {
-        let svg = flames::difference(&results.table, &results.profile).map_err(End::Failed);
-        losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
-    }
-    if let Some(file) = call_tree {
-        losses.note(file.write(|out| call_tree::write(&results.profile, out)));
-    }
     if let Some(file) = plot {
-        let svg = plot::of_runs(&plan.experiment, &results);
+        let svg = plot::of_runs(&plan.experiment, results);
         losses.note(file.write(|out| out.write_all(svg.as_bytes())));
     }
-    if let Some(file) = series {
-        losses.note(file.write(|out| series::write(&results.series, out)));
-    }
-    if let Some(file) = map {
-        let svg = plot::memory::picture(&plan.experiment, &results.table, &results.memory);
-        losses.note(file.write(|out| out.write_all(svg.as_bytes())));
-    }
-    if let Some(file) = buddyinfo {
-        losses.note(file.write(|out| memory_map::write(&results.memory, out)));
-    }
-    if let Some(file) = lru_gen {
-        losses.note(file.write(|out| generations::write(&results.generations, out)));
-    }
-    if let Some(file) = traced {
-        losses.note(file.write(|out| trace::write(&results.traces, out)));
-        for warning in results.traces.iter().filter_map(RunTrace::warning) {
-            eprintln!("warning: {warning}");
-        }
-    }
+    beside.write(plan, results, &mut losses);
     // Rows that a run may have, and this one has not.
-    super::warn_of(rows::keep(&mut results.table, rows).unwrap_or_else(Some));
+    super::warn_of(
+        rows::keep_of_all(found.iter_mut().map(|(_, results)| &mut results.table), rows).unwrap_or_else(Some),
+    );
     let show = Show { published: options.published, percent: options.percent, ..Show::default() };
-    let page = |show| html::results::page(&plan, &results, show, &command());
-    losses.note(form.write(&results.table, show, page));
+    let tables: Vec<&Table> = found.iter().map(|(_, results)| &results.table).collect();
+    let page = |show| html::results::page(&found, show, &command());
+    losses.note(form.write_all(&tables, show, page));
     losses.end()
-}
-
-/// A time in seconds, at least a millisecond.
-pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
-        _ => Err("expected seconds, from 0.001 to 1000000".into()),
-    }
-}
-
-/// Two times in seconds; the begin or the end of a run where one is left out.
-pub(super) fn parse_window(text: &str) -> Result<Window, String> {
-    let time = |word: &str, open: Nanos| match word.parse::<f64>() {
-        Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),
-        _ if word.is_empty() => Some(open),
-        _ => None,
-    };
-    let Window { from, to } = Window::default();
-    let window = text.split_once("..").and_then(|(begin, end)| {
-        let window = Window { from: time(begin, from)?, to: time(end, to)? };
-        (window.from < window.to).then_some(window)
-    });
-    window.ok_or_else(|| "expected seconds, from 0 to 1000000 and the later one last, such as 2.1..2.9".into())
 }
 
 pub(super) fn failed(failures: &[JobFailure]) -> End {

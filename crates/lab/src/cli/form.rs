@@ -53,8 +53,16 @@ impl Form {
     /// # Errors
     /// When it cannot be written.
     pub fn write(self, table: &Table, show: Show, page: impl Fn(Show) -> Page) -> Result<(), End> {
+        self.write_all(&[table], show, page)
+    }
+
+    /// Writes several tables, of which a directory of MMTests can hold one alone.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write_all(self, tables: &[&Table], show: Show, page: impl Fn(Show) -> Page) -> Result<(), End> {
         let Self { format, file, folder } = self;
-        if let Some(Folder { path: folder, .. }) = folder {
+        if let (Some(Folder { path: folder, .. }), [table]) = (folder, tables) {
             output::check_apart()?;
             let told = |error| End::Failed(format!("cannot write to {}: {}", folder.display(), why(&error)));
             return write::directory(table, &folder).map_err(told);
@@ -63,7 +71,7 @@ impl Form {
             let show = Show { look, ..show };
             match format {
                 ReportFormat::Html => out.write_all(page(show).render().as_bytes()),
-                format => report::write(table, format, show, out),
+                format => report::write_all(tables, format, show, out),
             }
         })
     }

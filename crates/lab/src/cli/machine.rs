@@ -7,6 +7,7 @@ use crate::ground::{Ground, Place};
 use crate::interrupt;
 use crate::plan::{Plan, Request, Set};
 use crate::stat::snapshot::Source;
+use crate::this_computer::load::{Load, TOLD_FROM};
 use crate::this_computer::text::{self, GROUPS, Group, Measured};
 use crate::this_computer::{Computer, measure, nearest};
 use crate::workloads;
@@ -85,6 +86,7 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     let computer = arguments.computer()?;
     let limit_pages = arguments.limit_pages(&computer)?;
     let _guard = interrupt::guard();
+    let before = Load::now();
     let folder = arguments.folder();
     let told = |error: std::io::Error| End::Failed(format!("cannot measure in {}: {error}", folder.display()));
     eprintln!("measured: system calls, faults, copies, switches");
@@ -110,6 +112,10 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
             }
             Err(other) => return Err(other),
         }
+    }
+    measured.others = before.zip(Load::now()).and_then(|(before, now)| now.others_since(before));
+    if let Some(others) = measured.others.filter(|others| *others >= TOLD_FROM) {
+        eprintln!("warning: others used {others:.0} % of all CPUs meanwhile: costs may be told too high");
     }
     let text = text::machine(&computer, limit_pages, &measured)?;
     output::report(file, |out, _| out.write_all(text.as_bytes()))

@@ -6,6 +6,7 @@
 
 mod ablate;
 mod bench;
+mod beside;
 mod compare;
 mod diff;
 mod doctor;
@@ -61,7 +62,7 @@ enum Verb {
     List,
     /// Show every value of a kernel, machine or experiment with its source, or what one key means
     Explain(explain::Arguments),
-    /// Run an experiment with several kernels, a column for each
+    /// Run experiments with several kernels, a table for each and in it a column for each kernel
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),

@@ -136,12 +136,7 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
 /// # Errors
 /// When no word fits a row of any table.
 pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> Result<(), String> {
-    let names: Vec<&str> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.as_str()).collect();
-    super::warn_of(rows::fits(&names, words)?);
-    if !words.is_empty() {
-        let is_meant = |name: &str| words.iter().any(|word| rows::contains(name, word));
-        tables.iter_mut().for_each(|table| table.rows.retain(|row| is_meant(&row.name)));
-    }
+    super::warn_of(rows::keep_of_all(tables, words)?);
     results::keep_rows(runs, words);
     Ok(())
 }
@@ -152,10 +147,7 @@ pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> R
 /// When the file or standard output cannot be written to.
 pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: Option<Output>) -> Result<(), End> {
     let each = |format: ReportFormat, look: Look, out: &mut dyn io::Write| {
-        tables.iter().enumerate().try_for_each(|(n, table)| {
-            out.write_all(if n == 0 { b"" } else { b"\n" })?;
-            report::write(table, format, Show { look, ..Show::default() }, out)
-        })
+        report::write_all(&tables.iter().collect::<Vec<_>>(), format, Show { look, ..Show::default() }, out)
     };
     output::report(output, |out, look| match format {
         RunsFormat::Table => each(ReportFormat::Table, look, out),
@@ -164,10 +156,7 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
             let page = html::tables::page_of_all(tables, Show { look, ..Show::default() });
             out.write_all(with_command(page).render().as_bytes())
         }
-        RunsFormat::Json => {
-            let reports: Vec<String> = tables.iter().map(|table| json::render(table).trim_end().to_owned()).collect();
-            writeln!(out, "[\n{}\n]", reports.join(",\n"))
-        }
+        RunsFormat::Json => out.write_all(json::render_list(tables).as_bytes()),
         RunsFormat::Csv => Frame::of(runs).write_csv(out),
         RunsFormat::List => out.write_all(list(runs).render(look).as_bytes()),
         RunsFormat::Parquet => out.write_all(&file::joined(runs)),

@@ -107,19 +107,6 @@ fn watch(
         {
             return Ok((!status.success()).then(|| format!("the command ended with {status}")));
         }
-        let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
-        // The end of a command is waited for. A terminal tells it itself, and SIGTERM is passed on.
-        if let Some(child) = child.as_mut()
-            && interrupt::is_term()
-            && !is_told
-        {
-            // It may have ended just now.
-            let _ = kill_process(Pid::from_child(child), Signal::TERM);
-            is_told = true;
-        }
-        if child.is_none() && (is_over || interrupt::is_set()) {
-            return Ok(None);
-        }
         if let (Some(at), Some(every)) = (next, arguments.every)
             && Instant::now() >= at
         {
@@ -134,6 +121,19 @@ fn watch(
             (last, last_at) = (now, Instant::now());
             next = Some(at + every);
             lines += 1;
+        }
+        let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
+        // The end of a command is waited for. A terminal tells it itself, and SIGTERM is passed on.
+        if let Some(child) = child.as_mut()
+            && interrupt::is_term()
+            && !is_told
+        {
+            // It may have ended just now.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            is_told = true;
+        }
+        if child.is_none() && (is_over || interrupt::is_set()) {
+            return Ok(None);
         }
         sleep(LOOK_EVERY);
     }

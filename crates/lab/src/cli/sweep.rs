@@ -67,8 +67,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         let lines: Vec<String> = part.map(line).collect();
         return super::print(&format!("{name}: {} of {}\n{}", lines.len(), counted(all, "run"), lines.concat()));
     }
+    sweep.check_rows(rows).map_err(End::Usage)?;
     let output = results::open(*format, output.as_ref())?;
-    let store = Store::open(store).map_err(|Failure(message)| End::Usage(message))?;
+    let hashes = sweep.runs().iter().map(|run| run.hash.as_str());
+    let store = Store::open_for(store, hashes).map_err(|Failure(message)| End::Usage(message))?;
     let part = (0..all).filter(|n| shard.has(*n)).count();
     let Ran { done, found, failures } = {
         let bars = Bars::new(&name, part);

@@ -6,8 +6,8 @@ use machine::Nanos;
 
 use super::{
     End,
-    compare::{self, parse_every},
-    form,
+    beside::parse_every,
+    compare, form,
     options::{ExperimentOptions, open_svg, parse_word},
     output::{self, Losses},
     with_command,

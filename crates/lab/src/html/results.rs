@@ -1,4 +1,4 @@
-//! The page of a comparison: its figures, what happened over time, where time went, what its kernels and its machine are.
+//! The page of comparisons: its figures, what happened over time, where time went, what its kernels and its machine are.
 
 use super::{Chart, Counters, Flame, Page, Part, Section, data, tables};
 use crate::difference::{Difference, differences};
@@ -17,9 +17,40 @@ use placed::{Entry, Node, Value};
 /// Longer lists of differences are folded away.
 const DIFFERENCES_OPEN: usize = 40;
 
-/// The page of what a plan's runs found, which `command` made.
+/// The page of what runs found, which `command` made: of one plan or of several, each with its sections.
 #[must_use]
-pub fn page(plan: &Plan, results: &Results, show: Show, command: &str) -> Page {
+pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
+    let mut sections = Vec::new();
+    let (mut kernels, mut machines): (Vec<(&str, &Kernel)>, Vec<&Machine>) = (Vec::new(), Vec::new());
+    for (plan, results) in found {
+        let own = of_plan(plan, results, show).into_iter().map(|section| match found {
+            [_] => section,
+            _ => Section { title: format!("{}: {}", plan.experiment.name, section.title), ..section },
+        });
+        sections.extend(own);
+        for kernel in plan.kernels() {
+            if !kernels.iter().any(|(id, _)| *id == kernel.0) {
+                kernels.push(kernel);
+            }
+        }
+        if !machines.iter().any(|it| it.name == plan.machine().name) {
+            machines.push(plan.machine());
+        }
+    }
+    sections.extend(differences_of(&kernels));
+    sections.push(Section::new("Machine", machines.into_iter().map(machine).collect()));
+    sections.push(Section::new("Command", vec![Part::Command(command.to_owned())]));
+    let about = found.iter().flat_map(|(plan, results)| {
+        let about = &plan.experiment.about;
+        let name = if found.len() > 1 { format!("{}: ", plan.experiment.name) } else { String::new() };
+        [format!("{name}{about}"), results.table.footer()]
+    });
+    let titles: Vec<String> = found.iter().map(|(_, results)| tables::title(&results.table, show)).collect();
+    Page { title: titles.join("; "), about: about.collect(), sections }
+}
+
+/// What runs of a plan found: figures, what happened over time, how long operations took, where time went.
+fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     let Results { table, series, curves, traces, profile, .. } = results;
     let mut sections = vec![tables::figures(table, show)];
     let mut over_time_parts = Vec::new();
@@ -38,11 +69,7 @@ pub fn page(plan: &Plan, results: &Results, show: Show, command: &str) -> Page {
     }
     sections.extend(tables::times(table));
     sections.extend(flames(table, profile));
-    sections.extend(differences_of(&plan.kernels()));
-    sections.push(Section::new("Machine", vec![machine(plan.machine())]));
-    sections.push(Section::new("Command", vec![Part::Command(command.to_owned())]));
-    let about = vec![plan.experiment.about.clone(), table.footer()];
-    Page { title: tables::title(table, show), about, sections }
+    sections
 }
 
 /// Charts of a picture's panels: those over time together, those with their own axis before them.

@@ -1,18 +1,21 @@
-//! The report as CSV: one line for each row and column of the table.
+//! The report as CSV: one line for each row and column of a table.
 
 use std::io;
 
 use super::{Table, text};
 
-/// Writes a heading and the lines.
+/// Writes a heading and the lines; of several tables the first field is the experiment.
 ///
 /// # Errors
 /// When `out` cannot be written to.
-pub fn write(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write(tables: &[&Table], out: &mut dyn io::Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().from_writer(out);
-    csv.write_record(["group", "name", "unit", "better", "column", "median", "low", "high", "n", "published"])
-        .map_err(io_error)?;
-    for row in &table.rows {
+    let mut write = |experiment: &str, fields: [&str; 10]| {
+        let experiment = (tables.len() > 1).then_some(experiment);
+        csv.write_record(experiment.into_iter().chain(fields)).map_err(io_error)
+    };
+    write("experiment", ["group", "name", "unit", "better", "column", "median", "low", "high", "n", "published"])?;
+    for (table, row) in tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row))) {
         for (column, cell) in table.cells(row) {
             let Some(value) = cell.value else { continue };
             let [median, low, high] = [value.median, value.low, value.high].map(|value| value.to_string());
@@ -20,8 +23,7 @@ pub fn write(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
             let n = value.n.to_string();
             let better = text::arrow(row.better);
             let (group, name, unit, id) = (&row.group, &row.name, &row.unit, &column.id);
-            csv.write_record([group, name, unit, better, id, &median, &low, &high, &n, &published])
-                .map_err(io_error)?;
+            write(&table.experiment, [group, name, unit, better, id, &median, &low, &high, &n, &published])?;
         }
     }
     csv.flush()
@@ -45,8 +47,13 @@ mod tests {
         let run = |value| vec![vec![tests::ops("Ops a, b", value)]];
         let table = Table::of_runs(tests::head(&["x", "y"], 1), &[run(9.5), vec![]], None);
         let mut out = Vec::new();
-        write(&table, &mut out).unwrap();
+        write(&[&table], &mut out).unwrap();
         let head = "group,name,unit,better,column,median,low,high,n,published\n";
-        assert_eq!(String::from_utf8(out).unwrap(), format!("{head}Ops,\"Ops a, b\",ops/s,higher,x,9.5,9.5,9.5,1,\n"));
+        let line = "Ops,\"Ops a, b\",ops/s,higher,x,9.5,9.5,9.5,1,\n";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{head}{line}"));
+        let mut out = Vec::new();
+        write(&[&table, &table], &mut out).unwrap();
+        let line = format!("{},{line}", table.experiment);
+        assert_eq!(String::from_utf8(out).unwrap(), format!("experiment,{head}{line}{line}"));
     }
 }

@@ -23,6 +23,13 @@ pub fn render(table: &Table) -> String {
     format!("{value:#}\n")
 }
 
+/// A list of reports, with a line break at its end.
+#[must_use]
+pub fn render_list<'t>(tables: impl IntoIterator<Item = &'t Table>) -> String {
+    let reports: Vec<String> = tables.into_iter().map(|table| render(table).trim_end().to_owned()).collect();
+    format!("[\n{}\n]\n", reports.join(",\n"))
+}
+
 fn row_of(table: &Table, row: &TableRow) -> Value {
     let estimate = |(column, cell): (&Column, &TableCell)| {
         let value = cell.value?;

@@ -316,10 +316,27 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
     match format {
         ReportFormat::Table => out.write_all(text::render(table, show).as_bytes()),
         ReportFormat::Json => out.write_all(json::render(table).as_bytes()),
-        ReportFormat::Csv => csv::write(table, out),
+        ReportFormat::Csv => csv::write(&[table], out),
         ReportFormat::Markdown => out.write_all(markdown::render(table, show).as_bytes()),
         ReportFormat::Mmtests => Err(io::Error::new(io::ErrorKind::InvalidInput, "MMTests' logs are a directory")),
         ReportFormat::Html => out.write_all(html::tables::page(table, show).render().as_bytes()),
+    }
+}
+
+/// Writes several tables in one form: one below the other, as one list of JSON, as one CSV that names the experiment. One alone is
+/// written as by [`write`].
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write_all(tables: &[&Table], format: ReportFormat, show: Show, out: &mut dyn io::Write) -> io::Result<()> {
+    match (tables, format) {
+        ([table], _) => write(table, format, show, out),
+        (_, ReportFormat::Json) => out.write_all(json::render_list(tables.iter().copied()).as_bytes()),
+        (_, ReportFormat::Csv) => csv::write(tables, out),
+        _ => tables.iter().enumerate().try_for_each(|(n, table)| {
+            out.write_all(if n == 0 { b"" } else { b"\n" })?;
+            write(table, format, show, out)
+        }),
     }
 }
 

@@ -71,6 +71,15 @@ impl Store {
         Ok(store)
     }
 
+    /// The store in a folder for some runs: nothing need be made in it where it has them all, as one that others may only read.
+    ///
+    /// # Errors
+    /// As [`Store::existing`] where it has them all, and else as [`Store::open`].
+    pub fn open_for<'h>(folder: &Path, mut hashes: impl Iterator<Item = &'h str>) -> Result<Self, Failure> {
+        let there = Self { folder: folder.to_owned() };
+        if hashes.all(|hash| there.has(hash)) { Self::existing(folder) } else { Self::open(folder) }
+    }
+
     /// The store in a folder that is there.
     ///
     /// # Errors
@@ -283,6 +292,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("runs")).unwrap();
         (folder, store)
+    }
+
+    #[test]
+    fn a_store_that_has_all_runs_is_left_as_it_is() {
+        let (_folder, store) = store();
+        let hash = key(1).hash;
+        let is_touched = || {
+            let long_ago = std::time::UNIX_EPOCH;
+            File::open(store.folder()).unwrap().set_modified(long_ago).unwrap();
+            Store::open_for(store.folder(), [hash.as_str()].into_iter()).unwrap();
+            fs::metadata(store.folder()).unwrap().modified().unwrap() != long_ago
+        };
+        assert!(is_touched(), "it is tried whether a file can be made");
+        store.keep(&key(1), &outcome(0.1)).unwrap();
+        assert!(!is_touched(), "it may be one that others may only read");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct Measured {
     pub disk: Option<DiskSpeed>,
     /// By what the steps of each of [`GROUPS`] are multiplied; none where they are left alone.
     pub factors: [Option<f64>; GROUPS.len()],
+    /// Share of all CPUs that others used meanwhile, %, where it is known.
+    pub others: Option<f64>,
 }
 
 /// A value with where it comes from.
@@ -89,6 +91,12 @@ fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
 /// When the base machine is not as it is expected here, with its file and line.
 pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
     let mut text = head(computer, limit_pages);
+    if let Some(others) = measured.others {
+        let _ = writeln!(
+            text,
+            "# While it was measured, others and the kernel's own tasks used {others:.0} % of all CPUs."
+        );
+    }
     memory(&mut text, computer, limit_pages);
     cpu(&mut text, computer);
     cost(&mut text, computer, measured)?;
@@ -449,9 +457,10 @@ mod tests {
             write_bytes_per_s: 1_000_000_000,
         };
         let costs = vec![Cost { step: "syscall_entry", ns: 150, source: "measured" }];
-        let measured = Measured { costs, disk: Some(speed), factors: [Some(2.0), None, Some(0.5)] };
+        let measured = Measured { costs, disk: Some(speed), factors: [Some(2.0), None, Some(0.5)], others: Some(37.4) };
         let text = machine(&computer(), None, &measured).unwrap();
         read(&text);
+        assert!(text.contains("own tasks used 37 % of all CPUs"), "{text}");
         assert!(text.contains("submit_request = { ns = 1850, from = \"measured\""), "{text}");
         assert!(text.contains("scan_page = { ns = 250, from = \"fitted\""), "{text}");
         assert!(text.contains("write_page = { ns = 3500,") && text.contains("write_begin = { ns = 500,"), "{text}");

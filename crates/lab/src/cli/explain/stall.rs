@@ -2,7 +2,8 @@
 
 use super::super::{
     End,
-    compare::{failed, parse_window},
+    beside::parse_window,
+    compare::failed,
     options::{parse_seed, parse_set},
     output::{self, Losses},
     with_command,

@@ -1,0 +1,206 @@
+//! What `run` and `compare` write beside their report: profiles, series, pictures, traces, each to a file of its own.
+
+use std::{io, path::PathBuf};
+
+use machine::Nanos;
+
+use super::{
+    End,
+    options::open_svg,
+    output::{self, Losses, Output},
+};
+use crate::{
+    call_tree, generations, memory_map,
+    plan::{Plan, Request, Results},
+    plot::{self, flames},
+    series::{self, Every},
+    trace::{self, RunTrace, Window},
+};
+
+/// Options of what is written beside a report.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("sampled").multiple(true))]
+pub struct BesideOptions {
+    /// Write a profile of virtual CPU time, as folded stacks
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Draw the profile of virtual CPU time as a flame graph, SVG
+    #[arg(long, value_name = "FILE.svg")]
+    flamegraph: Option<PathBuf>,
+    /// Draw how the profile of the second column differs from that of the first, as a flame graph, SVG
+    #[arg(long, value_name = "FILE.svg")]
+    flamegraph_difference: Option<PathBuf>,
+    /// Write the profile as text: self time by task, and inclusive time of all tasks
+    #[arg(long, value_name = "FILE")]
+    call_tree: Option<PathBuf>,
+    /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
+    #[arg(long, value_name = "FILE", group = "sampled")]
+    series: Option<PathBuf>,
+    /// Draw physical memory over time: what most of each pageblock is used for, SVG (`sim`)
+    #[arg(long, value_name = "FILE.svg", group = "sampled")]
+    memory_map: Option<PathBuf>,
+    /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`)
+    #[arg(long, value_name = "FILE", group = "sampled")]
+    buddyinfo: Option<PathBuf>,
+    /// Write generations of pages over time, as text in the form of lru_gen_full of debugfs: their ages, pages, and what became of
+    /// each tier (`sim`; kernels with `lru.policy = "multigen"`)
+    #[arg(long, value_name = "FILE", group = "sampled")]
+    lru_gen: Option<PathBuf>,
+    /// The interval of --series, --memory-map, --buddyinfo and --lru-gen, in seconds of the run
+    #[arg(long, value_name = "SECONDS", requires = "sampled", default_value = "1", value_parser = parse_every)]
+    #[arg(allow_negative_numbers = true)]
+    every: Nanos,
+    /// Write a trace for ui.perfetto.dev: tasks by CPU, interrupts, locks, disk requests (`sim`)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Trace only this part of each run, in seconds: 2.1..2.9. A trace has at most a million slices
+    #[arg(long, value_name = "FROM..TO", requires = "trace", value_parser = parse_window, allow_hyphen_values = true)]
+    trace_window: Option<Window>,
+}
+
+impl BesideOptions {
+    /// The first option that needs a profile, if one is given.
+    pub fn wants_profile(&self) -> Option<&'static str> {
+        let options = [
+            ("--profile", self.profile.is_some()),
+            ("--flamegraph", self.flamegraph.is_some()),
+            ("--flamegraph-difference", self.flamegraph_difference.is_some()),
+            ("--call-tree", self.call_tree.is_some()),
+        ];
+        first_given(&options)
+    }
+
+    /// The first option that only a simulated machine can answer, if one is given.
+    pub fn wants_simulation(&self) -> Option<&'static str> {
+        let options = [
+            ("--trace", self.trace.is_some()),
+            ("--memory-map", self.memory_map.is_some()),
+            ("--buddyinfo", self.buddyinfo.is_some()),
+            ("--lru-gen", self.lru_gen.is_some()),
+        ];
+        first_given(&options)
+    }
+
+    /// The first option that is given, if any is.
+    pub fn wants_any(&self) -> Option<&'static str> {
+        let series = self.series.is_some().then_some("--series");
+        self.wants_profile().or(self.wants_simulation()).or(series)
+    }
+
+    /// The same request, with what the runs must keep for these files.
+    pub fn of(&self, request: Request) -> Request {
+        Request {
+            profile: self.wants_profile().is_some(),
+            series_every: self.series.is_some().then_some(Every::Ns(self.every.0)),
+            memory_every: (self.memory_map.is_some() || self.buddyinfo.is_some()).then_some(self.every),
+            generations_every: self.lru_gen.is_some().then_some(self.every),
+            trace: self.trace.is_some().then(|| self.trace_window.unwrap_or_default()),
+            ..request
+        }
+    }
+
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// When one cannot be written to, or is named as what it will not be: wrong usage.
+    pub fn open(&self) -> Result<Beside, End> {
+        let ending = self.series.as_ref().and_then(|path| path.extension());
+        if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+            let why = "--series writes CSV, which no file that ends in .parquet should hold";
+            return Err(End::Usage(why.into()));
+        }
+        Ok(Beside {
+            profile: output::open("--profile", self.profile.as_deref())?,
+            series: output::open("--series", self.series.as_deref())?,
+            trace: output::open("--trace", self.trace.as_deref())?,
+            map: open_svg("--memory-map", self.memory_map.as_deref())?,
+            buddyinfo: output::open("--buddyinfo", self.buddyinfo.as_deref())?,
+            lru_gen: output::open("--lru-gen", self.lru_gen.as_deref())?,
+            flames: open_svg("--flamegraph", self.flamegraph.as_deref())?,
+            flames_apart: open_svg("--flamegraph-difference", self.flamegraph_difference.as_deref())?,
+            call_tree: output::open("--call-tree", self.call_tree.as_deref())?,
+        })
+    }
+}
+
+/// The first of some options that is given.
+fn first_given(options: &[(&'static str, bool)]) -> Option<&'static str> {
+    options.iter().find_map(|(name, is_given)| is_given.then_some(*name))
+}
+
+/// Files beside a report, opened before the work begins.
+pub struct Beside {
+    profile: Option<Output>,
+    series: Option<Output>,
+    trace: Option<Output>,
+    map: Option<Output>,
+    buddyinfo: Option<Output>,
+    lru_gen: Option<Output>,
+    flames: Option<Output>,
+    flames_apart: Option<Output>,
+    call_tree: Option<Output>,
+}
+
+impl Beside {
+    /// Writes them. One that cannot be written does not keep the others from it.
+    pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
+        let Self { profile, series, trace, map, buddyinfo, lru_gen, flames, flames_apart, call_tree } = self;
+        if let Some(profile) = profile {
+            let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
+            losses.note(profile.write(text));
+        }
+        if let Some(file) = flames {
+            let svg = flames::picture(&results.table, &results.profile).map_err(End::Failed);
+            losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
+        }
+        if let Some(file) = flames_apart {
+            let svg = flames::difference(&results.table, &results.profile).map_err(End::Failed);
+            losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
+        }
+        if let Some(file) = call_tree {
+            losses.note(file.write(|out| call_tree::write(&results.profile, out)));
+        }
+        if let Some(file) = series {
+            losses.note(file.write(|out| series::write(&results.series, out)));
+        }
+        if let Some(file) = map {
+            let svg = plot::memory::picture(&plan.experiment, &results.table, &results.memory);
+            losses.note(file.write(|out| out.write_all(svg.as_bytes())));
+        }
+        if let Some(file) = buddyinfo {
+            losses.note(file.write(|out| memory_map::write(&results.memory, out)));
+        }
+        if let Some(file) = lru_gen {
+            losses.note(file.write(|out| generations::write(&results.generations, out)));
+        }
+        if let Some(file) = trace {
+            losses.note(file.write(|out| trace::write(&results.traces, out)));
+            for warning in results.traces.iter().filter_map(RunTrace::warning) {
+                eprintln!("warning: {warning}");
+            }
+        }
+    }
+}
+
+/// A time in seconds, at least a millisecond.
+pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),
+        _ => Err("expected seconds, from 0.001 to 1000000".into()),
+    }
+}
+
+/// Two times in seconds; the begin or the end of a run where one is left out.
+pub(super) fn parse_window(text: &str) -> Result<Window, String> {
+    let time = |word: &str, open: Nanos| match word.parse::<f64>() {
+        Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),
+        _ if word.is_empty() => Some(open),
+        _ => None,
+    };
+    let Window { from, to } = Window::default();
+    let window = text.split_once("..").and_then(|(begin, end)| {
+        let window = Window { from: time(begin, from)?, to: time(end, to)? };
+        (window.from < window.to).then_some(window)
+    });
+    window.ok_or_else(|| "expected seconds, from 0 to 1000000 and the later one last, such as 2.1..2.9".into())
+}
