@@ -107,7 +107,11 @@ impl Data {
     }
 
     fn open(&self, memory_pages: u64) -> (Memory, File) {
-        let memory = Memory::builder().size(memory_pages * PAGE).start().expect("memory is there");
+        self.open_under("highwater", memory_pages)
+    }
+
+    fn open_under(&self, kernel: &str, memory_pages: u64) -> (Memory, File) {
+        let memory = Memory::builder().kernel(kernel).size(memory_pages * PAGE).start().expect("memory is there");
         let file = memory.open(&self.path).expect("it is there");
         file.advise(0..0, Advice::Random);
         (memory, file)
@@ -441,6 +445,16 @@ const HUGE: [&str; 4] = [
     "region in huge pages: hit of 8 bytes / without",
 ];
 
+/// Generations beside the kernel `highwater`, of the same reads: threads, and of a hundred reads how many go to a hot set of half the
+/// memory, where the others go through the whole file.
+const GENERATIONS: [(&str, u64, u64); 5] = [
+    ("7.2-mglru: hit by guard / highwater", 1, 100),
+    ("7.2-mglru: memory full, 1 thread / highwater", 1, 0),
+    ("7.2-mglru: memory full, 2 threads / highwater", 2, 0),
+    ("7.2-mglru: hot set beside reads, 1 thread / highwater", 1, 80),
+    ("7.2-mglru: hot set beside reads, 2 threads / highwater", 2, 80),
+];
+
 /// Pages of that memory.
 const CROWDED_PAGES: u64 = 4096;
 
@@ -674,6 +688,36 @@ impl Bench {
         self.line(region_word, (1, hits, &|s, n| words(&huge, s, n)), (1, hits, &|s, n| words(&small, s, n)), true);
     }
 
+    fn generations(&self) {
+        let Sizes { cold_pages: pages, memory_pages, hits, misses, .. } = self.sizes;
+        let data = [Data::new("mglru-cold", pages), Data::new("plain-cold", pages)];
+        let [(_mglru, mglru), (_highwater, highwater)] =
+            [data[0].open_under("7.2-mglru", memory_pages), data[1].open_under("highwater", memory_pages)];
+        let reads = |file: &File, hot_percent, seed, n| {
+            let mut chance = Chance(seed);
+            (0..n).fold(0, |hash, _| {
+                let end = if chance.below(100) < hot_percent { memory_pages / 2 } else { pages };
+                hash ^ word(&file.page(chance.below(end)).expect("the disk works"))
+            })
+        };
+        for (name, threads, hot_percent) in GENERATIONS {
+            if !self.wants(name) {
+                continue;
+            }
+            // Before the first round memory is full, and what each makes of this mixture has settled.
+            for file in [&mglru, &highwater] {
+                reads(file, hot_percent, 3, 4 * memory_pages);
+            }
+            let n = if hot_percent == 100 { hits } else { misses };
+            self.line(
+                name,
+                (threads, n, &|seed, n| reads(&mglru, hot_percent, seed, n)),
+                (threads, n, &|seed, n| reads(&highwater, hot_percent, seed, n)),
+                true,
+            );
+        }
+    }
+
     fn misses(&self) {
         let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_empty, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
@@ -784,6 +828,9 @@ fn main() {
     }
     if HUGE.iter().any(|name| bench.wants(name)) {
         bench.huge_pages();
+    }
+    if GENERATIONS.iter().any(|(name, ..)| bench.wants(name)) {
+        bench.generations();
     }
     if MISSES.iter().any(|name| bench.wants(name)) {
         bench.misses();
