@@ -30,7 +30,7 @@ fn main() {
 const DECIDING: [&str; 5] = ["src", "../engine/src", "../machine/src", "../placed/src", "../sim/src"];
 
 /// What of `src` only shows, keeps or asks for what runs find.
-const NOT_DECIDING: [&str; 25] = [
+const NOT_DECIDING: [&str; 26] = [
     "src/ablation.rs",
     "src/bars.rs",
     "src/call_tree.rs",
@@ -48,6 +48,7 @@ const NOT_DECIDING: [&str; 25] = [
     "src/recordings",
     "src/results.rs",
     "src/runner.rs",
+    "src/shown.rs",
     "src/stalls",
     "src/stalls.rs",
     "src/stat",

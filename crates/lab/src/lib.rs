@@ -66,6 +66,7 @@ pub mod rows;
 pub mod runner;
 pub mod scale;
 pub mod series;
+pub mod shown;
 pub mod simulation;
 pub mod stalls;
 #[cfg(feature = "linux")]

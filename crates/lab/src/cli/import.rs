@@ -6,6 +6,7 @@ use crate::{
     import,
     report::{ReportFormat, Show},
     rows, series,
+    shown::warn,
 };
 use std::path::PathBuf;
 
@@ -41,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let over_time = output::open("--series", arguments.series.as_deref())?;
     let import::Imported { mut table, series: runs, warnings } =
         import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    warnings.iter().for_each(|warning| warn(warning));
     super::warn_of(rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?);
     let mut losses = output::Losses::default();
     if let Some(file) = over_time {

@@ -45,6 +45,7 @@ use crate::{
     in_use, panics, plan,
     real_time::apart,
     report::Look,
+    shown::{harmless, warn},
     workloads,
 };
 
@@ -173,7 +174,7 @@ pub fn main() -> ExitCode {
         Err(End::Arguments(_)) => return ExitCode::from(2),
     };
     // Where standard error is closed too, the status must do.
-    let _ = writeln!(io::stderr(), "error: {message}");
+    let _ = writeln!(io::stderr(), "error: {}", harmless(&message));
     ExitCode::from(status)
 }
 
@@ -260,7 +261,7 @@ impl TextOptions {
 /// Says on standard error what a user should know, if there is something.
 fn warn_of(message: Option<String>) {
     if let Some(message) = message {
-        eprintln!("warning: {message}");
+        warn(&message);
     }
 }
 

@@ -3,6 +3,8 @@
 //! Columns that do not fit beside each other stand below each other, in blocks that repeat the first ones. A file or a
 //! pipe has a fixed width and no colours, so that what is written there depends on nothing but the figures.
 
+use crate::shown::harmless;
+use std::borrow::Cow;
 use std::io::{IsTerminal, stdout};
 
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets};
@@ -78,9 +80,14 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell.
+    /// A cell. What would do something to a terminal is replaced.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone, is_best: false }
+        let text = text.into();
+        let text = match harmless(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(text) => text,
+        };
+        Self { text, tone, is_best: false }
     }
 }
 
@@ -199,6 +206,7 @@ fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
 /// the text. Where little room is left behind `lead`, the text begins on a line of its own, four blanks further in.
 #[must_use]
 pub fn hanging(lead: &str, text: &str, look: Look) -> String {
+    let (lead, text) = (&*harmless(lead), &*harmless(text));
     let own = lead.chars().count();
     let (width, margin) = (usize::from(look.width), lead.chars().take_while(|it| *it == ' ').count() + 4);
     let room = width.saturating_sub(own);
@@ -231,6 +239,7 @@ pub fn prose(text: &str, look: Look) -> String {
 /// A line of text, broken between words where it is wider than the screen.
 #[must_use]
 pub fn wrapped(text: &str, look: Look) -> String {
+    let text = &*harmless(text);
     if text.chars().count() <= usize::from(look.width) {
         return format!("{text}\n");
     }
@@ -253,6 +262,9 @@ mod tests {
             "  a long name\n      which page goes next,\n      and when it goes\n"
         );
         assert_eq!(hanging("  a", "", look(60)), "  a\n");
+        assert_eq!(hanging("\u{1b}[1ma ", "b\u{7}", look(60)), "\u{fffd}[1ma b\u{fffd}\n");
+        assert_eq!(wrapped("a\u{1b}c", look(60)), "a\u{fffd}c\n");
+        assert_eq!(Cell::from("a\u{1b}c").text, "a\u{fffd}c");
         assert_eq!(prose("one\ntwo\n\nthree\n", look(60)), "one two\n\nthree\n");
     }
 

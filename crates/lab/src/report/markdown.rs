@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, presets};
 
 use super::{Show, Table, TableRow, grid::Grid, percent, text};
+use crate::shown::harmless;
 
 /// The whole report.
 #[must_use]
@@ -18,7 +19,7 @@ pub fn render(table: &Table, show: Show) -> String {
             line(row, text::has_brackets(group), show, &mut out);
         }
     }
-    out.push_str(&format!("\n{}\n", table.footer()));
+    out.push_str(&format!("\n{}\n", escaped(&table.footer())));
     table.notes.iter().for_each(|note| out.push_str(&format!("\n{}\n", escaped(note))));
     out
 }
@@ -59,7 +60,7 @@ pub fn variants(table: &Table) -> String {
             }
         }
     }
-    out.push_str(&format!("\n{}\n", table.footer()));
+    out.push_str(&format!("\n{}\n", escaped(&table.footer())));
     out
 }
 
@@ -112,8 +113,9 @@ pub fn grid(grid: &Grid) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+/// A text for one cell: a line break would end its line, and `|` the cell.
 fn escaped(text: &str) -> String {
-    text.replace('|', "\\|")
+    harmless(text).replace('\n', " ").replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -154,7 +156,8 @@ mod tests {
 
     #[test]
     fn each_group_is_a_table() {
-        let run = |value| vec![[vec![tests::ops("Ops a|b", value)], duration_rows(1.0, 2.0, 3.0)].concat()];
+        let name = "Ops a|b\nc\u{1b}[31m";
+        let run = |value| vec![[vec![tests::ops(name, value)], duration_rows(1.0, 2.0, 3.0)].concat()];
         let table = Table::of_runs(tests::head(&["x", "y"], 1), &[run(10.0), run(15.0)], None);
         let text = render(&table, Show::default());
         let lines: Vec<&str> = text.lines().collect();
@@ -165,7 +168,7 @@ mod tests {
                 "",
                 "| Ops | unit | better | x | y |",
                 "| :-- | :-- | :-- | --: | --: |",
-                "| Ops a\\|b | ops/s | higher | 10.00 | 15.00 (50.00%) |",
+                "| Ops a\\|b c\u{fffd}[31m | ops/s | higher | 10.00 | 15.00 (50.00%) |",
                 "",
                 "| duration | unit | better | x | y |",
             ]
