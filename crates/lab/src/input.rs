@@ -7,7 +7,49 @@ use std::{
     path::Path,
 };
 
+/// An error of the system in its own words, without the number that Rust puts behind them.
+#[must_use]
+pub fn why(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// What some programs put before a text: a byte order mark of UTF-8.
+const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// Reads a text without the byte order mark that may stand before it.
+pub fn without_mark(inner: impl Read) -> impl Read {
+    WithoutMark { inner, start: None }
+}
+
+struct WithoutMark<R> {
+    inner: R,
+    /// What was read of it to look for the mark, and is none; nothing was read so far where it is none.
+    start: Option<io::Cursor<Vec<u8>>>,
+}
+
+impl<R: Read> Read for WithoutMark<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let start = match &mut self.start {
+            Some(start) => start,
+            None => {
+                let mut bytes = Vec::new();
+                self.inner.by_ref().take(MARK.len() as u64).read_to_end(&mut bytes)?;
+                if bytes == MARK {
+                    bytes.clear();
+                }
+                self.start.insert(io::Cursor::new(bytes))
+            }
+        };
+        match start.read(into)? {
+            0 => self.inner.read(into),
+            read => Ok(read),
+        }
+    }
+}
+
 /// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell. It is read as what `role` says: "a kernel".
+/// A byte order mark at its start is left out.
 ///
 /// # Errors
 /// When it cannot be opened; of a pipe that nobody writes to, which would be waited for without end; of a file that is to be written too.
@@ -30,10 +72,10 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
         }
     }
     fcntl_setfl(&file, OFlags::empty())?;
-    Ok(Box::new(io::Cursor::new(first).chain(file)))
+    Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))))
 }
 
-/// Opens a file. It is read as what `role` says: "a kernel".
+/// Opens a file. A byte order mark at its start is left out. It is read as what `role` says: "a kernel".
 ///
 /// # Errors
 /// When it cannot be opened, or is to be written too.
@@ -41,7 +83,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;
     in_use::reads(role, path, &file)?;
-    Ok(Box::new(file))
+    Ok(Box::new(without_mark(file)))
 }
 
 #[cfg(all(test, unix))]
@@ -82,5 +124,22 @@ mod tests {
         let plain = folder.path().join("plain");
         std::fs::write(&plain, "more words").unwrap();
         assert_eq!(text(&plain).unwrap(), "more words");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (bytes, expected) in [
+            ("\u{feff}{}", "{}"),
+            ("\u{feff}", ""),
+            ("", ""),
+            ("a", "a"),
+            ("abcde", "abcde"),
+            ("x\u{feff}", "x\u{feff}"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(text(&path).unwrap(), expected);
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::{
 use same_file::Handle;
 
 use super::End;
+pub use crate::input::why;
 use crate::{
     draft::{Draft, write_over},
     in_use::{self, Claim},
@@ -283,12 +284,6 @@ impl Losses {
             (true, false) => Ok(()),
         }
     }
-}
-
-/// An error of the system in its own words, without the number that Rust puts behind them.
-pub fn why(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 #[cfg(test)]

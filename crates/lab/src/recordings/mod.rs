@@ -10,7 +10,7 @@ pub mod mmtests;
 pub mod procps;
 pub mod sysstat;
 
-use crate::input;
+use crate::input::{self, why, without_mark};
 use flate2::read::MultiGzDecoder;
 use std::fmt;
 use std::fs;
@@ -151,7 +151,7 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
             }
             above.pop();
         }
-        Err(error) => wrong.push(Wrong::of(&folder.display().to_string(), format!("cannot be read: {error}"))),
+        Err(error) => wrong.push(Wrong::of(&folder.display().to_string(), format!("cannot be read: {}", why(&error)))),
     }
 }
 
@@ -191,7 +191,7 @@ pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
 /// When it cannot be read, or has more than 256 MiB.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
-    let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {error}"));
+    let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {}", why(error)));
     let mut file = input::open(path, "a recording").map_err(|error| told(&error))?;
     let mut start = Vec::new();
     file.by_ref().take(2).read_to_end(&mut start).map_err(|error| told(&error))?;
@@ -199,7 +199,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let whole = io::Cursor::new(start).chain(file);
     let mut bytes = Vec::new();
     let read = if is_packed {
-        MultiGzDecoder::new(whole).take(BYTES_MAX + 1).read_to_end(&mut bytes)
+        without_mark(MultiGzDecoder::new(whole)).take(BYTES_MAX + 1).read_to_end(&mut bytes)
     } else {
         whole.take(BYTES_MAX + 1).read_to_end(&mut bytes)
     };
@@ -247,9 +247,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.gz");
         let mut packer = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
-        packer.write_all(b"pgfault 1\n").unwrap();
+        packer.write_all("\u{feff}pgfault 1\n".as_bytes()).unwrap();
         packer.finish().unwrap();
         assert_eq!(read(&path).unwrap(), "pgfault 1\n");
+        assert_eq!(read(&folder.path().join("no")).unwrap_err().what, "cannot be read: no such file or directory");
         let plain = folder.path().join("a");
         std::fs::write(&plain, "x").unwrap();
         assert_eq!(read(&plain).unwrap(), "x");

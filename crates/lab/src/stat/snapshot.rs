@@ -1,5 +1,6 @@
 //! What the running kernel tells of memory at a moment.
 
+use crate::input::why;
 use crate::system::linux::counters::{named, swap_pages};
 use engine::stat::Vmstat;
 use procfs_core::prelude::*;
@@ -41,7 +42,7 @@ impl Source {
     }
 
     pub(crate) fn read(&self, path: &str) -> Result<String, String> {
-        fs::read_to_string(self.path(path)).map_err(|error| format!("/{path}: {error}"))
+        fs::read_to_string(self.path(path)).map_err(|error| format!("/{path}: {}", why(&error)))
     }
 }
 
