@@ -210,6 +210,14 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
+/// Time from one moment of a day to the next, s: over a midnight where the second is before the first. None where it falls by less than
+/// half a day: no tool waits so long that this could be a midnight.
+fn since(earlier: f64, now: f64) -> Option<f64> {
+    const DAY: f64 = 86_400.0;
+    let seconds = (now - earlier).rem_euclid(DAY);
+    (now >= earlier || seconds < DAY / 2.0).then_some(seconds)
+}
+
 /// A number as tools print it, in some languages with a comma.
 fn number(word: &str) -> Option<f64> {
     let number = if word.contains(',') { word.replace(',', ".").parse() } else { word.parse() };

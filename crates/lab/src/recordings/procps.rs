@@ -4,7 +4,7 @@
 //! other columns, which begins a new recording in the same file. Sizes are KiB and rates KiB/s, unless `-S` was given, of which the text tells
 //! nothing. Nor does it tell the interval, but by the times of `-t`.
 
-use super::{Figures, Sample, Wrong, under};
+use super::{Figures, Sample, Wrong, since, under};
 use std::sync::Arc;
 
 /// Does a text begin as one of `vmstat`?
@@ -54,10 +54,14 @@ pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec
         }
         match figures(&heading, &words[stamp..], file, n) {
             Ok((at_s, values)) => {
-                let since = earlier.zip(at_s).map(|(earlier, now)| (now - earlier).rem_euclid(86_400.0));
+                let since = earlier.zip(at_s).map(|(earlier, now)| since(earlier, now));
+                if since == Some(None) {
+                    wrong.push(Wrong::at(file, n, "expected a time not before that of the line before"));
+                    continue;
+                }
                 earlier = at_s;
                 if !std::mem::take(&mut is_average) {
-                    let seconds = since.filter(|time| *time > 0.0).unwrap_or(every_s);
+                    let seconds = since.flatten().filter(|time| *time > 0.0).unwrap_or(every_s);
                     samples.push(Sample { seconds, at_s, values });
                 }
             }
@@ -165,6 +169,8 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             let told = wrong(&PRINTED.replace("186856", odd));
             assert_eq!(told, format!("v.txt:5: expected a number from 0 to 2^64 in column bo: found `{odd}`"));
         }
+        let back = wrong(&WIDE_WITH_TIMES.replace("00:00:00", "23:59:57"));
+        assert_eq!(back, "v.txt:4: expected a time not before that of the line before");
         let first: String = PRINTED.lines().take(3).map(|line| format!("{line}\n")).collect();
         assert!(wrong(&first).contains("after the first"));
     }

@@ -4,7 +4,7 @@
 //! sample. Averages at the end are left out: they are of the same lines.
 
 use super::procps::seconds_of_day;
-use super::{Figures, Sample, Wrong, number, under};
+use super::{Figures, Sample, Wrong, number, since, under};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,6 +31,19 @@ impl Headings {
             names
         });
     }
+
+    /// Is it a line of averages? It has a word for them in the language of who recorded it in the place of a time, and names or figures
+    /// under a heading that was met.
+    fn is_average(&self, words: &[&str]) -> bool {
+        self.met.iter().any(|names| {
+            let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
+                return false;
+            };
+            let is_word = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+            let is_one = rest.iter().eq(names.iter()) || rest.iter().all(|word| number(word).is_some());
+            !lead.is_empty() && lead.iter().all(is_word) && is_one
+        })
+    }
 }
 
 /// The time at the head of a line, and the words behind it.
@@ -56,9 +69,7 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
     for (n, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_title = words.first() == Some(&"Linux");
-        // In other languages it is another word, but always with a colon.
-        let is_average = words.first().is_some_and(|word| word.ends_with(':'));
-        if words.is_empty() || is_title || is_average {
+        if words.is_empty() || is_title || heading.is_average(&words) {
             continue;
         }
         let Some((time, rest)) = timed(&words) else {
@@ -79,10 +90,8 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
         }
         let values = under(&heading.now, rest, file, n)?;
         let began = earlier.ok_or_else(|| Wrong::at(file, n, "expected a heading before figures"))?;
-        let seconds = f64::rem_euclid(time - began, 86_400.0);
-        if seconds <= 0.0 {
-            return Err(Wrong::at(file, n, "expected a time after that of the line before"));
-        }
+        let seconds = since(began, time).filter(|seconds| *seconds > 0.0);
+        let seconds = seconds.ok_or_else(|| Wrong::at(file, n, "expected a time after that of the line before"))?;
         match samples
             .iter_mut()
             .find(|sample| sample.at_s == Some(time) && sample.values.iter().all(|(key, _)| values.get(key).is_none()))
@@ -174,6 +183,20 @@ Average:         1.50      0.00
     }
 
     #[test]
+    fn averages_are_left_out_in_any_language() {
+        let samples = read_sar("s", PRINTED).unwrap();
+        for word in ["Moyenne :", "Moyenne:", "Durchschn.:", "Среднее:", "平均時間:", "Media"] {
+            assert_eq!(read_sar("s", &PRINTED.replace("Average:", word)).as_ref(), Ok(&samples), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_recording_may_go_over_midnight() {
+        let text = PRINTED.replace("15:17:06     pswpin", "23:59:59     pswpin").replace("15:17:08", "00:00:09");
+        assert_eq!(read_sar("s", &text).unwrap()[1].seconds, 10.0);
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let wrong = |text: &str| read_sar("s.txt", text).unwrap_err().to_string();
         assert_eq!(wrong("Linux 6 (2 CPU)\n"), "s.txt: expected figures of `sar -B -W`, and found none");
@@ -182,7 +205,11 @@ Average:         1.50      0.00
             wrong(&PRINTED.replace("44341.00 ", "x ")).starts_with("s.txt:7: expected a number in column pgfree/s")
         );
         assert!(wrong(&PRINTED.replace("15:17:08", "15:17:06")).starts_with("s.txt:10: expected a time after"));
+        assert!(wrong(&PRINTED.replace("15:17:08", "15:17:05")).starts_with("s.txt:10: expected a time after"));
+        assert!(wrong(&PRINTED.replace("15:17:08", "14:00:00")).starts_with("s.txt:10: expected a time after"));
         assert!(wrong("hello\n").starts_with("s.txt:1: expected a time"));
+        assert!(wrong(&PRINTED.replace("15:17:08", "x5:17:08")).starts_with("s.txt:10: expected a time such as"));
+        assert!(wrong(&PRINTED.replace("1.50 ", "x ")).starts_with("s.txt:13: expected a time such as"));
     }
 
     #[test]
