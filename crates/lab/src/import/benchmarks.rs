@@ -10,20 +10,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Is it a file that may hold figures?
-#[must_use]
-pub fn is_wanted(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.trim_end_matches(".gz");
-    let endings = [".log", ".txt", ".json"];
-    name == "time" || name.starts_with("ping") || name.starts_with("fio") || endings.iter().any(|it| name.ends_with(it))
-}
-
 /// Is it a file that [`rows`] knows?
 #[must_use]
 pub fn is_known(path: &Path) -> bool {
     let name = name(path);
-    ["time", "io-durations.log", "mmtests.log", "postmark.log", "log.txt"].contains(&name)
+    ["time", "io-durations.log", "workload-durations.log", "mmtests.log", "postmark.log", "log.txt"].contains(&name)
         || name.starts_with("ping")
         || name.starts_with("fio")
         || name.ends_with(".json")
