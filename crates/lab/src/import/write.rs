@@ -297,6 +297,12 @@ fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     Some([cpu, 0.0, of("duration", "Total Elapsed Time (seconds)")?])
 }
 
+/// Is a row called as a counter of `/proc/vmstat`? The engine has some more.
+fn is_counter(name: &str) -> bool {
+    const OF_ENGINE: [&str; 2] = ["lru_used_once", "pgrotate_locked"];
+    name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
+}
+
 /// What counters must have grown by so that the rows come out. Figures that are no whole counts are left to [`ROWS_FILE`].
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
@@ -306,15 +312,22 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
             counters.insert((*counter).to_owned(), value.max(0.0).round() as u64);
         }
     }
+    let own =
+        rows.iter().filter(|(row, _)| ["vmstat", "counters"].contains(&row.group.as_str()) && is_counter(&row.name));
+    counters.extend(own.map(|(row, value)| (row.name.clone(), value.max(0.0).round() as u64)));
     let minor = ["vmstat", "faults"].iter().find_map(|group| of(group, "Minor Faults"));
     if let Some(minor) = minor {
         let major = counters.get("pgmajfault").copied().unwrap_or(0);
         counters.insert("pgfault".into(), minor.max(0.0).round() as u64 + major);
     }
-    let total =
-        |names: [(&str, &str); 2]| names.iter().find_map(|(group, name)| of(group, name)).unwrap_or(0.0).round() as u64;
-    let mut kswapd = total([("vmstat", "Kswapd pages scanned"), ("vmscan", "Kswapd pages scanned")]);
-    let mut direct = total([("vmstat", "Direct pages scanned"), ("vmscan", "Direct reclaim pages scanned")]);
+    let total = |names: [(&str, &str); 2]| names.iter().find_map(|(group, name)| of(group, name));
+    let kswapd = total([("vmstat", "Kswapd pages scanned"), ("vmscan", "Kswapd pages scanned")]);
+    let direct = total([("vmstat", "Direct pages scanned"), ("vmscan", "Direct reclaim pages scanned")]);
+    // What is not known is not 0.
+    if kswapd.is_none() && direct.is_none() {
+        return counters;
+    }
+    let [mut kswapd, mut direct] = [kswapd, direct].map(|pages| pages.unwrap_or(0.0).round() as u64);
     // Zones have one figure for both: kswapd's part is filled first.
     let velocities = rows.iter().filter_map(|(row, value)| {
         let zone = row.name.strip_prefix("Zone ")?.strip_suffix(" velocity")?;
@@ -586,6 +599,25 @@ mod tests {
         let of_logs = |name: &str| apart.iter().all(|it| it != name);
         let names = ["Elapsed", "Kswapd velocity", "Zone dma32 velocity", "Minor Faults", "Ops memcachetest-715M"];
         assert!(names.into_iter().all(of_logs) && !of_logs("Ops swapin-715M"), "{apart:#?}");
+    }
+
+    /// As anon has them: what the doctor needs is there, and what is not known is not 0.
+    #[test]
+    fn rows_called_as_counters_are_written_as_such() {
+        let counters = [("pgscan_kswapd", 700), ("pgsteal_kswapd", 600), ("pswpin", 50), ("lru_used_once", 3)];
+        let counters: Vmstat = counters.map(|(name, value)| (name.to_owned(), value)).into();
+        let mut rows = crate::report::duration_rows(3.25, 1.5, 10.0);
+        rows.extend(crate::workloads::meter::counter_rows(&counters));
+        round_trip("anon", rows.clone());
+        let written = |rows: Vec<Row>| {
+            let table = Table::of_runs(tests::head(&["a"], 1), &[vec![rows]], None);
+            let rows: Vec<(&TableRow, f64)> = rows_of_column(&table, 0).collect();
+            let (_, stamp) = files("anon", &rows).into_iter().find(|(path, _)| path == "tests-timestamp").unwrap();
+            mmtests::parse("t", &stamp, &mut Vec::new()).pop().unwrap().after.unwrap_or_default()
+        };
+        let expected = [("pgscan_kswapd", 700), ("pgsteal_kswapd", 600), ("pswpin", 50)];
+        assert_eq!(written(rows), expected.map(|(name, value)| (name.to_owned(), value)).into());
+        assert_eq!(written(vec![tests::ops("Ops", 1.0)]), Vmstat::new());
     }
 
     #[test]
