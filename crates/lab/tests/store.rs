@@ -154,6 +154,12 @@ fn results_has_the_same_table_and_finds_runs() {
     let sizes = folder.path("sizes");
     let (report, _) = print(&["compare", "anon", "--scale", "1/64", "--set", "lru.batch=4,14", "--store", &sizes]);
     assert_eq!(print(&["results", &sizes]).0, report, "a value of 4 is before one of 14");
+    let long = folder.path("long");
+    let set = ["lru.batch=14", "memory.min_free_kbytes=4096", "memory.watermark_boost_factor=0"];
+    let set = set.iter().flat_map(|value| ["--set", value]).collect::<Vec<_>>();
+    print(&[&["run", "anon", "--kernel", "highwater", "--scale", "1/64", "--store", &long][..], &set].concat());
+    let (list, _) = print(&["results", &long, "--format", "list"]);
+    assert_eq!(list.lines().count(), 2, "a line for each run: {list}");
     let (page, _) = print(&["results", &store, "--format", "html"]);
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("highwater results "), "{page}");
     print(&["results", "merge", &store, "--into", &sizes]);

@@ -158,7 +158,8 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
         }
         RunsFormat::Json => out.write_all(json::render_list(tables).as_bytes()),
         RunsFormat::Csv => Frame::of(runs).write_csv(out),
-        RunsFormat::List => out.write_all(list(runs).render(look).as_bytes()),
+        // A line is one, however long a kernel's name is.
+        RunsFormat::List => out.write_all(list(runs).render(Look { width: u16::MAX, ..look }).as_bytes()),
         RunsFormat::Parquet => out.write_all(&file::joined(runs)),
     })
 }
