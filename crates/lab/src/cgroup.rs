@@ -97,7 +97,6 @@ impl Cgroup {
     }
 }
 
-/// The number after `name` on a line of its own.
 /// How often the cgroup of a folder came to its limit. Version 2 counts in `memory.events.local` what is of the cgroup itself, and
 /// before 5.2 with its children in `memory.events`; version 1 has `memory.failcnt`.
 #[must_use]
@@ -109,6 +108,35 @@ pub fn times_at_limit(folder: &Path) -> Option<u64> {
     }
 }
 
+/// What the kernel tells of a cgroup that had to have memory and found none to reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// How often an allocation was about to fail at its limit (`oom`); 0 in version 1, which does not count it.
+    pub times: u64,
+    /// Processes of it that were killed (`oom_kill`).
+    pub kills: u64,
+    /// How often it was killed as a whole (`oom_group_kill`, since 5.17).
+    pub group_kills: u64,
+    /// Does a process wait in it for memory that nobody frees (`under_oom`)? Version 1 alone has that.
+    pub is_waiting: bool,
+}
+
+/// What the cgroup of a folder tells of its want of memory; none where it has no memory controller. Its children tell theirs, but
+/// before 5.2 version 2 counts them in their parents too.
+#[must_use]
+pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let text = ["memory.events.local", "memory.events", "memory.oom_control"].iter().find_map(|name| read(name))?;
+    let of = |name: &str| number(&text, name).unwrap_or(0);
+    Some(OutOfMemory {
+        times: of("oom"),
+        kills: of("oom_kill"),
+        group_kills: of("oom_group_kill"),
+        is_waiting: of("under_oom") == 1,
+    })
+}
+
+/// The number after `name` on a line of its own.
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

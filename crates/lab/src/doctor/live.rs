@@ -1,8 +1,8 @@
 //! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at the limits of cgroups.
 
-use super::signs::{Disk, FileSystem, Signs, Zone};
+use super::signs::{Disk, FileSystem, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
-use crate::cgroup::times_at_limit;
+use crate::cgroup::{self, times_at_limit};
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
 use crate::system::difference;
@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 12;
 pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> bool) -> Signs {
     let begun = Instant::now();
     let before = Snapshot::take(source);
-    let limits_before = at_limit(source);
+    let cgroups_before = cgroups(source);
     let mut dirty = DirtyLooks::default();
     dirty.look(&before.vmstat);
     let mut after = before.clone();
@@ -40,13 +40,32 @@ pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> 
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
     signs.swap = least_swap.map(|pages| pages.map(|pages| pages as f64));
     signs.file_systems = file_systems(source);
-    signs.at_limit = limits_before.zip(at_limit(source)).map(|(before, after)| {
-        let grown = |(name, times): (String, u64)| {
-            let earlier = before.get(&name).copied().unwrap_or(0);
-            (name, times.saturating_sub(earlier) as f64)
-        };
-        after.into_iter().map(grown).filter(|(_, times)| *times > 0.0).collect()
-    });
+    let cgroups = cgroups(source);
+    signs.at_limit = grown(
+        &cgroups_before,
+        &cgroups,
+        |it| it.at_limit,
+        |before, after| {
+            let times = after.saturating_sub(before.unwrap_or(0)) as f64;
+            (times > 0.0).then_some(times)
+        },
+    );
+    signs.out_of_memory = grown(
+        &cgroups_before,
+        &cgroups,
+        |it| it.out_of_memory,
+        |before, after| {
+            let before = before.unwrap_or_default();
+            let grown = |before: u64, after: u64| after.saturating_sub(before) as f64;
+            let now = OutOfMemory {
+                times: grown(before.times, after.times),
+                kills: grown(before.kills, after.kills),
+                group_kills: grown(before.group_kills, after.group_kills),
+                is_waiting: after.is_waiting,
+            };
+            (now != OutOfMemory::default()).then_some(now)
+        },
+    );
     signs
 }
 
@@ -122,18 +141,41 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// How often each cgroup came to its limit so far; none where no cgroup tells.
-fn at_limit(source: &Source) -> Option<BTreeMap<String, u64>> {
+/// What a cgroup tells.
+struct Told {
+    at_limit: Option<u64>,
+    out_of_memory: Option<cgroup::OutOfMemory>,
+}
+
+/// All cgroups, by their paths.
+type Cgroups = BTreeMap<String, Told>;
+
+/// What cgroups told later, with what they had told before; none where no cgroup tells it.
+fn grown<T: Copy, G>(
+    before: &Cgroups,
+    after: &Cgroups,
+    of: fn(&Told) -> Option<T>,
+    difference: impl Fn(Option<T>, T) -> Option<G>,
+) -> Option<BTreeMap<String, G>> {
+    let tells = |cgroups: &Cgroups| cgroups.values().any(|it| of(it).is_some());
+    let one =
+        |(name, told): (&String, &Told)| Some((name.clone(), difference(before.get(name).and_then(of), of(told)?)?));
+    (tells(before) && tells(after)).then(|| after.iter().filter_map(one).collect())
+}
+
+/// What each cgroup tells so far.
+fn cgroups(source: &Source) -> Cgroups {
     let root = source.path("sys/fs/cgroup");
     let mut found = BTreeMap::new();
     walk(&root, &root, 0, &mut found);
-    (!found.is_empty()).then_some(found)
+    found
 }
 
-fn walk(root: &Path, folder: &Path, depth: usize, found: &mut BTreeMap<String, u64>) {
-    if let Some(times) = times_at_limit(folder) {
+fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Cgroups) {
+    let told = Told { at_limit: times_at_limit(folder), out_of_memory: cgroup::out_of_memory(folder) };
+    if told.at_limit.is_some() || told.out_of_memory.is_some() {
         let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
-        found.insert(format!("/{name}"), times);
+        found.insert(format!("/{name}"), told);
     }
     if depth == DEPTH_MAX {
         return;
@@ -175,22 +217,47 @@ mod tests {
         );
         write(root, "sys/fs/cgroup/a/b/memory.events.local", "low 0\nhigh 0\nmax 3\noom 0\n");
         write(root, "sys/fs/cgroup/memory/c/memory.failcnt", "7\n");
+        write(root, "sys/fs/cgroup/memory/c/memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n");
         let mut is_first = true;
         let signs = look(&Source::new(root), Duration::from_millis(20), |time| {
             if std::mem::take(&mut is_first) {
                 std::thread::sleep(time);
                 write(root, "proc/vmstat", &vmstat(1_900_000, 90));
-                write(root, "sys/fs/cgroup/a/b/memory.events.local", "low 0\nhigh 0\nmax 5\noom 0\n");
+                write(root, "sys/fs/cgroup/a/b/memory.events.local", "low 0\nhigh 0\nmax 5\noom 1\noom_kill 2\n");
+                write(
+                    root,
+                    "sys/fs/cgroup/memory/c/memory.oom_control",
+                    "oom_kill_disable 1\nunder_oom 1\noom_kill 0\n",
+                );
             }
             true
         });
         assert_eq!(signs.kswapd.scanned, Some(900_000.0));
         assert_eq!(signs.dirty.unwrap().held_back_percent, 50.0);
         assert_eq!(signs.at_limit.as_ref().unwrap(), &BTreeMap::from([("/a/b".to_owned(), 2.0)]));
+        let killed = OutOfMemory { times: 1.0, kills: 2.0, ..OutOfMemory::default() };
+        let waits = OutOfMemory { is_waiting: true, ..OutOfMemory::default() };
+        let expected = BTreeMap::from([("/a/b".to_owned(), killed), ("/memory/c".to_owned(), waits)]);
+        assert_eq!(signs.out_of_memory.as_ref(), Some(&expected));
         assert!(signs.missing.iter().any(|why| why.contains("/proc/pressure/memory")), "{:?}", signs.missing);
         let found = Diagnosis::of(&signs);
         let causes: Vec<&str> = found.findings.iter().map(|it| it.cause).collect();
-        assert_eq!(causes, ["dirty-throttling", "swap-full", "cgroup-limit", "kswapd-awake"]);
-        assert!(found.findings[3].sentence.contains("Below the high mark at the end: Normal."));
+        assert_eq!(causes, ["killed", "dirty-throttling", "swap-full", "cgroup-limit", "kswapd-awake"]);
+        assert!(found.findings[4].sentence.contains("Below the high mark at the end: Normal."));
+    }
+
+    #[test]
+    fn a_file_system_in_memory_is_no_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        write(
+            root,
+            "proc/self/mountinfo",
+            "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n22 1 0:20 / /run rw - tmpfs tmpfs rw,size=100k\n\
+             23 1 8:2 / /old ro - ext4 /dev/sda2 ro\n24 1 8:1 /home /home rw - ext4 /dev/sda1 rw\n",
+        );
+        fs::create_dir(root.join("run")).unwrap();
+        let mounts: Vec<String> = file_systems(&Source::new(root)).unwrap().into_iter().map(|it| it.mount).collect();
+        assert_eq!(mounts, ["/"]);
     }
 }

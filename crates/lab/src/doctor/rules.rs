@@ -3,7 +3,7 @@
 //! A rule says what it found, or nothing, or which sign it lacks. Every threshold is a constant whose reason stands beside it; the
 //! rule that a finding shows is written with the same constant.
 
-use super::signs::{Disk, FileSystem, Missing, Scan, Signs, Zone, need};
+use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
 
 /// What a rule says.
@@ -218,31 +218,64 @@ fn all_wait(signs: &Signs) -> Said {
 /// Does anonymous memory come back from swap as fast as it leaves?
 fn anonymous_thrashing(signs: &Signs) -> Said {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
-    let rate = come / signs.seconds()?;
+    // A page of zeroes costs a fault, but neither a write nor a read: alone it is no illness, and it is no part of what is read.
+    let (zeroes_in, zeroes_out) = (signs.zeroes_in.unwrap_or(0.0), signs.zeroes_out.unwrap_or(0.0));
+    let seconds = signs.seconds()?;
+    let rate = come / seconds;
     let stolen = signs.stolen();
-    // What is written to swap leaves as well: the computer's counters do not see what a cgroup reclaims at its limit.
-    let must_leave = stolen.is_none_or(|stolen| stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0);
-    if rate < RATE_MIN || left <= 0.0 || come < left * SWAP_BACK_MIN / 100.0 || !must_leave {
+    let thrashes = |come: f64, left: f64| {
+        // What is written to swap leaves as well: the computer's counters do not see what a cgroup reclaims at its limit.
+        let must_leave = stolen.is_none_or(|stolen| stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0);
+        come / seconds >= RATE_MIN && left > 0.0 && come >= left * SWAP_BACK_MIN / 100.0 && must_leave
+    };
+    let (is_ill, has_zeroes) = (thrashes(come, left), zeroes_in > 0.0 || zeroes_out > 0.0);
+    let is_felt = is_ill || has_zeroes && thrashes(come + zeroes_in, left + zeroes_out);
+    if !is_felt {
         return Ok(None);
     }
+    let zeroes = |name: &str, pages: Option<f64>| if_known(name, pages.filter(|_| has_zeroes), "pages");
     let figures = [
         Some(figure("pswpin", come, "pages")),
         Some(figure("pswpout", left, "pages")),
         Some(figure("swapped in a second", rate, "pages")),
+        zeroes("swpin_zero", signs.zeroes_in),
+        zeroes("swpout_zero", signs.zeroes_out),
         if_known("workingset_refault_anon", signs.refaulted_anon, "pages"),
         if_known("pages reclaimed", stolen, "pages"),
         if_known("pgmajfault", signs.major_faults, "faults"),
     ];
-    let sentence = format!(
-        "Programs are larger than memory: {rate:.0} pages a second come back from swap, {:.0} for each 100 that leave for it, and others \
-         leave in their place.",
-        percent(come, left)
-    );
+    let of_zeroes = zeroes_in / seconds;
+    let sentence = if is_ill {
+        let beside = if has_zeroes {
+            format!(
+                " Beside these {of_zeroes:.0} pages of zeroes a second come back, each for a fault, but without I/O."
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "Programs are larger than memory: {rate:.0} pages a second come back from swap, {:.0} for each 100 that leave for it, and \
+             others leave in their place.{beside}",
+            percent(come, left)
+        )
+    } else {
+        format!(
+            "Programs are larger than memory, but much of what leaves them is zeroes: {of_zeroes:.0} such pages a second come back, each \
+             for a fault, but without I/O, and {rate:.0} are read from swap."
+        )
+    };
+    let with_zeroes = if has_zeroes { "; no illness where that holds only with pages of zeroes" } else { "" };
     let rule = format!(
         "at least {RATE_MIN} pages a second swapped in, {SWAP_BACK_MIN} for each 100 swapped out, and {SWAP_LEAVES_MIN} reclaimed \
-         or swapped out for each 100 swapped in"
+         or swapped out for each 100 swapped in{with_zeroes}"
     );
-    Ok(ill("anonymous-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
+    Ok(Some(Finding {
+        cause: "anonymous-thrashing",
+        weight: if is_ill { Weight::Illness } else { Weight::Notice },
+        sentence,
+        figures: figures.into_iter().flatten().collect(),
+        rule,
+    }))
 }
 
 /// Are pages of files read again that reclaim took?
@@ -535,14 +568,61 @@ fn killed(signs: &Signs) -> Said {
         Some(_) => ("oom_kill", "processes were killed for it"),
         None => ("oom", "requests failed for it: Linux kills processes then"),
     };
-    let times = need(signs.killed.or(signs.exhausted), "oom_kill")?;
-    if times <= 0.0 {
-        return Ok(None);
+    let times = signs.killed.or(signs.exhausted);
+    if times.is_none() && signs.out_of_memory.is_none() {
+        return Err("oom_kill".into());
     }
-    let how_often = if times == 1.0 { "once".to_owned() } else { format!("{times:.0} times") };
-    let sentence = format!("Memory was exhausted {how_often}, and {whose}.");
-    let rule = "`oom_kill` grows, or `oom` of a simulated run".to_owned();
-    Ok(ill("killed", sentence, vec![figure(counter, times, "events")], rule))
+    let (mut sentences, mut figures) = (Vec::new(), Vec::new());
+    if let Some(times) = times.filter(|times| *times > 0.0) {
+        sentences.push(format!("Memory was exhausted {}, and {whose}.", how_often(times)));
+        figures.push(figure(counter, times, "events"));
+    }
+    for (name, cgroup) in signs.out_of_memory.iter().flatten() {
+        sentences.extend(out_of_memory(name, cgroup));
+        let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
+        let counted = [("oom", times), ("oom_kill", kills), ("oom_group_kill", group_kills)];
+        let counted = counted.into_iter().filter(|(_, events)| *events > 0.0);
+        figures.extend(counted.map(|(counter, events)| figure(&format!("{counter} of {name}"), events, "events")));
+        if is_waiting {
+            figures.push(figure(&format!("under_oom of {name}"), 1.0, ""));
+        }
+    }
+    let rule = "`oom_kill` grows, or `oom` of a simulated run; of a cgroup `oom`, `oom_kill` or `oom_group_kill` of memory.events grows, \
+                or, in version 1, `under_oom` of memory.oom_control is 1 at the end";
+    Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule.to_owned())).flatten())
+}
+
+fn how_often(times: f64) -> String {
+    if times == 1.0 { "once".to_owned() } else { format!("{times:.0} times") }
+}
+
+/// What a cgroup's want of memory came to.
+fn out_of_memory(name: &str, cgroup: &OutOfMemory) -> Vec<String> {
+    let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
+    let mut sentences = Vec::new();
+    let processes = |n: f64| if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") };
+    let as_a_whole = if group_kills > 0.0 { ", as a whole" } else { "" };
+    match (times > 0.0, kills > 0.0) {
+        (true, true) => sentences.push(format!(
+            "The cgroup {name} was out of memory at its limit {}, and the kernel killed {} of it{as_a_whole}.",
+            how_often(times),
+            processes(kills)
+        )),
+        (true, false) => sentences.push(format!(
+            "The cgroup {name} was out of memory at its limit {}, and no process of its own was killed for it.",
+            how_often(times)
+        )),
+        (false, true) => {
+            sentences.push(format!("In the cgroup {name} the kernel killed {}{as_a_whole}.", processes(kills)));
+        }
+        (false, false) => {}
+    }
+    if is_waiting {
+        sentences.push(format!(
+            "A process in the cgroup {name} waits for memory that nobody frees: its limit cannot be met, and nothing is killed for it."
+        ));
+    }
+    sentences
 }
 
 #[cfg(test)]

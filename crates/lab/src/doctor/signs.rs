@@ -49,6 +49,19 @@ pub struct FileSystem {
     pub free_bytes: f64,
 }
 
+/// What a cgroup counted while it had to have memory and found none to reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OutOfMemory {
+    /// How often an allocation was about to fail at its limit.
+    pub times: f64,
+    /// Processes of it that were killed.
+    pub kills: f64,
+    /// How often it was killed as a whole.
+    pub group_kills: f64,
+    /// Does a process wait in it, at the end, for memory that nobody frees?
+    pub is_waiting: bool,
+}
+
 /// Dirty pages over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
@@ -91,6 +104,10 @@ pub struct Signs {
     pub swapped_in: Option<f64>,
     /// Pages written to swap.
     pub swapped_out: Option<f64>,
+    /// Pages of zeroes that came back from swap, for which nothing is read: not among those read.
+    pub zeroes_in: Option<f64>,
+    /// Pages of zeroes that left for swap, for which nothing is written: not among those written.
+    pub zeroes_out: Option<f64>,
     /// Anonymous pages that came back after they were reclaimed; none where 0, for kernels before 5.9 do not count it.
     pub refaulted_anon: Option<f64>,
     /// Pages of files that came back after they were reclaimed.
@@ -125,6 +142,8 @@ pub struct Signs {
     pub swap: Option<[f64; 2]>,
     /// How often each cgroup came to its limit; those that did not may be left out.
     pub at_limit: Option<BTreeMap<String, f64>>,
+    /// Cgroups that had to have memory and found none to reclaim; none where no cgroup tells.
+    pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
     /// Processes killed for want of memory.
     pub killed: Option<f64>,
     /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.

@@ -25,7 +25,7 @@ pub struct Interval<'a> {
 }
 
 /// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
-const MORE: [(&str, &str); 19] = [
+const MORE: [(&str, &str); 21] = [
     ("pgsteal_anon", "pages"),
     ("pgsteal_file", "pages"),
     ("workingset_refault_anon", "pages"),
@@ -36,6 +36,8 @@ const MORE: [(&str, &str); 19] = [
     ("workingset_restore_file", "pages"),
     ("pgmajfault", "faults"),
     ("pgrotated", "pages"),
+    ("swpin_zero", "pages"),
+    ("swpout_zero", "pages"),
     ("kswapd_low_wmark_hit_quickly", "events"),
     ("kswapd_high_wmark_hit_quickly", "events"),
     ("pageoutrun", "events"),

@@ -39,8 +39,11 @@ fn sound() -> Signs {
         met_unwritten: Some(0.0),
         swap: Some([0.0, 0.0]),
         at_limit: Some([("/quiet".to_owned(), 0.0)].into()),
+        out_of_memory: None,
         killed: Some(0.0),
         exhausted: None,
+        zeroes_in: None,
+        zeroes_out: None,
         missing: Vec::new(),
     }
 }
@@ -197,6 +200,24 @@ fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
         .is_some()
     );
     assert_eq!(lacks(anonymous_thrashing, |signs| signs.swapped_in = None), "pswpin");
+}
+
+/// Since 6.12 they are neither written nor read, and counted apart.
+#[test]
+fn pages_of_zeroes_are_told_but_are_no_illness() {
+    let swap = |signs: &mut Signs, pages: f64, zeroes: f64| {
+        (signs.swapped_in, signs.swapped_out, signs.kswapd.stolen) = (Some(pages), Some(pages), None);
+        (signs.zeroes_in, signs.zeroes_out) = (Some(zeroes), Some(zeroes));
+    };
+    let zeroes = turns_at(anonymous_thrashing, RATE_MIN, |signs, rate| swap(signs, 0.0, 10.0 * rate));
+    assert_eq!(zeroes.weight, Weight::Notice);
+    assert!(zeroes.sentence.contains("25 such pages a second come back"), "{}", zeroes.sentence);
+    assert!(zeroes.figures.iter().any(|it| (&*it.name, it.value) == ("swpin_zero", 250.0)));
+    let both = found(anonymous_thrashing, |signs| swap(signs, 1000.0, 500.0)).unwrap();
+    assert_eq!(both.weight, Weight::Illness);
+    assert!(both.sentence.contains(": 100 pages a second come back") && both.sentence.contains("50 pages of zeroes"));
+    let none = found(anonymous_thrashing, |signs| swap(signs, 1000.0, 0.0)).unwrap();
+    assert!(!none.sentence.contains("zeroes") && !none.rule.contains("zeroes"));
 }
 
 #[test]
@@ -360,6 +381,23 @@ fn cgroups_at_their_limit_are_named_by_how_often() {
 fn a_process_killed_is_told() {
     assert!(found(killed, |signs| signs.killed = Some(1.0)).is_some());
     assert_eq!(lacks(killed, |signs| signs.killed = None), "oom_kill");
+    let cgroup = |of: OutOfMemory| {
+        let finding = found(killed, |signs| signs.out_of_memory = Some([("/a".to_owned(), of)].into()));
+        finding.map(|it| (it.sentence, it.figures.len())).unwrap_or_default()
+    };
+    assert_eq!(cgroup(OutOfMemory::default()), Default::default());
+    let waits = cgroup(OutOfMemory { is_waiting: true, ..OutOfMemory::default() });
+    assert!(waits.0.starts_with("A process in the cgroup /a waits for memory that nobody frees") && waits.1 == 1);
+    let refused = cgroup(OutOfMemory { times: 2.0, ..OutOfMemory::default() });
+    assert!(refused.0.contains("at its limit 2 times, and no process of its own was killed"), "{}", refused.0);
+    let of_all = cgroup(OutOfMemory { times: 1.0, kills: 3.0, group_kills: 1.0, is_waiting: false });
+    assert!(
+        of_all.0.ends_with("at its limit once, and the kernel killed 3 processes of it, as a whole.") && of_all.1 == 3,
+        "{}",
+        of_all.0
+    );
+    let of_others = cgroup(OutOfMemory { kills: 1.0, ..OutOfMemory::default() });
+    assert_eq!(of_others.0, "In the cgroup /a the kernel killed 1 process.");
     // What the engine counts is told as its own.
     let refused =
         found(killed, |signs| (signs.killed, signs.exhausted) = (None, Some(2.0))).expect("memory was exhausted");
