@@ -13,7 +13,7 @@ use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::{PressureStatistics, Sim, disk::DiskStatistics};
 
-use crate::{report::csv::io_error, system::EngineView};
+use crate::{recordings::Wrong, report::csv::io_error, system::EngineView};
 
 /// How often counters are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -232,11 +232,14 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
+/// No moment is later, s: 317 years, which as ns fit into 64 bits.
+const SECONDS_MAX: f64 = 1e10;
+
 /// Reads what [`write()`] wrote. A last moment that lacks counters, since its writer was stopped, is left out.
 ///
 /// # Errors
-/// A line that is none of a series, or goes back in time.
-pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
+/// A line that is none of a series, goes back in time, or tells again what one before it did.
+pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
     let mut runs: Vec<RunSeries> = Vec::new();
     let mut moment: (u64, Vmstat) = (0, Vmstat::new());
     let end = |runs: &mut Vec<RunSeries>, (now, values): &mut (u64, Vmstat)| {
@@ -245,17 +248,29 @@ pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
         }
         values.clear();
     };
-    for (n, record) in csv::Reader::from_reader(text.as_bytes()).records().enumerate() {
-        let told = |what: &str| format!("line {} is none of a series: {what}", n + 2);
-        let record = record.map_err(|error| told(&error.to_string()))?;
+    for record in csv::Reader::from_reader(text.as_bytes()).records() {
+        let record = record.map_err(|error| {
+            let line = error.position().map_or(1, csv::Position::line);
+            Wrong::at(file, line.saturating_sub(1) as usize, format!("expected a line of a series: {error}"))
+        })?;
+        let line = record.position().map_or(1, csv::Position::line);
+        let told = |what: String| Wrong::at(file, line.saturating_sub(1) as usize, what);
         let [column, seed, seconds, name, value] = [0, 1, 2, 3, 4].map(|field| record.get(field).unwrap_or_default());
-        let seed: u64 = seed.parse().map_err(|_| told("its second field is no seed"))?;
-        let seconds: f64 = seconds.parse().map_err(|_| told("its third field is no time"))?;
-        let value: u64 = value.parse().map_err(|_| told("its fifth field is no whole number"))?;
-        let now = (seconds * 1e9).round() as u64;
+        let field = |what: &str, found: &str| told(format!("expected {what}: found `{found}`"));
+        let seed: u64 = seed.parse().map_err(|_| field("a seed in column seed", seed))?;
+        let time: f64 = seconds
+            .parse()
+            .ok()
+            .filter(|time| (0.0..SECONDS_MAX).contains(time))
+            .ok_or_else(|| field(&format!("a time from 0 to {SECONDS_MAX:e} s in column seconds"), seconds))?;
+        let value: u64 = value.parse().map_err(|_| field("a whole number from 0 on in column value", value))?;
+        let now = (time * 1e9).round() as u64;
         let is_new = runs.last().is_none_or(|run| run.column != column || run.seed != seed);
         if !is_new && now < moment.0 {
-            return Err(told("its time is before that of the line above"));
+            return Err(field("a time not before that of the line above", seconds));
+        }
+        if is_new && runs.iter().any(|run| run.column == column && run.seed == seed) {
+            return Err(told(format!("expected each run once: `{column}`, seed {seed}, is in lines above already")));
         }
         if is_new || now != moment.0 {
             end(&mut runs, &mut moment);
@@ -264,7 +279,9 @@ pub fn read(text: &str) -> Result<Vec<RunSeries>, String> {
         if is_new {
             runs.push(RunSeries { column: column.to_owned(), seed, series: Series::default() });
         }
-        moment.1.insert(name.to_owned(), value);
+        if moment.1.insert(name.to_owned(), value).is_some() {
+            return Err(told(format!("expected each name once at {seconds} s: `{name}` is in a line above already")));
+        }
     }
     end(&mut runs, &mut moment);
     Ok(runs)
@@ -288,12 +305,28 @@ mod tests {
         let runs = [run("a", 1), run("a", 2), run("b", 1)];
         let mut out = Vec::new();
         write(&runs, &mut out).unwrap();
-        assert_eq!(read(&String::from_utf8(out).unwrap()).unwrap(), runs);
-        assert!(read(&format!("{HEADING}\na,1,x,pgfree,1,\n")).unwrap_err().contains("line 2"));
-        let back = format!("{HEADING}\na,1,2,pgfree,1,\na,1,1,pgfree,1,\n");
-        assert!(read(&back).unwrap_err().contains("line 3 is none of a series: its time is before"));
+        assert_eq!(read("s", &String::from_utf8(out).unwrap()).unwrap(), runs);
         let cut = format!("{HEADING}\na,1,1,nr_swap_free,9,\na,1,1,pgfree,1,\na,1,2,nr_swap_free,8,\n");
-        assert_eq!(read(&cut).unwrap()[0].series.points.len(), 1, "nothing is known of pgfree at 2 s");
+        assert_eq!(read("s", &cut).unwrap()[0].series.points.len(), 1, "nothing is known of pgfree at 2 s");
+    }
+
+    #[test]
+    fn what_is_no_series_is_told_with_its_line() {
+        let wrong = |lines: &str| read("s.csv", &format!("{HEADING}\n{lines}")).unwrap_err().to_string();
+        for odd in ["x", "-1", "inf", "NaN", "1e300"] {
+            let told = wrong(&format!("a,1,{odd},pgfree,1,\n"));
+            assert_eq!(told, format!("s.csv:2: expected a time from 0 to 1e10 s in column seconds: found `{odd}`"));
+        }
+        let back = wrong("a,1,2,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert_eq!(back, "s.csv:3: expected a time not before that of the line above: found `1`");
+        assert_eq!(wrong("a,y,2,pgfree,1,\n"), "s.csv:2: expected a seed in column seed: found `y`");
+        assert!(wrong("a,1,2,pgfree,-1,\n").ends_with("in column value: found `-1`"));
+        // A file that is joined to itself.
+        let twice = wrong("a,1,1,pgfree,1,\nb,1,1,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert_eq!(twice, "s.csv:4: expected each run once: `a`, seed 1, is in lines above already");
+        let twice = wrong("a,1,1,pgfree,1,\na,1,1,pgfree,1,\n");
+        assert_eq!(twice, "s.csv:3: expected each name once at 1 s: `pgfree` is in a line above already");
+        assert!(wrong("a,1,1\n").starts_with("s.csv:2: expected a line of a series: "));
     }
 
     fn values(pairs: &[(&str, u64)]) -> Vmstat {

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Arguments of `highwater doctor`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What was recorded: the JSON of `stat`, `run` or `compare`, the CSV of --series, the text of `vmstat 1` or `sar -B -W`, packed
+    /// What was recorded: the JSON of `stat`, `run`, `compare` or `results`, the CSV of --series, the text of `vmstat 1` or `sar -B -W`, packed
     /// or not, or a log directory of MMTests; without one, the kernel that runs here
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -65,7 +65,7 @@ fn saved(path: &Path) -> Result<Vec<Patient>, End> {
         let text = recordings::read(path).map_err(wrong)?;
         match recorded::patient(&path.display().to_string(), &text).map_err(wrong)? {
             Some(patient) => vec![patient],
-            None => source::patients(&text).map_err(|why| told(&why))?,
+            None => source::patients(&path.display().to_string(), &text).map_err(wrong)?,
         }
     };
     if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {

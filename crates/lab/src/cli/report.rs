@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Arguments of `highwater report`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// JSON of `run`, `compare`, `stat` or `import`: the first column of the first file is the baseline. For charts of a page also
+    /// JSON of `run`, `compare`, `stat`, `results` or `import`: the first column of the first file is the baseline. For charts of a page also
     /// CSV of --series and folded stacks of --profile
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -48,14 +48,20 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     for path in &arguments.files {
         let (name, text) = saved::text(path)?;
         let told = |why: String| End::Usage(format!("{}: {why}", path.display()));
-        let saved = if text.starts_with(series::HEADING) {
-            Saved::Series(series::read(&text).map_err(told)?)
+        if text.starts_with(series::HEADING) {
+            let file = path.display().to_string();
+            let runs = series::read(&file, &text).map_err(|wrong| End::Usage(wrong.to_string()))?;
+            found.push((name, Saved::Series(runs)));
         } else if is_stacks(&text) {
-            Saved::Stacks(text)
+            found.push((name, Saved::Stacks(text)));
         } else {
-            Saved::Table(report::saved::read(&text).map_err(told)?)
-        };
-        found.push((name, saved));
+            let tables = report::saved::read_all(&text).map_err(told)?;
+            let names = match tables.len() {
+                1 => vec![name],
+                _ => report::saved::names(&tables).iter().map(|of_it| format!("{name}: {of_it}")).collect(),
+            };
+            found.extend(names.into_iter().zip(tables.into_iter().map(Saved::Table)));
+        }
     }
     let (mut tables, mut others) = (Vec::new(), Vec::new());
     for (name, saved) in found {

@@ -3,27 +3,32 @@
 use super::Patient;
 use super::signs::{Dirty, Disk, FileSystem, Scan, Signs, Zone};
 use crate::counters;
+use crate::recordings::Wrong;
+use crate::report::{Table, saved};
 use crate::series::{self, HEADING, RunSeries, Series};
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Everybody whom a text tells of: the columns of a report as JSON, the runs of a series as CSV.
+/// Everybody whom a text tells of: the columns of a report as JSON, or of a list of reports, the runs of a series as CSV.
 ///
 /// # Errors
-/// When it is neither.
-pub fn patients(text: &str) -> Result<Vec<Patient>, String> {
-    if text.trim_start().starts_with('{') {
-        let report = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-        return of_report(&report);
+/// When it is neither, or what is wrong in it.
+pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
+    if text.trim_start().starts_with(['{', '[']) {
+        let tables = saved::read_all(text).map_err(|why| Wrong::of(file, why))?;
+        return Ok(saved::names(&tables)
+            .iter()
+            .zip(&tables)
+            .flat_map(|(name, table)| of_report(name, table))
+            .collect());
     }
     if text.starts_with(HEADING) {
-        return of_series(text);
+        return of_series(file, text);
     }
     let expected = "expected the JSON of `highwater stat`, `run` or `compare`, the CSV of their --series, or what `vmstat 1` or \
                     `sar -B -W` print";
-    Err(expected.into())
+    Err(Wrong::of(file, expected))
 }
 
 /// One column's rows, by group and name.
@@ -40,23 +45,16 @@ impl Rows<'_> {
     }
 }
 
-fn of_report(report: &Value) -> Result<Vec<Patient>, String> {
-    let told = |what: &str| format!("it is no report of `highwater`: {what}");
-    if report["schema"] != 1 {
-        return Err(told("its `schema` is not 1"));
-    }
-    let columns =
-        report["columns"].as_array().filter(|it| !it.is_empty()).ok_or_else(|| told("it has no `columns`"))?;
-    let rows = report["rows"].as_array().ok_or_else(|| told("it has no `rows`"))?;
-    let experiment = report["experiment"].as_str().unwrap_or("report");
-    let patient = |column: &Value| {
-        let id = column["id"].as_str().ok_or_else(|| told("a column has no `id`"))?;
-        let figures = rows.iter().filter_map(|row| {
-            Some((row["group"].as_str()?, row["name"].as_str()?, row["values"][id]["median"].as_f64()?))
+/// The columns of a report that is called so.
+fn of_report(name: &str, table: &Table) -> Vec<Patient> {
+    let patient = |(n, column): (usize, &crate::report::Column)| {
+        let figures = table.rows.iter().filter_map(|row| {
+            let median = row.median(n).filter(|median| median.is_finite())?;
+            Some((row.group.as_str(), row.name.as_str(), median))
         });
-        Ok(Patient { name: format!("{experiment}, {id}"), signs: of_rows(&Rows(figures.collect())) })
+        Patient { name: format!("{name}, {}", column.id), signs: of_rows(&Rows(figures.collect())) }
     };
-    columns.iter().map(patient).collect()
+    table.columns.iter().enumerate().map(patient).collect()
 }
 
 fn of_rows(rows: &Rows<'_>) -> Signs {
@@ -265,10 +263,10 @@ fn of_run(run: &RunSeries) -> Option<Patient> {
     Some(Patient { name: format!("{column}, seed {seed}"), signs })
 }
 
-fn of_series(text: &str) -> Result<Vec<Patient>, String> {
-    let runs = series::read(text)?;
+fn of_series(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
+    let runs = series::read(file, text)?;
     if runs.is_empty() {
-        return Err("it is a series without a line".into());
+        return Err(Wrong::of(file, "it is a series without a line"));
     }
     Ok(runs.iter().filter_map(of_run).collect())
 }
@@ -281,16 +279,18 @@ mod tests {
     fn a_report_has_a_patient_for_each_column() {
         let row = |group: &str, name: &str, values: &[f64]| {
             let ids = ["a", "b"];
-            let values: serde_json::Map<String, Value> = ids
+            let values: serde_json::Map<String, serde_json::Value> = ids
                 .iter()
                 .zip(values)
-                .map(|(id, value)| ((*id).to_owned(), serde_json::json!({ "median": value, "n": 1 })))
+                .map(|(id, value)| {
+                    ((*id).to_owned(), serde_json::json!({ "median": value, "low": value, "high": value, "n": 1 }))
+                })
                 .collect();
-            serde_json::json!({ "group": group, "name": name, "values": values })
+            serde_json::json!({ "group": group, "name": name, "unit": "", "better": "neutral", "values": values })
         };
         let report = serde_json::json!({
-            "schema": 1, "experiment": "x",
-            "columns": [{ "id": "a", "ground": "sim" }, { "id": "b", "ground": "linux" }],
+            "schema": 1, "experiment": "x", "machine": "m",
+            "columns": [{ "id": "a", "kernel": "a", "ground": "sim" }, { "id": "b", "kernel": "b", "ground": "linux" }],
             "rows": [
                 row("duration", "Elapsed", &[2.0, 4.0]),
                 row("vmstat", "Kswapd pages scanned", &[100.0, 200.0]),
@@ -306,7 +306,7 @@ mod tests {
                 row("swap", "free", &[1.0, 2.0]),
             ],
         });
-        let [first, second] = <[Patient; 2]>::try_from(patients(&report.to_string()).unwrap()).unwrap();
+        let [first, second] = <[Patient; 2]>::try_from(patients("f", &report.to_string()).unwrap()).unwrap();
         assert_eq!((&*first.name, &*second.name), ("x, a", "x, b"));
         assert_eq!(first.signs.kswapd, Scan { scanned: Some(100.0), stolen: Some(50.0) });
         assert_eq!((first.signs.kswapd_cpu_s, second.signs.kswapd_cpu_s), (Some(1.0), Some(0.5)));
@@ -316,6 +316,12 @@ mod tests {
         assert_eq!((&*zone.name, zone.free, zone.marks), ("Normal of node 1", 7.0, [0.0, 9.0, 0.0]));
         assert_eq!((&*zone.blocks, second.signs.swap), (&[3.0, 2.0][..], Some([10.0, 2.0])));
         assert_eq!((first.signs.stalls, first.signs.killed), (None, None));
+        // A list of reports, two of them of one experiment.
+        let mut other = report.clone();
+        other["machine"] = "n".into();
+        let list = serde_json::json!([report, other]).to_string();
+        let names: Vec<String> = patients("f", &list).unwrap().into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["x on m, a", "x on m, b", "x on n, a", "x on n, b"]);
     }
 
     #[test]
@@ -341,7 +347,7 @@ mod tests {
                 }
             }
         }
-        let found = patients(&text).unwrap();
+        let found = patients("f", &text).unwrap();
         assert_eq!(found.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["k, seed 1", "k, seed 2"]);
         let signs = &found[1].signs;
         assert_eq!((signs.elapsed_s, signs.kswapd.scanned, signs.direct.scanned), (Some(2.0), Some(200.0), None));
@@ -368,14 +374,12 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_refused() {
-        let wrong = |text: &str| patients(text).unwrap_err();
-        assert!(wrong("").starts_with("expected the JSON of"));
-        assert!(wrong("{").starts_with("it is not JSON: "));
-        assert!(wrong("{}").contains("`schema` is not 1"));
-        assert!(wrong("{\"schema\": 1, \"columns\": []}").contains("no `columns`"));
-        assert!(wrong("{\"schema\": 1, \"columns\": [{}], \"rows\": []}").contains("no `id`"));
+        let wrong = |text: &str| patients("f", text).unwrap_err().to_string();
+        assert!(wrong("").starts_with("f: expected the JSON of"));
+        assert!(wrong("{").contains("but it is not JSON: "));
+        assert!(wrong("{}").contains("missing field `schema`"));
         assert!(wrong(HEADING).contains("without a line"));
-        assert!(wrong(&format!("{HEADING}\nk,1,x,pgfree,1,\n")).contains("line 2"));
-        assert!(wrong(&format!("{HEADING}\nk,1,1.0,pgfree,-1,\n")).contains("no whole number"));
+        assert!(wrong(&format!("{HEADING}\nk,1,x,pgfree,1,\n")).starts_with("f:2: "));
+        assert!(wrong(&format!("{HEADING}\nk,1,1.0,pgfree,-1,\n")).contains("expected a whole number"));
     }
 }

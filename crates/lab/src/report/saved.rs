@@ -7,7 +7,7 @@ use crate::scale::Scale;
 use crate::statistics::Estimate;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A longer file is no report.
 pub const BYTES_MAX: u64 = 64 << 20;
@@ -78,13 +78,59 @@ struct ReportTimes {
 /// # Errors
 /// When it is something else: what is missing, and where.
 pub fn read(text: &str) -> Result<Table, String> {
-    let told = |why: &dyn std::fmt::Display| format!("{EXPECTED}, but {why}");
-    let value: Value = serde_json::from_str(text).map_err(|error| told(&format!("it is not JSON: {error}")))?;
+    table_in(value_of(text)?)
+}
+
+/// Reads one report, or a list of them as `compare A,B` and `results` write it.
+///
+/// # Errors
+/// As [`read`], with the number of the report in its list, from 1; and of an empty list.
+pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
+    match value_of(text)? {
+        Value::Array(reports) if reports.is_empty() => Err(told(&"it is a list without a report")),
+        Value::Array(reports) => {
+            let numbered = reports.into_iter().zip(1..);
+            numbered
+                .map(|(report, n)| table_in(report).map_err(|why| format!("report {n} of the list: {why}")))
+                .collect()
+        }
+        report => Ok(vec![table_in(report)?]),
+    }
+}
+
+/// What reports of one file are called: their experiments, and where several are of one, with what tells them apart.
+#[must_use]
+pub fn names(tables: &[Table]) -> Vec<String> {
+    let name = |table: &Table| {
+        let of_it = |it: &&Table| it.experiment == table.experiment;
+        let same: Vec<&Table> = tables.iter().filter(of_it).collect();
+        let mut name = table.experiment.clone();
+        if same.iter().any(|it| it.machine != table.machine) {
+            name += &format!(" on {}", table.machine);
+        }
+        if same.iter().any(|it| it.scale != table.scale) {
+            name += &format!(" at {}", table.scale);
+        }
+        name
+    };
+    tables.iter().map(name).collect()
+}
+
+fn told(why: &dyn std::fmt::Display) -> String {
+    format!("{EXPECTED}, but {why}")
+}
+
+fn value_of(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| told(&format!("it is not JSON: {error}")))
+}
+
+fn table_in(value: Value) -> Result<Table, String> {
     let what = match &value {
         Value::Object(keys) if keys.contains_key("patients") => Some("it is a diagnosis of `doctor`"),
         Value::Object(keys) if keys.contains_key("experiments") => Some("it is a report of `fidelity`"),
         Value::Object(keys) if keys.contains_key("from") && keys.contains_key("to") => Some("it is one of `ablate`"),
         Value::Object(_) => None,
+        Value::Array(_) => Some("it is a list"),
         _ => Some("it is no object"),
     };
     if let Some(what) = what {
@@ -116,7 +162,13 @@ fn table_of(report: Report) -> Result<Table, String> {
             return Err(format!("two of its columns are called `{}`", column.id));
         }
     }
-    let rows = report.rows.into_iter().map(|row| row_of(row, &columns)).collect::<Result<_, String>>()?;
+    let rows: Vec<TableRow> =
+        report.rows.into_iter().map(|row| row_of(row, &columns)).collect::<Result<_, String>>()?;
+    // Reports that were set side by side may have rows of one name and two units.
+    let mut known = BTreeSet::new();
+    if let Some(row) = rows.iter().find(|row| !known.insert((&row.group, &row.name, &row.unit))) {
+        return Err(format!("two of its rows in `{}` are called `{}`", row.group, row.name));
+    }
     let scale = report.scale.map_or(Ok(Scale::FULL), |scale| scale.parse())?;
     let fingerprint = match report.fingerprint {
         Some(digits) => Some(
@@ -251,6 +303,25 @@ mod tests {
     }
 
     #[test]
+    fn reports_may_be_in_a_list() {
+        let text = json::render(&table());
+        assert_eq!(read_all(&text), Ok(vec![table()]));
+        let list = format!("[\n{text},\n{}]\n", text.replace("parallelio\"", "anon\""));
+        let tables = read_all(&list).unwrap();
+        assert_eq!(names(&tables), ["parallelio", "anon"]);
+        assert_eq!(
+            names(&[table(), Table { scale: "1/4".parse().unwrap(), ..table() }]),
+            ["parallelio at 1", "parallelio at 1/4"]
+        );
+        assert!(read_all("[]").unwrap_err().contains("a list without a report"));
+        let told = read_all(&format!("[{text}, []]")).unwrap_err();
+        assert!(
+            told.starts_with("report 2 of the list: expected the JSON of") && told.ends_with("it is a list"),
+            "{told}"
+        );
+    }
+
+    #[test]
     fn a_report_of_an_earlier_version_has_no_formats() {
         let text = json::render(&table()).replace("\"format\"", "\"other\"").replace("\"histograms\"", "\"others\"");
         let formats: Vec<Format> = read(&text).unwrap().rows.into_iter().map(|row| row.format).collect();
@@ -267,11 +338,13 @@ mod tests {
         );
         assert!(wrong("{\"schema\": 1, \"patients\": []}").contains("but it is a diagnosis of `doctor`"));
         assert!(wrong("{\"schema\": 1}").contains("missing field `experiment`"));
-        assert!(wrong("[]").contains("but it is no object"));
+        assert!(wrong("[]").contains("but it is a list") && wrong("7").contains("but it is no object"));
         let text = json::render(&table());
         assert!(wrong(&text.replace("\"schema\": 1", "\"schema\": 2")).contains("its `schema` is 2, not 1"));
         assert!(wrong(&text.replace("\"scale\": \"1\"", "\"scale\": \"x\"")).contains("expected a fraction"));
         assert!(wrong(&text.replace("\"id\": \"b\"", "\"id\": \"a\"")).contains("two of its columns are called `a`"));
+        let twice = text.replace("\"name\": \"scanned\"", "\"name\": \"other\"");
+        assert!(wrong(&twice).contains("two of its rows in `vmstat` are called `other`"), "{}", wrong(&twice));
         assert!(wrong(&text.replace("\"median\": 9.5", "\"median\": \"x\"")).contains("row `Ops a`, column `a`"));
     }
 
