@@ -272,13 +272,16 @@ fn wrong_files_are_wrong_usage() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let none = folder.path().join("none").to_str().expect("UTF-8").to_owned();
-    let empty = "{\"schema\":1,\"experiment\":\"x\",\"columns\":[{\"id\":\"a\"}],\"rows\":[]}";
+    let columns = "[{\"id\":\"a\",\"kernel\":\"a\",\"ground\":\"sim\"}]";
+    let empty = format!("{{\"schema\":1,\"experiment\":\"x\",\"machine\":\"m\",\"columns\":{columns},\"rows\":[]}}");
+    let back = "column,seed,seconds,name,value,per_second\nk,1,2.000,pgfree,1,\nk,1,1.000,pgfree,1,\n";
     for (path, why) in [
         (none, "no such file or directory"),
         (file("words", "pages\n"), "expected the JSON of `highwater stat`"),
-        (file("other.json", "{}"), "it is no report of `highwater`"),
+        (file("other.json", "{}"), "but missing field `schema`"),
         (file("bytes", "\u{0}"), "expected the JSON"),
-        (file("empty.json", empty), "none of the counters that a diagnosis needs"),
+        (file("series.csv", back), "series.csv:3: expected a time not before that of the line above"),
+        (file("empty.json", &empty), "none of the counters that a diagnosis needs"),
     ] {
         let output = highwater(&["doctor", &path]);
         let told = String::from_utf8_lossy(&output.stderr);
@@ -299,6 +302,21 @@ fn recordings_of_other_tools_are_read() {
     let text = print(&["doctor", &path("vmstat.txt")]);
     assert!(text.contains("! anonymous-thrashing: ") && text.contains("vmstat.txt, 2.0 s: 1 illness"), "{text}");
     assert!(text.contains("direct-reclaim (no pgscan_kswapd)"), "{text}");
+    assert!(text.contains("\nnot told: interval of 1 s taken; --interval says another\n"), "{text}");
+    let text = print(&["doctor", &path("vmstat.txt"), "--interval", "5"]);
+    assert!(text.contains("vmstat.txt, 10.0 s: 1 illness") && !text.contains("interval"), "{text}");
+    fs::write(path("quiet.txt"), [heading, line, &line.replace("4000 3000", "0 0")].concat())
+        .expect("a temporary file");
+    let text = print(&["doctor", &path("quiet.txt")]);
+    assert!(text.contains("quiet.txt, 1.0 s: no illness found; 14 of 15 rules could not be asked\n"), "{text}");
+    let sar = "Linux 6.1 (vm) 11/25/26 _x86_64_ (2 CPU)\n\n10:00:00 pswpin/s pswpout/s\n10:00:10 0.00 0.00\n";
+    fs::write(path("sar.txt"), sar).expect("a temporary file");
+    print(&["doctor", &path("sar.txt")]);
+    for (file, interval) in [("sar.txt", "5"), (".", "5"), ("vmstat.txt", "0"), ("vmstat.txt", "x")] {
+        let output = highwater(&["doctor", &path(file), "--interval", interval]);
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("--interval"), "{file}");
+    }
     fs::write(path("wrong.txt"), [heading, line, " 1 3 x\n"].concat()).expect("a temporary file");
     let output = highwater(&["doctor", &path("wrong.txt")]);
     let told = String::from_utf8_lossy(&output.stderr);
@@ -332,6 +350,82 @@ fn recordings_of_other_tools_are_read() {
     assert_eq!(causes(patient), ["file-cache-thrashing", "dirty-throttling", "kswapd-awake"]);
     let output = highwater(&["doctor", folder.path().join("none").to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// The figures of docs/doctor.md are those that the commands beside them print.
+#[test]
+fn the_document_shows_what_is_printed() {
+    let document = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let document = fs::read_to_string(document).expect("a checkout has it");
+    let shown = document.split_once("```text\nanon, 7.2-mglru").and_then(|(_, rest)| rest.split_once("…\n```"));
+    let (shown, _) = shown.expect("the diagnosis of anon");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("saved.json");
+    let path = path.to_str().expect("UTF-8");
+    print(&["run", "anon", "--kernel", "7.2-mglru", "--scale", "1/64", "--format", "json", "--output", path]);
+    let text = print(&["doctor", path]);
+    assert!(text.starts_with(&format!("anon, 7.2-mglru{shown}")), "{text}");
+}
+
+/// As `compare A,B` and `results` write them, and with a byte order mark before them.
+#[test]
+fn reports_in_a_list_are_each_diagnosed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("list.json");
+    let path = path.to_str().expect("UTF-8");
+    let run =
+        |experiment: &str| print(&["run", experiment, "--kernel", "highwater", "--scale", "1/64", "--format", "json"]);
+    fs::write(path, format!("\u{feff}[\n{},\n{}]\n", run("anon"), run("randread"))).expect("a temporary file");
+    let text = print(&["doctor", path]);
+    assert!(text.starts_with("anon, highwater, 3.0 s: ") && text.contains("\nrandread, highwater, "), "{text}");
+    let text = print(&["report", path, "--format", "table"]);
+    for word in ["anon, randread", "list.json: anon", "list.json: randread", "Ops anon", "Ops randread"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+/// Names in files are shown, and do nothing to a terminal.
+#[test]
+fn escape_sequences_of_names_do_not_reach_a_terminal() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let report = print(&["run", "anon", "--kernel", "highwater", "--scale", "1/64", "--format", "json"]);
+    let mut report: Value = serde_json::from_str(&report).expect("JSON");
+    report["experiment"] = "\u{1b}]0;title\u{7}".into();
+    report["machine"] = "a\u{1b}[1m|b".into();
+    report["columns"][0]["kernel"] = "\u{1b}[31mred".into();
+    report["rows"][0]["name"] = "Ops\u{1b}[2J\nanon|".into();
+    report["notes"] = vec!["\u{9b}2J"].into();
+    fs::write(path("evil.json"), report.to_string()).expect("a temporary file");
+    fs::write(path("\u{1b}[2J.json"), "{}").expect("a temporary file");
+    let is_harmless = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
+    for arguments in [
+        &["doctor", &path("evil.json")][..],
+        &["report", &path("evil.json"), "--format", "table"],
+        &["report", &path("evil.json"), "--format", "markdown"],
+    ] {
+        let text = print(arguments);
+        assert!(is_harmless(&text) && text.contains('\u{fffd}'), "{arguments:?}: {text:?}");
+        assert!(!arguments.contains(&"markdown") || text.contains("| Ops\u{fffd}[2J anon\\| | ops/s |"), "{text}");
+    }
+    for command in ["doctor", "report", "import"] {
+        let output = highwater(&[command, &path("\u{1b}[2J.json")]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(is_harmless(&told) && told.contains("\u{fffd}[2J.json") && !told.contains("os error"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_run_that_was_written_as_mmtests_has_its_illnesses() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("logs");
+    let path = path.to_str().expect("UTF-8");
+    let run = ["run", "anon", "--kernel", "7.2-mglru", "--scale", "1/64", "--format", "mmtests", "--output", path];
+    print(&run);
+    let diagnosis: Value = serde_json::from_str(&print(&["doctor", path, "--format", "json"])).expect("JSON");
+    let patient = &diagnosis["patients"][0];
+    assert_eq!(causes(patient), ["direct-reclaim", "anonymous-thrashing", "kswapd-awake"]);
 }
 
 /// The kernel that runs here, ill or not: the command ends well, and every rule was asked or says what it lacks.

@@ -3,6 +3,7 @@
 use super::{End, output};
 use crate::doctor::{self, Diagnosis, Patient, recorded, source};
 use crate::recordings::{self, Wrong};
+use crate::shown::warn;
 use std::path::{Path, PathBuf};
 #[cfg(feature = "linux")]
 use std::time::Duration;
@@ -18,6 +19,9 @@ pub struct Arguments {
     #[cfg(feature = "linux")]
     #[arg(long, value_name = "SECONDS", value_parser = super::stat::parse_seconds, default_value = "5", conflicts_with = "file")]
     seconds: Duration,
+    /// The interval of a text of `vmstat` without -t, which does not tell it [default: 1]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval, requires = "file")]
+    interval: Option<f64>,
     /// The form of the diagnosis
     #[arg(long, value_enum, default_value_t)]
     format: DiagnosisFormat,
@@ -42,7 +46,7 @@ enum DiagnosisFormat {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let patients = match &arguments.file {
-        Some(path) => saved(path)?,
+        Some(path) => saved(path, arguments.interval)?,
         None => vec![here(arguments)?],
     };
     output::report(file, |out, look| match arguments.format {
@@ -52,20 +56,32 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     })
 }
 
+/// An interval, s.
+fn parse_interval(word: &str) -> Result<f64, String> {
+    let seconds = word.parse().ok().filter(|seconds: &f64| (0.001..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds from 0.001 to 86400".into())
+}
+
 /// Those of a saved report.
-fn saved(path: &Path) -> Result<Vec<Patient>, End> {
+fn saved(path: &Path, interval: Option<f64>) -> Result<Vec<Patient>, End> {
+    let name = path.display().to_string();
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     let kind = std::fs::metadata(path).map_err(|error| told(&output::why(&error)))?;
     let patients = if kind.is_dir() {
+        if interval.is_some() {
+            return Err(End::Usage(format!(
+                "{name}: --interval is for the text of `vmstat`: logs of MMTests have their own"
+            )));
+        }
         let (patients, left_out) = recorded::patients_of_mmtests(path).map_err(wrong)?;
-        left_out.iter().for_each(|wrong| eprintln!("warning: {wrong}"));
+        left_out.iter().for_each(|wrong| warn(&wrong.to_string()));
         patients
     } else {
         let text = recordings::read(path).map_err(wrong)?;
-        match recorded::patient(&path.display().to_string(), &text).map_err(wrong)? {
+        match recorded::patient(&name, &text, interval).map_err(wrong)? {
             Some(patient) => vec![patient],
-            None => source::patients(&path.display().to_string(), &text).map_err(wrong)?,
+            None => source::patients(&name, &text).map_err(wrong)?,
         }
     };
     if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {

@@ -140,6 +140,9 @@ pub fn text(patients: &[Patient], look: Look) -> String {
             let unasked = unasked(&diagnosis);
             let _ = write!(text, "\n{}", hanging("not asked: ", &unasked.join("; "), look));
         }
+        if !signs.taken.is_empty() {
+            text.push_str(&hanging("not told: ", &signs.taken.join("; "), look));
+        }
         if !signs.missing.is_empty() {
             text.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
         }
@@ -152,7 +155,10 @@ fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
     let verdict = match diagnosis.illnesses().count() {
         0 if diagnosis.unasked.is_empty() => "healthy".to_owned(),
-        0 => "healthy as far as can be seen".to_owned(),
+        0 => {
+            let (unasked, rules) = (diagnosis.unasked.len(), rules::ALL.len());
+            format!("no illness found; {unasked} of {rules} rules could not be asked")
+        }
         1 => "1 illness".to_owned(),
         illnesses => format!("{illnesses} illnesses"),
     };
@@ -177,7 +183,12 @@ pub fn page(patients: &[Patient]) -> Page {
             parts.push(Part::Lines(figures.iter().map(Figure::show).collect()));
             parts.push(Part::Words(format!("Rule: {rule}")));
         }
-        for (what, list) in [("Not asked", unasked(&diagnosis)), ("Not readable", signs.missing.clone())] {
+        let lists = [
+            ("Not asked", unasked(&diagnosis)),
+            ("Not told", signs.taken.clone()),
+            ("Not readable", signs.missing.clone()),
+        ];
+        for (what, list) in lists {
             if !list.is_empty() {
                 parts.push(Part::Words(format!("{what}: {}", list.join("; "))));
             }
@@ -198,6 +209,7 @@ pub fn json(patients: &[Patient]) -> String {
             "is_healthy": diagnosis.is_healthy(),
             "findings": diagnosis.findings,
             "unasked": diagnosis.unasked,
+            "taken": signs.taken,
             "not_readable": signs.missing,
         })
     };
@@ -236,6 +248,15 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&json(&patients)).unwrap();
         assert_eq!(value["patients"][0]["findings"][0]["cause"], "direct-reclaim");
         assert_eq!(value["patients"][0]["is_healthy"], false);
+    }
+
+    #[test]
+    fn nobody_is_called_healthy_whom_few_rules_could_be_asked_of() {
+        let signs =
+            Signs { elapsed_s: Some(2.0), swap: Some([0.0, 0.0]), taken: vec!["a thing".into()], ..Signs::default() };
+        let text = text(&[Patient { name: "mine".into(), signs }], Look::default());
+        assert!(text.starts_with("mine, 2.0 s: no illness found; 14 of 15 rules could not be asked\n"), "{text}");
+        assert!(text.contains("\nnot told: a thing\n"), "{text}");
     }
 
     #[test]

@@ -10,20 +10,33 @@ use crate::recordings::{Figures, Sample, Wrong, procps, sysstat};
 use crate::system::difference;
 use std::path::Path;
 
-/// The interval of `vmstat` without times: what `vmstat 1` says.
+/// The interval that is taken of `vmstat` without times, if none is told: what `vmstat 1` says.
 const EVERY_S: f64 = 1.0;
 
 /// KiB of a page.
 const PAGE_KIB: f64 = 4.0;
 
-/// Who a text tells of that is one of `vmstat` or `sar`; none where it is neither.
+/// Who a text tells of that is one of `vmstat` or `sar`; none where it is neither. `every_s` is the interval of a text of `vmstat`
+/// that has no times.
 ///
 /// # Errors
-/// The first line that is wrong in one that is.
-pub fn patient(file: &str, text: &str) -> Result<Option<Patient>, Wrong> {
+/// The first line that is wrong in one that is; and an interval for a text that tells its own, or is none of `vmstat`.
+pub fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Option<Patient>, Wrong> {
+    let needless =
+        || Wrong::of(file, "--interval is for the text of `vmstat` without -t: what is read here has its own times");
     if procps::is_it(text) {
-        let samples = procps::read_whole(file, text, EVERY_S)?;
-        return Ok(Some(Patient { name: format!("vmstat, {file}"), signs: of_vmstat(&samples) }));
+        let samples = procps::read_whole(file, text, every_s.unwrap_or(EVERY_S))?;
+        let has_times = samples.iter().all(|sample| sample.at_s.is_some());
+        let mut signs = of_vmstat(&samples);
+        match every_s {
+            Some(_) if has_times => return Err(needless()),
+            None if !has_times => signs.taken.push(format!("interval of {EVERY_S} s taken; --interval says another")),
+            _ => {}
+        }
+        return Ok(Some(Patient { name: format!("vmstat, {file}"), signs }));
+    }
+    if every_s.is_some() {
+        return Err(needless());
     }
     if sysstat::is_it(text) {
         let samples = sysstat::read_sar(file, text)?;
@@ -122,12 +135,18 @@ mod tests {
         let heading =
             "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
         let text = [heading, &line(0, 0), &line(800, 600), &line(400, 0)].concat();
-        let signs = patient("v", &text).unwrap().unwrap().signs;
+        let of = |every_s| patient("v", &text, every_s).unwrap().unwrap().signs;
+        let signs = of(None);
         assert_eq!((signs.elapsed_s, signs.swapped_in, signs.swapped_out), (Some(2.0), Some(300.0), Some(150.0)));
+        assert_eq!(signs.taken, ["interval of 1 s taken; --interval says another"]);
+        let every_five = of(Some(5.0));
+        assert_eq!((every_five.elapsed_s, every_five.swapped_in), (Some(10.0), Some(1500.0)));
+        assert!(every_five.taken.is_empty());
+        assert!(patient("v", "other", Some(5.0)).unwrap_err().to_string().starts_with("v: --interval is for"));
         let (causes, unasked) = found(&signs);
         assert_eq!(causes, ["anonymous-thrashing"]);
         assert!(["direct-reclaim", "kswapd-awake", "swap-full", "killed"].iter().all(|it| unasked.contains(it)));
-        assert_eq!(patient("v", "other").unwrap(), None);
+        assert_eq!(patient("v", "other", None).unwrap(), None);
     }
 
     #[test]
@@ -138,10 +157,10 @@ mod tests {
                  10:00:10 1000.00 {direct}.00 200.00 1.00\n\n10:00:00 pswpin/s pswpout/s\n10:00:10 0.00 0.00\n"
             )
         };
-        let (causes, unasked) = found(&patient("s", &text(0)).unwrap().unwrap().signs);
+        let (causes, unasked) = found(&patient("s", &text(0), None).unwrap().unwrap().signs);
         assert_eq!(causes, ["kswapd-in-vain", "kswapd-awake"]);
         assert!(!unasked.contains(&"direct-reclaim") && unasked.contains(&"file-cache-thrashing"));
-        let both = patient("s", &text(500)).unwrap().unwrap().signs;
+        let both = patient("s", &text(500), None).unwrap().unwrap().signs;
         let (causes, unasked) = found(&both);
         assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
         assert!(causes.contains(&"direct-reclaim") && unasked.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");

@@ -44,6 +44,7 @@ fn sound() -> Signs {
         exhausted: None,
         zeroes_in: None,
         zeroes_out: None,
+        taken: Vec::new(),
         missing: Vec::new(),
     }
 }
