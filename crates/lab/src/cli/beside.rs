@@ -14,6 +14,7 @@ use crate::{
     plan::{Plan, Request, Results},
     plot::{self, flames},
     series::{self, Every},
+    shown,
     trace::{self, RunTrace, Window},
 };
 
@@ -176,7 +177,7 @@ impl Beside {
         if let Some(file) = trace {
             losses.note(file.write(|out| trace::write(&results.traces, out)));
             for warning in results.traces.iter().filter_map(RunTrace::warning) {
-                eprintln!("warning: {warning}");
+                shown::warn(&warning);
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::bars::Bars;
 use crate::ground::{Ground, Place};
 use crate::interrupt;
 use crate::plan::{Plan, Request, Set};
+use crate::shown;
 use crate::stat::snapshot::Source;
 use crate::this_computer::load::{Load, TOLD_FROM};
 use crate::this_computer::text::{self, GROUPS, Group, Measured};
@@ -66,7 +67,7 @@ impl Arguments {
             return Err(End::Usage(format!("--dir {}: no such folder", folder.display())));
         }
         let computer = Computer::read(&Source::default(), &folder);
-        computer.missing.iter().for_each(|why| eprintln!("warning: left out: {why}"));
+        computer.missing.iter().for_each(|why| shown::warn(&format!("left out: {why}")));
         Ok(computer)
     }
 }
@@ -95,7 +96,7 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     let disk = match measure::disk(&folder) {
         Ok(speed) => Some(speed),
         Err(error) => {
-            eprintln!("warning: the disk is left as it is assumed: {error}");
+            shown::warn(&format!("the disk is left as it is assumed: {error}"));
             None
         }
     };
@@ -108,14 +109,14 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
             // A machine that is measured in part is worth nothing to who stopped it.
             Err(_) if interrupt::is_set() => return Err(End::Failed("interrupted".into())),
             Err(End::Usage(why) | End::Failed(why)) => {
-                eprintln!("warning: costs of {} are left as they are assumed: {why}", group.about);
+                shown::warn(&format!("costs of {} are left as they are assumed: {why}", group.about));
             }
             Err(other) => return Err(other),
         }
     }
     measured.others = before.zip(Load::now()).and_then(|(before, now)| now.others_since(before));
     if let Some(others) = measured.others.filter(|others| *others >= TOLD_FROM) {
-        eprintln!("warning: others used {others:.0} % of all CPUs meanwhile: costs may be told too high");
+        shown::warn(&format!("others used {others:.0} % of all CPUs meanwhile: costs may be told too high"));
     }
     let text = text::machine(&computer, limit_pages, &measured)?;
     output::report(file, |out, _| out.write_all(text.as_bytes()))

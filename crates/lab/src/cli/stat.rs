@@ -7,6 +7,7 @@ use crate::html::tables;
 use crate::interrupt;
 use crate::report::{Column, ReportFormat, Show, Table, TableHead};
 use crate::scale::Scale;
+use crate::shown;
 use crate::stat::{Interval, Snapshot, live, snapshot::Source};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
 use rustix::process::{Pid, Signal, kill_process};
@@ -53,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let _guard = interrupt::guard();
     let limit = arguments.cgroup.map(Limit::new).transpose().map_err(End::Failed)?;
     let before = Snapshot::take(&source);
-    before.missing.iter().for_each(|why| eprintln!("warning: left out: {why}"));
+    before.missing.iter().for_each(|why| shown::warn(&format!("left out: {why}")));
     if before.vmstat.is_empty() {
         return Err(End::Failed("nothing can be said without /proc/vmstat".into()));
     }

@@ -1,5 +1,6 @@
 //! Where the files of a job lie.
 
+use crate::shown;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("warning: {} could not be removed: {error}", self.0.display());
+            shown::warn(&format!("{} could not be removed: {error}", self.0.display()));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     plan::{Plan, Request, Set},
     report::Look,
     scale::Scale,
-    stalls,
+    shown, stalls,
     trace::{self, RunTrace, Window},
     workloads,
 };
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         let bars = Bars::new(&plan.title(), plan.count());
         plan.run(1, &bars).map_err(|failures| failed(&failures))?
     };
-    results.traces.iter().filter_map(RunTrace::warning).for_each(|warning| eprintln!("warning: {warning}"));
+    results.traces.iter().filter_map(RunTrace::warning).for_each(|warning| shown::warn(&warning));
     let found: Vec<_> = results.traces.iter().map(|run| stalls::find(run, *over, *most as usize)).collect();
     let mut losses = Losses::default();
     if let Some(traced) = traced {

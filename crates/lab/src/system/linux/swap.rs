@@ -1,6 +1,7 @@
 //! A swap file for the time of a run: made, given to the kernel, and taken back.
 
 use super::sys;
+use crate::shown;
 use machine::PAGE_BYTES;
 use std::fs::OpenOptions;
 use std::io;
@@ -47,7 +48,7 @@ impl Drop for SwapFile {
             && let Err(error) = sys::swap_off(&self.path)
         {
             // The file must stay while the kernel uses it.
-            eprintln!("warning: {} is still a swap file: {error}; `swapoff` ends that", self.path.display());
+            shown::warn(&format!("{} is still a swap file: {error}; `swapoff` ends that", self.path.display()));
             return;
         }
         // What cannot be removed stays behind.
