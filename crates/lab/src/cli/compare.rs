@@ -156,8 +156,8 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     }
     let saved = options.column.iter().map(|path| saved::table(path)).collect::<Result<Vec<_>, End>>()?;
     let form = Form::open(options.format, options.experiment.output.output.as_deref())?;
-    let beside = options.beside.open()?;
     let plot = options.experiment.picture.open()?;
+    let beside = options.beside.open()?;
     let plans = requests
         .iter()
         .map(|request| Plan::new(request, workloads::find))
