@@ -1,7 +1,8 @@
 //! The limit of a memory cgroup that all tasks are in: who would exceed it makes room first (`try_charge`).
 //!
 //! There are no marks below the limit and no kswapd: each task that allocates at it reclaims a cluster, whatever is free
-//! (mechanisms/modern, 6).
+//! (mechanisms/modern, 6). Where nothing could be freed it waits: the killing that a cgroup of version 1 would do is turned off, as
+//! it is for the `linux` ground.
 
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
@@ -11,17 +12,25 @@ use crate::stat::Event;
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
-use machine::{Machine, Order};
+use machine::{Machine, Nanos, Order, WaitReason, Waiting};
 
-/// Reclaims that do not help before memory counts as exhausted (`MAX_RECLAIM_RETRIES`).
+/// Reclaims that do not help before a task waits for a page that is freed (`MAX_RECLAIM_RETRIES`).
 const RETRIES_MAX: u32 = 16;
+
+/// How often one that waits looks, and reclaims again. Linux wakes it when a page is freed; where all wait, nobody frees one, and the
+/// `linux` ground has the kernel reclaim some, as often as this.
+const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
+
+/// After so long without a page memory is exhausted: the `linux` ground gives up then. What reclaim knows of its lists is two seconds
+/// old at most (`lru.cgroup_counters`), so that by then it has known better ten times.
+const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
     /// Makes room for 2^`order` pages under the limit, if they are charged: pages of files and of programs. *May sleep*, if `gfp`
     /// says so.
     ///
     /// # Errors
-    /// When they are more than the limit, or nothing can be made free.
+    /// When they are more than the limit, or nothing could be made free for 20 s.
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn make_room_under(
         &self,
@@ -60,6 +69,7 @@ impl<M: Machine> Allocate<M> {
         }
         let _stall = self.pressure.stall(&self.machine);
         let mut retries = 0;
+        let mut starves_since = None;
         while !self.machine.is_killed() {
             let progress = self.try_to_free_charged_pages(task, self.zonelist(gfp), gfp, retries > 0, work);
             if fits() {
@@ -69,12 +79,33 @@ impl<M: Machine> Allocate<M> {
                 return Err(failed(Event::AllocFailed));
             }
             let has_helped = matches!(progress, Progress::Freed(_)) && order <= COSTLY_ORDER;
-            retries += u32::from(!has_helped);
-            if retries > RETRIES_MAX {
-                let event = if order == Order::ZERO { Event::OutOfMemory } else { Event::AllocFailed };
-                return Err(failed(event));
+            if has_helped {
+                starves_since = None;
+                continue;
+            }
+            retries += 1;
+            if retries <= RETRIES_MAX {
+                continue;
+            }
+            if order > Order::ZERO {
+                return Err(failed(Event::AllocFailed));
+            }
+            let now = self.machine.now();
+            if now.since(*starves_since.get_or_insert(now)) >= STARVED {
+                return Err(failed(Event::OutOfMemory));
+            }
+            self.wait_for_freed();
+            if fits() {
+                return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Waits a while, in which others may free pages, and those that are being written may be written.
+    #[doc(alias = "mem_cgroup_oom_synchronize")]
+    fn wait_for_freed(&self) {
+        let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
+        self.machine.pause(LOOK_AGAIN);
     }
 }

@@ -58,7 +58,8 @@ choices! {
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Keeps it: the page makes another round of its list, written or not.
         Keep,
-        /// Marks it for reclaim at the end of its writeback, and keeps it.
+        /// Marks it for reclaim at the end of its writeback, and keeps it. A task whose memory cgroup is at its limit waits
+        /// for one that it meets marked: the page has gone round its list, so that the disk is slower than the scan.
         Mark,
         /// The same; but kswapd counts a page that it meets for the second time in a zone marked full
         /// of writeback, and stalls after the list.

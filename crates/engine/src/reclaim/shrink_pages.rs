@@ -35,24 +35,38 @@ pub struct ListCounts {
     pub written: u64,
 }
 
-/// What to do with a page under writeback: it is kept in any case.
+/// What to do with a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writeback {
-    /// Mark it, so that it is the next to go when its write ends.
+    /// Mark it, so that it is the next to go when its write ends, and keep it.
     Mark,
-    /// Nothing.
+    /// Keep it.
     Keep,
-    /// It was marked before: whoever reclaims is faster than the disk.
+    /// Keep it. It was marked before: whoever reclaims is faster than the disk.
     MetAgain,
+    /// Wait until it is written, and look at it again.
+    Wait,
+}
+
+/// Who meets a page under writeback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetBy {
+    /// Kswapd.
+    Kswapd,
+    /// A task that reclaims.
+    Task,
+    /// A task whose memory cgroup is at its limit, and which may wait for what writes the page.
+    TaskAtLimit,
 }
 
 /// Judges a page under writeback.
 #[must_use]
-pub fn check_writeback(met: WritebackMet, is_kswapd: bool, is_marked: bool, zone_is_full: bool) -> Writeback {
-    match met {
-        WritebackMet::CountImmediate if is_kswapd && is_marked && zone_is_full => Writeback::MetAgain,
-        WritebackMet::CountImmediate | WritebackMet::Mark => Writeback::Mark,
-        WritebackMet::Keep => Writeback::Keep,
+pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_full: bool) -> Writeback {
+    match (met, by) {
+        (WritebackMet::Keep, _) => Writeback::Keep,
+        (WritebackMet::Mark | WritebackMet::CountImmediate, MetBy::TaskAtLimit) if is_marked => Writeback::Wait,
+        (WritebackMet::CountImmediate, MetBy::Kswapd) if is_marked && zone_is_full => Writeback::MetAgain,
+        (WritebackMet::Mark | WritebackMet::CountImmediate, _) => Writeback::Mark,
     }
 }
 
@@ -103,6 +117,8 @@ enum Fate {
     KeepUnlocked,
     /// To the active list.
     Activate,
+    /// Unlocked, and written by now: it is to be looked at again.
+    LookAgain,
     /// Waits in [`Removals`], locked.
     FreeWithOthers,
     /// As `Free`, if no reader turns out to hold it by a hazard pointer; unlocked, and still its owner's.
@@ -135,7 +151,7 @@ impl<M: Machine> Reclaim<M> {
                 next = next.and_then(|next| List::look_before(&self.frames, next));
             }
         };
-        for (n, &frame) in taken.iter().enumerate() {
+        'pages: for (n, &frame) in taken.iter().enumerate() {
             // Nor did anybody touch the slots of this one's pages.
             if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
                 owners.prefetch_slot(self, *soon);
@@ -143,14 +159,20 @@ impl<M: Machine> Reclaim<M> {
             look_ahead(n);
             let descriptor = &self.frames[frame];
             self.machine.spend_on(Step::ScanPage, frame, 1);
-            if !descriptor.try_lock() {
-                control.met.locked += 1;
-                survivors.push(frame);
-                self.note_kept(control, false);
-                continue;
-            }
-            control.scanned += 1;
-            match self.shrink_page(task, zone, frame, control, counts, (&mut owners, &mut removals)) {
+            let fate = loop {
+                if !descriptor.try_lock() {
+                    control.met.locked += 1;
+                    survivors.push(frame);
+                    self.note_kept(control, false);
+                    continue 'pages;
+                }
+                control.scanned += 1;
+                match self.shrink_page(task, zone, frame, control, counts, (&mut owners, &mut removals)) {
+                    Fate::LookAgain => {}
+                    fate => break fate,
+                }
+            };
+            match fate {
                 Fate::Free => {
                     self.age_by_eviction(frame);
                     descriptor.clear(Flags::LOCKED);
@@ -162,7 +184,7 @@ impl<M: Machine> Reclaim<M> {
                     may_be_held.push(frame);
                     continue;
                 }
-                Fate::KeepUnlocked => {}
+                Fate::KeepUnlocked | Fate::LookAgain => {}
                 Fate::Keep => self.unlock_page(frame),
                 Fate::Activate => {
                     if descriptor.is(Flags::SWAPCACHE) && self.swap.is_nearly_full() {
@@ -254,7 +276,19 @@ impl<M: Machine> Reclaim<M> {
             }
         } else if flags.has(Flags::WRITEBACK) {
             let (is_marked, zone_is_full) = (flags.has(Flags::RECLAIM), zone.is(ZoneFlag::WRITEBACK));
-            match check_writeback(self.choices.writeback_met, control.is_kswapd, is_marked, zone_is_full) {
+            let by = match control.is_kswapd {
+                true => MetBy::Kswapd,
+                false if control.is_cgroup && may_enter_fs => MetBy::TaskAtLimit,
+                false => MetBy::Task,
+            };
+            match check_writeback(self.choices.writeback_met, by, is_marked, zone_is_full) {
+                Writeback::Wait => {
+                    // It has gone round its list while it was being written: the rest of the list is no nearer to its end.
+                    self.remove_waiting(removals);
+                    self.unlock_page(frame);
+                    self.wait_for_clear(frame, WaitReason::PageWriteback);
+                    return Fate::LookAgain;
+                }
                 Writeback::MetAgain => counts.immediate += 1,
                 Writeback::Keep => {}
                 Writeback::Mark => {
@@ -492,12 +526,23 @@ mod tests {
 
     #[test]
     fn kswapd_counts_a_page_met_twice_only_in_a_zone_full_of_writeback() {
-        let again = |is_kswapd, is_marked, full| {
-            check_writeback(WritebackMet::CountImmediate, is_kswapd, is_marked, full) == Writeback::MetAgain
+        let again = |by, is_marked, full| {
+            check_writeback(WritebackMet::CountImmediate, by, is_marked, full) == Writeback::MetAgain
         };
-        assert!(again(true, true, true));
-        assert!(!again(false, true, true) && !again(true, false, true) && !again(true, true, false));
-        assert_eq!(check_writeback(WritebackMet::Mark, true, true, true), Writeback::Mark);
+        assert!(again(MetBy::Kswapd, true, true));
+        assert!(!again(MetBy::Task, true, true));
+        assert!(!again(MetBy::Kswapd, false, true) && !again(MetBy::Kswapd, true, false));
+        assert_eq!(check_writeback(WritebackMet::Mark, MetBy::Kswapd, true, true), Writeback::Mark);
+    }
+
+    #[test]
+    fn only_a_task_at_its_limit_waits_and_only_for_a_page_that_it_meets_again() {
+        for met in [WritebackMet::Mark, WritebackMet::CountImmediate] {
+            assert_eq!(check_writeback(met, MetBy::TaskAtLimit, true, false), Writeback::Wait);
+            assert_eq!(check_writeback(met, MetBy::TaskAtLimit, false, true), Writeback::Mark);
+            assert_eq!(check_writeback(met, MetBy::Task, true, true), Writeback::Mark);
+        }
+        assert_eq!(check_writeback(WritebackMet::Keep, MetBy::TaskAtLimit, true, true), Writeback::Keep);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPages};
 use engine::memory::{Flags, Gfp, Layout, ZoneKind};
 use engine::page_cache::File;
-use engine::reclaim::choices::Hopeless;
+use engine::reclaim::choices::{Hopeless, WritebackMet};
 use engine::stat::Gauge;
 use engine::swap::choices::SynchronousSwap;
 use engine::{ReadPattern, ReadState};
@@ -335,7 +335,9 @@ fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
 /// One zone at its high mark is enough for requests that can use it; a request for a low zone is met in that.
 #[test]
 fn kswapd_balances_a_node_for_what_was_asked() {
-    let plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
+    let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
+    // A boost would have it free more.
+    plan.choices.memory.watermark_boost_factor = 0;
     plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
         read(ground, &file, 0..2 * PAGES as u32);
@@ -441,6 +443,73 @@ fn a_cgroup_is_exhausted_when_swap_is_full() {
             assert!(ground.sim.now() < Nanos::from_secs(60), "{:?}", ground.sim.now());
         });
         assert!(vmstat["oom"] > 0 && vmstat["nr_free_pages"] > PAGES / 4);
+    }
+}
+
+/// A small cgroup whose swap is slow is full of pages that are being written. Who is at the limit waits for those that it meets
+/// again; up to Linux 3.5 it looked at all of them, again and again, until memory counted as exhausted.
+#[test]
+fn who_is_at_the_limit_of_a_cgroup_waits_for_a_page_that_it_meets_again_under_writeback() {
+    let scanned = |writeback_met| {
+        let choices = choices_of("6.18-classic");
+        let mut plan = Plan { choices, swap_slots: 4 * PAGES as u32, write_ns: 5_000_000, ..Plan::default() };
+        plan.layout.limit_pages = Some(PAGES / 4);
+        plan.choices.reclaim.writeback_met = writeback_met;
+        let vmstat = plan.run(|ground| {
+            let region = ground.region(PAGES as u32);
+            ground.touch(&region, 0..PAGES as u32, true).unwrap();
+        });
+        vmstat["pgscan_direct_normal"]
+    };
+    for writeback_met in [WritebackMet::Mark, WritebackMet::CountImmediate] {
+        let scanned = scanned(writeback_met);
+        assert!(scanned < 4 * PAGES, "{scanned} with {writeback_met:?}");
+    }
+    let scanned = scanned(WritebackMet::Keep);
+    assert!(scanned > 8 * PAGES, "{scanned}: it is not marked");
+}
+
+/// All pages in a cgroup are active. Reclaim ages them where few are inactive, but the counters that tell so are added up every two
+/// seconds. Until then Linux 6.18 gives up; with killing turned off the task waits.
+#[test]
+fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
+    let wait = |cgroup_counters| {
+        let mut plan = Plan { choices: choices_of("6.18-classic"), swap_slots: 4 * PAGES as u32, ..Plan::default() };
+        plan.layout.limit_pages = Some(PAGES / 4);
+        plan.choices.lru.cgroup_counters = cgroup_counters;
+        let (told, wait) = std::sync::mpsc::channel();
+        let vmstat = plan.run(move |ground| {
+            let region = ground.region(PAGES as u32);
+            let began = ground.sim.now();
+            for page in 0..PAGES as u32 / 4 + 100 {
+                ground.touch(&region, page..page + 1, true).expect("there are pages to be freed");
+                for _ in 0..2 {
+                    ground.engine.lru().mark_accessed(region.entry(page).frame().unwrap());
+                }
+                ground.engine.lru().drain_all();
+                assert!(page > PAGES as u32 / 4 - 100 || ground.count("nr_inactive_anon") == 0);
+            }
+            told.send(ground.sim.now().since(began)).unwrap();
+        });
+        assert_eq!(vmstat["oom"], 0);
+        wait.recv().unwrap()
+    };
+    let (late, at_once) = (wait(CgroupCounters::EveryTwoSeconds), wait(CgroupCounters::AtOnce));
+    assert!((Nanos::from_millis(200)..Nanos::from_secs(3)).contains(&late), "{late:?}");
+    assert!(at_once < Nanos::from_millis(100), "{at_once:?}");
+}
+
+/// In a cgroup no mark says that pages of files are few: where there are none, anonymous ones go.
+#[test]
+fn a_cgroup_without_pages_of_files_swaps() {
+    for kernel in ["3.10-rc4-vanilla", "mm1-lessdisrupt-v1", "highwater", "5.12-mainline"] {
+        let mut plan = Plan { choices: choices_of(kernel), swap_slots: 4 * PAGES as u32, ..Plan::default() };
+        plan.layout.limit_pages = Some(PAGES / 4);
+        let vmstat = plan.run(move |ground| {
+            let region = ground.region(PAGES as u32);
+            ground.touch(&region, 0..PAGES as u32, true).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        });
+        assert!(vmstat["pswpout"] >= PAGES / 2, "{kernel}");
     }
 }
 

@@ -106,7 +106,10 @@ impl<M: Machine> Lru<M> {
         }
         // Enough inactive file pages: leave anonymous ones alone.
         let is_file_enough = match self.choices.file_only {
-            FileOnly::WhileInactiveSuffices => !self.is_inactive_low(zone, Family::File),
+            // In a cgroup no mark has said above that files are few: an empty list is not enough.
+            FileOnly::WhileInactiveSuffices => {
+                !self.is_inactive_low(zone, Family::File) && (!demand.is_cgroup || has_share(Family::File))
+            }
             FileOnly::WhileInactiveIsScanned => !may_age[Family::File as usize] && has_share(Family::File),
             FileOnly::Never => false,
         };
