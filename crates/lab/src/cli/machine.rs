@@ -13,6 +13,7 @@ use crate::this_computer::text::{self, GROUPS, Group, Measured};
 use crate::this_computer::{Computer, measure, nearest};
 use crate::workloads;
 use machine::PAGE_BYTES;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 /// Which computer.
@@ -129,16 +130,16 @@ const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
     let kernel = nearest::kernel(computer);
-    let scratch = Scratch::new(folder)?;
+    let scratch = Scratch::new(folder, experiment)?;
     let system_s = |ground: Ground, factor: f64| -> Result<f64, End> {
         let mut of_factor = measured.clone();
         of_factor.factors[n] = Some(factor);
         let text = text::machine(computer, Some(limit_pages), &of_factor)?;
-        std::fs::write(&scratch.0, text)?;
+        std::fs::write(&scratch.path, text)?;
         let request = Request {
             experiment: (*experiment).to_owned(),
             kernels: vec![kernel.clone()],
-            machine: Some(scratch.0.display().to_string()),
+            machine: Some(scratch.path.display().to_string()),
             set: set.iter().map(|(key, value)| Set { key: (*key).into(), values: vec![(*value).into()] }).collect(),
             grounds: vec![ground],
             place: Place { folder: folder.to_owned(), ..Place::default() },
@@ -146,7 +147,12 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
         };
         let plan = Plan::new(&request, workloads::find)?;
         let bars = Bars::new(&plan.title(), plan.count());
-        let results = plan.run(1, &bars).map_err(|failures| failed(&failures))?;
+        let results = plan.run(1, &bars).map_err(|failures| {
+            if !interrupt::is_set() {
+                scratch.is_kept.set(true);
+            }
+            failed(&failures)
+        })?;
         let row = results.table.rows.iter().find(|row| row.name == ROW);
         row.and_then(|row| row.median(0)).ok_or_else(|| End::Failed(format!("`{ground}` has no row `{ROW}`")))
     };
@@ -165,20 +171,43 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     Ok(exact)
 }
 
-/// A machine file for the time of the measurement.
-struct Scratch(PathBuf);
+/// A machine file for the time of the measurement. It stays where a run with it failed, for the command that repeats the run names it.
+struct Scratch {
+    path: PathBuf,
+    is_kept: Cell<bool>,
+}
 
 impl Scratch {
-    fn new(folder: &Path) -> Result<Self, End> {
-        let path = folder.join(format!("highwater-calibrate-{}.toml", std::process::id()));
+    fn new(folder: &Path, experiment: &str) -> Result<Self, End> {
+        let path = folder.join(format!("highwater-calibrate-{}-{experiment}.toml", std::process::id()));
         std::fs::write(&path, "").map_err(|error| End::Failed(format!("cannot write {}: {error}", path.display())))?;
-        Ok(Self(path))
+        Ok(Self { path, is_kept: Cell::new(false) })
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed stays behind, a few KiB.
-        let _ = std::fs::remove_file(&self.0);
+        if !self.is_kept.get() {
+            // What cannot be removed stays behind, a few KiB.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_file_of_a_failed_run_stays_for_its_replay() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = || std::fs::read_dir(folder.path()).unwrap().count();
+        let scratch = Scratch::new(folder.path(), "anon").unwrap_or_else(|_| panic!("a file can be made"));
+        drop(scratch);
+        assert_eq!(left(), 0);
+        let scratch = Scratch::new(folder.path(), "anon").unwrap_or_else(|_| panic!("a file can be made"));
+        scratch.is_kept.set(true);
+        drop(scratch);
+        assert_eq!(left(), 1);
     }
 }
