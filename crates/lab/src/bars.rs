@@ -15,7 +15,7 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::{progress::Progress, runner::Watch, words::counted};
+use crate::{progress::Progress, runner::Watch, shown, words::counted};
 
 /// How often lines are drawn again.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -46,6 +46,7 @@ impl Bars {
     /// Lines for so many jobs; `name` is that of all of them.
     #[must_use]
     pub fn new(name: &str, count: usize) -> Self {
+        let name = &one_line(name);
         if stderr().is_terminal() {
             let mut bars = Self::drawn_on(ProgressDrawTarget::stderr(), name, count);
             let shared = bars.shared.clone();
@@ -78,7 +79,7 @@ impl Waiting {
     #[must_use]
     pub fn new(what: &str) -> Self {
         let style = ProgressStyle::with_template("{wide_msg} {elapsed}").expect("a fixed template");
-        let line = ProgressBar::new_spinner().with_style(style).with_message(what.to_owned());
+        let line = ProgressBar::new_spinner().with_style(style).with_message(one_line(what));
         line.enable_steady_tick(REDRAW);
         Self(line)
     }
@@ -118,7 +119,7 @@ impl Watch for Bars {
     fn began(&self, number: usize, title: &str, progress: &Progress) {
         let style = ProgressStyle::with_template("{prefix:26} {bar:10} {wide_msg}").expect("a fixed template");
         let bar = self.shared.lines.add(ProgressBar::new(1000).with_style(style));
-        bar.set_prefix(cut(title));
+        bar.set_prefix(cut(&one_line(title)));
         self.shared.running().insert(number, (bar, progress.clone(), Instant::now()));
     }
 
@@ -164,6 +165,11 @@ fn told(line: &str) {
 
 fn runs(count: usize) -> String {
     counted(count, "run")
+}
+
+/// A name out of a file, as a part of a line.
+fn one_line(name: &str) -> String {
+    shown::harmless(name).replace('\n', " ")
 }
 
 /// A title that fits: of a long one its end, by which it differs from others.

@@ -97,8 +97,8 @@ impl Cgroup {
     }
 }
 
-/// How often the cgroup of a folder came to its limit. Version 2 counts in `memory.events.local` what is of the cgroup itself, and
-/// before 5.2 with its children in `memory.events`; version 1 has `memory.failcnt`.
+/// How often the cgroup of a folder came to its limit. Version 2 counts in `memory.events.local` what is of the cgroup itself; where
+/// there is none, in `memory.events`. Version 1 has `memory.failcnt`.
 #[must_use]
 pub fn times_at_limit(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -117,12 +117,12 @@ pub struct OutOfMemory {
     pub kills: u64,
     /// How often it was killed as a whole (`oom_group_kill`, since 5.17).
     pub group_kills: u64,
-    /// Does a process wait in it for memory that nobody frees (`under_oom`)? Version 1 alone has that.
+    /// Does a process wait in it for memory that nobody frees (`under_oom`, with `oom_kill_disable`)? Version 1 alone has that.
     pub is_waiting: bool,
 }
 
-/// What the cgroup of a folder tells of its want of memory; none where it has no memory controller. Its children tell theirs, but
-/// before 5.2 version 2 counts them in their parents too.
+/// What the cgroup of a folder tells of its want of memory; none where it has no memory controller. Its children tell theirs. Only
+/// where version 2 has no `memory.events.local`, and counts with the children all the same, are they in it too.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -132,7 +132,8 @@ pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
         times: of("oom"),
         kills: of("oom_kill"),
         group_kills: of("oom_group_kill"),
-        is_waiting: of("under_oom") == 1,
+        // With its killer on, it is so for a moment until that has killed.
+        is_waiting: of("under_oom") == 1 && of("oom_kill_disable") == 1,
     })
 }
 

@@ -17,35 +17,17 @@ pub fn why(error: &io::Error) -> String {
 /// What some programs put before a text: a byte order mark of UTF-8.
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Reads a text without the byte order mark that may stand before it.
-pub fn without_mark(inner: impl Read) -> impl Read {
-    WithoutMark { inner, start: None }
-}
-
-struct WithoutMark<R> {
-    inner: R,
-    /// What was read of it to look for the mark, and is none; nothing was read so far where it is none.
-    start: Option<io::Cursor<Vec<u8>>>,
-}
-
-impl<R: Read> Read for WithoutMark<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let start = match &mut self.start {
-            Some(start) => start,
-            None => {
-                let mut bytes = Vec::new();
-                self.inner.by_ref().take(MARK.len() as u64).read_to_end(&mut bytes)?;
-                if bytes == MARK {
-                    bytes.clear();
-                }
-                self.start.insert(io::Cursor::new(bytes))
-            }
-        };
-        match start.read(into)? {
-            0 => self.inner.read(into),
-            read => Ok(read),
-        }
+/// A text without the byte order mark that may stand before it.
+///
+/// # Errors
+/// When its start cannot be read.
+pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
+    let mut start = Vec::new();
+    inner.by_ref().take(MARK.len() as u64).read_to_end(&mut start)?;
+    if start == MARK {
+        start.clear();
     }
+    Ok(io::Cursor::new(start).chain(inner))
 }
 
 /// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell. It is read as what `role` says: "a kernel".
@@ -72,7 +54,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
         }
     }
     fcntl_setfl(&file, OFlags::empty())?;
-    Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))))
+    Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
 /// Opens a file. A byte order mark at its start is left out. It is read as what `role` says: "a kernel".
@@ -83,7 +65,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;
     in_use::reads(role, path, &file)?;
-    Ok(Box::new(without_mark(file)))
+    Ok(Box::new(without_mark(file)?))
 }
 
 #[cfg(all(test, unix))]

@@ -13,7 +13,7 @@ use std::{
 };
 
 static IS_SET: AtomicBool = AtomicBool::new(false);
-static IS_TERM: AtomicBool = AtomicBool::new(false);
+static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LISTENER: Once = Once::new();
@@ -42,10 +42,10 @@ pub fn is_set() -> bool {
     IS_SET.load(Ordering::SeqCst)
 }
 
-/// Was it SIGTERM? A terminal's signals reach the children of this process, too; this one does not.
+/// Was it SIGTERM or SIGHUP? What a terminal's keys send reaches the children of this process, too; these may not.
 #[must_use]
-pub fn is_term() -> bool {
-    IS_TERM.load(Ordering::SeqCst)
+pub fn is_passed_on() -> bool {
+    IS_PASSED_ON.load(Ordering::SeqCst)
 }
 
 /// As if there had been one.
@@ -127,7 +127,7 @@ fn listen() {
                 match GUARDS.load(Ordering::SeqCst) {
                     0 => end_with(|| drop(emulate_default_handler(signal))),
                     _ => {
-                        IS_TERM.fetch_or(signal == SIGTERM, Ordering::SeqCst);
+                        IS_PASSED_ON.fetch_or(signal != SIGINT, Ordering::SeqCst);
                         set();
                     }
                 }

@@ -253,7 +253,10 @@ impl Plan {
             }
         }
         if subjects.is_empty() {
-            return Err(Error { place: None, message: skipped.join("; ") });
+            // What is wrong on each ground is no matter of grounds.
+            let why = |line: &String| line.split_once(": skipped: ").map(|(_, why)| why.to_owned());
+            let message = why(&skipped[0]).filter(|first| skipped.iter().all(|it| why(it).as_ref() == Some(first)));
+            return Err(Error { place: None, message: message.unwrap_or_else(|| skipped.join("; ")) });
         }
         let machine = setups[0].machine.clone();
         plain.trace = match request.trace {

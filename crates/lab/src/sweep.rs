@@ -188,10 +188,13 @@ impl Sweep {
         let runs = all.filter(|run| seen.insert(run.hash.clone())).collect();
         let sweep = Self { plans, runs, rows: Vec::new() };
         let rows = words(&node, "rows")?;
-        for Word { text, place } in &rows {
-            sweep.check_rows(std::slice::from_ref(text)).map_err(|why| Error::at(place, format!("`rows`: {why}")))?;
+        let texts: Vec<String> = rows.iter().map(|word| word.text.clone()).collect();
+        if let Err(why) = sweep.check_rows(&texts) {
+            // Of several the first that is told.
+            let wrong = rows.iter().find(|word| why.contains(&format!("`{}`", word.text))).unwrap_or(&rows[0]);
+            return Err(Error::at(&wrong.place, format!("`rows`: {why}")));
         }
-        Ok(Self { rows: rows.into_iter().map(|word| word.text).collect(), ..sweep })
+        Ok(Self { rows: texts, ..sweep })
     }
 
     /// Does each of some words fit a row of some run? Where it is not known before what rows there are, each is taken.

@@ -351,3 +351,12 @@ fn chromium() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
+
+#[test]
+fn stacks_that_are_too_deep_are_told_with_their_line() {
+    let folder = folder();
+    fs::write(folder.path().join("deep.folded"), format!("a;b 1\n{} 5\n", vec!["f"; 20_000].join(";")))
+        .expect("written");
+    let told = refused(folder.path(), &["report", "deep.folded"]);
+    assert_eq!(told, "error: deep.folded:2: expected at most 500 calls, one within the other\n");
+}

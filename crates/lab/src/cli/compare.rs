@@ -81,14 +81,15 @@ struct Options {
 /// Runs kernels in experiments, one after the other, and shows a table for each.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     let CompareArguments { experiments, kernels, kernel, options } = arguments;
-    if let [_, _, ..] = experiments[..] {
-        check_several(options)?;
+    let experiments = each_once(experiments);
+    if experiments.len() > 1 {
+        check_several(options, experiments.len())?;
     }
     let request = |experiment: &String| Request {
         more_kernels: kernel.clone(),
         ..options.experiment.request(experiment, kernels)
     };
-    carry_out(each_once(experiments).iter().map(request).collect(), options)
+    carry_out(experiments.iter().map(request).collect(), options)
 }
 
 /// Runs an experiment with one kernel and shows its column.
@@ -97,7 +98,7 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
 }
 
 /// Refuses with several experiments what is of one.
-fn check_several(options: &Options) -> Result<(), End> {
+fn check_several(options: &Options, named: usize) -> Result<(), End> {
     let of_one = [
         ("--variant", options.variant.is_some()),
         ("--column", !options.column.is_empty()),
@@ -106,7 +107,7 @@ fn check_several(options: &Options) -> Result<(), End> {
     ];
     let given = of_one.iter().find_map(|(name, is_given)| is_given.then_some(*name)).or(options.beside.wants_any());
     match given {
-        Some(name) => Err(End::Usage(format!("{name} is of one experiment: several were named"))),
+        Some(name) => Err(End::Usage(format!("{name} works with one experiment: {named} were named"))),
         None => Ok(()),
     }
 }
@@ -158,10 +159,13 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     let form = Form::open(options.format, options.experiment.output.output.as_deref())?;
     let plot = options.experiment.picture.open()?;
     let beside = options.beside.open()?;
-    let plans = requests
-        .iter()
-        .map(|request| Plan::new(request, workloads::find))
-        .collect::<Result<Vec<_>, placed::Error>>()?;
+    let is_several = requests.len() > 1;
+    // Which of several an error is of.
+    let of = |name: &str| if is_several { format!("{name}: ") } else { String::new() };
+    let plan = |request: &Request| {
+        Plan::new(request, workloads::find).map_err(|error| End::Usage(of(&request.experiment) + &error.to_string()))
+    };
+    let plans = requests.iter().map(plan).collect::<Result<Vec<_>, End>>()?;
     let row_names: Option<Vec<Vec<String>>> = plans.iter().map(Plan::row_names).collect();
     if let Some(names) = &row_names {
         let of_saved = saved.iter().flat_map(|(_, table)| &table.rows).map(|row| row.name.as_str());
@@ -174,22 +178,26 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
             .iter()
             .try_for_each(|plan| options.experiment.output.is_dry(&plan.title(), &plan.titles()).map(drop));
     }
-    // What fails costs neither the other experiments, nor the files that can be written, nor the report.
-    let mut losses = Losses::default();
-    let mut found = Vec::new();
+    let (mut found, mut failures) = (Vec::new(), Vec::new());
     for plan in plans {
         let bars = Bars::new(&plan.title(), plan.count());
         match plan.run(seeds.threads(), &bars) {
             Ok(results) => found.push((plan, results)),
-            Err(failures) => {
-                losses.note(Err(failed(&failures)));
+            Err(wrong) => {
+                let name = of(&plan.experiment.name);
+                failures.extend(wrong.into_iter().map(|it| JobFailure { column: name.clone() + &it.column, ..it }));
             }
         }
-        if interrupt::is_set() {
-            break;
+        if interrupt::is_set() && failures.is_empty() {
+            return Err(End::Failed("interrupted".into()));
         }
     }
-    let Some((plan, results)) = found.first_mut() else { return losses.end() };
+    // A report without one of its columns would be another one.
+    let Some((plan, results)) = found.first_mut().filter(|_| failures.is_empty()) else {
+        return Err(failed(&failures));
+    };
+    // A file that cannot be written costs neither the others nor the table.
+    let mut losses = Losses::default();
     for (file, table) in saved {
         report::saved::join(&mut results.table, table, &file);
     }

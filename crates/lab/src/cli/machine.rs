@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::plan::{Plan, Request, Set};
 use crate::shown;
 use crate::stat::snapshot::Source;
-use crate::this_computer::load::{Load, TOLD_FROM};
+use crate::this_computer::load::{Load, WARN_FROM_PERCENT};
 use crate::this_computer::text::{self, GROUPS, Group, Measured};
 use crate::this_computer::{Computer, measure, nearest};
 use crate::workloads;
@@ -69,6 +69,7 @@ impl Arguments {
         }
         let computer = Computer::read(&Source::default(), &folder);
         computer.missing.iter().for_each(|why| shown::warn(&format!("left out: {why}")));
+        text::two_devices(&computer).iter().for_each(|why| shown::warn(why));
         Ok(computer)
     }
 }
@@ -94,10 +95,12 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     eprintln!("measured: system calls, faults, copies, switches");
     let costs = measure::costs(&folder).map_err(told)?;
     eprintln!("measured: the disk under {}", folder.display());
+    let mut failures = Vec::new();
     let disk = match measure::disk(&folder) {
         Ok(speed) => Some(speed),
         Err(error) => {
-            shown::warn(&format!("the disk is left as it is assumed: {error}"));
+            failures.push(format!("the disk is left as it is assumed: {error}"));
+            shown::warn(&failures[0]);
             None
         }
     };
@@ -110,14 +113,18 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
             // A machine that is measured in part is worth nothing to who stopped it.
             Err(_) if interrupt::is_set() => return Err(End::Failed("interrupted".into())),
             Err(End::Usage(why) | End::Failed(why)) => {
-                shown::warn(&format!("costs of {} are left as they are assumed: {why}", group.about));
+                failures.push(format!("costs of {} are left as they are assumed: {why}", group.about));
+                shown::warn(&failures[failures.len() - 1]);
             }
             Err(other) => return Err(other),
         }
     }
-    measured.others = before.zip(Load::now()).and_then(|(before, now)| now.others_since(before));
-    if let Some(others) = measured.others.filter(|others| *others >= TOLD_FROM) {
-        shown::warn(&format!("others used {others:.0} % of all CPUs meanwhile: costs may be told too high"));
+    measured.failures = failures;
+    measured.others_percent = before.zip(Load::now()).and_then(|(before, now)| now.others_since(before));
+    if let Some(others) = measured.others_percent.filter(|others| *others >= WARN_FROM_PERCENT) {
+        shown::warn(&format!(
+            "others and the kernel's own tasks used {others:.0} % of all CPUs meanwhile: costs may be told too high"
+        ));
     }
     let text = text::machine(&computer, limit_pages, &measured)?;
     output::report(file, |out, _| out.write_all(text.as_bytes()))
@@ -165,6 +172,10 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     eprintln!(
         "measured: {goal:.2} s of system time for a million {about}; simulated {once:.2}, and {twice:.2} with steps twice as dear"
     );
+    if exact <= 0.0 {
+        let why = "the other steps cost the simulated system more than all do here: is the computer busy?";
+        return Err(End::Failed(why.into()));
+    }
     if !FACTORS.contains(&exact) {
         return Err(End::Failed(format!("{exact:.2} times as dear is not believed: is the computer busy?")));
     }

@@ -273,12 +273,12 @@ fn with_command(mut page: Page) -> Page {
 
 /// Writes to standard output a text that depends on how wide it is.
 fn show(text: impl Fn(Look) -> String) -> Result<(), End> {
-    output::report(None, |out, look| out.write_all(text(look).as_bytes()))
+    output::report(None, |out, look| out.write_all(harmless(&text(look)).as_bytes()))
 }
 
 /// Writes to standard output.
 fn print(text: &str) -> Result<(), End> {
-    output::report(None, |out, _| out.write_all(text.as_bytes()))
+    output::report(None, |out, _| out.write_all(harmless(text).as_bytes()))
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             let runs = series::read(&file, &text).map_err(|wrong| End::Usage(wrong.to_string()))?;
             found.push((name, Saved::Series(runs)));
         } else if is_stacks(&text) {
+            check_depth(&text).map_err(|(line, why)| End::Usage(format!("{}:{line}: {why}", path.display())))?;
             found.push((name, Saved::Stacks(text)));
         } else {
             let tables = report::saved::read_all(&text).map_err(told)?;
@@ -98,6 +99,18 @@ fn is_stacks(text: &str) -> bool {
         line.rsplit_once(' ').is_some_and(|(path, time)| path.contains(';') && time.parse::<u64>().is_ok())
     };
     text.lines().next().is_some() && text.lines().take(20).all(is_stack)
+}
+
+/// Calls of a stack at most: deeper ones are none that somebody looks at.
+const DEPTH_MAX: usize = 500;
+
+/// Is each stack one that can be drawn?
+///
+/// # Errors
+/// The first line of a deeper one, from 1, with what was expected.
+fn check_depth(text: &str) -> Result<(), (usize, String)> {
+    let deep = text.lines().position(|line| line.split(';').count() > DEPTH_MAX);
+    deep.map_or(Ok(()), |n| Err((n + 1, format!("expected at most {DEPTH_MAX} calls, one within the other"))))
 }
 
 /// All columns in one table; several files stand with their names.

@@ -62,8 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let begun = Instant::now();
     let mut child = start(&arguments.command, limit.as_ref().map(|limit| &limit.cgroup))?;
     let ended = watch(arguments, &source, &before, begun, child.as_mut())?;
-    let elapsed_s = begun.elapsed().as_secs_f64();
     let after = Snapshot::take(&source);
+    let elapsed_s = after.seconds_since(&before);
     let command = child.is_some().then(|| used_since(used_before));
     let interval = Interval { before: &before, after: &after, command, elapsed_s };
     let mut rows = interval.rows();
@@ -98,7 +98,6 @@ fn watch(
     mut child: Option<&mut Child>,
 ) -> Result<Option<String>, End> {
     let mut last = before.clone();
-    let mut last_at = begun;
     let mut next = arguments.every.map(|every| begun + every);
     let (mut lines, mut is_told) = (0, false);
     loop {
@@ -108,25 +107,25 @@ fn watch(
         {
             return Ok((!status.success()).then(|| format!("the command ended with {status}")));
         }
+        let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
+        // The last line is not left out for being late.
         if let (Some(at), Some(every)) = (next, arguments.every)
-            && Instant::now() >= at
+            && (Instant::now() >= at || is_over && at <= begun + arguments.seconds.unwrap_or_default())
         {
             let now = Snapshot::take(source);
             let mut out = std::io::stdout().lock();
             if lines % LINES == 0 {
                 writeln!(out, "{}", live::heading())?;
             }
-            let elapsed_s = last_at.elapsed().as_secs_f64();
-            writeln!(out, "{}", live::line(&last, &now, begun.elapsed().as_secs_f64(), elapsed_s))?;
+            writeln!(out, "{}", live::line(&last, &now, begun.elapsed().as_secs_f64()))?;
             out.flush()?;
-            (last, last_at) = (now, Instant::now());
+            last = now;
             next = Some(at + every);
             lines += 1;
         }
-        let is_over = arguments.seconds.is_some_and(|seconds| begun.elapsed() >= seconds);
         // The end of a command is waited for. A terminal tells it itself, and SIGTERM is passed on.
         if let Some(child) = child.as_mut()
-            && interrupt::is_term()
+            && interrupt::is_passed_on()
             && !is_told
         {
             // It may have ended just now.

@@ -10,7 +10,7 @@ use crate::recordings::{Figures, Sample, Wrong, procps, sysstat};
 use crate::system::difference;
 use std::path::Path;
 
-/// The interval that is taken of `vmstat` without times, if none is told: what `vmstat 1` says.
+/// The interval that is assumed of `vmstat` without times, if none is told: what `vmstat 1` says.
 const EVERY_S: f64 = 1.0;
 
 /// KiB of a page.
@@ -30,7 +30,9 @@ pub fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Option<Pa
         let mut signs = of_vmstat(&samples);
         match every_s {
             Some(_) if has_times => return Err(needless()),
-            None if !has_times => signs.taken.push(format!("interval of {EVERY_S} s taken; --interval says another")),
+            None if !has_times => {
+                signs.assumed.push(format!("an interval of {EVERY_S} s, since the text tells none (--interval does)"))
+            }
             _ => {}
         }
         return Ok(Some(Patient { name: format!("vmstat, {file}"), signs }));
@@ -138,10 +140,10 @@ mod tests {
         let of = |every_s| patient("v", &text, every_s).unwrap().unwrap().signs;
         let signs = of(None);
         assert_eq!((signs.elapsed_s, signs.swapped_in, signs.swapped_out), (Some(2.0), Some(300.0), Some(150.0)));
-        assert_eq!(signs.taken, ["interval of 1 s taken; --interval says another"]);
+        assert_eq!(signs.assumed, ["an interval of 1 s, since the text tells none (--interval does)"]);
         let every_five = of(Some(5.0));
         assert_eq!((every_five.elapsed_s, every_five.swapped_in), (Some(10.0), Some(1500.0)));
-        assert!(every_five.taken.is_empty());
+        assert!(every_five.assumed.is_empty());
         assert!(patient("v", "other", Some(5.0)).unwrap_err().to_string().starts_with("v: --interval is for"));
         let (causes, unasked) = found(&signs);
         assert_eq!(causes, ["anonymous-thrashing"]);

@@ -18,6 +18,9 @@ pub const RATE_MIN: f64 = 25.0;
 /// CPU time of kswapd from which on it is a load of its own, percent of a CPU. What it costs at the rate of a disk is below 5 %.
 pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
+/// The rule of a small zone that drives reclaim.
+pub const ONE_ZONE: &str = "one-zone";
+
 /// Direct reclaims a second from which on tasks feel them: each is a pause of milliseconds, and one a second comes again and again.
 pub const STALLS_MIN: f64 = 1.0;
 
@@ -88,7 +91,7 @@ pub const ALL: [(&str, Rule); 15] = [
     ("file-cache-thrashing", file_cache_thrashing),
     ("kswapd-in-vain", kswapd_in_vain),
     ("direct-in-vain", direct_in_vain),
-    ("one-zone", one_zone),
+    (ONE_ZONE, one_zone),
     ("high-orders-fail", high_orders_fail),
     ("dirty-throttling", dirty_throttling),
     ("reclaim-meets-unwritten", reclaim_meets_unwritten),
@@ -247,9 +250,7 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
     let of_zeroes = zeroes_in / seconds;
     let sentence = if is_ill {
         let beside = if has_zeroes {
-            format!(
-                " Beside these {of_zeroes:.0} pages of zeroes a second come back, each for a fault, but without I/O."
-            )
+            format!(" Beside these {} of zeroes come back, each for a fault, but without I/O.", pages(zeroes_in))
         } else {
             String::new()
         };
@@ -260,8 +261,8 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
         )
     } else {
         format!(
-            "Programs are larger than memory, but much of what leaves them is zeroes: {of_zeroes:.0} such pages a second come back, each \
-             for a fault, but without I/O, and {rate:.0} are read from swap."
+            "Programs are larger than memory, a little: {rate:.0} pages a second are read from swap, and {of_zeroes:.0} of zeroes come back \
+             for a fault each, without I/O. Only together do they come to what the rule asks for."
         )
     };
     let with_zeroes = if has_zeroes { "; no illness where that holds only with pages of zeroes" } else { "" };
@@ -367,7 +368,7 @@ fn one_zone(signs: &Signs) -> Said {
     let rule = format!(
         "at least {ZONE_SCAN_MIN} % of what is scanned lies in a zone, and {ZONE_EXCESS_MIN} times its share of allocations"
     );
-    Ok(ill("one-zone", sentence, figures, rule))
+    Ok(ill(ONE_ZONE, sentence, figures, rule))
 }
 
 /// Why blocks cannot be had, by what is free.
@@ -563,19 +564,24 @@ fn cgroup_limit(signs: &Signs) -> Said {
 
 /// Was a process killed, or refused memory that it cannot do without?
 fn killed(signs: &Signs) -> Said {
-    // A kernel counts the one, the engine the other.
-    let (counter, whose) = match signs.killed {
-        Some(_) => ("oom_kill", "processes were killed for it"),
-        None => ("oom", "requests failed for it: Linux kills processes then"),
-    };
-    let times = signs.killed.or(signs.exhausted);
-    if times.is_none() && signs.out_of_memory.is_none() {
+    if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() {
         return Err("oom_kill".into());
     }
     let (mut sentences, mut figures) = (Vec::new(), Vec::new());
-    if let Some(times) = times.filter(|times| *times > 0.0) {
-        sentences.push(format!("Memory was exhausted {}, and {whose}.", how_often(times)));
-        figures.push(figure(counter, times, "events"));
+    // A kernel counts the one, the engine the other.
+    if let Some(kills) = signs.killed.filter(|kills| *kills > 0.0) {
+        // It counts those of cgroups, too, of which the cgroups tell.
+        let at_limits = signs.out_of_memory.iter().flatten().filter(|(_, cgroup)| cgroup.times > 0.0);
+        let others = kills - at_limits.map(|(_, cgroup)| cgroup.kills).sum::<f64>();
+        if others > 0.0 {
+            sentences.push(format!("The kernel killed {} for want of memory.", processes(others)));
+        }
+        figures.push(figure("oom_kill", kills, "events"));
+    } else if let Some(times) = signs.exhausted.filter(|times| *times > 0.0) {
+        let often = how_often(times);
+        sentences
+            .push(format!("Memory was exhausted {often}, and requests failed for it: Linux kills processes then."));
+        figures.push(figure("oom", times, "events"));
     }
     for (name, cgroup) in signs.out_of_memory.iter().flatten() {
         sentences.extend(out_of_memory(name, cgroup));
@@ -592,15 +598,22 @@ fn killed(signs: &Signs) -> Said {
     Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule.to_owned())).flatten())
 }
 
+fn pages(n: f64) -> String {
+    if n == 1.0 { "1 page".to_owned() } else { format!("{n:.0} pages") }
+}
+
 fn how_often(times: f64) -> String {
     if times == 1.0 { "once".to_owned() } else { format!("{times:.0} times") }
+}
+
+fn processes(n: f64) -> String {
+    if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") }
 }
 
 /// What a cgroup's want of memory came to.
 fn out_of_memory(name: &str, cgroup: &OutOfMemory) -> Vec<String> {
     let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
     let mut sentences = Vec::new();
-    let processes = |n: f64| if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") };
     let as_a_whole = if group_kills > 0.0 { ", as a whole" } else { "" };
     match (times > 0.0, kills > 0.0) {
         (true, true) => sentences.push(format!(

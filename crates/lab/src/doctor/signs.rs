@@ -148,8 +148,8 @@ pub struct Signs {
     pub killed: Option<f64>,
     /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
     pub exhausted: Option<f64>,
-    /// What a source does not tell, and was taken to be.
-    pub taken: Vec<String>,
+    /// What a source does not tell, and is assumed.
+    pub assumed: Vec<String>,
     /// What could not be read, and why.
     pub missing: Vec<String>,
 }

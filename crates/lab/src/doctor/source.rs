@@ -26,7 +26,7 @@ pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     if text.starts_with(HEADING) {
         return of_series(file, text);
     }
-    let expected = "expected the JSON of `highwater stat`, `run` or `compare`, the CSV of their --series, or what `vmstat 1` or \
+    let expected = "expected the JSON of `highwater stat`, `run`, `compare` or `results`, the CSV of their --series, or what `vmstat 1` or \
                     `sar -B -W` print";
     Err(Wrong::of(file, expected))
 }

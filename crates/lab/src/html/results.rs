@@ -21,23 +21,17 @@ const DIFFERENCES_OPEN: usize = 40;
 #[must_use]
 pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
-    let (mut kernels, mut machines): (Vec<(&str, &Kernel)>, Vec<&Machine>) = (Vec::new(), Vec::new());
+    let mut machines: Vec<&Machine> = Vec::new();
     for (plan, results) in found {
         let own = of_plan(plan, results, show).into_iter().map(|section| match found {
             [_] => section,
             _ => Section { title: format!("{}: {}", plan.experiment.name, section.title), ..section },
         });
         sections.extend(own);
-        for kernel in plan.kernels() {
-            if !kernels.iter().any(|(id, _)| *id == kernel.0) {
-                kernels.push(kernel);
-            }
-        }
         if !machines.iter().any(|it| it.name == plan.machine().name) {
             machines.push(plan.machine());
         }
     }
-    sections.extend(differences_of(&kernels));
     sections.push(Section::new("Machine", machines.into_iter().map(machine).collect()));
     sections.push(Section::new("Command", vec![Part::Command(command.to_owned())]));
     let about = found.iter().flat_map(|(plan, results)| {
@@ -49,7 +43,8 @@ pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     Page { title: titles.join("; "), about: about.collect(), sections }
 }
 
-/// What runs of a plan found: figures, what happened over time, how long operations took, where time went.
+/// What runs of a plan found: figures, what happened over time, how long operations took, where time went, what separates
+/// its kernels.
 fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     let Results { table, series, curves, traces, profile, .. } = results;
     let mut sections = vec![tables::figures(table, show)];
@@ -69,6 +64,7 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     }
     sections.extend(tables::times(table));
     sections.extend(flames(table, profile));
+    sections.extend(differences_of(&plan.kernels()));
     sections
 }
 

@@ -245,9 +245,13 @@ fn folders_of(columns: &[Column]) -> Vec<String> {
     folders
 }
 
-/// A name that is one of a file: no separator, no hidden one.
+/// Characters of a name of a file at most; file systems take 255 bytes.
+const NAME_CHARS_MAX: usize = 60;
+
+/// A name that is one of a file: no separator, nothing that breaks a line, no hidden one, not too long.
 fn name_of_file(name: &str) -> String {
-    let name = name.replace(['/', '\\', '\0', ' '], "_");
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || ['/', '\\'].contains(&c);
+    let name: String = name.chars().take(NAME_CHARS_MAX).map(|c| if is_odd(c) { '_' } else { c }).collect();
     if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
 }
 

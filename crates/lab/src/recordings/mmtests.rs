@@ -388,11 +388,20 @@ pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Bench
     if done.is_empty() {
         wrong.push(Wrong::of(file, "expected `test begin :: NAME SECONDS`, and found none"));
     }
-    for Benchmark { before, after, .. } in &mut done {
-        // What one of them lacks, or has on a line that is wrong, would count from 0 otherwise.
-        if let (Some(before), Some(after)) = (before, after) {
-            after.retain(|name, _| before.contains_key(name));
-        }
+    for Benchmark { name: benchmark, before, after, .. } in &mut done {
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        after.retain(|name, now| {
+            // What one of them lacks, or has on a line that is wrong, would count from 0 otherwise.
+            let Some(then) = before.get(name) else { return false };
+            let is_sound = is_level(name) || *now >= *then;
+            if !is_sound {
+                let what = format!(
+                    "{benchmark}: {name} was {then} before and is {now} after it: it is left out, since it counts up"
+                );
+                wrong.push(Wrong::of(file, what));
+            }
+            is_sound
+        });
     }
     done
 }
@@ -405,6 +414,11 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
         *time = word.parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0)?;
     }
     Some(times)
+}
+
+/// Is it how much of something there is, and no count of events?
+fn is_level(name: &str) -> bool {
+    name.starts_with("nr_") || name == "workingset_nodes"
 }
 
 /// A line of `/proc/vmstat`. A level that reads negative for a moment is 0.

@@ -199,7 +199,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let whole = io::Cursor::new(start).chain(file);
     let mut bytes = Vec::new();
     let read = if is_packed {
-        without_mark(MultiGzDecoder::new(whole)).take(BYTES_MAX + 1).read_to_end(&mut bytes)
+        without_mark(MultiGzDecoder::new(whole)).and_then(|text| text.take(BYTES_MAX + 1).read_to_end(&mut bytes))
     } else {
         whole.take(BYTES_MAX + 1).read_to_end(&mut bytes)
     };

@@ -48,7 +48,7 @@ pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec
             stamp = at;
             // Headings come again and again; another one is another recording.
             if heading.words != words[at..] {
-                (heading, is_average) = (Heading::of(&words[at..]), true);
+                (heading, is_average, earlier) = (Heading::of(&words[at..]), true, None);
             }
             continue;
         }
@@ -153,6 +153,9 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         assert_eq!(samples[0].seconds, 1.0);
         let timed = read_whole("v", WIDE_WITH_TIMES, 1.0).unwrap();
         assert_eq!((timed.len(), timed[0].seconds, timed[0].values["si"], timed[0].values["gu"]), (1, 2.0, 2.0, 0.0));
+        // Where clocks are set back, another zone stands in the heading.
+        let set_back = WIDE_WITH_TIMES.replace("UTC", "CET").replace("23:59:58", "22:59:58");
+        assert_eq!(read_whole("v", &(WIDE_WITH_TIMES.to_owned() + &set_back), 1.0).map(|all| all.len()), Ok(2));
         assert!(is_it(PRINTED) && is_it(WIDE_WITH_TIMES) && !is_it("pgfault 1\n"));
     }
 

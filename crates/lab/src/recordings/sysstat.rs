@@ -5,7 +5,7 @@
 
 use super::procps::seconds_of_day;
 use super::{Figures, Sample, Wrong, number, since, under};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Does a text begin as one of sysstat?
@@ -66,10 +66,15 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
     let mut samples: Vec<Sample> = Vec::new();
     let mut heading = Headings::default();
     let mut earlier = None;
+    // The title has the day; what was told of it is not told again.
+    let (mut title, mut told) = ("", BTreeSet::new());
     for (n, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_title = words.first() == Some(&"Linux");
-        if words.is_empty() || is_title || heading.is_average(&words) {
+        if words.first() == Some(&"Linux") {
+            title = line;
+            continue;
+        }
+        if words.is_empty() || heading.is_average(&words) {
             continue;
         }
         let Some((time, rest)) = timed(&words) else {
@@ -89,6 +94,9 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
             continue;
         }
         let values = under(&heading.now, rest, file, n)?;
+        if !told.insert((title, words[0], rest.len() < words.len() - 1 && words[1] == "PM", heading.now.clone())) {
+            return Err(Wrong::at(file, n, format!("expected each time of a day once: found {} again", words[0])));
+        }
         let began = earlier.ok_or_else(|| Wrong::at(file, n, "expected a heading before figures"))?;
         let seconds = since(began, time).filter(|seconds| *seconds > 0.0);
         let seconds = seconds.ok_or_else(|| Wrong::at(file, n, "expected a time after that of the line before"))?;
@@ -188,6 +196,17 @@ Average:         1.50      0.00
         for word in ["Moyenne :", "Moyenne:", "Durchschn.:", "Среднее:", "平均時間:", "Media"] {
             assert_eq!(read_sar("s", &PRINTED.replace("Average:", word)).as_ref(), Ok(&samples), "{word}");
         }
+    }
+
+    #[test]
+    fn a_recording_that_was_joined_to_itself_is_refused() {
+        let twice = PRINTED.repeat(2);
+        let line = PRINTED.lines().count() + 4;
+        let expected = format!("s:{line}: expected each time of a day once: found 15:17:06 again");
+        assert_eq!(read_sar("s", &twice).unwrap_err().to_string(), expected);
+        // The same times of the day after.
+        let days = PRINTED.to_owned() + &PRINTED.replace("11/25/26", "11/26/26");
+        assert_eq!(read_sar("s", &days).unwrap().len(), 4);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A longer file is no report.
 pub const BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes of a row's name at most.
+const NAME_BYTES_MAX: usize = 4096;
+
 /// What a report is expected to be, in messages.
 pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
 
@@ -78,7 +81,13 @@ struct ReportTimes {
 /// # Errors
 /// When it is something else: what is missing, and where.
 pub fn read(text: &str) -> Result<Table, String> {
-    table_in(value_of(text)?)
+    match value_of(text)? {
+        Value::Array(_) => Err(told("it is a list")),
+        value => {
+            check_kind(&value)?;
+            table_of(report_in(text)?).map_err(told)
+        }
+    }
 }
 
 /// Reads one report, or a list of them as `compare A,B` and `results` write it.
@@ -86,16 +95,14 @@ pub fn read(text: &str) -> Result<Table, String> {
 /// # Errors
 /// As [`read`], with the number of the report in its list, from 1; and of an empty list.
 pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
-    match value_of(text)? {
-        Value::Array(reports) if reports.is_empty() => Err(told(&"it is a list without a report")),
-        Value::Array(reports) => {
-            let numbered = reports.into_iter().zip(1..);
-            numbered
-                .map(|(report, n)| table_in(report).map_err(|why| format!("report {n} of the list: {why}")))
-                .collect()
-        }
-        report => Ok(vec![table_in(report)?]),
+    let Value::Array(values) = value_of(text)? else { return Ok(vec![read(text)?]) };
+    if values.is_empty() {
+        return Err(told("it is a list without a report"));
     }
+    let numbered = |why: String, n: usize| format!("report {n} of the list: {why}");
+    values.iter().zip(1..).try_for_each(|(value, n)| check_kind(value).map_err(|why| numbered(why, n)))?;
+    let reports: Vec<Report> = report_in(text)?;
+    reports.into_iter().zip(1..).map(|(report, n)| table_of(report).map_err(|why| numbered(told(why), n))).collect()
 }
 
 /// What reports of one file are called: their experiments, and where several are of one, with what tells them apart.
@@ -111,36 +118,38 @@ pub fn names(tables: &[Table]) -> Vec<String> {
         if same.iter().any(|it| it.scale != table.scale) {
             name += &format!(" at {}", table.scale);
         }
+        if same.iter().any(|it| it.seeds != table.seeds) {
+            name += &format!(" of seeds {:?}", table.seeds);
+        }
         name
     };
     tables.iter().map(name).collect()
 }
 
-fn told(why: &dyn std::fmt::Display) -> String {
+fn told(why: impl std::fmt::Display) -> String {
     format!("{EXPECTED}, but {why}")
 }
 
 fn value_of(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| told(&format!("it is not JSON: {error}")))
+    serde_json::from_str(text).map_err(|error| told(format!("it is not JSON: {error}")))
 }
 
-fn table_in(value: Value) -> Result<Table, String> {
-    let what = match &value {
-        Value::Object(keys) if keys.contains_key("patients") => Some("it is a diagnosis of `doctor`"),
-        Value::Object(keys) if keys.contains_key("experiments") => Some("it is a report of `fidelity`"),
-        Value::Object(keys) if keys.contains_key("from") && keys.contains_key("to") => Some("it is one of `ablate`"),
-        Value::Object(_) => None,
-        Value::Array(_) => Some("it is a list"),
-        _ => Some("it is no object"),
+/// Is it what a report is, by its keys?
+fn check_kind(value: &Value) -> Result<(), String> {
+    let what = match value {
+        Value::Object(keys) if keys.contains_key("patients") => "it is a diagnosis of `doctor`",
+        Value::Object(keys) if keys.contains_key("experiments") => "it is a report of `fidelity`",
+        Value::Object(keys) if keys.contains_key("from") && keys.contains_key("to") => "it is one of `ablate`",
+        Value::Object(_) => return Ok(()),
+        Value::Array(_) => "it is a list",
+        _ => "it is no object",
     };
-    if let Some(what) = what {
-        return Err(told(&what));
-    }
-    let report: Report = serde_json::from_value(value).map_err(|error| told(&error))?;
-    if report.schema != 1 {
-        return Err(told(&format!("its `schema` is {}, not 1", report.schema)));
-    }
-    table_of(report).map_err(|why| told(&why))
+    Err(told(what))
+}
+
+/// Out of the text, so that what is wrong is told with its line, and what is told twice is wrong.
+fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(told)
 }
 
 fn table_of(report: Report) -> Result<Table, String> {
@@ -154,8 +163,19 @@ fn table_of(report: Report) -> Result<Table, String> {
             ..Column::new(&kernel, ground)
         })
         .collect();
+    if report.schema != 1 {
+        return Err(format!("its `schema` is {}, not 1", report.schema));
+    }
     if columns.is_empty() {
         return Err("it has no column".into());
+    }
+    if let Some(row) = report.rows.iter().find(|row| row.name.len() > NAME_BYTES_MAX) {
+        return Err(format!("the name of a row has {} bytes: at most {NAME_BYTES_MAX} can be", row.name.len()));
+    }
+    for row in &report.rows {
+        if let Some(id) = row.values.keys().find(|id| columns.iter().all(|column| column.id != **id)) {
+            return Err(format!("row `{}` has a value for `{id}`, which is none of its columns", row.name));
+        }
     }
     for (n, column) in columns.iter().enumerate() {
         if columns[..n].iter().any(|it| it.id == column.id) {

@@ -25,7 +25,19 @@ pub struct Interval<'a> {
 }
 
 /// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
-const MORE: [(&str, &str); 21] = [
+///
+/// The first are in the block of MMTests, too, under its names: under their own they stand beside those of simulated runs.
+const MORE: [(&str, &str); 31] = [
+    ("pgscan_kswapd", "pages"),
+    ("pgscan_direct", "pages"),
+    ("pgsteal_kswapd", "pages"),
+    ("pgsteal_direct", "pages"),
+    ("pswpin", "pages"),
+    ("pswpout", "pages"),
+    ("pgpgin", "KiB"),
+    ("pgpgout", "KiB"),
+    ("pgfault", "faults"),
+    ("pgactivate", "pages"),
     ("pgsteal_anon", "pages"),
     ("pgsteal_file", "pages"),
     ("workingset_refault_anon", "pages"),

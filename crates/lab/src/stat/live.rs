@@ -45,9 +45,9 @@ fn sum(counters: &Vmstat, name: &str) -> u64 {
 
 /// What happened between two snapshots, `at_s` seconds after the beginning.
 #[must_use]
-pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> String {
+pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);
-    let seconds = elapsed_s.max(1e-9);
+    let seconds = after.seconds_since(before).max(1e-9);
     let rate = |pages: u64| format!("{:.0}", pages as f64 / seconds);
     let [kswapd, direct] = ["pgscan_kswapd", "pgscan_direct"].map(|name| sum(&counters, name));
     let stolen: u64 = counters::reclaimed(&counters).into_iter().flatten().sum();
@@ -87,16 +87,23 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64, elapsed_s: f64) -> S
 mod tests {
     use super::*;
     use crate::system::linux::counters::named;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_line_has_rates_under_their_headings() {
-        let at = |text: &str| Snapshot { vmstat: named(text), ..Snapshot::default() };
+        let begun = Instant::now();
+        let at = |s: u64, text: &str| Snapshot {
+            vmstat: named(text),
+            read_at: Some(begun + Duration::from_secs(s)),
+            ..Snapshot::default()
+        };
         let before =
-            at("pgscan_kswapd 0\npgscan_direct 0\npgsteal_kswapd 0\npgscan_direct_throttle 0\nnr_free_pages 512\n");
+            at(1, "pgscan_kswapd 0\npgscan_direct 0\npgsteal_kswapd 0\npgscan_direct_throttle 0\nnr_free_pages 512\n");
         let after = at(
+            3,
             "pgscan_kswapd 400\npgscan_direct 100\npgsteal_kswapd 250\npgscan_direct_throttle 9\nnr_free_pages 512\n",
         );
-        let line = line(&before, &after, 2.0, 2.0);
+        let line = line(&before, &after, 2.0);
         assert_eq!(line.split_whitespace().take(6).collect::<Vec<_>>(), ["2.0", "2", "200", "50", "125", "50"]);
         let heading = heading();
         let [names, units]: [&str; 2] = heading.lines().collect::<Vec<_>>().try_into().unwrap();

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Instant;
 
 /// Clock ticks of a second in `/proc/PID/stat` (`USER_HZ`), 100 on every architecture that the kernel has today.
 pub(crate) const TICKS_PER_S: f64 = 100.0;
@@ -77,6 +78,8 @@ pub struct ZoneNow {
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
+    /// When counters were read.
+    pub read_at: Option<Instant>,
     /// Time since the computer started, s.
     pub uptime_s: f64,
     /// `/proc/vmstat`.
@@ -106,7 +109,9 @@ impl Snapshot {
     /// Reads all sources. One that is not there is named in [`Snapshot::missing`].
     #[must_use]
     pub fn take(source: &Source) -> Self {
-        let mut this = Self::default();
+        // All tasks are looked through the first time: no counter is to be older than that.
+        let kernel_cpu_s = kernel_cpu(source);
+        let mut this = Self { kernel_cpu_s, read_at: Some(Instant::now()), ..Self::default() };
         let mut missing = Vec::new();
         let mut of = |text: Result<String, String>| text.map_err(|why| missing.push(why)).ok();
         if let Some(text) = of(source.read("proc/uptime")) {
@@ -134,9 +139,15 @@ impl Snapshot {
         if let Some(text) = of(source.read("proc/meminfo")) {
             this.swap_pages = swap_pages(&text);
         }
-        this.kernel_cpu_s = kernel_cpu(source);
         this.missing = missing;
         this
+    }
+
+    /// Time since an earlier one, s: what its counters grew by is of this time.
+    #[must_use]
+    pub fn seconds_since(&self, earlier: &Self) -> f64 {
+        let times = self.read_at.zip(earlier.read_at);
+        times.map_or(0.0, |(now, then)| now.saturating_duration_since(then).as_secs_f64())
     }
 }
 

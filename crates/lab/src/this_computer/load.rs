@@ -4,7 +4,7 @@ use crate::stat::snapshot::TICKS_PER_S;
 use crate::system::linux::sys;
 
 /// Share of all CPUs that others may use before it is told, %.
-pub const TOLD_FROM: f64 = 5.0;
+pub const WARN_FROM_PERCENT: f64 = 5.0;
 
 /// What CPUs have done since the start of the computer, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! What `/proc` does not tell: what steps cost on this computer, and how fast its disk is. Some seconds of measuring.
 //!
-//! Each figure is the median of seven batches. Steps of reclaim are not measured one by one, since no program can run them
-//! alone: `highwater calibrate` runs random reads on the kernel and on the simulator, and scales all of them by one factor.
+//! Each cost is the least of seven batches, since what else runs only adds to it; times of the disk are medians. Steps of reclaim are
+//! not measured one by one, since no program can run them alone: `highwater calibrate` runs random reads on the kernel and on the
+//! simulator, and scales all of them by one factor.
 
 use crate::system::contents::{Kept, Pattern};
 use crate::system::linux::sys::{self, Mapping};
@@ -50,14 +51,14 @@ pub struct DiskSpeed {
     pub write_bytes_per_s: u64,
 }
 
-/// Time of one of `n` doings, ns: the median of some batches.
+/// Time of one of `n` doings, ns: the least of some batches.
 fn each_ns(n: u64, mut batch: impl FnMut()) -> u64 {
     let one = |_| {
         let begun = Instant::now();
         batch();
         begun.elapsed().as_nanos() as u64 / n.max(1)
     };
-    median((0..BATCHES).map(one).collect())
+    (0..BATCHES).map(one).min().unwrap_or_default()
 }
 
 /// The middle one of some times, at least one.
@@ -80,14 +81,14 @@ pub fn costs(folder: &Path) -> io::Result<Vec<Cost>> {
     let syscall = each_ns(CALLS, || (0..CALLS).for_each(|_| sys::enter()));
     let mut mapping = Mapping::new(PAGES)?;
     let fault = {
-        let mut times = Vec::new();
+        let mut least = u64::MAX;
         for _ in 0..BATCHES {
             mapping = Mapping::new(PAGES)?;
             let begun = Instant::now();
             scattered().for_each(|page| mapping.touch(page as usize * PAGE_BYTES, true));
-            times.push(begun.elapsed().as_nanos() as u64 / u64::from(PAGES));
+            least = least.min(begun.elapsed().as_nanos() as u64 / u64::from(PAGES));
         }
-        median(times)
+        least
     };
     let zeroes = [0; PAGE_BYTES];
     let zero =

@@ -69,8 +69,10 @@ pub struct Measured {
     pub disk: Option<DiskSpeed>,
     /// By what the steps of each of [`GROUPS`] are multiplied; none where they are left alone.
     pub factors: [Option<f64>; GROUPS.len()],
+    /// What could not be measured, and why.
+    pub failures: Vec<String>,
     /// Share of all CPUs that others used meanwhile, %, where it is known.
-    pub others: Option<f64>,
+    pub others_percent: Option<f64>,
 }
 
 /// A value with where it comes from.
@@ -91,7 +93,10 @@ fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
 /// When the base machine is not as it is expected here, with its file and line.
 pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
     let mut text = head(computer, limit_pages);
-    if let Some(others) = measured.others {
+    for failure in &measured.failures {
+        let _ = writeln!(text, "# Not measured: {}", failure.replace(char::is_control, " "));
+    }
+    if let Some(others) = measured.others_percent {
         let _ = writeln!(
             text,
             "# While it was measured, others and the kernel's own tasks used {others:.0} % of all CPUs."
@@ -264,12 +269,8 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
             text.push_str("# Swap answers at once here, and the disk under files does not: as one disk, both are as slow as that.\n");
         }
     }
-    if let Some(swap) = computer.swap.as_ref().filter(|swap| !is_on(disk, swap)) {
-        let _ = writeln!(
-            text,
-            "# Swap is on {} and files are on {}: runs use the first [[disk]] alone, so that both share its queue and speed here.",
-            swap.name, disk.name
-        );
+    if let Some(why) = two_devices(computer) {
+        let _ = writeln!(text, "# {why}");
     }
     text.push_str("\n[disk.device]\n");
     let capacity = constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap"));
@@ -335,6 +336,17 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
         text.push_str(&constant(name, value, from, &source));
     }
     text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
+}
+
+/// What is not as it is where files and swap are on two devices; none where they are on one.
+#[must_use]
+pub fn two_devices(computer: &Computer) -> Option<String> {
+    let disk = computer.disk.as_ref()?;
+    let swap = computer.swap.as_ref().filter(|swap| !is_on(disk, swap))?;
+    Some(format!(
+        "Swap is on {} and files are on {}: runs use the first [[disk]] alone, so that both share its queue and speed here.",
+        swap.name, disk.name
+    ))
 }
 
 /// Are files and swap on the same device: a partition of it, or a file on it?
@@ -457,10 +469,19 @@ mod tests {
             write_bytes_per_s: 1_000_000_000,
         };
         let costs = vec![Cost { step: "syscall_entry", ns: 150, source: "measured" }];
-        let measured = Measured { costs, disk: Some(speed), factors: [Some(2.0), None, Some(0.5)], others: Some(37.4) };
+        let measured = Measured {
+            costs,
+            disk: Some(speed),
+            factors: [Some(2.0), None, Some(0.5)],
+            failures: vec!["swap: none".into()],
+            others_percent: Some(37.4),
+        };
         let text = machine(&computer(), None, &measured).unwrap();
         read(&text);
-        assert!(text.contains("own tasks used 37 % of all CPUs"), "{text}");
+        assert!(
+            text.contains("own tasks used 37 % of all CPUs") && text.contains("\n# Not measured: swap: none\n"),
+            "{text}"
+        );
         assert!(text.contains("submit_request = { ns = 1850, from = \"measured\""), "{text}");
         assert!(text.contains("scan_page = { ns = 250, from = \"fitted\""), "{text}");
         assert!(text.contains("write_page = { ns = 3500,") && text.contains("write_begin = { ns = 500,"), "{text}");

@@ -44,7 +44,7 @@ fn sound() -> Signs {
         exhausted: None,
         zeroes_in: None,
         zeroes_out: None,
-        taken: Vec::new(),
+        assumed: Vec::new(),
         missing: Vec::new(),
     }
 }
@@ -399,6 +399,16 @@ fn a_process_killed_is_told() {
     );
     let of_others = cgroup(OutOfMemory { kills: 1.0, ..OutOfMemory::default() });
     assert_eq!(of_others.0, "In the cgroup /a the kernel killed 1 process.");
+    // The kernel counts those of cgroups, too: none is told twice.
+    let both = |kills: f64| {
+        let of_cgroup = OutOfMemory { times: 1.0, kills: 3.0, ..OutOfMemory::default() };
+        let finding = found(killed, |signs| {
+            (signs.killed, signs.out_of_memory) = (Some(kills), Some([("/a".to_owned(), of_cgroup)].into()));
+        });
+        finding.expect("processes were killed").sentence
+    };
+    assert!(both(3.0).starts_with("The cgroup /a was out of memory"), "{}", both(3.0));
+    assert!(both(4.0).starts_with("The kernel killed 1 process for want of memory. The cgroup /a"), "{}", both(4.0));
     // What the engine counts is told as its own.
     let refused =
         found(killed, |signs| (signs.killed, signs.exhausted) = (None, Some(2.0))).expect("memory was exhausted");
