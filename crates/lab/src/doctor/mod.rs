@@ -154,11 +154,11 @@ pub fn text(patients: &[Patient], look: Look) -> String {
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
     // No kernel since 4.8 counts scanning by zone: for want of that nobody is less healthy.
-    let unasked = diagnosis.unasked.iter().filter(|it| it.cause != rules::ONE_ZONE).count();
+    let is_asked_all = diagnosis.unasked.iter().all(|it| it.cause == rules::ONE_ZONE);
     let verdict = match diagnosis.illnesses().count() {
-        0 if unasked == 0 => "healthy".to_owned(),
+        0 if is_asked_all => "healthy".to_owned(),
         0 => {
-            let rules = rules::ALL.len();
+            let (unasked, rules) = (diagnosis.unasked.len(), rules::ALL.len());
             format!("no illness found; {unasked} of {rules} rules could not be asked")
         }
         1 => "1 illness".to_owned(),
@@ -258,7 +258,7 @@ mod tests {
             Signs { elapsed_s: Some(2.0), swap: Some([0.0, 0.0]), assumed: vec!["a thing".into()], ..Signs::default() };
         let text = text(&[Patient { name: "mine".into(), signs }], Look::default());
         assert!(text.starts_with("mine, 2.0 s: no illness found; 14 of 15 rules could not be asked\n"), "{text}");
-        assert!(text.contains("\nnot told: a thing\n"), "{text}");
+        assert!(text.contains("\nassumed: a thing\n"), "{text}");
     }
 
     #[test]

@@ -261,8 +261,8 @@ fn anonymous_thrashing(signs: &Signs) -> Said {
         )
     } else {
         format!(
-            "Programs are larger than memory, a little: {rate:.0} pages a second are read from swap, and {of_zeroes:.0} of zeroes come back \
-             for a fault each, without I/O. Only together do they come to what the rule asks for."
+            "Programs are larger than memory: {of_zeroes:.0} pages of zeroes a second come back from swap, each for a fault, but without I/O, \
+             and {rate:.0} are read. Only together do they come to what the rule asks for."
         )
     };
     let with_zeroes = if has_zeroes { "; no illness where that holds only with pages of zeroes" } else { "" };

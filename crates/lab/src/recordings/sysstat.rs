@@ -94,12 +94,12 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
             continue;
         }
         let values = under(&heading.now, rest, file, n)?;
-        if !told.insert((title, words[0], rest.len() < words.len() - 1 && words[1] == "PM", heading.now.clone())) {
-            return Err(Wrong::at(file, n, format!("expected each time of a day once: found {} again", words[0])));
-        }
         let began = earlier.ok_or_else(|| Wrong::at(file, n, "expected a heading before figures"))?;
         let seconds = since(began, time).filter(|seconds| *seconds > 0.0);
         let seconds = seconds.ok_or_else(|| Wrong::at(file, n, "expected a time after that of the line before"))?;
+        if !told.insert((title, words[0], rest.len() < words.len() - 1 && words[1] == "PM", heading.now.clone())) {
+            return Err(Wrong::at(file, n, format!("expected each time of a day once: found {} again", words[0])));
+        }
         match samples
             .iter_mut()
             .find(|sample| sample.at_s == Some(time) && sample.values.iter().all(|(key, _)| values.get(key).is_none()))

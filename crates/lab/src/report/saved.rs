@@ -172,14 +172,14 @@ fn table_of(report: Report) -> Result<Table, String> {
     if let Some(row) = report.rows.iter().find(|row| row.name.len() > NAME_BYTES_MAX) {
         return Err(format!("the name of a row has {} bytes: at most {NAME_BYTES_MAX} can be", row.name.len()));
     }
-    for row in &report.rows {
-        if let Some(id) = row.values.keys().find(|id| columns.iter().all(|column| column.id != **id)) {
-            return Err(format!("row `{}` has a value for `{id}`, which is none of its columns", row.name));
-        }
-    }
     for (n, column) in columns.iter().enumerate() {
         if columns[..n].iter().any(|it| it.id == column.id) {
             return Err(format!("two of its columns are called `{}`", column.id));
+        }
+    }
+    for row in &report.rows {
+        if let Some(id) = row.values.keys().find(|id| columns.iter().all(|column| column.id != **id)) {
+            return Err(format!("row `{}` has a value for `{id}`, which is none of its columns", row.name));
         }
     }
     let rows: Vec<TableRow> =

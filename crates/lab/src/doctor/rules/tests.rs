@@ -212,11 +212,11 @@ fn pages_of_zeroes_are_told_but_are_no_illness() {
     };
     let zeroes = turns_at(anonymous_thrashing, RATE_MIN, |signs, rate| swap(signs, 0.0, 10.0 * rate));
     assert_eq!(zeroes.weight, Weight::Notice);
-    assert!(zeroes.sentence.contains("25 such pages a second come back"), "{}", zeroes.sentence);
+    assert!(zeroes.sentence.contains("25 pages of zeroes a second come back"), "{}", zeroes.sentence);
     assert!(zeroes.figures.iter().any(|it| (&*it.name, it.value) == ("swpin_zero", 250.0)));
     let both = found(anonymous_thrashing, |signs| swap(signs, 1000.0, 500.0)).unwrap();
     assert_eq!(both.weight, Weight::Illness);
-    assert!(both.sentence.contains(": 100 pages a second come back") && both.sentence.contains("50 pages of zeroes"));
+    assert!(both.sentence.contains(": 100 pages a second come back") && both.sentence.contains("500 pages of zeroes"));
     let none = found(anonymous_thrashing, |signs| swap(signs, 1000.0, 0.0)).unwrap();
     assert!(!none.sentence.contains("zeroes") && !none.rule.contains("zeroes"));
 }
