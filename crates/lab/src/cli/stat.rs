@@ -71,10 +71,22 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         rows.extend(limit_rows(limit));
     }
     drop(limit);
-    let title = if arguments.command.is_empty() { "stat".to_owned() } else { arguments.command.join(" ") };
+    let title = if arguments.command.is_empty() { "stat".to_owned() } else { title_of(&arguments.command) };
     let table = table(&title, rows);
     form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))?;
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
+}
+
+/// Characters of a title at most.
+const TITLE_MAX: usize = 100;
+
+/// A command in one line, the end of a long one cut off.
+fn title_of(command: &[String]) -> String {
+    let line = command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(TITLE_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 fn start(command: &[String], cgroup: Option<&Cgroup>) -> Result<Option<Child>, End> {
@@ -206,6 +218,13 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_has_a_title_of_one_line() {
+        let of = |words: &[&str]| title_of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["python3", "-c", "\nprint(1)\n"]), "python3 -c print(1)");
+        assert_eq!(of(&["é".repeat(200).as_str()]), "é".repeat(100) + "…");
+    }
 
     #[test]
     fn sizes_and_times_are_read() {
