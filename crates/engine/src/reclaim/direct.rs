@@ -124,6 +124,9 @@ impl<M: Machine> Reclaim<M> {
                 Hopeless::ByScan => {}
                 Hopeless::ByFailures if aborted => return Progress::Hope,
                 Hopeless::ByFailures => {
+                    if self.waits_for_written() {
+                        return Progress::Waited;
+                    }
                     match self.choices.direct_nap {
                         DirectNap::ReclaimThrottle => {}
                         DirectNap::CongestionWait | DirectNap::WaitIffCongested | DirectNap::None => {
@@ -165,8 +168,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// With `ListStall::ForWriteback`, every zone is not hopeless yet while pages are written: a program can look at
-    /// all of memory six times before a disk has written one page.
+    /// With `ListStall::ForWriteback`, it is not hopeless yet while pages are written: a program can look at all of memory six times
+    /// before a disk has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),
