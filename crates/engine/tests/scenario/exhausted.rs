@@ -1,6 +1,6 @@
 //! Memory in which nothing can be freed: every request ends, and says that there is none.
 
-use crate::ground::{Ground, PAGES, Plan};
+use crate::ground::{Ground, PAGES, Plan, choices_of};
 use engine::allocate::choices::AfterReclaim;
 use engine::anonymous::{MapMode, Sharing};
 use engine::kernel::Choices;
@@ -62,6 +62,36 @@ fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted(
         assert_eq!(ground.engine.swap().free_slots(), 0);
     });
     assert_eq!(vmstat["oom"], 1);
+}
+
+/// Memory and swap are both full, and three tasks read what is there: each page that comes lets another one go, and who finds that one
+/// being written waits for the write, and not 100 ms.
+#[test]
+fn memory_and_swap_that_are_full_are_read_at_the_speed_of_the_disk() {
+    let mut choices = choices_of("highwater");
+    choices.memory.min_free_kbytes = 1024;
+    Plan { choices, swap_slots: PAGES as u32, write_ns: 1_000_000, ..Plan::default() }.run(|ground| {
+        let region = ground.region(4 * PAGES as u32);
+        let is_refused = |page: &u32| ground.touch(&region, *page..*page + 1, true).is_err();
+        let written = (0..region.pages).find(is_refused).expect("the region is larger than memory and swap");
+        let began = ground.sim.now();
+        let readers = Rc::new(Cell::new(3));
+        for reader in 0..3 {
+            let (region, readers) = (region.clone(), readers.clone());
+            ground.spawn("reader", move |ground| {
+                for n in 0..300 {
+                    let page = (3 * n + reader) * 7919 % written;
+                    ground.touch(&region, page..page + 1, false).unwrap();
+                }
+                readers.set(readers.get() - 1);
+            });
+        }
+        while readers.get() > 0 {
+            ground.pause_ms(10);
+        }
+        let each = ground.sim.now().since(began).0 / 900;
+        assert!(each < 8_000_000, "a page takes {each} ns");
+    });
 }
 
 /// Somebody takes a page below the marks and gives it back, again and again: each time its zone counts as worth looking at again,
