@@ -324,7 +324,7 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
 }
 
 /// Writes several tables in one form: one below the other, as one list of JSON, as one CSV that names the experiment. One alone is
-/// written as by [`write`].
+/// written as by [`write()`].
 ///
 /// # Errors
 /// When `out` cannot be written to.
