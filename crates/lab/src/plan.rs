@@ -240,7 +240,7 @@ impl Plan {
             // A slip, not what the computer lacks.
             return Err(Error { place: None, message: format!("--dir {}: there is no such folder", folder.display()) });
         }
-        let (mut subjects, mut skipped) = (Vec::new(), Vec::new());
+        let (mut subjects, mut left_out) = (Vec::new(), Vec::new());
         for &ground in grounds {
             let of_ground = subjects_of(ground, &request.place, kernels, setups);
             let memory_bytes = page_bytes(of_ground[0].job(&plain, request.seed).memory_pages());
@@ -249,14 +249,15 @@ impl Plan {
             match missing.and_then(|()| jobs.try_for_each(|job| workload.check(&job))) {
                 Ok(()) => subjects.extend(of_ground),
                 Err(Failure(message)) if grounds.len() == 1 => return Err(Error { place: None, message }),
-                Err(why) => skipped.push(format!("{ground}: skipped: {why}")),
+                Err(Failure(why)) => left_out.push((ground, why)),
             }
         }
+        let skipped: Vec<String> = left_out.iter().map(|(ground, why)| format!("{ground}: skipped: {why}")).collect();
         if subjects.is_empty() {
             // What is wrong on each ground is no matter of grounds.
-            let why = |line: &String| line.split_once(": skipped: ").map(|(_, why)| why.to_owned());
-            let message = why(&skipped[0]).filter(|first| skipped.iter().all(|it| why(it).as_ref() == Some(first)));
-            return Err(Error { place: None, message: message.unwrap_or_else(|| skipped.join("; ")) });
+            let is_one_matter = left_out.iter().all(|(_, why)| *why == left_out[0].1);
+            let message = if is_one_matter { left_out.swap_remove(0).1 } else { skipped.join("; ") };
+            return Err(Error { place: None, message });
         }
         let machine = setups[0].machine.clone();
         plain.trace = match request.trace {
