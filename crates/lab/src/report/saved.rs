@@ -81,13 +81,7 @@ struct ReportTimes {
 /// # Errors
 /// When it is something else: what is missing, and where.
 pub fn read(text: &str) -> Result<Table, String> {
-    match value_of(text)? {
-        Value::Array(_) => Err(told("it is a list")),
-        value => {
-            check_kind(&value)?;
-            table_of(report_in(text)?).map_err(told)
-        }
-    }
+    one(&value_of(text)?, text)
 }
 
 /// Reads one report, or a list of them as `compare A,B` and `results` write it.
@@ -95,7 +89,8 @@ pub fn read(text: &str) -> Result<Table, String> {
 /// # Errors
 /// As [`read`], with the number of the report in its list, from 1; and of an empty list.
 pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
-    let Value::Array(values) = value_of(text)? else { return Ok(vec![read(text)?]) };
+    let value = value_of(text)?;
+    let Value::Array(values) = value else { return Ok(vec![one(&value, text)?]) };
     if values.is_empty() {
         return Err(told("it is a list without a report"));
     }
@@ -124,6 +119,12 @@ pub fn names(tables: &[Table]) -> Vec<String> {
         name
     };
     tables.iter().map(name).collect()
+}
+
+/// The report that a text is, of which this is the value.
+fn one(value: &Value, text: &str) -> Result<Table, String> {
+    check_kind(value)?;
+    table_of(report_in(text)?).map_err(told)
 }
 
 fn told(why: impl std::fmt::Display) -> String {
