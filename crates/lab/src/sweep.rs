@@ -188,13 +188,12 @@ impl Sweep {
         let runs = all.filter(|run| seen.insert(run.hash.clone())).collect();
         let sweep = Self { plans, runs, rows: Vec::new() };
         let rows = words(&node, "rows")?;
-        let texts: Vec<String> = rows.iter().map(|word| word.text.clone()).collect();
-        if let Err(why) = sweep.check_rows(&texts) {
-            // Of several the first that is told.
-            let wrong = rows.iter().find(|word| why.contains(&format!("`{}`", word.text))).unwrap_or(&rows[0]);
-            return Err(Error::at(&wrong.place, format!("`rows`: {why}")));
+        let names = sweep.row_names();
+        for Word { text, place } in &rows {
+            let wrong = |why| Error::at(place, format!("`rows`: {why}"));
+            check_rows(&names, std::slice::from_ref(text)).map_err(wrong)?;
         }
-        Ok(Self { rows: texts, ..sweep })
+        Ok(Self { rows: rows.into_iter().map(|word| word.text).collect(), ..sweep })
     }
 
     /// Does each of some words fit a row of some run? Where it is not known before what rows there are, each is taken.
@@ -202,10 +201,13 @@ impl Sweep {
     /// # Errors
     /// When one does not, with the rows that there are.
     pub fn check_rows(&self, words: &[String]) -> Result<(), String> {
+        check_rows(&self.row_names(), words)
+    }
+
+    /// Rows that its runs may have; none where that is not known before.
+    fn row_names(&self) -> Vec<String> {
         let names: Option<Vec<Vec<String>>> = self.plans.iter().map(Plan::row_names).collect();
-        let names = names.unwrap_or_default();
-        let names: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-        if names.is_empty() { Ok(()) } else { rows::check(&names, words) }
+        names.unwrap_or_default().concat()
     }
 
     /// The runs, each once, in order.
@@ -376,6 +378,11 @@ fn sets(node: &Node, path: &str) -> Result<Vec<(Set, Vec<Place>)>, Error> {
         found.push((Set { key, values: values.iter().map(|node| plain(&node.value)).collect() }, places));
     }
     Ok(found)
+}
+
+fn check_rows(names: &[String], words: &[String]) -> Result<(), String> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() { Ok(()) } else { rows::check(&names, words) }
 }
 
 /// Is no key there twice? A table and a name in quotes can be of one key.

@@ -218,8 +218,13 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
 }
 
 pub(super) fn failed(failures: &[JobFailure]) -> End {
+    End::Failed(told(failures))
+}
+
+/// What became of runs that failed, each with the command that repeats it.
+pub(super) fn told(failures: &[JobFailure]) -> String {
     let one = |JobFailure { column, seed, failure, replay }: &JobFailure| {
         format!("{column}, seed {seed}: {failure}\n  replay: {replay}")
     };
-    End::Failed(failures.iter().map(one).collect::<Vec<_>>().join("\nerror: "))
+    failures.iter().map(one).collect::<Vec<_>>().join("\nerror: ")
 }
