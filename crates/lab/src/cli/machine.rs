@@ -96,11 +96,14 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     let costs = measure::costs(&folder).map_err(told)?;
     eprintln!("measured: the disk under {}", folder.display());
     let mut failures = Vec::new();
+    let mut fail = |why: String| {
+        shown::warn(&why);
+        failures.push(why);
+    };
     let disk = match measure::disk(&folder) {
         Ok(speed) => Some(speed),
         Err(error) => {
-            failures.push(format!("the disk is left as it is assumed: {error}"));
-            shown::warn(&failures[0]);
+            fail(format!("the disk is left as it is assumed: {error}"));
             None
         }
     };
@@ -113,8 +116,7 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
             // A machine that is measured in part is worth nothing to who stopped it.
             Err(_) if interrupt::is_set() => return Err(End::Failed("interrupted".into())),
             Err(End::Usage(why) | End::Failed(why)) => {
-                failures.push(format!("costs of {} are left as they are assumed: {why}", group.about));
-                shown::warn(&failures[failures.len() - 1]);
+                fail(format!("costs of {} are left as they are assumed: {why}", group.about));
             }
             Err(other) => return Err(other),
         }
