@@ -60,6 +60,14 @@ choices! {
         DrainsPerCpu,
     }
 
+    /// What a task does when its reclaim freed nothing, and nothing lets it hope, before it reclaims again.
+    fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
+        /// It waits, and reclaims what is on lists then.
+        Repeats,
+        /// It first puts on lists what waits in the batches of all CPUs (`lru.batch`), where reclaim does not find it.
+        DrainsBatches,
+    }
+
     /// How a task waits between two reclaims.
     retry_wait: RetryWait = CongestionWait, drawn 80 {
         /// Until a congested queue has room, at most 20 ms; the whole 20 ms if no queue is congested.

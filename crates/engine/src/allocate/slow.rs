@@ -1,7 +1,8 @@
 //! The slow path: kswapd, compaction, direct reclaim (mechanisms/reclaim, 16).
 
 use super::choices::{
-    AfterReclaim, AfterWait, CompactionGiveUp, DirectCompact, HugeWakesKswapd, ReserveThrottle, RetryWait,
+    AfterReclaim, AfterWait, CompactionGiveUp, DirectCompact, FruitlessReclaim, HugeWakesKswapd, ReserveThrottle,
+    RetryWait,
 };
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
@@ -170,6 +171,10 @@ impl<M: Machine> Allocate<M> {
             }
             let is_fruitless = matches!(progress, Progress::Blind | Progress::Nothing);
             fruitless_rounds += u32::from(is_fruitless);
+            match self.choices.fruitless_reclaim {
+                FruitlessReclaim::DrainsBatches if is_fruitless => self.drain_all(),
+                FruitlessReclaim::DrainsBatches | FruitlessReclaim::Repeats => {}
+            }
             if is_fruitless
                 && gfp.swap_in
                 && self.swap.is_nearly_full()

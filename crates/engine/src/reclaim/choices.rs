@@ -274,6 +274,10 @@ choices! {
     /// any number. Callers that may not enter the file system or do I/O do not wait, for others may wait for them.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
+    /// Where `direct_reclaimers` bounds them: one task for each so many CPUs may reclaim directly, where that is more. 0 for no
+    /// more than `direct_reclaimers`, whatever the number of CPUs.
+    cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144: [0, 1, 4];
+
     /// How kswapd falls asleep.
     kswapd_sleep: KswapdSleep = AtOnce, drawn 73 {
         /// At once.

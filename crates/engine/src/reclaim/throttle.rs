@@ -34,10 +34,19 @@ impl<M: Machine> Drop for DirectTurn<'_, M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Lets a task reclaim directly, if fewer than `direct_reclaimers` do. More would look at the same few pages and keep each
+    /// How many tasks may reclaim directly at a time; 0 for any number.
+    fn direct_reclaimers_max(&self) -> u64 {
+        let by_cpus = (self.machine.cpus() as u64).checked_div(self.choices.cpus_per_direct_reclaimer);
+        match self.choices.direct_reclaimers {
+            0 => 0,
+            least => least.max(by_cpus.unwrap_or(0)),
+        }
+    }
+
+    /// Lets a task reclaim directly, if fewer than [`Reclaim::direct_reclaimers_max`] do. More would look at the same few pages and keep each
     /// other from them.
     pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp) -> Option<DirectTurn<'_, M>> {
-        let max = self.choices.direct_reclaimers;
+        let max = self.direct_reclaimers_max();
         // Kernel tasks and who holds what the others may wait for.
         if max == 0 || task.is_kernel || !gfp.fs || !gfp.io {
             return Some(DirectTurn { counted_by: None });
@@ -64,7 +73,7 @@ impl<M: Machine> Reclaim<M> {
         };
         self.direct_waiters.fetch_sub(1, SeqCst);
         // Who was woken to reclaim, and found pages, lets the next look.
-        if self.direct_reclaimers.load(SeqCst) < self.choices.direct_reclaimers {
+        if self.direct_reclaimers.load(SeqCst) < self.direct_reclaimers_max() {
             self.wake_direct_waiters(1);
         }
         found

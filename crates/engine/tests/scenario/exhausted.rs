@@ -1,7 +1,7 @@
 //! Memory in which nothing can be freed: every request ends, and says that there is none.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of};
-use engine::allocate::choices::AfterReclaim;
+use engine::allocate::choices::{AfterReclaim, FruitlessReclaim};
 use engine::anonymous::{MapMode, Sharing};
 use engine::kernel::Choices;
 use engine::lru::choices::Lists;
@@ -62,6 +62,34 @@ fn a_write_that_fails_again_and_again_does_not_keep_memory_from_being_exhausted(
         assert_eq!(ground.engine.swap().free_slots(), 0);
     });
     assert_eq!(vmstat["oom"], 1);
+}
+
+/// All that could be freed waits in the batches of other CPUs, where reclaim does not find it: who reclaimed in vain puts it on lists.
+#[test]
+fn what_waits_in_batches_is_found_before_memory_counts_as_exhausted() {
+    let touched = |fruitless_reclaim| {
+        let mut plan = Plan { cpus: 8, swap_slots: 0, ..Plan::default() };
+        plan.choices.lru.batch = 64;
+        plan.choices.allocate.fruitless_reclaim = fruitless_reclaim;
+        let pages = Rc::new(Cell::new(0));
+        let told = pages.clone();
+        plan.run(move |ground| {
+            let read = |n: u32| {
+                let file = ground.import(60);
+                ground.spawn(&format!("reader {n}"), move |ground| {
+                    ground.read(&file, 0..60).unwrap();
+                })
+            };
+            let readers: Vec<_> = (0..8).map(read).collect();
+            readers.into_iter().for_each(|reader| {
+                ground.sim.join(reader);
+            });
+            told.set(touch_until_refused(ground));
+        });
+        pages.get()
+    };
+    let (left_there, found) = (touched(FruitlessReclaim::Repeats), touched(FruitlessReclaim::DrainsBatches));
+    assert!(found >= left_there + 5 * 60, "{found} pages, {left_there}");
 }
 
 /// Memory and swap are both full, and three tasks read what is there: each page that comes lets another one go, and who finds that one

@@ -194,20 +194,23 @@ fn memory_is_exhausted_soon_where_waits_do_not_help() {
 /// scanned by all of them.
 #[test]
 fn few_reclaim_directly_for_many() {
-    let swapped = |direct_reclaimers| {
+    let swapped = |direct_reclaimers, cpus_per_direct_reclaimer| {
         let (time, counts) = swapped_by(40, |choices| {
             (choices.lru.isolated_wait, choices.reclaim.writeout_throttle) =
                 (IsolatedWait::ForPutback, WriteoutThrottle::ForWriteback);
             choices.reclaim.direct_reclaimers = direct_reclaimers;
+            choices.reclaim.cpus_per_direct_reclaimer = cpus_per_direct_reclaimer;
         });
         (time, counts["pgscan_direct_normal"], counts["direct_reclaim_wait"], counts["oom"])
     };
-    let (all, all_scanned, nobody, _) = swapped(0);
-    let (three, three_scanned, waited, exhausted) = swapped(3);
+    let (all, all_scanned, nobody, _) = swapped(0, 1);
+    let (three, three_scanned, waited, exhausted) = swapped(3, 0);
     assert_eq!((nobody, exhausted), (0, 0));
     assert!(waited > 100, "{waited}");
     assert!(three_scanned < all_scanned / 2, "{three_scanned}, {all_scanned}");
     assert!(three.0 < all.0 / 10 * 11, "{three}, {all}");
+    assert_eq!(swapped(3, 20), swapped(3, 0), "two for 40 CPUs, and at least three");
+    assert_eq!(swapped(3, 1).2, 0, "one for each of 40 CPUs, and forty tasks");
 }
 
 /// The reserve is used up, and all that lists have is held, so that kswapd frees nothing. Somebody else gives a page
