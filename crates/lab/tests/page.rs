@@ -1,6 +1,7 @@
 //! Reports as one page, saved reports and logs of MMTests, as a user has them: what pages hold, how large they are, and what a browser
 //! makes of them. Where no `chromium` is installed, that part is skipped with a line.
 
+use lab::html::{Page, Part, Section};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -344,6 +345,44 @@ fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> 
         assert!(!dom.contains(&format!("<title>{title}</title>")), "a script in a name ran");
     }
     Some(dom)
+}
+
+/// What a page in a frame so many pixels wide, of a browser whose windows are wider, says of itself: the value of an expression of
+/// JavaScript, in which `page` is its document. None where there is no Chromium.
+fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<String> {
+    let inner = page.replace('&', "&amp;").replace('"', "&quot;");
+    let frame = format!(
+        "<!DOCTYPE html><main></main><iframe style=\"width:{width}px;height:900px;border:0\" srcdoc=\"{inner}\"></iframe><script>\
+         onload = () => {{ const frame = document.querySelector('iframe'), page = frame.contentDocument; \
+         document.querySelector('main').textContent = {expression}; frame.remove(); }};</script>"
+    );
+    let dom = browser(folder, &frame, 1600, &[])?;
+    let said = dom.split("<main>").nth(1).and_then(|rest| rest.split("</main>").next());
+    Some(said.expect("a browser keeps its elements").to_owned())
+}
+
+/// Pixels by which a document is wider than its window, and links that are not wholly within it.
+const TOO_WIDE: &str = "[page.documentElement.scrollWidth - page.documentElement.clientWidth, [...page.querySelectorAll('nav a')]\
+                        .filter((it) => it.getBoundingClientRect().right > page.documentElement.clientWidth).length].join(' ')";
+
+/// As `compare` of many experiments has them.
+#[test]
+fn links_to_many_sections_are_within_the_window_at_any_width() {
+    let names = ["parallelio", "randread-under-a-long-name-of-somebody", "anon", "multibuild", "postmark", "streaming"];
+    let section = |of: &&str, title: &&str| Section {
+        of: Some((*of).to_owned()),
+        ..Section::new(*title, vec![Part::Words("Words.".into())])
+    };
+    let titles = ["Figures", "Over time", "Latency", "Where time goes"];
+    let sections = names.iter().flat_map(|of| titles.iter().map(move |title| section(of, title))).collect();
+    let page = Page { title: "Many".into(), about: Vec::new(), sections }.render();
+    assert_eq!(page.matches("<b>anon</b>").count(), 1, "an experiment is named once: {page}");
+    assert!(page.contains("<h2 id=\"t9\">anon: Over time</h2>"), "{page}");
+    let folder = folder();
+    for width in [390, 800, 1440] {
+        let Some(said) = asked(folder.path(), &page, width, TOO_WIDE) else { return };
+        assert_eq!(said, "0 0", "{width}");
+    }
 }
 
 fn chromium() -> Option<PathBuf> {

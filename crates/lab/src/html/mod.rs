@@ -46,6 +46,8 @@ pub struct Page {
 /// A part of a report that the list at its head leads to.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
+    /// What it is of, where a page has sections of several: an experiment.
+    pub of: Option<String>,
     /// What it is called.
     pub title: String,
     /// What it holds.
@@ -55,7 +57,12 @@ pub struct Section {
 impl Section {
     /// A section.
     pub fn new(title: impl Into<String>, parts: Vec<Part>) -> Self {
-        Self { title: title.into(), parts }
+        Self { of: None, title: title.into(), parts }
+    }
+
+    /// What stands above it: its title, behind what it is of.
+    fn heading(&self) -> String {
+        self.of.as_ref().map_or_else(|| self.title.clone(), |of| format!("{of}: {}", self.title))
     }
 }
 
@@ -141,7 +148,7 @@ impl Page {
                         @for words in &self.about { p { (words) } }
                     }
                     nav aria-label="Sections" {
-                        @for (n, it) in self.sections.iter().enumerate() { a href={ "#s" (n) } { (it.title) } }
+                        (links(&self.sections))
                         @if has_rows { label { "Rows with " input #filter type="search" placeholder="pgscan" autocomplete="off"; } }
                     }
                     main #content {
@@ -164,11 +171,29 @@ impl Page {
     }
 }
 
+/// Links to sections; what several that follow each other are of is named once.
+fn links(sections: &[Section]) -> Markup {
+    let mut n = 0;
+    let mut link = |section: &Section| {
+        n += 1;
+        html! { a href={ "#s" (n - 1) } { (section.title) } }
+    };
+    html! {
+        @for group in sections.chunk_by(|a, b| a.of == b.of) {
+            @if let Some(of) = &group[0].of {
+                span.of { b { (broken(of)) } @for it in group { (link(it)) } }
+            } @else {
+                @for it in group { (link(it)) }
+            }
+        }
+    }
+}
+
 fn section(n: usize, section: &Section, drawn: &mut Drawn) -> Markup {
     let parts: Vec<Markup> = section.parts.iter().map(|it| part(it, drawn)).collect();
     html! {
         section id={ "s" (n) } aria-labelledby={ "t" (n) } {
-            h2 id={ "t" (n) } { (section.title) }
+            h2 id={ "t" (n) } { (section.heading()) }
             @for it in &parts { (it) }
         }
     }
@@ -362,7 +387,8 @@ mod tests {
             Part::Charts(vec![chart]),
             Part::Flames(vec![flame]),
         ];
-        Page { title: EVIL.into(), about: vec![EVIL.into()], sections: vec![Section::new(EVIL, parts)] }
+        let section = Section { of: Some(EVIL.into()), ..Section::new(EVIL, parts) };
+        Page { title: EVIL.into(), about: vec![EVIL.into()], sections: vec![section] }
     }
 
     #[test]

@@ -23,15 +23,15 @@ pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
     let mut machines: Vec<&Machine> = Vec::new();
     for (plan, results) in found {
-        let own = of_plan(plan, results, show).into_iter().map(|section| match found {
-            [_] => section,
-            _ => Section { title: format!("{}: {}", plan.experiment.name, section.title), ..section },
-        });
-        sections.extend(own);
+        let of = (found.len() > 1).then(|| plan.experiment.name.clone());
+        sections.extend(of_plan(plan, results, show).into_iter().map(|section| Section { of: of.clone(), ..section }));
         if !machines.iter().any(|it| it.name == plan.machine().name) {
             machines.push(plan.machine());
         }
     }
+    let kernels: Vec<(&str, Kernels<'_>)> =
+        found.iter().map(|(plan, _)| (plan.experiment.name.as_str(), plan.kernels())).collect();
+    sections.extend(differences_of_all(&kernels));
     sections.push(Section::new("Machine", machines.into_iter().map(machine).collect()));
     sections.push(Section::new("Command", vec![Part::Command(command.to_owned())]));
     let about = found.iter().flat_map(|(plan, results)| {
@@ -43,8 +43,7 @@ pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     Page { title: titles.join("; "), about: about.collect(), sections }
 }
 
-/// What runs of a plan found: figures, what happened over time, how long operations took, where time went, what separates
-/// its kernels.
+/// What runs of a plan found: figures, what happened over time, how long operations took, where time went.
 fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     let Results { table, series, curves, traces, profile, .. } = results;
     let mut sections = vec![tables::figures(table, show)];
@@ -64,7 +63,6 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     }
     sections.extend(tables::times(table));
     sections.extend(flames(table, profile));
-    sections.extend(differences_of(&plan.kernels()));
     sections
 }
 
@@ -141,26 +139,53 @@ pub fn of_stacks(text: &str) -> Option<Section> {
     of_flames(roots.iter().map(of).collect())
 }
 
+/// Each column's id and its kernel.
+type Kernels<'k> = Vec<(&'k str, &'k Kernel)>;
+
 /// What separates the kernel of each column from that of the first, with sources.
 #[must_use]
 pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
-    let ((base_id, base), others) = kernels.split_first()?;
-    let mut seen: Vec<Vec<Difference>> = vec![Vec::new()];
-    let mut parts = Vec::new();
-    for (id, kernel) in others {
-        let found = differences(base, kernel);
-        if seen.contains(&found) {
-            continue;
+    differences_of_all(&[("", kernels.to_vec())])
+}
+
+/// What separates two kernels.
+struct Apart<'k> {
+    from: &'k str,
+    to: &'k str,
+    /// So many values they have.
+    values: usize,
+    found: Vec<Difference>,
+    /// Experiments that compare them.
+    of: Vec<&'k str>,
+}
+
+/// The same of the kernels of several experiments: what separates two of them stands once, with the experiments that compare them
+/// where others do not.
+fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
+    let mut apart: Vec<Apart<'_>> = Vec::new();
+    for (experiment, kernels) in all {
+        let Some(((from, base), others)) = kernels.split_first() else { continue };
+        for (to, kernel) in others {
+            let found = differences(base, kernel);
+            match apart.iter_mut().find(|it| it.from == *from && it.found == found) {
+                _ if found.is_empty() => {}
+                Some(known) if known.of.contains(experiment) => {}
+                Some(known) => known.of.push(experiment),
+                None => apart.push(Apart { from, to, values: base.settings.len(), found, of: vec![experiment] }),
+            }
         }
-        let caption = format!("{base_id} to {id}: {}", differ(found.len(), base.settings.len()));
+    }
+    let parts = |Apart { from, to, values, found, of }: Apart<'_>| {
+        let experiments = if of.len() < all.len() { format!(" ({})", of.join(", ")) } else { String::new() };
+        let caption = format!("{from} to {to}: {}{experiments}", differ(found.len(), values));
         let grid = difference_grid(&found);
         if found.len() <= DIFFERENCES_OPEN {
-            parts.extend([Part::Heading(caption.clone()), Part::table(caption, grid)]);
+            vec![Part::Heading(caption.clone()), Part::table(caption, grid)]
         } else {
-            parts.push(Part::folded(caption, grid));
+            vec![Part::folded(caption, grid)]
         }
-        seen.push(found);
-    }
+    };
+    let parts: Vec<Part> = apart.into_iter().flat_map(parts).collect();
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
@@ -254,6 +279,25 @@ mod tests {
         let floor = grid.lines.iter().find(|line| line[0].text == "reclaim.kswapd_floor").unwrap();
         assert!(floor[3].text.contains("do not allow kswapd to scan at maximum priority"), "{floor:?}");
         assert!(differences_of(&[("old", &kernels[0])]).is_none());
+    }
+
+    #[test]
+    fn what_separates_kernels_of_several_experiments_stands_once() {
+        let kernels = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "highwater"];
+        let kernels = kernels.map(|name| crate::library::kernel(name).unwrap());
+        let pair = |n: usize| vec![("old", &kernels[0]), ("new", &kernels[n])];
+        let captions = |all: &[(&str, Kernels<'_>)]| {
+            let parts = differences_of_all(all).unwrap().parts;
+            let caption = |part: &Part| match part {
+                Part::Table { caption, .. } => Some(caption.clone()),
+                _ => None,
+            };
+            parts.iter().filter_map(caption).collect::<Vec<_>>()
+        };
+        let all = captions(&[("anon", pair(1)), ("scan", pair(1))]);
+        assert!(matches!(&all[..], [only] if !only.contains("anon")), "{all:?}");
+        let some = captions(&[("anon", pair(1)), ("scan", pair(2)), ("ping", pair(1))]);
+        assert!(some[0].ends_with("(anon, ping)") && some[1].ends_with("(scan)") && some.len() == 2, "{some:?}");
     }
 
     #[test]
