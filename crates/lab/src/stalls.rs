@@ -8,7 +8,7 @@
 
 mod text;
 
-pub use text::{json, text};
+pub use text::{json, sections, text};
 
 use crate::trace::{RunTrace, disk_name};
 use crate::words::{self, counted};

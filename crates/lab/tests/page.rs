@@ -94,6 +94,23 @@ fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
     assert!(["src=", "<link", "@import", "fetch(", "url(", "xmlhttprequest"].iter().all(|it| !lower.contains(it)));
 }
 
+/// What is told of stalls is read on a telephone without moving it sideways.
+#[test]
+fn stalls_fit_a_narrow_page() {
+    let folder = folder();
+    let run = ["explain", "stall", "anon", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--most", "2"];
+    let page = highwater(folder.path(), &[&run[..], &["--format", "html"]].concat());
+    let flat = seen(&page);
+    assert!(flat.contains("1. anon ") && flat.contains("asked order 0, movable, wait, io, fs, no retry"), "{flat}");
+    for width in [390, 1440] {
+        let within =
+            "[...page.querySelectorAll('pre, .scroll')].filter((it) => it.scrollWidth > it.clientWidth).length";
+        let expression = format!("{TOO_WIDE} + ' ' + {within}");
+        let Some(said) = asked(folder.path(), &page, width, &expression) else { return };
+        assert_eq!(said, "0 0 0", "{width}");
+    }
+}
+
 #[test]
 fn every_verb_that_reports_makes_a_page() {
     let folder = folder();

@@ -94,6 +94,7 @@ fn where_memory_suffices_nobody_stands_still() {
     let text = print(&[&["explain", "stall"][..], &fits].concat());
     assert!(text.contains("no stall of at least 10.000 ms"), "{text}");
     let page = print(&[&["explain", "stall"][..], &fits, &["--format", "html"]].concat());
+    assert!(!page.contains("<table"), "there is none to be shown");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(text.lines().next().expect("a line")), "{page}");
 }
 

@@ -1,8 +1,9 @@
 //! Stalls in words, and as JSON.
 
 use super::{Cause, Stall, Stalls, Wait};
+use crate::html::{Part, Section};
 use crate::report::Look;
-use crate::report::grid::hanging;
+use crate::report::grid::{Cell, Grid, hanging};
 use crate::words::counted;
 use machine::Nanos;
 use machine::note::{HeldBack, Met, SlowRequest, Work};
@@ -25,64 +26,94 @@ fn seconds(time: Nanos) -> String {
 #[must_use]
 pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
     let mut text = String::new();
-    for (n, Stalls { run, over, count, total, tasks, groups, longest }) in runs.iter().enumerate() {
-        let all = match count {
-            0 => format!("{run}: no stall of at least {}", ms(*over)),
-            _ => format!(
-                "{run}: {} of at least {}, of {}, {} in all; of {}, the longest {}:",
-                counted(*count, "stall"),
-                ms(*over),
-                counted(*tasks, "task"),
-                ms(*total),
-                counted(*groups, "kind"),
-                longest.len()
-            ),
-        };
+    for (n, found) in runs.iter().enumerate() {
         if n > 0 {
             text.push('\n');
         }
-        text += &hanging("", &all, look);
-        for (n, stall) in longest.iter().enumerate() {
-            let _ = write!(text, "\n{}", one(n + 1, run, stall, trace, look));
+        text += &hanging("", &all_of(found), look);
+        for (n, stall) in found.longest.iter().enumerate() {
+            let _ = write!(text, "\n{}", hanging(&format!("{}. ", n + 1), &head_of(stall), look));
+            for (what, line) in lines_of(&found.run, stall, trace) {
+                let colon = if what.is_empty() { "" } else { ":" };
+                text += &hanging(&format!("   {:<8}", format!("{what}{colon}")), &line, look);
+            }
         }
     }
     text
 }
 
-fn one(number: usize, run: &str, stall: &Stall, trace: Option<&str>, look: Look) -> String {
-    let Stall { count, total, task, from, to, cause, worked, waits, disks, slice } = stall;
-    let (what, asked, did) = match cause {
-        Cause::Request(request) => ("for memory", asked_for(request), did(request)),
-        Cause::HeldBack(held) => ("as a writer, held back", held_back(held), Vec::new()),
+/// The same as sections of a page, one for each run.
+#[must_use]
+pub fn sections(runs: &[Stalls], trace: Option<&str>) -> Vec<Section> {
+    let table = |run: &str, stall: &Stall| {
+        let line = |(what, line): (&str, String)| vec![Cell::from(what), Cell::from(line.as_str())];
+        let lines = lines_of(run, stall, trace).into_iter().map(line).collect();
+        Grid { keys: 1, lines, texts: vec![0, 1], ..Grid::default() }
     };
-    let head = match count {
+    let section = |found: &Stalls| {
+        let mut parts = vec![Part::Words(all_of(found))];
+        for (n, stall) in found.longest.iter().enumerate() {
+            let heading = format!("{}. {}", n + 1, head_of(stall));
+            parts.extend([Part::Heading(heading.clone()), Part::table(heading, table(&found.run, stall))]);
+        }
+        Section::new(found.run.clone(), parts)
+    };
+    runs.iter().map(section).collect()
+}
+
+/// How many stalls a run had, and how long they were.
+fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -> String {
+    match count {
+        0 => format!("{run}: no stall of at least {}", ms(*over)),
+        _ => format!(
+            "{run}: {} of at least {}, of {}, {} in all; of {}, the longest {}:",
+            counted(*count, "stall"),
+            ms(*over),
+            counted(*tasks, "task"),
+            ms(*total),
+            counted(*groups, "kind"),
+            longest.len()
+        ),
+    }
+}
+
+/// Who stood still, how often and how long.
+fn head_of(stall: &Stall) -> String {
+    let Stall { count, total, task, cause, .. } = stall;
+    let what = match cause {
+        Cause::Request(_) => "for memory",
+        Cause::HeldBack(_) => "as a writer, held back",
+    };
+    match count {
         1 => format!("{task} stood still {} {what}", ms(stall.time())),
         _ => format!(
             "{task} stood still {count} times {what}, {} in all; the longest time {}",
             ms(*total),
             ms(stall.time())
         ),
-    };
-    let mut text = hanging(&format!("{number}. "), &head, look);
-    text += &hanging("   asked:  ", &asked, look);
-    for (lead, line) in did {
-        text += &hanging(lead, &line, look);
     }
+}
+
+/// What is told of a stall, each with the word for it; the word is empty where it is that of the line before.
+fn lines_of(run: &str, stall: &Stall, trace: Option<&str>) -> Vec<(&'static str, String)> {
+    let Stall { task, from, to, cause, worked, waits, disks, slice, .. } = stall;
+    let mut lines = match cause {
+        Cause::Request(request) => [("asked", asked_for(request))].into_iter().chain(did(request)).collect::<Vec<_>>(),
+        Cause::HeldBack(held) => vec![("asked", held_back(held))],
+    };
     for (n, Wait { on, time, held_by }) in waits.iter().enumerate() {
-        let lead = if n == 0 { "   waited: " } else { "           " };
         let named = held_by.iter().take(NAMED).map(|(who, time)| format!("{who} {}", ms(*time)));
         let named = named.collect::<Vec<_>>().join(", ");
         let meanwhile = if named.is_empty() { String::new() } else { format!("; meanwhile {named}") };
-        text += &hanging(lead, &format!("{} {on}{meanwhile}", ms(*time)), look);
+        lines.push((if n == 0 { "waited" } else { "" }, format!("{} {on}{meanwhile}", ms(*time))));
     }
-    text += &hanging("   worked: ", &format!("{} on a CPU", ms(*worked)), look);
-    for (n, disk) in disks.iter().enumerate() {
-        text += &hanging(if n == 0 { "   disks:  " } else { "           " }, disk, look);
-    }
+    lines.push(("worked", format!("{} on a CPU", ms(*worked))));
+    lines.extend(disks.iter().enumerate().map(|(n, disk)| (if n == 0 { "disks" } else { "" }, disk.clone())));
     let file = trace.map_or_else(String::new, |file| format!("{file}, "));
     let slice = slice.map_or_else(String::new, |(name, at)| format!(", slice `{name}` at {}", seconds(at)));
     let place = format!("{file}process `{run}`, track `{task}`, {} to {}{slice}", seconds(*from), seconds(*to));
-    text + &hanging("   trace:  ", &place, look)
+    lines.push(("trace", place));
+    lines
 }
 
 fn asked_for(request: &SlowRequest) -> String {
@@ -94,9 +125,9 @@ fn asked_for(request: &SlowRequest) -> String {
 fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
     let Work { reclaims, compactions, scanned, freed, priority, met } = &request.work;
     let mut lines = vec![match reclaims {
-        0 => ("   did:    ", format!("no direct reclaim, {}", counted(*compactions, "direct compaction"))),
+        0 => ("did", format!("no direct reclaim, {}", counted(*compactions, "direct compaction"))),
         _ => (
-            "   did:    ",
+            "did",
             format!(
                 "{}, {}: scanned {}, down to priority {priority}, and freed {freed}",
                 counted(*reclaims, "direct reclaim"),
@@ -109,7 +140,7 @@ fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
     stayed.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
     if !stayed.is_empty() {
         let words: Vec<String> = stayed.iter().map(|(why, pages)| format!("{pages} {why}")).collect();
-        lines.push(("   stayed: ", words.join(", ")));
+        lines.push(("stayed", words.join(", ")));
     }
     lines
 }

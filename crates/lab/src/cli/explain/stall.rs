@@ -10,9 +10,8 @@ use super::super::{
 };
 use crate::{
     bars::Bars,
-    html::{Page, Part, Section},
+    html::Page,
     plan::{Plan, Request, Set},
-    report::Look,
     scale::Scale,
     shown, stalls,
     trace::{self, RunTrace, Window},
@@ -104,9 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.note(output::report(file, |out, look| match arguments.format {
         StallFormat::Text => out.write_all(stalls::text(&found, path.as_deref(), look).as_bytes()),
         StallFormat::Html => {
-            let words = stalls::text(&found, path.as_deref(), Look::default());
-            let lines = words.lines().map(ToOwned::to_owned).collect();
-            let sections = vec![Section::new("Stalls", vec![Part::Lines(lines)])];
+            let sections = stalls::sections(&found, path.as_deref());
             let page = Page { title: format!("Why tasks of {experiment} stood still"), about: Vec::new(), sections };
             out.write_all(with_command(page).render().as_bytes())
         }
