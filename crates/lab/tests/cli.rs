@@ -1095,6 +1095,8 @@ fn stat_says_what_the_kernel_counted_while_a_command_ran() {
         (4..=5).contains(&lines.lines().count()) && lines.contains("psi-some"),
         "a heading of two lines, and one each, the last one too: {lines}"
     );
+    let some = print(&["stat", "--seconds", "0.05", "--rows", "pgfault"]);
+    assert!(some.contains("\npgfault ") && !some.contains("pswpin") && !some.contains("Elapsed"), "{some}");
     assert!(message(2, &["stat", "--cgroup", "12", "--", "true"]).contains("at least 1M"));
     assert!(message(1, &["stat", "--", "/nowhere"]).contains("cannot run `/nowhere`"));
 }

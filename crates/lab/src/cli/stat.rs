@@ -1,11 +1,12 @@
 //! `highwater stat`.
 
-use super::{End, Form, with_command};
+use super::{End, Form, options::parse_word, with_command};
 use crate::cgroup::Cgroup;
 use crate::figure::{Better, Format, Row};
 use crate::html::tables;
 use crate::interrupt;
 use crate::report::{Column, ReportFormat, Show, Table, TableHead};
+use crate::rows;
 use crate::scale::Scale;
 use crate::shown;
 use crate::stat::{Interval, Snapshot, live, snapshot::Source};
@@ -36,6 +37,10 @@ pub struct Arguments {
     /// Write the report to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character. `order` shows free blocks by
+    /// order, of which people see two sums else
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
+    rows: Vec<String>,
     /// The command, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -66,13 +71,16 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let elapsed_s = after.seconds_since(&before);
     let command = child.is_some().then(|| used_since(used_before));
     let interval = Interval { before: &before, after: &after, command, elapsed_s };
-    let mut rows = interval.rows();
+    let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
+    let mut rows = if is_for_people && arguments.rows.is_empty() { interval.short_rows() } else { interval.rows() };
     if let Some(limit) = &limit {
         rows.extend(limit_rows(limit));
     }
     drop(limit);
     let title = if arguments.command.is_empty() { "stat".to_owned() } else { title_of(&arguments.command) };
-    let table = table(&title, rows);
+    let mut table = table(&title, rows);
+    // The command is not run again for a word that fits none.
+    super::warn_of(rows::keep(&mut table, &arguments.rows).unwrap_or_else(Some));
     form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))?;
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }

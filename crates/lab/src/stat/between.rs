@@ -65,6 +65,17 @@ impl Interval<'_> {
     /// All rows.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
+        self.rows_with(blocks_by_order)
+    }
+
+    /// The same for people: of each zone's free blocks two sums, and not a row for each order.
+    #[must_use]
+    pub fn short_rows(&self) -> Vec<Row> {
+        self.rows_with(blocks_in_short)
+    }
+
+    /// All rows, of which `blocks` gives those of a zone's free blocks.
+    fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {
             Some(used) => duration_rows(used.user_s, used.system_s, self.elapsed_s),
@@ -102,7 +113,7 @@ impl Interval<'_> {
         let direct_reclaims = counters::sum(&counters, "allocstall");
         rows.extend(direct_reclaims.map(|n| row("counters", "allocstall", "events", Better::Lower, 0, n as f64)));
         rows.extend(self.disk_rows());
-        rows.extend(self.after.zones.iter().flat_map(zone_rows));
+        rows.extend(self.after.zones.iter().flat_map(|zone| [zone_rows(zone), blocks(zone)].concat()));
         if let Some(swap) = self.after.swap_pages {
             let parts = ["total", "free"].into_iter().zip(swap);
             rows.extend(parts.map(|(part, pages)| row("swap", part, "pages", Better::Neutral, 0, pages as f64)));
@@ -185,18 +196,37 @@ fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value:
     Row::new(group, name, unit, better, Format::Decimals(decimals), value)
 }
 
-/// A zone at the end: what is free, its marks, and its free blocks.
+/// A zone at the end: what is free, and its marks.
 fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     let page_row = |what: &str, pages: u64| {
         row("zones", &format!("{} {what}", zone.name), "pages", Better::Neutral, 0, pages as f64)
     };
     let mut rows = vec![page_row("free", zone.free)];
     rows.extend(["min", "low", "high"].into_iter().zip(zone.marks).map(|(mark, pages)| page_row(mark, pages)));
-    let blocks = zone.blocks.iter().enumerate();
-    rows.extend(blocks.map(|(order, blocks)| {
-        row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)
-    }));
     rows
+}
+
+/// Its free blocks at the end, by order.
+fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
+    let blocks = zone.blocks.iter().enumerate().map(|(order, blocks)| {
+        row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)
+    });
+    blocks.collect()
+}
+
+/// Order of a huge page of 2 MiB.
+const HUGE_ORDER: usize = 9;
+
+/// Pages in its free blocks at the end: in those that are smaller than a huge page, and in the others.
+fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
+    let orders = zone.blocks.len();
+    let parts = [0..orders.min(HUGE_ORDER), HUGE_ORDER..orders];
+    let sum = |orders: std::ops::Range<usize>| {
+        let pages: f64 = orders.clone().map(|order| zone.blocks[order] as f64 * (1_u64 << order) as f64).sum();
+        let name = format!("{} orders {}-{}", zone.name, orders.start, orders.end - 1);
+        row("buddyinfo", &name, "pages", Better::Neutral, 0, pages)
+    };
+    parts.into_iter().filter(|orders| !orders.is_empty()).map(sum).collect()
 }
 
 #[cfg(test)]
@@ -235,5 +265,26 @@ mod tests {
             (of("memory some"), of("memory some total"), of("kswapd0 CPU"), of("oom_kill")),
             (25.0, 500.0, 0.25, 0.0)
         );
+    }
+
+    #[test]
+    fn free_blocks_are_summed_for_people() {
+        let zone = |name: &str, blocks: &[u64]| ZoneNow {
+            name: name.to_owned(),
+            blocks: blocks.to_vec(),
+            ..ZoneNow::default()
+        };
+        let mut after = snapshot("pgfault 1\n", 0, 0.0);
+        after.zones = vec![zone("DMA", &[3, 1]), zone("Normal", &[1, 2, 0, 0, 0, 0, 0, 0, 0, 5, 1])];
+        let interval = Interval { before: &after, after: &after, command: None, elapsed_s: 1.0 };
+        let of = |rows: Vec<Row>| {
+            let blocks = rows.into_iter().filter(|row| row.group == "buddyinfo");
+            blocks.map(|row| (row.name, row.unit, row.value)).collect::<Vec<_>>()
+        };
+        let sums = [("DMA orders 0-1", 5.0), ("Normal orders 0-8", 5.0), ("Normal orders 9-10", 3584.0)];
+        assert_eq!(of(interval.short_rows()), sums.map(|(name, pages)| (name.to_owned(), "pages".to_owned(), pages)));
+        let whole = of(interval.rows());
+        assert_eq!((whole.len(), &*whole[2].0, &*whole[2].1), (13, "Normal order 0", "blocks"));
+        assert_eq!(interval.rows().len() - whole.len(), interval.short_rows().len() - sums.len());
     }
 }
