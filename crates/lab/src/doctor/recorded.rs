@@ -2,9 +2,9 @@
 //!
 //! Each tells less than the running kernel does. What it does not tell stays none, so that its rules are named as not asked.
 
-use super::Patient;
 use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, of_counters};
+use super::{Diagnosis, Patient};
 use crate::recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
 use crate::recordings::{Figures, Sample, Wrong, procps, sysstat};
 use crate::system::difference;
@@ -67,7 +67,18 @@ fn sum(samples: &[Sample], name: &str) -> Option<f64> {
 fn of_vmstat(samples: &[Sample]) -> Signs {
     let pages = |name: &str| sum(samples, name).map(|kib| kib / PAGE_KIB);
     let elapsed_s = samples.iter().map(|sample| sample.seconds).sum();
-    Signs { elapsed_s: Some(elapsed_s), swapped_in: pages("si"), swapped_out: pages("so"), ..Signs::default() }
+    Signs {
+        elapsed_s: Some(elapsed_s),
+        swapped_in: pages("si"),
+        swapped_out: pages("so"),
+        swap_used: most_in_swap(samples),
+        ..Signs::default()
+    }
+}
+
+/// The most that was in swap, pages.
+fn most_in_swap(samples: &[Sample]) -> Option<f64> {
+    samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
 }
 
 /// `sar -B` tells who scanned, but of pages reclaimed only all together.
@@ -93,8 +104,8 @@ fn of_sar(samples: &[Sample]) -> Signs {
 }
 
 fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
-    let Benchmark { run, name, elapsed_s, before, after, swap_pages, .. } = benchmark;
-    let Monitors { counters, disks, .. } = monitors;
+    let Benchmark { run, name, elapsed_s, before, after, stalled_us, .. } = benchmark;
+    let Monitors { counters, vmstat, disks, .. } = monitors;
     let iteration = benchmark.iteration().map_or_else(String::new, |n| format!(", iter-{n}"));
     // Without copies before and after, the monitor's first and last will do.
     let (grown, seconds) = match (before, after, counters.first().zip(counters.last())) {
@@ -106,9 +117,33 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     counters.iter().for_each(|(_, levels)| dirty.look(&levels.vmstat()));
     let mut signs = of_counters(&grown, seconds);
     signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
-    signs.swap = swap_pages.map(|pages| pages.map(|pages| pages as f64));
+    signs.swap_used = most_in_swap(vmstat);
+    signs.swap = swap(benchmark, monitors, signs.swap_used);
+    if let (Some(stalled), Some(elapsed)) = (stalled_us, elapsed_s.filter(|time| *time > 0.0)) {
+        let [some, full] = stalled.map(|time| Some(time as f64 / 1e4 / elapsed));
+        (signs.some_waited_percent, signs.all_waited_percent) = (some, full);
+    }
     signs.disks = disks.iter().map(|(name, samples)| disk(name, samples)).collect();
+    let unasked = Diagnosis::of(&signs).unasked;
+    let lacking = SOURCES.iter().filter(|(cause, _)| unasked.iter().any(|it| it.cause == *cause));
+    signs.missing = lacking.map(|(_, what)| (*what).to_owned()).collect();
     Patient { name: format!("{run}{iteration}, {name}"), signs }
+}
+
+/// What logs of MMTests may lack, and the rule that cannot be asked for it.
+const SOURCES: [(&str, &str); 2] = [
+    ("all-wait", "/proc/pressure/memory: the logs have no copy of it before and after the benchmark"),
+    (
+        "swap-full",
+        "/proc/meminfo: the logs have no copy of it after the benchmark, and none of the monitor proc-meminfo",
+    ),
+];
+
+/// Swap, and what was free of it when it was least, pages: by copies of `/proc/meminfo`, and what `vmstat` saw in it.
+fn swap(benchmark: &Benchmark, monitors: &Monitors, used: Option<f64>) -> Option<[f64; 2]> {
+    let looks = benchmark.swap_pages.iter().chain(&monitors.swap_pages).map(|look| look.map(|pages| pages as f64));
+    let [all, free] = looks.min_by(|a, b| a[1].total_cmp(&b[1]))?;
+    Some([all, free.min((all - used.unwrap_or(0.0)).max(0.0))])
 }
 
 /// Means of what `iostat` saw of a device.
@@ -124,7 +159,6 @@ fn disk(name: &str, samples: &[Figures]) -> Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Diagnosis;
 
     fn found(signs: &Signs) -> (Vec<&'static str>, Vec<&'static str>) {
         let Diagnosis { findings, unasked } = Diagnosis::of(signs);
@@ -165,6 +199,81 @@ mod tests {
         let both = patient("s", &text(500), None).unwrap().unwrap().signs;
         let (causes, unasked) = found(&both);
         assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
-        assert!(causes.contains(&"direct-reclaim") && unasked.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
+        // All together reclaimed 20 for each 100 that kswapd scanned, and 40 for each 100 that others did.
+        assert!(causes.contains(&"direct-reclaim") && causes.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
+        assert!(!causes.contains(&"direct-in-vain") && unasked.contains(&"direct-in-vain"), "{causes:?} {unasked:?}");
+        let finding = Diagnosis::of(&both).findings.into_iter().find(|it| it.cause == "kswapd-in-vain").unwrap();
+        assert!(finding.sentence.contains("it can reclaim at most 20."), "{}", finding.sentence);
+        // Who scans next to nothing does not scan in vain.
+        let (causes, unasked) = found(&patient("s", &text(1), None).unwrap().unwrap().signs);
+        assert!(!causes.contains(&"direct-in-vain") && !unasked.contains(&"direct-in-vain"), "{unasked:?}");
+    }
+
+    #[test]
+    fn an_empty_swap_is_not_full_however_large_it_is() {
+        let heading =
+            "procs ---memory--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+        let line = |used: u32| format!(" 1  1 {used} 1000 10 100 0 0 9 9 1 1 1 1 1 97 0\n");
+        let unasked = |used: u32| {
+            let text = [heading, &line(0), &line(0), &line(used)].concat();
+            found(&patient("v", &text, None).unwrap().unwrap().signs).1
+        };
+        assert!(!unasked(0).contains(&"swap-full") && unasked(8).contains(&"swap-full"));
+    }
+
+    /// What a directory of MMTests with these files in it lacks.
+    fn of_logs(files: &[(&str, String)]) -> (Vec<&'static str>, Vec<&'static str>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let (patients, wrong) = patients_of_mmtests(folder.path()).unwrap();
+        assert_eq!(wrong, []);
+        let signs = &patients[0].signs;
+        let (causes, unasked) = found(signs);
+        (causes, unasked, signs.missing.clone())
+    }
+
+    fn copies(scanned: u32, others: &str, others_after: &str) -> String {
+        let counters = |scanned: u32| {
+            format!(
+                "/proc/vmstat\npgscan_kswapd {scanned}\npgscan_direct 0\npswpin 0\npswpout 0\nworkingset_refault_file 0\n"
+            )
+        };
+        format!(
+            "test begin :: a 10\nfile start :: {}{others}file end :: {}{others_after}test end :: a 20\n",
+            counters(0),
+            counters(scanned)
+        )
+    }
+
+    #[test]
+    fn stalls_and_free_swap_of_mmtests_are_asked_where_its_logs_tell_them() {
+        let both = |wanted: &[&'static str]| ["all-wait", "swap-full"].map(|cause| wanted.contains(&cause));
+        // Memory was short, and nothing else was kept.
+        let (_, unasked, missing) = of_logs(&[("tests-timestamp", copies(5000, "", ""))]);
+        assert_eq!(both(&unasked), [true, true]);
+        assert!(missing[0].starts_with("/proc/pressure/memory: ") && missing[1].starts_with("/proc/meminfo: "));
+        // Who has enough waits for nothing.
+        let (causes, unasked, missing) = of_logs(&[("tests-timestamp", copies(0, "", ""))]);
+        assert_eq!((both(&causes), both(&unasked), missing.len()), ([false, false], [false, true], 1));
+        let pressure = |when: &str, full: u32| {
+            let line = |who: &str, total: u32| format!("{who} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n");
+            format!("file {when} :: /proc/pressure/memory\n{}{}", line("some", 9_000_000), line("full", full))
+        };
+        let meminfo = |free: u32| format!("MemFree: 5 kB\nSwapTotal:  4000 kB\nSwapFree:  {free} kB\n");
+        let after =
+            |full: u32, free: u32| format!("{}file end :: /proc/meminfo\n{}", pressure("end", full), meminfo(free));
+        // 2 of 10 s, with free swap at the end.
+        let timestamp = copies(5000, &pressure("start", 1_000_000), &after(3_000_000, 3000));
+        let (causes, unasked, missing) = of_logs(&[("tests-timestamp", timestamp.clone())]);
+        assert_eq!((both(&causes), both(&unasked), missing.len()), ([true, false], [false, false], 0));
+        // It was full meanwhile, by either of two monitors.
+        let monitor = format!("time: 10\n{}time: 15\n{}", meminfo(3000), meminfo(8));
+        let vmstat = " procs ---memory--\n r b swpd si\n 1 1 0 0\n 1 1 3996 0\n".to_owned();
+        for file in [("proc-meminfo-a", monitor), ("vmstat-a", vmstat)] {
+            let (causes, ..) = of_logs(&[("tests-timestamp", timestamp.clone()), file]);
+            assert_eq!(both(&causes), [true, true]);
+        }
     }
 }

@@ -203,8 +203,21 @@ fn direct_reclaim(signs: &Signs) -> Said {
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
+/// Do counters show that nothing was done for which PSI counts a wait: nothing was scanned, compacted, or read back?
+fn nobody_could_wait(signs: &Signs) -> bool {
+    // Kernels without compaction have no counter of it; those without one of refaults do not tell enough. What cgroups reclaim at their
+    // limits is in the last alone.
+    let known = [signs.kswapd.scanned, signs.direct.scanned, signs.swapped_in, signs.refaulted_file];
+    let others = [signs.compactions, signs.refaulted_anon, signs.zeroes_in, signs.stolen_together];
+    let others = others.map(|pages| pages.or(Some(0.0)));
+    known.into_iter().chain(others).all(|pages| pages == Some(0.0))
+}
+
 /// Does nobody get on?
 fn all_wait(signs: &Signs) -> Said {
+    if signs.all_waited_percent.is_none() && nobody_could_wait(signs) {
+        return Ok(None);
+    }
     let all = need(signs.all_waited_percent, "PSI of memory")?;
     if all < ALL_WAITED_MIN {
         return Ok(None);
@@ -321,20 +334,28 @@ fn direct_in_vain(signs: &Signs) -> Said {
 /// Is most of what somebody scans not reclaimed?
 fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
     let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
-    let (scanned, stolen) = (need(scanned, &names[0])?, need(stolen, &names[1])?);
+    let scanned = need(scanned, &names[0])?;
+    if scanned / signs.seconds()? < RATE_MIN {
+        return Ok(None);
+    }
+    // It cannot have reclaimed more than all together did.
+    let together = signs.stolen_together.filter(|pages| percent(*pages, scanned) < EFFICIENCY_MIN);
+    let is_exact = stolen.is_some();
+    let stolen = need(stolen.or(together), &names[1])?;
     let efficiency = percent(stolen, scanned);
-    if scanned / signs.seconds()? < RATE_MIN || efficiency >= EFFICIENCY_MIN {
+    if efficiency >= EFFICIENCY_MIN {
         return Ok(None);
     }
     let whose = if who == "direct" { "Direct reclaim" } else { "kswapd" };
+    let (of_whom, at_most) = if is_exact { (&*names[1], "") } else { ("pages reclaimed by all", "at most ") };
     let figures = vec![
         figure(&names[0], scanned, "pages"),
-        figure(&names[1], stolen, "pages"),
-        figure("efficiency", efficiency, "%"),
+        figure(of_whom, stolen, "pages"),
+        figure(&format!("{at_most}efficiency"), efficiency, "%"),
     ];
     let sentence = format!(
-        "{whose} scans in vain: of 100 pages it can reclaim {efficiency:.0}. The others are in use, locked, dirty or under writeback, or \
-         it scans what it must not take."
+        "{whose} scans in vain: of 100 pages it can reclaim {at_most}{efficiency:.0}. The others are in use, locked, dirty or under \
+         writeback, or it scans what it must not take."
     );
     let rule = format!("at least {RATE_MIN} pages a second scanned, and fewer than {EFFICIENCY_MIN} of 100 reclaimed");
     Ok(ill(cause, sentence, figures, rule))
@@ -530,6 +551,10 @@ fn disk_full(signs: &Signs) -> Said {
 
 /// Is no swap left?
 fn swap_full(signs: &Signs) -> Said {
+    // What is empty is not full, however large it is.
+    if signs.swap.is_none() && signs.swap_used == Some(0.0) {
+        return Ok(None);
+    }
     let [all, free] = signs.swap.ok_or("free swap")?;
     // Without swap there is none to be full.
     if all <= 0.0 || percent(free, all) >= SWAP_FREE_MIN {

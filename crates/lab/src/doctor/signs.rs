@@ -140,6 +140,8 @@ pub struct Signs {
     pub met_unwritten: Option<f64>,
     /// Swap and what was free of it when it was least, pages; at the end where there was one look.
     pub swap: Option<[f64; 2]>,
+    /// The most that was in swap, pages, where a source tells that alone.
+    pub swap_used: Option<f64>,
     /// How often each cgroup came to its limit; those that did not may be left out.
     pub at_limit: Option<BTreeMap<String, f64>>,
     /// Cgroups that had to have memory and found none to reclaim; none where no cgroup tells.

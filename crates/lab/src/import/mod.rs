@@ -10,7 +10,7 @@ pub mod benchmarks;
 pub mod monitors;
 pub mod write;
 
-use crate::figure::Row;
+use crate::figure::{Better, Format, Row};
 use crate::ground::Ground;
 use crate::recordings::mmtests::{self, Benchmark, Monitors, Recorded};
 use crate::recordings::{Wrong, files_below, otherwise_packed, read_lossy};
@@ -189,6 +189,25 @@ fn rows_of_logs(
     }
     rows.extend(monitors::iostat_rows(benchmark, &monitors.disks, wrong));
     rows.extend(monitors::vmstat_means(&monitors.vmstat));
+    rows.extend(rows_of_copies(benchmark));
+    rows
+}
+
+/// Rows of copies of files that the test kept, as `stat` has them: stalls for memory, and swap at its end.
+fn rows_of_copies(benchmark: &Benchmark) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if let (Some(stalled_us), Some(elapsed_s)) = (benchmark.stalled_us, benchmark.elapsed_s.filter(|time| *time > 0.0))
+    {
+        let share = |(name, time): (&str, u64)| {
+            let percent = time as f64 / 1e4 / elapsed_s;
+            Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
+        };
+        rows.extend(["memory some", "memory full"].into_iter().zip(stalled_us).map(share));
+    }
+    let swap = benchmark.swap_pages.into_iter().flat_map(|pages| ["total", "free"].into_iter().zip(pages));
+    rows.extend(
+        swap.map(|(part, pages)| Row::new("swap", part, "pages", Better::Neutral, Format::Decimals(0), pages as f64)),
+    );
     rows
 }
 
@@ -305,6 +324,32 @@ mod tests {
         assert_eq!(told("parallelio"), [&[timestamp.clone()][..], &of_test].concat());
         let unknown = "iter-1/tbench4: no log of `tbench4` is of a form that is known: its own figures are left out";
         assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
+    }
+
+    /// So a saved import can be asked the same as its directory.
+    #[test]
+    fn stalls_and_swap_that_were_kept_are_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let pressure = |total: u32| {
+            let line = |who: &str, total: u32| format!("{who} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n");
+            format!("/proc/pressure/memory\n{}{}", line("some", 2 * total), line("full", total))
+        };
+        let start = format!("file start :: {}file start :: /proc/vmstat", pressure(1_000_000));
+        let end = format!(
+            "file end :: {}file end :: /proc/meminfo\nSwapTotal: 4000 kB\nSwapFree: 40 kB\ntest end",
+            pressure(2_500_000)
+        );
+        let text = TIMESTAMP.replace("file start :: /proc/vmstat", &start).replace("test end", &end);
+        put(path, "run/tests-timestamp", &text);
+        let Imported { table, warnings, .. } = read(path, None, &[]).unwrap();
+        assert_eq!(warnings, [""; 0]);
+        assert_eq!((median(&table, "memory some", 0), median(&table, "memory full", 0)), (Some(30.0), Some(15.0)));
+        assert_eq!((median(&table, "total", 0), median(&table, "free", 0)), (Some(1000.0), Some(10.0)));
+        let saved = crate::report::json::render(&table);
+        let patients = crate::doctor::source::patients("logs.json", &saved).unwrap();
+        let illnesses: Vec<&str> = crate::doctor::Diagnosis::of(&patients[0].signs).illnesses().collect();
+        assert!(["all-wait", "swap-full"].iter().all(|it| illnesses.contains(it)), "{illnesses:?}");
     }
 
     #[test]

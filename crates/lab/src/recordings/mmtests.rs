@@ -1,5 +1,5 @@
 //! Log directories of MMTests: `tests-timestamp`, with `/proc/vmstat` before and after each benchmark, and the monitors `proc-vmstat`,
-//! `vmstat` and `iostat` beside it, packed or not.
+//! `proc-meminfo`, `vmstat` and `iostat` beside it, packed or not.
 //!
 //! Names were `tests-timestamp-RUN` and `proc-vmstat-RUN-BENCHMARK` until some years ago, and have no run in them since; then there
 //! is a directory `iter-0` and so on for each time that a run was repeated. Both are found (mechanisms/benchmarks, 2.6).
@@ -49,6 +49,9 @@ pub struct Benchmark {
     pub after: Option<Vmstat>,
     /// Swap and what was free of it after it, pages, where `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
+    /// For how long meanwhile some task, and all of them, waited for memory, us: where `/proc/pressure/memory` was kept before and after
+    /// it, which MMTests does not do by itself.
+    pub stalled_us: Option<[u64; 2]>,
 }
 
 /// What monitors wrote during a benchmark.
@@ -60,6 +63,8 @@ pub struct Monitors {
     pub vmstat: Vec<Sample>,
     /// What `iostat` printed, by device.
     pub disks: BTreeMap<String, Vec<Figures>>,
+    /// Swap and what was free of it, pages, each time that `/proc/meminfo` was read.
+    pub swap_pages: Vec<[u64; 2]>,
 }
 
 /// What `/proc/vmstat` had at a moment. Moments of one recording share the names.
@@ -167,6 +172,7 @@ impl Log {
                 known.before = of_state.before.or(known.before.take());
                 known.after = of_state.after.or(known.after.take());
                 known.swap_pages = of_state.swap_pages.or(known.swap_pages);
+                known.stalled_us = of_state.stalled_us.or(known.stalled_us);
             }
             all.wrong.extend(summed(wrong));
         }
@@ -280,6 +286,7 @@ impl Benchmark {
         let mut all = Monitors::default();
         monitor("proc-vmstat", &mut |file, text, wrong| all.counters = parse_counters(file, text, wrong));
         monitor("vmstat", &mut |file, text, wrong| all.vmstat = procps::read(file, text, MONITORS_EVERY_S, wrong));
+        monitor("proc-meminfo", &mut |file, text, wrong| all.swap_pages = parse_meminfo(file, text, wrong));
         monitor("iostat", &mut |file, text, wrong| all.disks = sysstat::read_iostat(file, text, wrong));
         all
     }
@@ -296,6 +303,8 @@ enum Copy {
     VmstatBefore,
     VmstatAfter,
     MeminfoAfter,
+    PressureBefore,
+    PressureAfter,
     /// One that nobody asks for.
     Other,
 }
@@ -305,7 +314,7 @@ pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Bench
     let mut done: Vec<Benchmark> = Vec::new();
     let mut open: Option<(Benchmark, Option<f64>)> = None;
     let mut copy = Copy::Other;
-    let mut swap = [None, None];
+    let (mut swap, mut stalled) = ([None, None], [[None, None]; 2]);
     for (n, line) in text.lines().enumerate() {
         let told = |what: String| Wrong::at(file, n, what);
         if let Some((what, rest)) = line.split_once(" :: ") {
@@ -330,14 +339,20 @@ pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Bench
                     }
                     done.retain(|it| it.name != **name);
                     open = Some((Benchmark { name: (*name).to_owned(), ..Benchmark::default() }, begun));
-                    swap = [None, None];
+                    (swap, stalled) = ([None, None], [[None, None]; 2]);
                 }
                 ("test end", _) => {
                     let ended = moment();
                     let Some((mut benchmark, begun)) = open.take() else { continue };
                     let by_the_clock = begun.zip(ended).map(|(begun, ended)| ended - begun).filter(|time| *time > 0.0);
                     benchmark.elapsed_s = benchmark.elapsed_s.or(by_the_clock);
-                    benchmark.swap_pages = swap[0].zip(swap[1]).map(|(all, free)| [all, free]);
+                    benchmark.swap_pages = pair_of(swap);
+                    let [before, after] = stalled.map(pair_of);
+                    // A computer that started anew meanwhile counts from 0.
+                    let grown = |(before, after): ([u64; 2], [u64; 2])| {
+                        Some([after[0].checked_sub(before[0])?, after[1].checked_sub(before[1])?])
+                    };
+                    benchmark.stalled_us = before.zip(after).and_then(grown);
                     done.push(benchmark);
                 }
                 ("time", [name, figures @ ..]) => {
@@ -356,6 +371,8 @@ pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Bench
                 ("file start", ["/proc/vmstat"]) => copy = Copy::VmstatBefore,
                 ("file end", ["/proc/vmstat"]) => copy = Copy::VmstatAfter,
                 ("file end", ["/proc/meminfo"]) => copy = Copy::MeminfoAfter,
+                ("file start", ["/proc/pressure/memory"]) => copy = Copy::PressureBefore,
+                ("file end", ["/proc/pressure/memory"]) => copy = Copy::PressureAfter,
                 _ => {}
             }
             continue;
@@ -365,10 +382,14 @@ pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Bench
             Copy::VmstatBefore => &mut benchmark.before,
             Copy::VmstatAfter => &mut benchmark.after,
             Copy::MeminfoAfter => {
-                for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(&mut swap) {
-                    let kib =
-                        line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-                    *pages = kib.map(|kib| kib / 4).or(*pages);
+                add_swap(line, &mut swap);
+                continue;
+            }
+            Copy::PressureBefore | Copy::PressureAfter => {
+                let total = line.rsplit_once(" total=").and_then(|(_, time)| time.trim().parse().ok());
+                let stalled = &mut stalled[usize::from(copy == Copy::PressureAfter)];
+                for (who, time) in ["some ", "full "].into_iter().zip(stalled) {
+                    *time = total.filter(|_| line.starts_with(who)).or(*time);
                 }
                 continue;
             }
@@ -404,6 +425,35 @@ pub(crate) fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Bench
         });
     }
     done
+}
+
+/// Both, where both are known.
+fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
+    first.zip(second).map(|(first, second)| [first, second])
+}
+
+/// Takes what a line of `/proc/meminfo` says of swap and what is free of it, pages.
+fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
+    for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
+        let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        *pages = kib.map(|kib| kib / 4).or(*pages);
+    }
+}
+
+/// What the monitor `proc-meminfo` wrote: `/proc/meminfo` again and again, with a line `time: 1370512345` before each.
+fn parse_meminfo(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<[u64; 2]> {
+    let (mut looks, mut swap) = (Vec::new(), [None, None]);
+    for line in text.lines() {
+        add_swap(line, &mut swap);
+        if let Some(look) = pair_of(swap) {
+            looks.push(look);
+            swap = [None, None];
+        }
+    }
+    if looks.is_empty() {
+        wrong.push(Wrong::of(file, "expected `SwapTotal:` and `SwapFree:` of /proc/meminfo, and found none"));
+    }
+    looks
 }
 
 /// Of `1.50 user 2.00 system 62.25 elapsed`.

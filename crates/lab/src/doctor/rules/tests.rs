@@ -42,6 +42,7 @@ fn sound() -> Signs {
         out_of_memory: None,
         killed: Some(0.0),
         exhausted: None,
+        swap_used: None,
         zeroes_in: None,
         zeroes_out: None,
         assumed: Vec::new(),
@@ -178,6 +179,24 @@ fn direct_reclaim_is_told_where_it_is_frequent_or_large_and_felt() {
 fn all_wait_at_a_twentieth_of_the_time() {
     turns_at(all_wait, ALL_WAITED_MIN, |signs, share| signs.all_waited_percent = Some(share));
     assert_eq!(lacks(all_wait, |signs| signs.all_waited_percent = None), "PSI of memory");
+    // Where nothing is scanned, compacted or read back nobody waits.
+    let quiet = |signs: &mut Signs| {
+        (signs.all_waited_percent, signs.kswapd.scanned) = (None, Some(0.0));
+    };
+    assert_eq!(found(all_wait, quiet), None);
+    let others: [fn(&mut Signs); 4] = [
+        |signs| signs.stolen_together = Some(1.0),
+        |signs| signs.refaulted_file = Some(1.0),
+        |signs| signs.refaulted_file = None,
+        |signs| signs.compactions = Some(1.0),
+    ];
+    for other in others {
+        let lacking = lacks(all_wait, |signs| {
+            quiet(signs);
+            other(signs);
+        });
+        assert_eq!(lacking, "PSI of memory");
+    }
 }
 
 #[test]
@@ -246,7 +265,16 @@ fn scanning_in_vain_is_told_of_each_who_scans() {
         assert!(scan(10.0 * RATE_MIN, 0.0).is_some());
         assert_eq!(scan(10.0 * RATE_MIN * BELOW, 0.0), None);
     }
-    assert_eq!(lacks(direct_in_vain, |signs| signs.direct.stolen = None), "pgsteal_direct");
+    let alone = |signs: &mut Signs, together: Option<f64>| {
+        signs.direct = Scan { scanned: Some(1000.0), stolen: None };
+        signs.stolen_together = together;
+    };
+    for together in [None, Some(10.0 * EFFICIENCY_MIN)] {
+        assert_eq!(lacks(direct_in_vain, |signs| alone(signs, together)), "pgsteal_direct");
+    }
+    let finding = found(direct_in_vain, |signs| alone(signs, Some(10.0 * EFFICIENCY_MIN * BELOW)));
+    assert!(finding.is_some_and(|it| it.sentence.contains("at most 30")));
+    assert_eq!(found(direct_in_vain, |signs| signs.direct = Scan { scanned: Some(0.0), stolen: None }), None);
 }
 
 #[test]
@@ -329,6 +357,9 @@ fn swap_is_full_where_a_twentieth_is_left() {
     let free = |percent: f64| found(swap_full, |signs| signs.swap = Some([1000.0, 10.0 * percent]));
     assert!(free(SWAP_FREE_MIN * BELOW).is_some());
     assert_eq!((free(SWAP_FREE_MIN), found(swap_full, |signs| signs.swap = Some([0.0, 0.0]))), (None, None));
+    let used = |signs: &mut Signs, pages: f64| (signs.swap, signs.swap_used) = (None, Some(pages));
+    assert_eq!(found(swap_full, |signs| used(signs, 0.0)), None);
+    assert_eq!(lacks(swap_full, |signs| used(signs, 1.0)), "free swap");
     assert_eq!(lacks(swap_full, |signs| signs.swap = None), "free swap");
 }
 
