@@ -1,6 +1,6 @@
 //! An experiment: a machine, a workload, kernels to compare, and published figures.
 
-use placed::{Error, Node};
+use placed::{Error, Node, Place};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub struct Experiment {
     /// The row that it is about; a word that ends with `-` is how the names of several begin, of which the last is: by it [`crate::ranking`] says which kernel is
     /// better.
     pub main_row: Option<String>,
+    /// Where that stands.
+    pub main_row_place: Option<Place>,
     /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
     pub cpu_s: Option<u32>,
     /// What a picture of a run shows.
@@ -178,16 +180,15 @@ impl Experiment {
             cpu_s,
             picture,
         } = text;
+        let place_of = |key: &str| node.get(key).map_or(&node.place, |node| &node.place);
         if kernels.is_empty() {
-            return Err(Error::at(&node.place, "an experiment compares at least one kernel"));
+            return Err(Error::at(place_of("kernels"), "an experiment compares at least one kernel"));
         }
         let smoke_scale = match smoke_scale.map(|text| text.parse()).transpose() {
             Ok(scale) => scale,
-            Err(message) => {
-                let place = node.get("smoke_scale").map_or(&node.place, |node| &node.place);
-                return Err(Error::at(place, format!("`smoke_scale`: {message}")));
-            }
+            Err(message) => return Err(Error::at(place_of("smoke_scale"), format!("`smoke_scale`: {message}"))),
         };
+        let main_row_place = main_row.as_ref().map(|_| place_of("main_row").clone());
         let published = published.map(|(file, text)| Published::parse(file, text)).transpose()?;
         let (name, file) = (name.to_owned(), file.0.to_owned());
         let (analysis, fairness) = (analysis.trim().to_owned(), fairness.trim().to_owned());
@@ -205,6 +206,7 @@ impl Experiment {
             variants,
             variant_rows,
             main_row,
+            main_row_place,
             cpu_s,
             picture,
             plot,
@@ -398,7 +400,10 @@ mod tests {
             parse(&format!("{TEXT}smoke_scale = \"small\"\n")).unwrap_err().split(": ").next(),
             Some("e/experiment.toml:5")
         );
-        assert!(parse(&TEXT.replace("[\"k\"]", "[]")).unwrap_err().ends_with("at least one kernel"));
+        assert_eq!(
+            parse(&TEXT.replace("[\"k\"]", "[]")).unwrap_err(),
+            "e/experiment.toml:4: an experiment compares at least one kernel"
+        );
     }
 
     #[test]

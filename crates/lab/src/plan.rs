@@ -19,6 +19,7 @@ use crate::{
     job::{Failure, Job, Order, Runnable},
     library,
     memory_map::RunMemory,
+    ranking,
     report::{Column, Table, locks, nodes},
     scale::Scale,
     series::{Every, RunSeries},
@@ -196,7 +197,23 @@ impl Plan {
             let message = format!("experiment `{}` runs on the ground `sim` alone: {why}", experiment.name);
             return Err(Error { place: None, message });
         }
-        Self::of(request, experiment, &kernels, &setups, workload)
+        let plan = Self::of(request, experiment, &kernels, &setups, workload)?;
+        plan.check_main_row(&plain[0])?;
+        Ok(plan)
+    }
+
+    /// Is the row that its experiment is about one that a run as its file has it may have? Names may tell sizes: those of full size count,
+    /// and those of this scale.
+    fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
+        let (Some(row), Some(first)) = (&self.experiment.main_row, self.runs.first()) else { return Ok(()) };
+        let own = Job { machine: plain.machine.clone(), params: plain.params.clone(), ..(*first.job).clone() };
+        let full = Job { scale: Scale::FULL, ..own.clone() };
+        let (Some(names), Some(of_scale)) = (self.row_names_of(&full), self.row_names_of(&own)) else { return Ok(()) };
+        if ranking::main_row(row, names.iter().chain(&of_scale).map(String::as_str)).is_some() {
+            return Ok(());
+        }
+        let message = format!("`main_row`: no run has the row `{row}`: there are {}", names.join(", "));
+        Err(Error { place: self.experiment.main_row_place.clone(), message })
     }
 
     /// A plan of what [`Plan::new`] found.
@@ -300,13 +317,17 @@ impl Plan {
     /// Names of the rows that the table may have, if they are known before it runs.
     #[must_use]
     pub fn row_names(&self) -> Option<Vec<String>> {
-        let first = &self.runs.first()?.job;
-        let mut names = self.workload.row_names(first)?;
-        if first.locks {
+        self.row_names_of(&self.runs.first()?.job)
+    }
+
+    /// Names of the rows that a job may find, if they are known before it runs.
+    fn row_names_of(&self, job: &Job) -> Option<Vec<String>> {
+        let mut names = self.workload.row_names(job)?;
+        if job.locks {
             names.extend(locks::names());
         }
-        if first.ground == Ground::Sim {
-            names.extend(nodes::names(first.machine.memory.nodes.len()));
+        if job.ground == Ground::Sim {
+            names.extend(nodes::names(job.machine.memory.nodes.len()));
         }
         Some(names)
     }

@@ -781,6 +781,9 @@ fn a_standing_needs_a_row_and_another_kernel() {
         message(2, &["rank", &unknown, "--kernels", "3.3.6", "--scale", "1/64"])
             .contains("no run has the row `Ops anno`")
     );
+    let run = message(2, &["run", &unknown, "--kernel", "highwater", "--scale", "1/64"]);
+    let expected = format!("error: {unknown}:5: `main_row`: no run has the row `Ops anno`: there are Ops anon, ");
+    assert!(run.starts_with(&expected), "{run}");
     assert!(message(2, &["rank", "anon", "--kernels", "highwater"]).contains("at least one other kernel"));
     assert!(message(2, &["rank", "anon", "--plot", "a.svg"]).contains("unexpected argument '--plot'"));
     assert!(!print(&["rank", "--help"]).contains("--plot"));

@@ -136,8 +136,11 @@ fn plan(name: &str, arguments: &Arguments) -> Result<(String, Plan), End> {
     };
     let plan = Plan::new(&request, workloads::find)?;
     if let Some(names) = plan.row_names().filter(|names| main_row(&row, names.iter().map(String::as_str)).is_none()) {
-        let message =
-            format!("{}: `main_row`: no run has the row `{row}`: there are {}", experiment.file, names.join(", "));
+        let message = format!(
+            "{}: `main_row`: at this scale no run has the row `{row}`: there are {}",
+            experiment.file,
+            names.join(", ")
+        );
         return Err(End::Usage(message));
     }
     if plan.columns.len() < 2 {
