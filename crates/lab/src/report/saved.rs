@@ -5,9 +5,10 @@ use super::{Column, Histogram, Table, TableCell, TableRow};
 use crate::figure::{Better, Figure, Format};
 use crate::scale::Scale;
 use crate::statistics::Estimate;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value, error::Category};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// A longer file is no report.
 pub const BYTES_MAX: u64 = 64 << 20;
@@ -19,7 +20,7 @@ const NAME_BYTES_MAX: usize = 4096;
 pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
 
 /// A report as [`super::json`] writes it; keys that are not known are those of a later version.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Report {
     schema: u32,
     experiment: String,
@@ -38,7 +39,7 @@ struct Report {
     histograms: Vec<ReportTimes>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct ReportColumn {
     id: String,
     kernel: String,
@@ -49,7 +50,7 @@ struct ReportColumn {
     saved: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct ReportRow {
     group: String,
     name: String,
@@ -62,7 +63,7 @@ struct ReportRow {
     published: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct ReportEstimate {
     median: Option<f64>,
     low: Option<f64>,
@@ -70,7 +71,7 @@ struct ReportEstimate {
     n: usize,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct ReportTimes {
     name: String,
     values: BTreeMap<String, Buckets>,
@@ -132,7 +133,74 @@ fn told(why: impl std::fmt::Display) -> String {
 }
 
 fn value_of(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| told(format!("it is not JSON: {error}")))
+    let Once(value) = serde_json::from_str(text).map_err(|error| match error.classify() {
+        Category::Data => told(error),
+        _ => told(format!("it is not JSON: {error}")),
+    })?;
+    Ok(value)
+}
+
+/// JSON in which no object has a key twice: which of both would count?
+struct Once(Value);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OnceVisitor).map(Self)
+    }
+}
+
+struct OnceVisitor;
+
+impl<'de> Visitor<'de> for OnceVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Once(value)) = list.next_element()? {
+            all.push(value);
+        }
+        Ok(all.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if all.contains_key(&key) {
+                return Err(de::Error::custom(format!("the key `{key}` is there twice")));
+            }
+            let Once(value) = map.next_value()?;
+            all.insert(key, value);
+        }
+        Ok(all.into())
+    }
 }
 
 /// Is it what a report is, by its keys?
@@ -148,7 +216,7 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Out of the text, so that what is wrong is told with its line, and what is told twice is wrong.
+/// Out of the text, so that what is wrong is told with its line.
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }
@@ -367,6 +435,24 @@ mod tests {
         let twice = text.replace("\"name\": \"scanned\"", "\"name\": \"other\"");
         assert!(wrong(&twice).contains("two of its rows in `vmstat` are called `other`"), "{}", wrong(&twice));
         assert!(wrong(&text.replace("\"median\": 9.5", "\"median\": \"x\"")).contains("row `Ops a`, column `a`"));
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_told_wherever_it_is() {
+        let text = json::render(&table());
+        let wrong = |from: &str, to: &str| {
+            assert!(text.contains(from), "{text}");
+            read(&text.replacen(from, to, 1)).unwrap_err()
+        };
+        let line = 1 + text[..text.find("\"median\"").unwrap()].matches('\n').count();
+        let told = wrong("\"median\"", "\"median\": 1,\n\"median\"");
+        assert!(told.contains(&format!("but the key `median` is there twice at line {} ", line + 1)), "{told}");
+        let told =
+            wrong("\"values\": {\n", "\"values\": {\n\"a\": {\"median\": 1, \"low\": 1, \"high\": 1, \"n\": 1},\n");
+        assert!(told.contains("but the key `a` is there twice at line "), "{told}");
+        assert!(wrong("\"machine\"", "\"machine\": \"x\", \"machine\"").contains("the key `machine` is there twice"));
+        let list = read_all(&format!("[{}]", text.replacen("\"id\"", "\"id\": \"x\", \"id\"", 1)));
+        assert!(list.unwrap_err().contains("the key `id` is there twice"));
     }
 
     #[test]
