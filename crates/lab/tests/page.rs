@@ -314,6 +314,29 @@ fn a_damaged_log_is_told_and_the_rest_imported() {
     assert!(told.contains("highwater-rows.log.gz: cannot be read: "), "{told}");
 }
 
+/// Files of one import are of the same logs.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_import_replaces_both_of_its_files_or_neither() {
+    let folder = folder();
+    let path = folder.path();
+    let run = ["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--format", "mmtests"];
+    highwater(path, &[&run[..], &["--output", "logs"]].concat());
+    let there = |name: &str| fs::read_to_string(path.join(name)).expect("it is there");
+    let import = |files: [&str; 4]| {
+        ["report.json", "series.csv"].iter().for_each(|name| fs::write(path.join(name), "old").expect("written"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args(["import", "logs"]).args(files).current_dir(path).stdin(Stdio::null());
+        command.output().expect("the binary").status.code()
+    };
+    assert_eq!(import(["--output", "report.json", "--series", "/dev/full"]), Some(1));
+    assert_eq!(there("report.json"), "old");
+    assert_eq!(import(["--output", "/dev/full", "--series", "series.csv"]), Some(1));
+    assert_eq!(there("series.csv"), "old");
+    assert_eq!(import(["--output", "report.json", "--series", "series.csv"]), Some(0));
+    assert!(there("report.json").starts_with('{') && there("series.csv").starts_with("column,"));
+}
+
 /// Loads a page in Chromium, its window so many pixels wide, without a network; its document after all scripts ran. None, said aloud, where there is no Chromium.
 fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> Option<String> {
     let Some(program) = chromium() else {

@@ -44,15 +44,19 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
     warnings.iter().for_each(|warning| warn(warning));
     super::warn_of(rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?);
-    let mut losses = output::Losses::default();
-    if let Some(file) = over_time {
-        losses.note(file.write(|out| series::write(&runs, out)));
-    }
-    losses.note(form.write(&table, Show::default(), |show| {
+    // Both files are replaced, or neither: they are of the same logs.
+    let over_time = over_time.map(|file| file.prepare(|out| series::write(&runs, out))).transpose()?;
+    let shown = form.write(&table, Show::default(), |show| {
         let mut page = tables::page(&table, show);
         page.sections.extend(results::of_series("Over time", &runs));
         page.sections.push(Section::new("Command", vec![Part::Command(super::command())]));
         page
-    }));
+    });
+    let is_shown = matches!(shown, Ok(()) | Err(End::ClosedPipe));
+    let mut losses = output::Losses::default();
+    losses.note(shown);
+    if let Some(file) = over_time.filter(|_| is_shown) {
+        losses.note(file.finish());
+    }
     losses.end()
 }

@@ -51,11 +51,20 @@ impl Output {
     ///
     /// # Errors
     /// When writing fails; and of any file, where one that is read was to be written too.
-    pub fn write(mut self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
+    pub fn write(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
+        self.prepare(text)?.finish()
+    }
+
+    /// Writes all beside the file, which [`Prepared::finish`] replaces. What has to stay the file that it is, such as a device, is written
+    /// at once.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn prepare(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Prepared, End> {
         check_apart()?;
-        let failed = |error| End::Failed(format!("cannot write to {}: {}", self.path.display(), why(&error)));
-        let written = match self.draft() {
-            Some(draft) => fill(draft.file(), text).and_then(|()| draft.finish_over(&self.file)),
+        let draft = self.draft();
+        let written = match &draft {
+            Some(draft) => fill(draft.file(), text).and_then(|()| draft.file().sync_all()),
             // A device or a pipe has no length to set.
             None if self.file.metadata().is_ok_and(|data| data.is_file()) => {
                 let mut bytes = Vec::new();
@@ -63,11 +72,8 @@ impl Output {
             }
             None => fill(&self.file, text),
         };
-        written.map_err(failed)?;
-        if let Some(leftover) = self.leftover.take() {
-            leftover.keep();
-        }
-        Ok(())
+        written.map_err(|error| failed(&self.path, &error))?;
+        Ok(Prepared { output: self, draft })
     }
 
     /// A file that takes the place of this one. None where it has to stay the one that it is: a device or a pipe, one that this process
@@ -88,6 +94,33 @@ impl Output {
         keep_owner(&about, draft.file()).ok()?;
         Some(draft)
     }
+}
+
+/// An output all of which is written, but does not yet have its name. Dropped, the file stays as it was.
+pub struct Prepared {
+    output: Output,
+    draft: Option<Draft>,
+}
+
+impl Prepared {
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn finish(self) -> Result<(), End> {
+        let Self { mut output, draft } = self;
+        if let Some(draft) = draft {
+            draft.finish_over(&output.file).map_err(|error| failed(&output.path, &error))?;
+        }
+        if let Some(leftover) = output.leftover.take() {
+            leftover.keep();
+        }
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> End {
+    End::Failed(format!("cannot write to {}: {}", path.display(), why(error)))
 }
 
 fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

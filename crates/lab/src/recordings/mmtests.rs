@@ -130,7 +130,7 @@ fn find(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<Log> {
         let name = path.file_name()?.to_str()?;
         let rest = name.trim_end_matches(".gz").strip_prefix("tests-timestamp")?;
         let suffix = if rest.is_empty() { None } else { Some(rest.strip_prefix('-')?.to_owned()) };
-        Some(Log { folder: path.parent()?.to_owned(), suffix }).filter(|_| path.is_file())
+        Some(Log { folder: path.parent()?.to_owned(), suffix })
     };
     let files = files_below(folder, DEPTH_MAX, wrong);
     let is_log = |plain: &Path| {
@@ -190,7 +190,10 @@ impl Log {
 /// The file whose name is these words, packed or not.
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
-    [name.clone(), format!("{name}.gz")].into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
+    let paths = [name.clone(), format!("{name}.gz")].map(|name| folder.join(name));
+    // What is there and no regular file, such as a pipe, or a link to nothing, is told by who reads it.
+    let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok() && !path.is_dir();
+    paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
 /// That file, where it is packed otherwise.
@@ -642,6 +645,35 @@ finish :: 181
         );
         let [(of_iteration, _), _] = all_of(&path.join("old/vanilla/iter-9")).try_into().unwrap();
         assert_eq!(of_iteration.run, "vanilla");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn logs_that_are_no_files_are_told_and_not_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        put(path, "a/tests-timestamp", TIMES);
+        let pipe = |place: &str| {
+            fs::create_dir_all(path.join(place).parent().unwrap()).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(path.join(place)).status().unwrap().success());
+        };
+        pipe("b/tests-timestamp");
+        pipe("a/vmstat-second");
+        fs::create_dir(path.join("c")).unwrap();
+        std::os::unix::fs::symlink("nowhere", path.join("c/tests-timestamp")).unwrap();
+        let Recorded { benchmarks, mut wrong } = read_all(path).unwrap();
+        assert_eq!(benchmarks.len(), 2);
+        let _ = benchmarks[1].monitors(&mut wrong);
+        let told: Vec<String> =
+            wrong.iter().map(|it| it.to_string().replace(&format!("{}/", path.display()), "")).collect();
+        let pipe = "cannot be read: it is not a regular file, but a pipe that nobody writes to";
+        let expected = [
+            format!("b/tests-timestamp: {pipe}"),
+            "c/tests-timestamp: cannot be read: no such file or directory".into(),
+            format!("a/vmstat-second: {pipe}"),
+        ];
+        assert_eq!(told, expected);
+        assert!(read_all(&path.join("b")).unwrap_err().to_string().ends_with(pipe));
     }
 
     #[cfg(unix)]
