@@ -105,6 +105,9 @@ const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed",
 /// Runs of a sweep at most.
 const RUNS_MAX: u64 = 1_000_000;
 
+/// Combinations of what is not the seed at most. Each has a kernel and a machine of its own in memory, some 100 KB: so many are 2 GB.
+const COMBINATIONS_MAX: u64 = 20_000;
+
 /// A word of a list, and where it stands.
 struct Word {
     text: String,
@@ -154,7 +157,8 @@ impl Sweep {
         let runs = number(&node, "runs", 1)?.unwrap_or(1);
         let sets = node.get("set").map(|node| sets(node, "")).transpose()?.unwrap_or_default();
         check_once(&sets)?;
-        let mut plans = Vec::new();
+        let values = sets.iter().map(|(set, _)| set.values.len() as u64).fold(1, u64::saturating_mul);
+        let (mut plans, mut combinations) = (Vec::new(), 0_u64);
         for experiment in &experiments {
             for machine in &machines {
                 for scale in &scales {
@@ -167,15 +171,12 @@ impl Sweep {
                         runs,
                         ..Request::default()
                     };
+                    let own = || -> Result<usize, Error> { Ok(library::experiment(&experiment.text)?.kernels.len()) };
+                    let compared = if kernels.is_empty() { own()? } else { kernels.len() };
+                    combinations = combinations.saturating_add((compared as u64).saturating_mul(values));
+                    check_size(&node, combinations, runs)?;
                     check_sets(&request, &sets, &find)?;
                     let request = Request { set: sets.iter().map(|(set, _)| set.clone()).collect(), ..request };
-                    let each =
-                        sets.iter().map(|(set, _)| set.values.len() as u64).chain([runs, kernels.len().max(1) as u64]);
-                    let before = plans.iter().map(Plan::count).sum::<usize>() as u64;
-                    if before.saturating_add(each.fold(1, u64::saturating_mul)) > RUNS_MAX {
-                        let place = Place { line: 1, ..node.place.clone() };
-                        return Err(Error::at(&place, format!("expected at most {RUNS_MAX} runs, found more")));
-                    }
                     plans.push(Plan::new(&request, &find).map_err(|error| at(error, &experiment.place))?);
                 }
             }
@@ -396,6 +397,25 @@ fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Is a grid of so many combinations and seeds one that can be planned?
+fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
+    let place_of = |keys: [&str; 2]| {
+        let found = keys.into_iter().find_map(|key| node.get(key));
+        found.map_or_else(|| Place { line: 1, ..node.place.clone() }, |node| node.place.clone())
+    };
+    if combinations > COMBINATIONS_MAX {
+        let message = format!(
+            "expected at most {COMBINATIONS_MAX} combinations of experiments, machines, scales, kernels and values, found {combinations} \
+             or more; seeds (`runs`) do not count, and several files can share a store"
+        );
+        return Err(Error::at(&place_of(["set", "kernels"]), message));
+    }
+    if combinations.saturating_mul(seeds) > RUNS_MAX {
+        return Err(Error::at(&place_of(["runs", "set"]), format!("expected at most {RUNS_MAX} runs, found more")));
+    }
+    Ok(())
+}
+
 /// Tries each value alone, so that a wrong one is told with its line.
 fn check_sets(
     request: &Request,
@@ -493,7 +513,12 @@ mod tests {
         assert!(rows.starts_with("s.toml:5: `rows`: no row has `kswpad` in its name; the rows are: "), "{rows}");
         let many =
             error(&format!("{PLAIN}runs = 100_000\n[set]\nlru.batch = [{}]\n", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
-        assert_eq!(many, "s.toml:1: expected at most 1000000 runs, found more");
+        assert_eq!(many, "s.toml:4: expected at most 1000000 runs, found more");
+        let list = (1..=150).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let wide = of_set(&format!("lru.batch = [{list}]\nlru.swappiness = [{list}]"));
+        assert!(wide.starts_with("s.toml:4: expected at most 20000 combinations of experiments, "), "{wide}");
+        assert!(wide.contains("found 22500 or more"), "{wide}");
+        assert_eq!(error("\n\nexperiments = \"randread\"\nkernels = []\n").split(' ').next(), Some("s.toml:4:"));
         assert!(error(&format!("set = 3\n{PLAIN}")).contains("s.toml:1: `set`: expected a section [set]"));
     }
 }
