@@ -21,6 +21,7 @@ use crate::{
     },
     results::{self, Frame, Where},
     rows,
+    shown::write_fields,
     store::{Store, StoredRun, file},
     words::counted,
 };
@@ -157,7 +158,7 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
             out.write_all(with_command(page).render().as_bytes())
         }
         RunsFormat::Json => out.write_all(json::render_list(tables).as_bytes()),
-        RunsFormat::Csv => Frame::of(runs).write_csv(out),
+        RunsFormat::Csv => write_fields(out, look.is_terminal, |out| Frame::of(runs).write_csv(out)),
         // A line is one, however long a kernel's name is.
         RunsFormat::List => out.write_all(list(runs).render(Look { width: u16::MAX, ..look }).as_bytes()),
         RunsFormat::Parquet => out.write_all(&file::joined(runs)),

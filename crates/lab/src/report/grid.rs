@@ -28,12 +28,14 @@ pub struct Look {
     pub width: u16,
     /// With colours?
     pub is_colored: bool,
+    /// Is it a terminal that shows it?
+    pub is_terminal: bool,
 }
 
 impl Default for Look {
     /// That of a file or a pipe.
     fn default() -> Self {
-        Self { width: FIXED_WIDTH, is_colored: false }
+        Self { width: FIXED_WIDTH, is_colored: false, is_terminal: false }
     }
 }
 
@@ -48,7 +50,7 @@ impl Look {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let width = Table::new().width().filter(|width| *width > 0).unwrap_or(FIXED_WIDTH);
-        Self { width, is_colored: !is_set("NO_COLOR") && !is_dumb }
+        Self { width, is_colored: !is_set("NO_COLOR") && !is_dumb, is_terminal: true }
     }
 }
 
@@ -253,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_text_hangs_behind_its_lead_or_below_it() {
-        let look = |width| Look { width, is_colored: false };
+        let look = |width| Look { width, ..Look::default() };
         let text = "which page goes next, and when it goes";
         assert_eq!(hanging("  a  ", text, look(60)), "  a  which page goes next, and when it goes\n");
         assert_eq!(hanging("  a  ", text, look(26)), "  a  which page goes next,\n     and when it goes\n");
@@ -269,7 +271,7 @@ mod tests {
     }
 
     fn look(width: u16) -> Look {
-        Look { width, is_colored: false }
+        Look { width, ..Look::default() }
     }
 
     fn grid() -> Grid {
@@ -323,7 +325,7 @@ mod tests {
         let mut grid = grid();
         grid.lines[0][3].tone = Tone::Better;
         grid.head[3].tone = Tone::Heading;
-        let text = grid.render(Look { width: 80, is_colored: true });
+        let text = grid.render(Look { width: 80, is_colored: true, ..Look::default() });
         assert!(text.contains("\u{1b}[38;5;10m"), "{text:?}");
         let mut plain = String::new();
         let mut parts = text.split('\u{1b}');

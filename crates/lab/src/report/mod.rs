@@ -26,6 +26,7 @@ use crate::{
     figure::{Better, Figure, Format, Row},
     html,
     scale::Scale,
+    shown::write_fields,
     statistics::Estimate,
     words::counted,
 };
@@ -316,7 +317,7 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
     match format {
         ReportFormat::Table => out.write_all(text::render(table, show).as_bytes()),
         ReportFormat::Json => out.write_all(json::render(table).as_bytes()),
-        ReportFormat::Csv => csv::write(&[table], out),
+        ReportFormat::Csv => write_fields(out, show.look.is_terminal, |out| csv::write(&[table], out)),
         ReportFormat::Markdown => out.write_all(markdown::render(table, show).as_bytes()),
         ReportFormat::Mmtests => Err(io::Error::new(io::ErrorKind::InvalidInput, "MMTests' logs are a directory")),
         ReportFormat::Html => out.write_all(html::tables::page(table, show).render().as_bytes()),
@@ -332,7 +333,7 @@ pub fn write_all(tables: &[&Table], format: ReportFormat, show: Show, out: &mut 
     match (tables, format) {
         ([table], _) => write(table, format, show, out),
         (_, ReportFormat::Json) => out.write_all(json::render_list(tables.iter().copied()).as_bytes()),
-        (_, ReportFormat::Csv) => csv::write(tables, out),
+        (_, ReportFormat::Csv) => write_fields(out, show.look.is_terminal, |out| csv::write(tables, out)),
         _ => tables.iter().enumerate().try_for_each(|(n, table)| {
             out.write_all(if n == 0 { b"" } else { b"\n" })?;
             write(table, format, show, out)
@@ -343,6 +344,26 @@ pub fn write_all(tables: &[&Table], format: ReportFormat, show: Show, out: &mut 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn names_do_nothing_to_a_terminal_and_stay_as_they_are_in_files() {
+        let name = "Ops \u{1b}[2J\u{9b}31m";
+        let table = Table::of_runs(head(&["a"], 1), &[vec![vec![ops(name, 1.0)]]], None);
+        let of = |tables: &[&Table], format, is_terminal| {
+            let look = Look { is_terminal, ..Look::default() };
+            let mut out = Vec::new();
+            write_all(tables, format, Show { look, ..Show::default() }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let acts = |text: &str| text.contains(|c: char| c.is_control() && c != '\n');
+        for tables in [&[&table][..], &[&table, &table]] {
+            for format in [ReportFormat::Table, ReportFormat::Json, ReportFormat::Csv, ReportFormat::Markdown] {
+                assert!(!acts(&of(tables, format, true)), "{format:?}: {:?}", of(tables, format, true));
+            }
+            assert!(of(tables, ReportFormat::Csv, false).contains(name), "a program reads names as they are");
+        }
+        assert_eq!(saved::read(&of(&[&table], ReportFormat::Json, false)).unwrap().rows[0].name, name);
+    }
 
     pub(crate) fn column(id: &str) -> Column {
         Column { comparable: true, ..Column::new(id, "sim") }

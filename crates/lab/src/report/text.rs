@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_screen_and_one_column_has_no_percentages() {
         for width in [40, 60, 80, 100, 200] {
-            let look = Look { width, is_colored: false };
+            let look = Look { width, ..Look::default() };
             let text = render(&posted(POSTED), Show { look, published: true, ..Show::default() });
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= usize::from(width), "{widest} of {width}:\n{text}");
@@ -291,7 +291,7 @@ mod tests {
     fn what_is_better_is_green_and_what_is_worse_is_red_on_a_terminal() {
         let run = |value| vec![vec![tests::ops("Ops a", value)]];
         let table = Table::of_runs(tests::head(&["a", "b", "c"], 1), &[run(100.0), run(120.0), run(80.0)], None);
-        let look = Look { width: 80, is_colored: true };
+        let look = Look { width: 80, is_colored: true, ..Look::default() };
         let text = render(&table, Show { look, ..Show::default() });
         let line = text.lines().find(|line| line.contains("Ops a")).unwrap();
         assert!(line.contains("\u{1b}[38;5;10m") && line.contains("\u{1b}[38;5;9m"), "{line:?}");
