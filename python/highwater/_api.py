@@ -82,7 +82,8 @@ def sweep(
     `grid` is the path of a sweep's file or a mapping with its keys. `executor` is any `concurrent.futures.Executor`, or
     what makes one; by default `jobs` processes (spawned, so that a script needs its `if __name__ == "__main__":`). A run
     whose worker is lost is done again, up to `retries` times; a run that fails is not, and an `Error` says which ones did
-    once all others are done. With `store`, what is there is not done again, also after this process was killed.
+    once all others are done. With `store`, what is there is not done again, also after this process was killed. Where the
+    sweep ends early, as by Ctrl-C, runs that wait for a worker are cancelled; jobs of Slurm go on.
     `progress` is called with how many runs are there, and of how many.
     """
     _frames.check(frame)
@@ -195,10 +196,11 @@ def _complete(
     lost: collections.Counter[int] = collections.Counter()
     failures: dict[int, str] = {}
     breaks = 0
+    numbers: dict[Future[bytes], int] = {}
     try:
         while left:
             futures = _submit(pool, [(text, name, number, seen) for number in left])
-            numbers: dict[Future[bytes], int] = dict(zip(futures, left))
+            numbers = dict(zip(futures, left))
             left, is_broken = [], False
             for future in concurrent.futures.as_completed(numbers):
                 number = numbers[future]
@@ -213,6 +215,8 @@ def _complete(
                     left.append(number)
                     continue
                 except (Exception, concurrent.futures.CancelledError) as error:
+                    if "No module named 'highwater" in str(error):
+                        raise Error("a worker has no package highwater: install it on each computer of the cluster") from error
                     # Its worker is gone, whatever the executor calls that.
                     lost[number] += 1
                     if lost[number] > retries:
@@ -238,6 +242,9 @@ def _complete(
                 left = [number for number in plan.missing(folder) if number not in failures]
                 there = all_runs - len(left) - len(failures)
     except BaseException:
+        # An executor of the caller would go on with them.
+        for future in numbers:
+            future.cancel()
         _end(pool, is_ours=make is not None)
         raise
     if make is not None:

@@ -21,16 +21,20 @@ class RayExecutor(Executor):
     def __init__(self, **options: Any) -> None:
         import ray
 
+        def call(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **kwargs)
+
         self._ray = ray
-        self._options = {"num_cpus": 1, "max_retries": 0, **options}
+        # One for all calls: each remote function is sent to the cluster, and its tasks are scheduled apart from those of others.
+        self._call = ray.remote(**{"num_cpus": 1, "max_retries": 0, **options})(call)
         if not ray.is_initialized():
             ray.init()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return fn(*args, **kwargs)
-
-        future: "Future[Any]" = self._ray.remote(**self._options)(call).remote(*args, **kwargs).future()
+        task = self._call.remote(fn, *args, **kwargs)
+        future: "Future[Any]" = task.future()
+        # Ray itself goes on with a task whose future is cancelled.
+        future.add_done_callback(lambda future: self._ray.cancel(task) if future.cancelled() else None)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -15,6 +15,7 @@ use std::{
 };
 
 use lab::{
+    interrupt,
     job::Failure,
     panics,
     progress::Progress,
@@ -273,6 +274,8 @@ fn panic_for_test(py: Python<'_>) -> PyResult<()> {
 #[pymodule]
 fn _highwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
     panics::keep_quiet();
+    // Ctrl-C is Python's: it would end a notebook's process where a KeyboardInterrupt is meant.
+    interrupt::leave_to_others();
     module.add("Error", module.py().get_type::<Error>())?;
     module.add("InputError", module.py().get_type::<InputError>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,9 +1,13 @@
 import os
+import sys
 
 import pytest
 
-# Processes of tests look for packages where they start: not beside the source, which has no compiled part.
-os.chdir(os.path.dirname(os.path.abspath(__file__)))
+# Processes of tests look for packages where they start, and `python -m pytest` where it was called: not beside the source,
+# which has no compiled part.
+_TESTS = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != os.path.dirname(_TESTS)]
+os.chdir(_TESTS)
 
 # Small enough for hundreds of runs in a test.
 GRID = {

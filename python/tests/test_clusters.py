@@ -45,7 +45,7 @@ def test_slurm_by_submitit(grid, tmp_path):
 
 
 @pytest.mark.parametrize("runs", [int(os.environ.get("HIGHWATER_RAY_RUNS", "40"))])
-def test_ray_of_two_nodes_with_a_worker_killed_half_way(runs, tmp_path):
+def test_ray_of_two_nodes_with_a_worker_killed_half_way(runs, tmp_path, monkeypatch):
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
@@ -61,7 +61,8 @@ def test_ray_of_two_nodes_with_a_worker_killed_half_way(runs, tmp_path):
         def submit(self, fn, *args):
             return super().submit(counted, log, *args)
 
-    counted, killed = _counted(), []
+    counted, killed, functions, remote = _counted(), [], [], ray.remote
+    monkeypatch.setattr(ray, "remote", lambda **options: functions.append(options) or remote(**options))
 
     def marks(what):
         return {name.split(".", 1)[1] for name in os.listdir(log) if name.startswith(what)}
@@ -88,12 +89,35 @@ def test_ray_of_two_nodes_with_a_worker_killed_half_way(runs, tmp_path):
         ray.shutdown()
         cluster.shutdown()
     assert frame.equals(same) and files(one) == files(other), "complete, and the same to the last byte"
+    # Ray itself makes others.
+    assert len([ours for ours in functions if "max_retries" in ours]) == 1, "Ray schedules all runs as one kind of task"
     began = [mark.split(".")[0] for mark in marks("began")]
     lost = sorted(mark.split(".")[0] for mark in marks("began") - marks("ended"))
     twice = sorted({number for number in began if began.count(number) > 1})
     print(f"{len(set(began))} runs, begun {len(began)} times; lost with their worker: {lost}; begun twice: {twice}")
     assert len(set(began)) == runs and len(lost) >= 1, "a worker was killed in a run"
     assert twice == lost and len(began) == runs + len(lost), "nothing else was begun twice"
+
+
+def test_ray_cancels_what_waits_and_a_worker_without_the_package_is_told(tmp_path):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    from highwater.executors import RayExecutor
+
+    (tmp_path / "highwater.py").write_text("raise ModuleNotFoundError(\"No module named 'highwater'\")\n")
+    ray.init(address="local", num_cpus=1, log_to_driver=False)
+    try:
+        executor = RayExecutor()
+        # The only worker has it until the file `go` is there.
+        executor.submit(os.system, f"until [ -e '{tmp_path}/go' ]; do sleep 0.1; done")
+        executor.submit(os.mkdir, str(tmp_path / "waiting")).cancel()
+        (tmp_path / "go").touch()
+        executor.submit(os.mkdir, str(tmp_path / "last")).result(timeout=120)
+        assert not (tmp_path / "waiting").exists()
+        without = RayExecutor(runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}})
+        with pytest.raises(highwater.Error, match="^a worker has no package highwater: install it on each computer"):
+            highwater.sweep({"experiments": "randread", "kernels": "highwater", "scales": "1/64"}, executor=without)
+    finally:
+        ray.shutdown()
 
 
 def _counted():

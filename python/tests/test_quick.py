@@ -49,6 +49,19 @@ def test_a_sweep_is_the_same_with_any_executor_and_done_once(grid, tmp_path):
     assert set(where["lru.batch"]) == {14} and len(where) > 0
 
 
+def test_an_interrupted_sweep_leaves_nothing_waiting_in_the_callers_executor(grid, tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def interrupt(there, of):
+        if there == 1:
+            raise KeyboardInterrupt
+
+    # The pool ends when all that it has not cancelled is done.
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
+        highwater.sweep({**grid, "runs": 10}, store=str(tmp_path), executor=pool, progress=interrupt)
+    assert 1 <= len(files(tmp_path)) < 20, "of 40"
+
+
 def test_a_grid_from_a_file_is_that_of_a_mapping(grid, tmp_path):
     path = tmp_path / "sweep.toml"
     path.write_text('experiments = "randread"\nkernels = "highwater"\nscales = "1/64"\n')
@@ -103,7 +116,9 @@ def test_other_threads_of_python_go_on_while_it_simulates():
 
 @pytest.mark.parametrize("call", ['run("parallelio", "highwater")', 'compare("parallelio", jobs=2)'])
 def test_ctrl_c_ends_a_run(call):
-    script = f"import highwater\nprint('ready', flush=True)\nhighwater.{call}\n"
+    # What it imports is there, and the folder of its runs is open, when the signal comes.
+    script = f"import highwater, pandas, pyarrow\nprint('ready', flush=True)\nhighwater.{call}\n"
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     time.sleep(1.0)

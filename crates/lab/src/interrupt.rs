@@ -97,6 +97,14 @@ fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Signals stay as they are in this process from now on: it belongs to a program with handlers of its own, as Python. Does nothing
+/// where this module listens already.
+///
+/// Files that are not done are then removed by [`Leftover`]'s drop alone.
+pub fn leave_to_others() {
+    LISTENER.call_once(|| {});
+}
+
 /// Removes what is not done, and ends the process as `end` says.
 fn end_with(end: impl FnOnce()) {
     // Held until the end, so that nothing further is made.

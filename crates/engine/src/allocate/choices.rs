@@ -60,11 +60,12 @@ choices! {
         DrainsPerCpu,
     }
 
-    /// What a task does when its reclaim freed nothing, and nothing lets it hope, before it reclaims again.
+    /// What a task does when its reclaim freed nothing, and waited for no write, before it reclaims again.
     fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
-        /// It waits, and reclaims what is on lists then.
+        /// It reclaims what is on lists then.
         Repeats,
-        /// It first puts on lists what waits in the batches of all CPUs (`lru.batch`), where reclaim does not find it.
+        /// It first puts on lists what waits in the batches of all CPUs (`lru.batch`) or for admission (`lru.admission`), where
+        /// reclaim does not find it.
         DrainsBatches,
     }
 

@@ -78,6 +78,7 @@ impl<M: Machine> Allocate<M> {
             if gfp.no_retry {
                 return Err(failed(Event::AllocFailed));
             }
+            self.list_for_next(progress);
             let has_helped = matches!(progress, Progress::Freed(_)) && order <= COSTLY_ORDER;
             if has_helped {
                 starves_since = None;

@@ -154,6 +154,11 @@ impl<M: Machine> Allocate<M> {
                 };
                 let doubts = fruitless_rounds > 0;
                 let progress = self.try_to_free_pages(task, zonelist, order, gfp, doubts, work);
+                let is_last = fruitless_rounds >= FRUITLESS_ROUNDS_MAX || progress == Progress::Nothing && !may_exhaust;
+                if !is_last {
+                    self.list_for_next(progress);
+                }
+                // Before that the next one would find no more than this one.
                 drop(turn);
                 progress
             };
@@ -171,10 +176,6 @@ impl<M: Machine> Allocate<M> {
             }
             let is_fruitless = matches!(progress, Progress::Blind | Progress::Nothing);
             fruitless_rounds += u32::from(is_fruitless);
-            match self.choices.fruitless_reclaim {
-                FruitlessReclaim::DrainsBatches if is_fruitless => self.drain_all(),
-                FruitlessReclaim::DrainsBatches | FruitlessReclaim::Repeats => {}
-            }
             if is_fruitless
                 && gfp.swap_in
                 && self.swap.is_nearly_full()
@@ -215,10 +216,18 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
+    /// Reclaim freed nothing, and there will be another: puts on lists what waits in batches.
+    pub(super) fn list_for_next(&self, progress: Progress) {
+        match (self.choices.fruitless_reclaim, progress) {
+            (FruitlessReclaim::DrainsBatches, Progress::Blind | Progress::Nothing) => self.drain_all(),
+            (FruitlessReclaim::DrainsBatches | FruitlessReclaim::Repeats, _) => {}
+        }
+    }
+
     /// A turn at direct reclaim, or what others have freed while it was waited for: nothing for a task that would not wait or was
     /// killed. *May sleep.*
     fn turn_or_frame(&self, task: &Task, gfp: Gfp, order: Order, rights: MarkRights) -> TurnOrFrame<'_, M> {
-        if let Some(turn) = self.try_begin_direct(task, gfp) {
+        if let Some(turn) = self.try_begin_direct(task, gfp, order) {
             return TurnOrFrame::Turn(turn);
         }
         if gfp.no_retry {
@@ -231,7 +240,7 @@ impl<M: Machine> Allocate<M> {
             if self.machine.is_killed() {
                 return Some(TurnOrFrame::Frame(self.take_from_zonelist(gfp, order, Until::Nothing, rights)));
             }
-            self.try_begin_direct(task, gfp).map(TurnOrFrame::Turn)
+            self.try_begin_direct(task, gfp, order).map(TurnOrFrame::Turn)
         })
     }
 

@@ -270,12 +270,13 @@ choices! {
         Damped,
     }
 
-    /// How many tasks may reclaim directly at a time; the others wait for one of them to end, or for pages that are free. 0 for
-    /// any number. Callers that may not enter the file system or do I/O do not wait, for others may wait for them.
+    /// How many tasks may reclaim directly at a time. The others wait for one of them to end, or for free pages; who may fail
+    /// (`__GFP_NORETRY`) gets nothing. 0 for any number. Not bounded are requests of an order above 0, which single pages do not serve, and
+    /// callers that may not enter the file system or do I/O, for others may wait for them.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
-    /// Where `direct_reclaimers` bounds them: one task for each so many CPUs may reclaim directly, where that is more. 0 for no
-    /// more than `direct_reclaimers`, whatever the number of CPUs.
+    /// Raises that bound to one task for every N CPUs, where that is more. 0 leaves the bound as it is. No effect where
+    /// `direct_reclaimers` is 0.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144: [0, 1, 4];
 
     /// How kswapd falls asleep.

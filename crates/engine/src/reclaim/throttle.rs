@@ -12,7 +12,7 @@ use crate::memory::{Gfp, NodeId, Zone, ZoneFlag};
 use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::atomic::Ordering::SeqCst;
-use machine::{Func, Machine, Nanos, Operation, WaitReason, Waiting};
+use machine::{Func, Machine, Nanos, Operation, Order, WaitReason, Waiting};
 
 /// After so long one who waits for others' direct reclaim looks again: pages may also be freed otherwise. Many may wait, and all
 /// of them look.
@@ -43,12 +43,12 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Lets a task reclaim directly, if fewer than [`Reclaim::direct_reclaimers_max`] do. More would look at the same few pages and keep each
-    /// other from them.
-    pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp) -> Option<DirectTurn<'_, M>> {
+    /// Lets a task reclaim directly, if fewer than [`Reclaim::direct_reclaimers_max`] do. More would look at the same few pages and
+    /// keep each other from them.
+    pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp, order: Order) -> Option<DirectTurn<'_, M>> {
         let max = self.direct_reclaimers_max();
-        // Kernel tasks and who holds what the others may wait for.
-        if max == 0 || task.is_kernel || !gfp.fs || !gfp.io {
+        // Kernel tasks and who holds what the others may wait for; and who needs a block, which single pages that others free are not.
+        if max == 0 || task.is_kernel || !gfp.fs || !gfp.io || order > Order::ZERO {
             return Some(DirectTurn { counted_by: None });
         }
         let one_more = |reclaimers| (reclaimers < max).then_some(reclaimers + 1);
