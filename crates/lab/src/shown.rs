@@ -1,5 +1,6 @@
 //! Texts of others, as they are shown: names out of files, and messages that hold them.
 
+use serde::Serialize;
 use std::borrow::Cow;
 use std::io;
 
@@ -22,10 +23,14 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// JSON in which no character acts on a terminal: those that JSON itself lets stand in texts, DEL and the controls of 8 bits, are escaped,
-/// and mean the same.
+/// A report as JSON in which no character acts on a terminal: those that JSON itself lets stand in texts, DEL and the controls of 8 bits,
+/// are escaped, and mean the same.
+///
+/// # Panics
+/// When a report has keys that are no texts: none has.
 #[must_use]
-pub fn escaped_in_json(json: String) -> String {
+pub fn json(report: &impl Serialize) -> String {
+    let json = serde_json::to_string_pretty(report).expect("keys are texts") + "\n";
     let acts = |c: char| ('\u{7f}'..='\u{9f}').contains(&c);
     if !json.contains(acts) {
         return json;
@@ -76,8 +81,8 @@ mod tests {
     #[test]
     fn json_has_no_such_character_and_means_the_same() {
         let name = "a\u{1b}[31m\u{7f}\u{9b}2J é\n\t";
-        let text = escaped_in_json(serde_json::json!({ name: name }).to_string());
-        assert!(!text.contains(char::is_control), "{text:?}");
+        let text = json(&serde_json::json!({ name: name }));
+        assert!(!text.trim_end().contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()[name], name);
     }
 }

@@ -204,8 +204,8 @@ fn add(times: &mut BTreeMap<String, Nanos>, name: String, time: Nanos) {
 }
 
 /// Names with their times, longest first.
-fn ranked(times: BTreeMap<String, Nanos>) -> Vec<(String, Nanos)> {
-    let mut ranked: Vec<_> = times.into_iter().collect();
+fn ranked(times: BTreeMap<String, Nanos>, wait: Nanos) -> Vec<(String, Nanos)> {
+    let mut ranked: Vec<_> = times.into_iter().map(|(who, time)| (who, time.min(wait))).collect();
     ranked.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
     ranked
 }
@@ -258,14 +258,14 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     let spun = spins.values().fold(Nanos(0), |sum, (time, _)| sum + *time);
     let worked = worked.0.saturating_sub(spun.0);
     for (class, (time, holders)) in spins {
-        waits.push(Wait { on: format!("for the lock {class}"), time, held_by: ranked(holders) });
+        waits.push(Wait { on: format!("for the lock {class}"), time, held_by: ranked(holders, time) });
     }
     if queued > Nanos(0) {
-        waits.push(Wait { on: "for a CPU".into(), time: queued, held_by: ranked(runners) });
+        waits.push(Wait { on: "for a CPU".into(), time: queued, held_by: ranked(runners, queued) });
     }
     for (reason, (time, others)) in reasons {
         if time > Nanos(0) {
-            waits.push(Wait { on: words::wait(reason).to_owned(), time, held_by: ranked(others) });
+            waits.push(Wait { on: words::wait(reason).to_owned(), time, held_by: ranked(others, time) });
         }
     }
     let explained = waits.iter().fold(worked, |sum, wait| sum + wait.time.0);

@@ -428,6 +428,47 @@ fn a_run_that_was_written_as_mmtests_has_its_illnesses() {
     assert_eq!(causes(patient), ["direct-reclaim", "anonymous-thrashing", "kswapd-awake"]);
 }
 
+/// What `stat` saved says the same as JSON and as logs of MMTests: nothing is counted twice, and no source is lost.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[test]
+fn what_stat_saved_is_told_the_same_of_json_and_of_mmtests() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (saved, logs) = (path("saved.json"), path("logs"));
+    print(&["stat", "--seconds", "0.2", "--format", "json", "--output", &saved]);
+    let mut report: Value = serde_json::from_str(&fs::read_to_string(&saved).expect("a file")).expect("JSON");
+    let busy = [
+        ("pgscan_kswapd", 68_380),
+        ("Kswapd pages scanned", 68_380),
+        ("pgsteal_kswapd", 67_506),
+        ("Kswapd pages reclaimed", 67_506),
+        ("memory full", 15),
+        ("memory full total", 30),
+        ("memory some", 15),
+        ("memory some total", 30),
+    ];
+    for row in report["rows"].as_array_mut().expect("rows") {
+        let Some((_, value)) = busy.iter().find(|(name, _)| row["name"] == **name) else { continue };
+        for cell in row["values"].as_object_mut().expect("columns").values_mut() {
+            ["median", "low", "high"].map(|key| cell[key] = (*value).into());
+        }
+    }
+    fs::write(&saved, report.to_string()).expect("a file");
+    print(&["report", &saved, "--format", "mmtests", "--output", &logs]);
+    let asked =
+        |of: &str| -> Value { serde_json::from_str(&print(&["doctor", of, "--format", "json"])).expect("JSON") };
+    let [by_json, by_logs] = [&saved, &logs].map(|of| asked(of)["patients"][0].clone());
+    let awake = |patient: &Value| {
+        let found = patient["findings"].as_array().expect("a list").iter();
+        let mut figures = found.flat_map(|it| it["figures"].as_array().expect("a list").clone());
+        figures.find(|it| it["name"] == "pgscan_kswapd").map(|it| it["value"].clone())
+    };
+    assert_eq!((awake(&by_json), awake(&by_logs)), (Some(68_380.0.into()), Some(68_380.0.into())));
+    assert_eq!(causes(&by_json), causes(&by_logs));
+    let unasked = |patient: &Value| format!("{}", patient["unasked"]).contains("all-wait");
+    assert_eq!(unasked(&by_json), unasked(&by_logs));
+}
+
 /// The kernel that runs here, ill or not: the command ends well, and every rule was asked or says what it lacks.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]

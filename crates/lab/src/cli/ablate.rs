@@ -12,7 +12,7 @@ use crate::{
     plan::{Plan, Request, Set},
     plot::of_tables,
     report::grid::{self, Cell, Grid, Look, Tone},
-    rows, workloads,
+    rows, shown, workloads,
 };
 
 /// Arguments of `highwater ablate`.
@@ -111,7 +111,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
                 to: &to,
                 rows: &found,
             };
-            serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
+            shown::json(&report)
         }
     };
     output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))

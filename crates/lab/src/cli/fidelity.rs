@@ -18,7 +18,7 @@ use crate::{
     library,
     plan::{self, Plan, Request, Results},
     plot::of_tables,
-    workloads,
+    shown, workloads,
 };
 
 /// Arguments of `highwater fidelity`.
@@ -74,9 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         ListFormat::Table => report(&found, arguments, Look::Plain),
         ListFormat::Markdown => report(&found, arguments, Look::Markdown),
         ListFormat::Html => with_command(page(&found, arguments)).render(),
-        ListFormat::Json => {
-            serde_json::to_string_pretty(&Report { schema: 1, experiments: &found }).expect("numbers and texts") + "\n"
-        }
+        ListFormat::Json => shown::json(&Report { schema: 1, experiments: &found }),
     };
     output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))
 }

@@ -44,6 +44,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         import::read(&arguments.folder, arguments.test.as_deref(), &arguments.kernels).map_err(End::Usage)?;
     warnings.iter().for_each(|warning| warn(warning));
     super::warn_of(rows::keep(&mut table, &arguments.rows).map_err(End::Usage)?);
+    if over_time.is_some() && runs.is_empty() {
+        return Err(End::Usage(format!(
+            "--series: no log of the monitor `proc-vmstat` below {}: nothing is known over time",
+            arguments.folder.display()
+        )));
+    }
     // Both files are replaced, or neither: they are of the same logs.
     let over_time = over_time.map(|file| file.prepare(|out| series::write(&runs, out))).transpose()?;
     let shown = form.write(&table, Show::default(), |show| {

@@ -21,7 +21,7 @@ use crate::{
         markdown,
     },
     scale::Scale,
-    workloads,
+    shown, workloads,
 };
 
 /// Arguments of `highwater rank`.
@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             ListFormat::Html => with_command(page(&of, &found, about.clone(), arguments.summary)).render(),
             ListFormat::Json => {
                 let report = Report { schema: 1, of: &of, seeds, experiments: &found };
-                serde_json::to_string_pretty(&report).expect("numbers and texts") + "\n"
+                shown::json(&report)
             }
         };
         out.write_all(text.as_bytes())

@@ -13,7 +13,7 @@ use crate::stat::{Interval, Snapshot, live, snapshot::Source};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread::sleep;
@@ -37,8 +37,8 @@ pub struct Arguments {
     /// Write the report to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character. `order` shows free blocks by
-    /// order, of which people see two sums else
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character. Free blocks are told by
+    /// two sums for each zone, and with `order` by order
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The command, with its arguments
@@ -63,6 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if before.vmstat.is_empty() {
         return Err(End::Failed("nothing can be said without /proc/vmstat".into()));
     }
+    let is_short = is_short(arguments, &before, limit.as_ref())?;
     let used_before = sys::used_by_children();
     let begun = Instant::now();
     let mut child = start(&arguments.command, limit.as_ref().map(|limit| &limit.cgroup))?;
@@ -71,18 +72,38 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let elapsed_s = after.seconds_since(&before);
     let command = child.is_some().then(|| used_since(used_before));
     let interval = Interval { before: &before, after: &after, command, elapsed_s };
-    let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
-    let mut rows = if is_for_people && arguments.rows.is_empty() { interval.short_rows() } else { interval.rows() };
+    let mut rows = if is_short { interval.short_rows() } else { interval.rows() };
     if let Some(limit) = &limit {
         rows.extend(limit_rows(limit));
     }
     drop(limit);
     let title = if arguments.command.is_empty() { "stat".to_owned() } else { title_of(&arguments.command) };
     let mut table = table(&title, rows);
-    // The command is not run again for a word that fits none.
-    super::warn_of(rows::keep(&mut table, &arguments.rows).unwrap_or_else(Some));
+    // Those that fit nothing were told before.
+    let _ = rows::keep(&mut table, &arguments.rows);
     form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))?;
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
+}
+
+/// Are free blocks told by two sums for each zone? For people they are, unless a word of `--rows` means an order. Warns of words that
+/// fit no row, before the command runs.
+fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> Result<bool, End> {
+    let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
+    if arguments.rows.is_empty() {
+        return Ok(is_for_people);
+    }
+    let command = (!arguments.command.is_empty()).then(Used::default);
+    let nothing = Interval { before, after: before, command, elapsed_s: 0.0 };
+    let words_missing = |rows: Vec<Row>| {
+        let rows: Vec<Row> = rows.into_iter().chain(limit.into_iter().flat_map(limit_rows)).collect();
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        rows::fits(&names, &arguments.rows)
+    };
+    if is_for_people && words_missing(nothing.short_rows()) == Ok(None) {
+        return Ok(true);
+    }
+    super::warn_of(words_missing(nothing.rows()).map_err(End::Usage)?);
+    Ok(false)
 }
 
 /// Characters of a title at most.
@@ -133,7 +154,12 @@ fn watch(
             && (Instant::now() >= at || is_over && at <= begun + arguments.seconds.unwrap_or_default())
         {
             let now = Snapshot::take(source);
-            let mut out = std::io::stdout().lock();
+            // Standard output is the report's alone, where a program reads it.
+            let mut out: Box<dyn Write> = match arguments.format {
+                ReportFormat::Table => Box::new(std::io::stdout().lock()),
+                _ if arguments.output.is_some() => Box::new(std::io::stdout().lock()),
+                _ => Box::new(std::io::stderr().lock()),
+            };
             if lines % LINES == 0 {
                 writeln!(out, "{}", live::heading())?;
             }

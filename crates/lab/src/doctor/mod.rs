@@ -17,7 +17,7 @@ pub mod source;
 use crate::html::{Page, Part, Section};
 use crate::report::Look;
 use crate::report::grid::hanging;
-use crate::shown::escaped_in_json;
+use crate::shown;
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -216,7 +216,7 @@ pub fn json(patients: &[Patient]) -> String {
             "not_readable": signs.missing,
         })
     };
-    escaped_in_json(format!("{:#}\n", json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() })))
+    shown::json(&json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() }))
 }
 
 impl Figure {

@@ -6,15 +6,12 @@ use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, of_counters};
 use super::{Diagnosis, Patient};
 use crate::recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
-use crate::recordings::{Figures, Sample, Wrong, procps, sysstat};
+use crate::recordings::{Figures, PAGE_KIB, Sample, Wrong, most_in_swap, procps, sysstat};
 use crate::system::difference;
 use std::path::Path;
 
 /// The interval that is assumed of `vmstat` without times, if none is told: what `vmstat 1` says.
 const EVERY_S: f64 = 1.0;
-
-/// KiB of a page.
-const PAGE_KIB: f64 = 4.0;
 
 /// Who a text tells of that is one of `vmstat` or `sar`; none where it is neither. `every_s` is the interval of a text of `vmstat`
 /// that has no times.
@@ -76,11 +73,6 @@ fn of_vmstat(samples: &[Sample]) -> Signs {
     }
 }
 
-/// The most that was in swap, pages.
-fn most_in_swap(samples: &[Sample]) -> Option<f64> {
-    samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
-}
-
 /// `sar -B` tells who scanned, but of pages reclaimed only all together.
 fn of_sar(samples: &[Sample]) -> Signs {
     let of = |name: &str| sum(samples, name);
@@ -104,7 +96,7 @@ fn of_sar(samples: &[Sample]) -> Signs {
 }
 
 fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
-    let Benchmark { run, name, elapsed_s, before, after, stalled_us, .. } = benchmark;
+    let Benchmark { run, name, elapsed_s, before, after, .. } = benchmark;
     let Monitors { counters, vmstat, disks, .. } = monitors;
     let iteration = benchmark.iteration().map_or_else(String::new, |n| format!(", iter-{n}"));
     // Without copies before and after, the monitor's first and last will do.
@@ -118,10 +110,9 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     let mut signs = of_counters(&grown, seconds);
     signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
     signs.swap_used = most_in_swap(vmstat);
-    signs.swap = swap(benchmark, monitors, signs.swap_used);
-    if let (Some(stalled), Some(elapsed)) = (stalled_us, elapsed_s.filter(|time| *time > 0.0)) {
-        let [some, full] = stalled.map(|time| Some(time as f64 / 1e4 / elapsed));
-        (signs.some_waited_percent, signs.all_waited_percent) = (some, full);
+    signs.swap = benchmark.least_free_swap(monitors);
+    if let Some([some, full]) = benchmark.stalled_percent() {
+        (signs.some_waited_percent, signs.all_waited_percent) = (Some(some), Some(full));
     }
     signs.disks = disks.iter().map(|(name, samples)| disk(name, samples)).collect();
     let unasked = Diagnosis::of(&signs).unasked;
@@ -132,19 +123,15 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
 
 /// What logs of MMTests may lack, and the rule that cannot be asked for it.
 const SOURCES: [(&str, &str); 2] = [
-    ("all-wait", "/proc/pressure/memory: the logs have no copy of it before and after the benchmark"),
+    (
+        "all-wait",
+        "/proc/pressure/memory: the logs have no copy of it before and after the benchmark, or not how long that took",
+    ),
     (
         "swap-full",
         "/proc/meminfo: the logs have no copy of it after the benchmark, and none of the monitor proc-meminfo",
     ),
 ];
-
-/// Swap, and what was free of it when it was least, pages: by copies of `/proc/meminfo`, and what `vmstat` saw in it.
-fn swap(benchmark: &Benchmark, monitors: &Monitors, used: Option<f64>) -> Option<[f64; 2]> {
-    let looks = benchmark.swap_pages.iter().chain(&monitors.swap_pages).map(|look| look.map(|pages| pages as f64));
-    let [all, free] = looks.min_by(|a, b| a[1].total_cmp(&b[1]))?;
-    Some([all, free.min((all - used.unwrap_or(0.0)).max(0.0))])
-}
 
 /// Means of what `iostat` saw of a device.
 fn disk(name: &str, samples: &[Figures]) -> Disk {

@@ -347,12 +347,12 @@ fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen
         return Ok(None);
     }
     let whose = if who == "direct" { "Direct reclaim" } else { "kswapd" };
-    let (of_whom, at_most) = if is_exact { (&*names[1], "") } else { ("pages reclaimed by all", "at most ") };
-    let figures = vec![
-        figure(&names[0], scanned, "pages"),
-        figure(of_whom, stolen, "pages"),
-        figure(&format!("{at_most}efficiency"), efficiency, "%"),
-    ];
+    let (of_whom, share, at_most) = match is_exact {
+        true => (&*names[1], "efficiency", ""),
+        false => ("pages reclaimed by all", "efficiency, at most", "at most "),
+    };
+    let figures =
+        vec![figure(&names[0], scanned, "pages"), figure(of_whom, stolen, "pages"), figure(share, efficiency, "%")];
     let sentence = format!(
         "{whose} scans in vain: of 100 pages it can reclaim {at_most}{efficiency:.0}. The others are in use, locked, dirty or under \
          writeback, or it scans what it must not take."

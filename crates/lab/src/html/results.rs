@@ -167,15 +167,17 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
         let Some(((from, base), others)) = kernels.split_first() else { continue };
         for (to, kernel) in others {
             let found = differences(base, kernel);
+            if found.is_empty() {
+                continue;
+            }
             match apart.iter_mut().find(|it| it.from == *from && it.found == found) {
-                _ if found.is_empty() => {}
                 Some(known) if known.of.contains(experiment) => {}
                 Some(known) => known.of.push(experiment),
                 None => apart.push(Apart { from, to, values: base.settings.len(), found, of: vec![experiment] }),
             }
         }
     }
-    let parts = |Apart { from, to, values, found, of }: Apart<'_>| {
+    let parts_of = |Apart { from, to, values, found, of }: Apart<'_>| {
         let experiments = if of.len() < all.len() { format!(" ({})", of.join(", ")) } else { String::new() };
         let caption = format!("{from} to {to}: {}{experiments}", differ(found.len(), values));
         let grid = difference_grid(&found);
@@ -185,7 +187,7 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
             vec![Part::folded(caption, grid)]
         }
     };
-    let parts: Vec<Part> = apart.into_iter().flat_map(parts).collect();
+    let parts: Vec<Part> = apart.into_iter().flat_map(parts_of).collect();
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 

@@ -189,26 +189,21 @@ fn rows_of_logs(
     }
     rows.extend(monitors::iostat_rows(benchmark, &monitors.disks, wrong));
     rows.extend(monitors::vmstat_means(&monitors.vmstat));
-    rows.extend(rows_of_copies(benchmark));
+    rows.extend(stall_and_swap_rows(benchmark, monitors));
     rows
 }
 
-/// Rows of copies of files that the test kept, as `stat` has them: stalls for memory, and swap at its end.
-fn rows_of_copies(benchmark: &Benchmark) -> Vec<Row> {
-    let mut rows = Vec::new();
-    if let (Some(stalled_us), Some(elapsed_s)) = (benchmark.stalled_us, benchmark.elapsed_s.filter(|time| *time > 0.0))
-    {
-        let share = |(name, time): (&str, u64)| {
-            let percent = time as f64 / 1e4 / elapsed_s;
-            Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
-        };
-        rows.extend(["memory some", "memory full"].into_iter().zip(stalled_us).map(share));
-    }
-    let swap = benchmark.swap_pages.into_iter().flat_map(|pages| ["total", "free"].into_iter().zip(pages));
-    rows.extend(
-        swap.map(|(part, pages)| Row::new("swap", part, "pages", Better::Neutral, Format::Decimals(0), pages as f64)),
-    );
-    rows
+/// Rows as `stat` has them: stalls for memory, and swap with what was free of it when it was least.
+fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
+    let share = |(name, percent): (&str, f64)| {
+        Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
+    };
+    let stalls = benchmark.stalled_percent().into_iter();
+    let stalls = stalls.flat_map(|shares| ["memory some", "memory full"].into_iter().zip(shares)).map(share);
+    let swap =
+        |(part, pages): (&str, f64)| Row::new("swap", part, "pages", Better::Neutral, Format::Decimals(0), pages);
+    let parts = benchmark.least_free_swap(monitors).into_iter();
+    stalls.chain(parts.flat_map(|pages| ["total", "free"].into_iter().zip(pages)).map(swap)).collect()
 }
 
 /// The texts of a benchmark's own logs, each with its path from their folder, by path.
@@ -346,6 +341,9 @@ mod tests {
         assert_eq!(warnings, [""; 0]);
         assert_eq!((median(&table, "memory some", 0), median(&table, "memory full", 0)), (Some(30.0), Some(15.0)));
         assert_eq!((median(&table, "total", 0), median(&table, "free", 0)), (Some(1000.0), Some(10.0)));
+        // Less was free meanwhile.
+        put(path, "run/proc-meminfo-parallelio", "time: 5\nSwapTotal: 4000 kB\nSwapFree: 8 kB\n");
+        assert_eq!(median(&read(path, None, &[]).unwrap().table, "free", 0), Some(2.0));
         let saved = crate::report::json::render(&table);
         let patients = crate::doctor::source::patients("logs.json", &saved).unwrap();
         let illnesses: Vec<&str> = crate::doctor::Diagnosis::of(&patients[0].signs).illnesses().collect();

@@ -6,6 +6,7 @@
 //! order of all rows; what a report says beside its rows stands in [`HEAD_FILE`]. MMTests does not look at either.
 
 use super::{benchmarks, rows_of_logs};
+use crate::counters::zone_of;
 use crate::draft::{Draft, DraftFolder};
 use crate::figure::{Better, Format, Row};
 use crate::interrupt;
@@ -13,6 +14,7 @@ use crate::recordings::mmtests::{self, Benchmark, Monitors};
 use crate::recordings::{Wrong, read_lossy, sysstat};
 use crate::report::{Column, Histogram, Table, TableHead, TableRow, json, saved};
 use engine::stat::Vmstat;
+use machine::PAGE_BYTES;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -76,6 +78,9 @@ const FLAT_EARLY: [(&str, &str); 2] = [
     ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
     ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),
 ];
+
+/// Counters of reclaim that some kernels keep by zone, and some not: first what was scanned.
+const RECLAIM: [&str; 4] = ["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pgsteal_direct"];
 
 /// The name that MMTests has for an experiment's test.
 fn test_of(experiment: &str) -> &str {
@@ -261,15 +266,30 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
         rows.iter().find(|(row, _)| row.group == group && row.name == name).map(|(_, value)| *value)
     };
     let times = times(&of);
-    let after = counters(rows, &of, times.map(|times| times[2]));
+    let elapsed_s = times.map(|times| times[2]).or_else(|| of("duration", "Elapsed"));
+    let after = counters(rows, &of, elapsed_s);
     let mut stamp = format!("start :: 0\ntest begin :: {test} 0\n");
     for (when, is_after) in [("start", false), ("end", true)] {
         stamp += &format!("file {when} :: /proc/vmstat\n");
         let value = |value: &u64| if is_after { *value } else { 0 };
         stamp.extend(after.iter().map(|(name, count)| format!("{name} {}\n", value(count))));
         stamp += &format!("file {when} :: /proc/zoneinfo\n");
+        let stalled_us = ["some", "full"].map(|who| {
+            let total_ms = of("pressure", &format!("memory {who} total"))?;
+            Some((who, if is_after { (total_ms * 1e3).round() as u64 } else { 0 }))
+        });
+        if let [Some(some), Some(full)] = stalled_us {
+            stamp += &format!("file {when} :: /proc/pressure/memory\n");
+            stamp.extend([some, full].map(|(who, us)| format!("{who} avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n")));
+        }
+        if let [Some(total), Some(free)] = ["total", "free"].map(|part| of("swap", part))
+            && is_after
+        {
+            let kib = [total, free].map(|pages| pages as u64 * (PAGE_BYTES as u64 / 1024));
+            stamp += &format!("file end :: /proc/meminfo\nSwapTotal: {} kB\nSwapFree: {} kB\n", kib[0], kib[1]);
+        }
     }
-    stamp += &format!("test end :: {test} 0\n");
+    stamp += &format!("test end :: {test} {}\n", elapsed_s.unwrap_or(0.0));
     if let Some([user, system, elapsed]) = times {
         stamp += &format!("time :: {test} {user} user {system} system {elapsed} elapsed\n");
     }
@@ -319,6 +339,10 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     let own =
         rows.iter().filter(|(row, _)| ["vmstat", "counters"].contains(&row.group.as_str()) && is_counter(&row.name));
     counters.extend(own.map(|(row, value)| (row.name.clone(), value.max(0.0).round() as u64)));
+    // What is known of all zones together is not made up of one.
+    for event in RECLAIM.iter().filter(|event| counters.contains_key(**event)).copied().collect::<Vec<_>>() {
+        counters.retain(|name, _| zone_of(name, event).is_none());
+    }
     let minor = ["vmstat", "faults"].iter().find_map(|group| of(group, "Minor Faults"));
     if let Some(minor) = minor {
         let major = counters.get("pgmajfault").copied().unwrap_or(0);
@@ -328,7 +352,8 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     let kswapd = total([("vmstat", "Kswapd pages scanned"), ("vmscan", "Kswapd pages scanned")]);
     let direct = total([("vmstat", "Direct pages scanned"), ("vmscan", "Direct reclaim pages scanned")]);
     // What is not known is not 0.
-    if kswapd.is_none() && direct.is_none() {
+    let is_known_of_all = RECLAIM[..2].iter().any(|event| counters.contains_key(*event));
+    if kswapd.is_none() && direct.is_none() || is_known_of_all {
         return counters;
     }
     let [mut kswapd, mut direct] = [kswapd, direct].map(|pages| pages.unwrap_or(0.0).round() as u64);

@@ -6,7 +6,9 @@
 //!
 //! A damaged log is no reason to do without the others: [`read_all`] and [`Benchmark::monitors`] leave out what is wrong, and tell it.
 
-use super::{Figures, OTHERWISE_PACKED, Sample, Wrong, files_below, otherwise_packed, procps, read_lossy, sysstat};
+use super::{
+    Figures, OTHERWISE_PACKED, Sample, Wrong, files_below, most_in_swap, otherwise_packed, procps, read_lossy, sysstat,
+};
 use engine::stat::Vmstat;
 use std::collections::BTreeMap;
 use std::fs;
@@ -252,6 +254,22 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
+    /// For which part of the benchmark's time some task, and all of them, waited for memory, %; none where the logs do not tell.
+    #[must_use]
+    pub fn stalled_percent(&self) -> Option<[f64; 2]> {
+        let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;
+        Some(self.stalled_us?.map(|time| time as f64 / 1e4 / elapsed_s))
+    }
+
+    /// Swap, and what was free of it when it was least, pages: by copies of `/proc/meminfo`, and by what `vmstat` saw in it.
+    #[must_use]
+    pub fn least_free_swap(&self, monitors: &Monitors) -> Option<[f64; 2]> {
+        let looks = self.swap_pages.iter().chain(&monitors.swap_pages).map(|look| look.map(|pages| pages as f64));
+        let [all, free] = looks.min_by(|a, b| a[1].total_cmp(&b[1]))?;
+        let used = most_in_swap(&monitors.vmstat).unwrap_or(0.0);
+        Some([all, free.min((all - used).max(0.0))])
+    }
+
     /// Which iteration of its run it is of, where they have directories of their own.
     #[must_use]
     pub fn iteration(&self) -> Option<u64> {

@@ -33,6 +33,15 @@ pub struct Sample {
     pub values: Figures,
 }
 
+/// KiB of a page.
+pub const PAGE_KIB: f64 = 4.0;
+
+/// The most that was in swap by the column `swpd` of `vmstat`, pages; none where no line has it.
+#[must_use]
+pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
+    samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
+}
+
 /// Figures by the names of their columns. Lines under one heading share its names, so that a recording takes at most five times its size
 /// of memory while it is read: 0.9 GiB for 200 MiB of `vmstat`, the text included, where it took 4.4.
 #[derive(Clone, Debug, Default, PartialEq)]

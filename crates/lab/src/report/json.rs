@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::{Column, Histogram, Table, TableCell, TableRow};
-use crate::shown::escaped_in_json;
+use crate::shown;
 
 /// The whole report, with a line break at its end.
 #[must_use]
@@ -21,7 +21,7 @@ pub fn render(table: &Table) -> String {
         "rows": table.rows.iter().map(|row| row_of(table, row)).collect::<Vec<_>>(),
         "histograms": table.histograms.iter().map(times_of).collect::<Vec<_>>(),
     });
-    escaped_in_json(format!("{value:#}\n"))
+    shown::json(&value)
 }
 
 /// A list of reports, with a line break at its end.

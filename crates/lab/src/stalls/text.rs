@@ -4,7 +4,7 @@ use super::{Cause, Stall, Stalls, Wait};
 use crate::html::{Part, Section};
 use crate::report::Look;
 use crate::report::grid::{Cell, Grid, hanging};
-use crate::shown::escaped_in_json;
+use crate::shown;
 use crate::words::counted;
 use machine::Nanos;
 use machine::note::{HeldBack, Met, SlowRequest, Work};
@@ -222,5 +222,5 @@ pub fn json(runs: &[Stalls]) -> String {
             "longest": longest.iter().map(stall).collect::<Vec<_>>(),
         })
     };
-    escaped_in_json(format!("{:#}\n", value!({ "schema": 1, "runs": runs.iter().map(run).collect::<Vec<_>>() })))
+    shown::json(&value!({ "schema": 1, "runs": runs.iter().map(run).collect::<Vec<_>>() }))
 }

@@ -27,7 +27,7 @@ pub struct Interval<'a> {
 /// What else of `/proc/vmstat` says how reclaim went, and in which unit; those that a kernel lacks have no row.
 ///
 /// The first are in the block of MMTests, too, under its names: under their own they stand beside those of simulated runs.
-const MORE: [(&str, &str); 31] = [
+const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
     ("pgsteal_kswapd", "pages"),
@@ -38,6 +38,10 @@ const MORE: [(&str, &str); 31] = [
     ("pgpgout", "KiB"),
     ("pgfault", "faults"),
     ("pgactivate", "pages"),
+    ("pgdeactivate", "pages"),
+    ("pgrefill", "pages"),
+    ("pgscan_anon", "pages"),
+    ("pgscan_file", "pages"),
     ("pgsteal_anon", "pages"),
     ("pgsteal_file", "pages"),
     ("workingset_refault_anon", "pages"),
@@ -46,6 +50,7 @@ const MORE: [(&str, &str); 31] = [
     ("workingset_activate_file", "pages"),
     ("workingset_restore_anon", "pages"),
     ("workingset_restore_file", "pages"),
+    ("workingset_nodereclaim", "nodes"),
     ("pgmajfault", "faults"),
     ("pgrotated", "pages"),
     ("swpin_zero", "pages"),
@@ -56,6 +61,8 @@ const MORE: [(&str, &str); 31] = [
     ("compact_stall", "events"),
     ("compact_success", "events"),
     ("compact_fail", "events"),
+    ("compact_migrate_scanned", "pages"),
+    ("compact_free_scanned", "pages"),
     ("thp_fault_alloc", "events"),
     ("thp_fault_fallback", "events"),
     ("oom_kill", "events"),
@@ -135,7 +142,14 @@ impl Interval<'_> {
                 let name = format!("{resource} {who}");
                 rows.push(row("pressure", &name, "% of the time", Better::Lower, 2, share));
                 rows.push(row("pressure", &format!("{name} total"), "ms", Better::Lower, 1, stalled_us / 1e3));
-                rows.push(row("pressure", &format!("{name} avg10 at the end"), "%", Better::Lower, 2, avg10.into()));
+                rows.push(row(
+                    "pressure",
+                    &format!("{name} avg10 at the end"),
+                    "%",
+                    Better::Lower,
+                    2,
+                    hundredths(avg10),
+                ));
             }
         }
         rows
@@ -190,6 +204,11 @@ impl Interval<'_> {
         }
         rows
     }
+}
+
+/// What the kernel wrote with two decimals, without what a shorter float adds.
+fn hundredths(percent: f32) -> f64 {
+    (f64::from(percent) * 100.0).round() / 100.0
 }
 
 fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value: f64) -> Row {

@@ -27,8 +27,8 @@ const COLUMNS: [(&str, &str, usize); 14] = [
 /// Refaults: one counter until 5.8, since then one for each kind of page.
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
-/// The heading, a line of names and one of units: time since the beginning; free memory; pages that kswapd and others scanned, that were
-/// reclaimed, and the share of those in all scanned; pages that came back after they were reclaimed, that were swapped in and out; major
+/// The heading, a line of names and one of units: time since the beginning; free memory; pages that kswapd and others scanned (tasks, at
+/// limits of cgroups, too), that were reclaimed, and the share of those in all scanned; pages that came back after they were reclaimed, that were swapped in and out; major
 /// faults and direct reclaims; CPU time of kswapd; time stalled for memory.
 #[must_use]
 pub fn heading() -> String {
@@ -50,7 +50,9 @@ pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let seconds = after.seconds_since(before).max(1e-9);
     let rate = |pages: u64| format!("{:.0}", pages as f64 / seconds);
     let [kswapd, direct] = ["pgscan_kswapd", "pgscan_direct"].map(|name| sum(&counters, name));
-    let stolen: u64 = counters::reclaimed(&counters).into_iter().flatten().sum();
+    let [scanned_at_limits, stolen_at_limits] = counters::at_limits(&counters).unwrap_or_default();
+    let stolen = counters::reclaimed(&counters).into_iter().flatten().sum::<u64>() + stolen_at_limits;
+    let direct = direct + scanned_at_limits;
     let scanned = kswapd + direct;
     let efficiency = if scanned > 0 { format!("{:.0}", 100.0 * stolen as f64 / scanned as f64) } else { "-".into() };
     let free_mib = (after.vmstat.get("nr_free_pages").copied().unwrap_or(0) * PAGE_BYTES as u64) >> 20;
@@ -105,6 +107,15 @@ mod tests {
         );
         let line = line(&before, &after, 2.0);
         assert_eq!(line.split_whitespace().take(6).collect::<Vec<_>>(), ["2.0", "2", "200", "50", "125", "50"]);
+        // Pages that only the sums of both kinds have were scanned at limits of cgroups.
+        let at_limits = "pgscan_anon 700\npgscan_file 100\npgsteal_anon 250\npgsteal_file 100\n";
+        let before = at(1, &format!("{0}{1}", "pgscan_kswapd 0\n", at_limits.replace(['1', '2', '5', '7'], "0")));
+        let after = at(3, &format!("{0}{1}", "pgscan_kswapd 400\n", at_limits));
+        let line_at_limits = super::line(&before, &after, 2.0);
+        assert_eq!(
+            line_at_limits.split_whitespace().take(6).collect::<Vec<_>>(),
+            ["2.0", "0", "200", "200", "175", "44"]
+        );
         let heading = heading();
         let [names, units]: [&str; 2] = heading.lines().collect::<Vec<_>>().try_into().unwrap();
         assert_eq!([names.len(), units.len()], [line.len(); 2], "each stands over its column");

@@ -2,15 +2,17 @@
 //!
 //! The kernel counts most events for the whole computer. What a cgroup counts for itself takes the place of that, and
 //! what the computer's counters do not see of a cgroup is left out: reclaim in a cgroup that has reached its limit
-//! scans and frees pages that `/proc/vmstat` does not count. `pgpgin` is what this process had read
+//! scans and frees pages that `/proc/vmstat` counts neither for kswapd nor for tasks. Version 1 does not count them for the cgroup
+//! either; there they are what was scanned and reclaimed at limits of all cgroups ([`at_limits`]). `pgpgin` is what this process had read
 //! (`/proc/self/io`), KiB; `pgpgout` and swapping stay those of the whole computer where the cgroup does not tell.
 
 use crate::cgroup::{Cgroup, Version};
+use crate::counters::at_limits;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 use std::fs;
 
-/// Counters that reclaim in a cgroup keeps to the cgroup; version 1 shows them nowhere.
+/// Counters that reclaim in a cgroup keeps to the cgroup.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
 /// Of version 1's `memory.stat`, what means the same as in `/proc/vmstat`.
@@ -43,6 +45,7 @@ impl Counters {
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = named(&read("/proc/vmstat"));
         if let Some(cgroup) = &self.cgroup {
+            let at_limits = at_limits(&vmstat);
             vmstat.retain(|name, _| !KEPT_TO_CGROUP.iter().any(|kept| name.starts_with(kept)));
             let of_cgroup = named(&read(cgroup.path.join("memory.stat")));
             let counts = |name: &str| match cgroup.version {
@@ -51,6 +54,9 @@ impl Counters {
                 Version::V2 => name.starts_with("pg") || name.starts_with("workingset_") || name.starts_with("pswp"),
             };
             vmstat.extend(of_cgroup.into_iter().filter(|(name, _)| counts(name)));
+            if let (Version::V1, Some(pages)) = (cgroup.version, at_limits) {
+                vmstat.extend(["pgscan_direct".to_owned(), "pgsteal_direct".to_owned()].into_iter().zip(pages));
+            }
         }
         match bytes_read_in() {
             Some(bytes) => vmstat.insert("pgpgin".into(), bytes / 1024),
