@@ -16,8 +16,8 @@ pub const BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a row's name at most.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Bytes of a wrong name that a message has.
-const SHOWN_BYTES_MAX: usize = 100;
+/// Characters of a wrong name that a message has.
+const SHOWN_CHARS_MAX: usize = 100;
 
 /// What a report is expected to be, in messages.
 pub const EXPECTED: &str = "expected the JSON of `highwater run`, `compare`, `stat` or `import`";
@@ -197,7 +197,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
         let mut all = Map::new();
         while let Some(key) = map.next_key::<String>()? {
             if all.contains_key(&key) {
-                let name = key.get(..key.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or_default();
+                let name: String = key.chars().take(SHOWN_CHARS_MAX).collect();
                 return Err(de::Error::custom(format!("the key `{name}` is there twice")));
             }
             let Once(value) = map.next_value()?;
