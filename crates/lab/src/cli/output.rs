@@ -96,7 +96,8 @@ impl Output {
     }
 }
 
-/// An output all of which is written, but does not yet have its name. Dropped, the file stays as it was.
+/// An output all of which is written, but does not yet have its name. Dropped, the file stays as it was, unless it had to be written in place:
+/// a device, or a file with several names or in a folder that cannot be written to.
 pub struct Prepared {
     output: Output,
     draft: Option<Draft>,
