@@ -329,6 +329,11 @@ fn an_import_replaces_both_of_its_files_or_neither() {
         command.args(["import", "logs"]).args(files).current_dir(path).stdin(Stdio::null());
         command.output().expect("the binary").status.code()
     };
+    // Without a log of counters over time there is nothing to write.
+    assert_eq!(import(["--output", "report.json", "--series", "series.csv"]), Some(2));
+    assert_eq!((there("report.json"), there("series.csv")), ("old".to_owned(), "old".to_owned()));
+    let monitor = path.join("logs/highwater/iter-0/proc-vmstat-randread");
+    fs::write(monitor, "time: 10\npgfault 1\ntime: 20\npgfault 9\n").expect("a log");
     assert_eq!(import(["--output", "report.json", "--series", "/dev/full"]), Some(1));
     assert_eq!(there("report.json"), "old");
     assert_eq!(import(["--output", "/dev/full", "--series", "series.csv"]), Some(1));
