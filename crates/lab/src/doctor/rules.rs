@@ -5,6 +5,7 @@
 
 use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
+use engine::memory::PAGEBLOCK_ORDER;
 
 /// What a rule says.
 pub type Said = Result<Option<Finding>, Missing>;
@@ -58,9 +59,6 @@ pub const HUGE_FAILED_MIN: f64 = 10.0;
 
 /// Compactions that fail from which on it counts, percent of those whose end is counted: more often in vain than not.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
-
-/// Order of a huge page.
-const HUGE_ORDER: usize = 9;
 
 /// Share of looks at which writers are held back from which on it counts, percent: each fifth, no burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
@@ -401,7 +399,7 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
     let free: f64 = known.iter().map(|zone| zone.free).sum();
     let high: f64 = known.iter().map(|zone| zone.marks[2]).sum();
     let pages_in = |zone: &&Zone| {
-        let blocks = zone.blocks.iter().enumerate().skip(HUGE_ORDER);
+        let blocks = zone.blocks.iter().enumerate().skip(usize::from(PAGEBLOCK_ORDER.0));
         blocks.map(|(order, blocks)| blocks * (1_u64 << order) as f64).sum::<f64>()
     };
     let whole: f64 = known.iter().map(pages_in).sum();
@@ -410,7 +408,7 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
         figure("of them in blocks of order 9 and above", whole, "pages"),
         figure("high marks", high, "pages"),
     ];
-    let needed = (1_u64 << HUGE_ORDER) as f64;
+    let needed = PAGEBLOCK_ORDER.pages() as f64;
     let why = if free < high + needed {
         "Memory is short: free pages are at the high marks, and compaction has nowhere to move pages to."
     } else if whole < needed {

@@ -6,6 +6,7 @@ use crate::figure::{Better, Format, Row};
 use crate::report::{duration_rows, mmtests};
 use crate::system::difference;
 use crate::system::linux::sys::Used;
+use engine::memory::PAGEBLOCK_ORDER;
 use procfs_core::DiskStat;
 
 /// Bytes of a sector in `/proc/diskstats`.
@@ -233,13 +234,11 @@ fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     blocks.collect()
 }
 
-/// Order of a huge page of 2 MiB.
-const HUGE_ORDER: usize = 9;
-
 /// Pages in its free blocks at the end: in those that are smaller than a huge page, and in the others.
 fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
     let orders = zone.blocks.len();
-    let parts = [0..orders.min(HUGE_ORDER), HUGE_ORDER..orders];
+    let huge = usize::from(PAGEBLOCK_ORDER.0);
+    let parts = [0..orders.min(huge), huge..orders];
     let sum = |orders: std::ops::Range<usize>| {
         let pages: f64 = orders.clone().map(|order| zone.blocks[order] as f64 * (1_u64 << order) as f64).sum();
         let name = format!("{} orders {}-{}", zone.name, orders.start, orders.end - 1);
