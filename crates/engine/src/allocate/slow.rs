@@ -158,7 +158,7 @@ impl<M: Machine> Allocate<M> {
                 if !is_last {
                     self.list_for_next(progress);
                 }
-                // Before that the next one would find no more than this one.
+                // The next task begins after that: before, it would find no more than this one did.
                 drop(turn);
                 progress
             };

@@ -28,7 +28,8 @@ const COLUMNS: [(&str, &str, usize); 14] = [
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
 /// The heading, a line of names and one of units: time since the beginning; free memory; pages that kswapd and others scanned (tasks, at
-/// limits of cgroups, too), that were reclaimed, and the share of those in all scanned; pages that came back after they were reclaimed, that were swapped in and out; major
+/// limits of cgroups, too), that were reclaimed, and the share of those in all scanned; pages that came back after they were reclaimed,
+/// that were swapped in and out; major
 /// faults and direct reclaims; CPU time of kswapd; time stalled for memory.
 #[must_use]
 pub fn heading() -> String {
