@@ -14,6 +14,15 @@ choices! {
         Off,
     }
 
+    /// What a request does that would take a part of another migrate type's pageblock in the Normal zone, while the DMA32 zone of the
+    /// node may have pages of its own type.
+    migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
+        /// It takes it: the zones are asked in order.
+        AtOnce,
+        /// It asks all zones of the node first for pages of its type and whole pageblocks (`ALLOC_NOFRAGMENT`).
+        AfterLowerZone,
+    }
+
     /// Do user tasks wait before direct reclaim while a node's reserves are used up?
     reserve_throttle: ReserveThrottle = Off, drawn 77 {
         /// They wait for kswapd while free memory is at or under half of the min marks.
@@ -94,6 +103,16 @@ choices! {
         Kept,
         /// Every request looks at every zone.
         Off,
+    }
+}
+
+impl MigrateFallback {
+    /// Are lower zones asked before migrate types are mixed?
+    pub(crate) const fn spares_types(self) -> bool {
+        match self {
+            Self::AtOnce => false,
+            Self::AfterLowerZone => true,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fast path: the first zone above its low mark (mechanisms/reclaim, 15).
 
 use super::Allocate;
-use crate::memory::{Gfp, MarkRights, Warmth, Zone};
+use crate::memory::{Gfp, MarkRights, Mixing, Warmth, Zone, ZoneKind};
 use crate::reclaim::zone_reclaim::Room;
 use crate::task::Task;
 use machine::{FrameNumber, Machine, Order, Step};
@@ -9,6 +9,8 @@ use machine::{FrameNumber, Machine, Order, Step};
 /// Down to which mark a request may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
+    /// Low, and without mixing migrate types.
+    LowUnmixed,
     /// Low: without waking anybody.
     Low,
     /// Min.
@@ -21,11 +23,37 @@ pub(super) enum Until {
 
 impl<M: Machine> Allocate<M> {
     pub(super) fn allocate_fast(&self, task: &mut Task, gfp: Gfp, order: Order) -> Option<FrameNumber> {
+        if let Some(frame) = self.take_unmixed(gfp, order) {
+            return Some(frame);
+        }
         if self.nodes.len() == 1 {
             return self.take_from_zonelist(gfp, order, Until::Low, MarkRights::default());
         }
         let make_room = |zone: &Zone<M>| self.zone_reclaim(task, zone, gfp, order);
         self.take_from_nodes(gfp, order, Until::Low, MarkRights::default(), make_room)
+    }
+
+    /// Where a request would go to a Normal zone and the node has a DMA32 zone: takes a block from the first zone of the node
+    /// that stays above its mark and mixes no migrate types for it (Linux 5.0, "mm, page_alloc: spread allocations across zones
+    /// before introducing fragmentation").
+    fn take_unmixed(&self, gfp: Gfp, order: Order) -> Option<FrameNumber> {
+        if !self.choices.migrate_fallback.spares_types() {
+            return None;
+        }
+        let preferred = self.preferred_zone(gfp);
+        let zones =
+            || self.zonelist(gfp).iter().map(|id| self.zone(*id)).take_while(|zone| zone.node == preferred.node);
+        if preferred.kind != ZoneKind::Normal || !zones().any(|zone| zone.kind == ZoneKind::Dma32) {
+            return None;
+        }
+        let (until, classzone) = (Until::LowUnmixed, preferred.kind as usize);
+        zones().filter(|zone| self.is_share_kept(zone, gfp, until)).find_map(|zone| {
+            let frame = self.take_above(zone, classzone, gfp, order, until, MarkRights::default())?;
+            if self.nodes.len() > 1 {
+                self.count_node(preferred, zone);
+            }
+            Some(frame)
+        })
     }
 
     /// Takes a block from the first zone that stays above its mark.
@@ -91,7 +119,8 @@ impl<M: Machine> Allocate<M> {
     /// alone: the slow path takes what there is.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
-        let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();
+        let is_asked =
+            gfp.write && matches!(until, Until::LowUnmixed | Until::Low) && self.choices.zone_dirty_share.is_kept();
         !is_asked || self.is_zone_dirty_ok(zone)
     }
 
@@ -109,7 +138,7 @@ impl<M: Machine> Allocate<M> {
         self.machine.spend(Step::WatermarkCheck, 1);
         let is_above = |mark| zone.is_above(mark, order, classzone, rights);
         let may_take = match until {
-            Until::Low => is_above(zone.low() + zone.boost()),
+            Until::LowUnmixed | Until::Low => is_above(zone.low() + zone.boost()),
             Until::Min => is_above(zone.min()),
             Until::High => is_above(zone.high()),
             Until::Nothing => true,
@@ -118,7 +147,8 @@ impl<M: Machine> Allocate<M> {
             return None;
         }
         let boost = zone.boost();
-        let frame = self.take(zone, order, gfp.migrate, Warmth::Hot);
+        let mixing = if until == Until::LowUnmixed { Mixing::Avoided } else { Mixing::Allowed };
+        let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
             self.wake_kswapd(zone, Order::ZERO, classzone);
         }

@@ -3,9 +3,9 @@
 //!
 //! Locks: all of it under the zone's `free` lock. Description: mechanisms/reclaim, 6.
 
-use super::choices::FallbackRemainder;
+use super::choices::{Choices, FallbackRemainder};
 use super::frame::{Flags, FrameTable};
-use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
+use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 use super::zone::Zone;
 use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
@@ -68,15 +68,15 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.freed += pages as i64;
     }
 
-    /// Takes a block of the order, from the lists of `kind`, else from another type's, else from the
-    /// reserve.
-    pub fn take(&mut self, order: Order, kind: MigrateType, remainder: FallbackRemainder) -> Option<FrameNumber> {
+    /// Takes a block of the order, from the lists of `kind`, else from another type's as far as types may be mixed, else from
+    /// the reserve.
+    pub fn take(&mut self, order: Order, kind: MigrateType, mixing: Mixing, choices: &Choices) -> Option<FrameNumber> {
         let order = usize::from(order.0);
         let head = self
             .take_smallest(order, kind)
             .or_else(|| self.take_deferred(order, kind))
-            .or_else(|| self.take_fallback(order, kind, remainder))
-            .or_else(|| self.take_smallest(order, MigrateType::Reserve))?;
+            .or_else(|| self.take_fallback(order, kind, mixing, choices))
+            .or_else(|| (mixing == Mixing::Allowed).then(|| self.take_smallest(order, MigrateType::Reserve))?)?;
         self.freed -= 1 << order;
         Some(head)
     }
@@ -133,15 +133,27 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     }
 
     /// Steals from another type: the biggest block first, so that few pageblocks get mixed.
-    fn take_fallback(&mut self, order: usize, kind: MigrateType, remainder: FallbackRemainder) -> Option<FrameNumber> {
-        for from in (order..MAX_ORDERS).rev() {
+    fn take_fallback(
+        &mut self,
+        order: usize,
+        kind: MigrateType,
+        mixing: Mixing,
+        choices: &Choices,
+    ) -> Option<FrameNumber> {
+        const PAGEBLOCK: usize = PAGEBLOCK_ORDER.0 as usize;
+        let least = match mixing {
+            Mixing::Allowed => order,
+            Mixing::Avoided => order.max(PAGEBLOCK),
+        };
+        for from in (least..MAX_ORDERS).rev() {
+            let is_claimed = from >= PAGEBLOCK / 2 || choices.pageblock_claim.is_for(kind);
             for donor in kind.fallbacks() {
                 let Some(head) = self.area.lists[from][donor as usize].first() else { continue };
-                if from < usize::from(PAGEBLOCK_ORDER.0) {
+                if from < PAGEBLOCK && choices.watermark_boost_by.counts(is_claimed) {
                     self.zone.raise_boost();
                 }
                 let mut list = donor;
-                if from >= usize::from(PAGEBLOCK_ORDER.0) / 2 || kind == MigrateType::Reclaimable {
+                if is_claimed {
                     let moved = self.move_pageblock(head, kind);
                     if moved >= BLOCK_PAGES / 2 {
                         self.zone.set_block_type(head, kind);
@@ -149,12 +161,12 @@ impl<'a, M: Machine> FreeLists<'a, M> {
                     list = kind;
                 }
                 self.unlink(head, from, list);
-                if from >= usize::from(PAGEBLOCK_ORDER.0) {
+                if from >= PAGEBLOCK {
                     for block in 0..(1u32 << from) / BLOCK_PAGES as u32 {
                         self.zone.set_block_type(FrameNumber(head.0 + block * BLOCK_PAGES as u32), kind);
                     }
                 }
-                let rest = match remainder {
+                let rest = match choices.fallback_remainder {
                     FallbackRemainder::DonorList => list,
                     FallbackRemainder::RequestList => kind,
                 };

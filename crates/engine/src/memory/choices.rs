@@ -1,5 +1,6 @@
 //! Choices of `[memory]`: watermarks, reserves, free lists.
 
+use super::free_area::MigrateType;
 use crate::choice::choices;
 
 choices! {
@@ -42,6 +43,23 @@ choices! {
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
+    /// Which request of another migrate type raises the low mark (`watermark_boost_factor`)?
+    watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146 {
+        /// Each one that takes a part of a pageblock.
+        EachFallback,
+        /// One that wants the rest of the pageblock as well (`pageblock_claim`).
+        Claim,
+    }
+
+    /// Which request of another migrate type takes with it all that is free in the pageblock? Half a pageblock makes it one of the
+    /// request's type.
+    pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
+        /// One that is served from a block of order 4 at least, and any for reclaimable pages.
+        ForReclaimable,
+        /// The same, and any for unmovable pages: what cannot be moved stays in few pageblocks.
+        ForUnmovable,
+    }
+
     /// Which list gets the rest of a block that was split for another migrate type.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
         /// The list that the block came from: only the stolen page mixes types.
@@ -57,5 +75,25 @@ choices! {
         /// Each node has one, for the pages of all its zones. Reclaim for a request that only low zones can serve skips
         /// the pages of higher ones, and counts them (`pgskip`).
         Node,
+    }
+}
+
+impl WatermarkBoostBy {
+    /// Does a request raise the mark that wants the rest of the pageblock, or does not?
+    pub(super) const fn counts(self, is_claimed: bool) -> bool {
+        match self {
+            Self::EachFallback => true,
+            Self::Claim => is_claimed,
+        }
+    }
+}
+
+impl PageblockClaim {
+    /// Does a request of the type want the rest of a pageblock, however small the block is that it takes?
+    pub(super) const fn is_for(self, kind: MigrateType) -> bool {
+        match self {
+            Self::ForReclaimable => matches!(kind, MigrateType::Reclaimable),
+            Self::ForUnmovable => matches!(kind, MigrateType::Reclaimable | MigrateType::Unmovable),
+        }
     }
 }

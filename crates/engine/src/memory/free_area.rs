@@ -29,6 +29,15 @@ pub enum MigrateType {
     Reserve,
 }
 
+/// May a request take a part of another migrate type's pageblock?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mixing {
+    /// It may, and takes from the reserve when there is nothing else.
+    Allowed,
+    /// It takes whole pageblocks of other types, or none (`ALLOC_NOFRAGMENT`).
+    Avoided,
+}
+
 impl MigrateType {
     /// All types; `ALL[t as usize] == t`.
     pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];

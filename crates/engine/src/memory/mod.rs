@@ -24,7 +24,7 @@ pub mod zone;
 
 pub use choices::Choices;
 pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner, READERS_MAX};
-pub use free_area::{MAX_ORDERS, MigrateType, PAGEBLOCK_ORDER};
+pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
 pub use lent::Block;
@@ -212,13 +212,25 @@ impl<M: Machine> Memory<M> {
     /// Takes a block out of `zone`, if it has one: 2^`order` pages with one reference on the first.
     /// No watermark is looked at.
     pub fn take(&self, zone: &Zone<M>, order: Order, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
+        self.take_mixing(zone, order, kind, warmth, Mixing::Allowed)
+    }
+
+    /// The same, and says whether migrate types may be mixed for it.
+    pub fn take_mixing(
+        &self,
+        zone: &Zone<M>,
+        order: Order,
+        kind: MigrateType,
+        warmth: Warmth,
+        mixing: Mixing,
+    ) -> Option<FrameNumber> {
         let head = if order == Order::ZERO {
-            self.take_per_cpu(zone, kind, warmth)?
+            self.take_per_cpu(zone, kind, warmth, mixing)?
         } else {
             let mut area = zone.free.lock();
             self.machine.spend(Step::BuddyTake, 1);
             let mut lists = FreeLists::new(zone, &self.frames, &mut area);
-            lists.take(order, kind, self.choices.fallback_remainder)?
+            lists.take(order, kind, mixing, &self.choices)?
         };
         let frame = &self.frames[head];
         debug_assert!(frame.flags().0 == 0 && frame.references() == 0, "{head} was not free: {frame:?}");

@@ -5,7 +5,7 @@
 
 use super::buddy::{FreeLists, prefetch_buddies};
 use super::frame::Flags;
-use super::free_area::MigrateType;
+use super::free_area::{MigrateType, Mixing};
 use super::list::List;
 use super::{Memory, Zone};
 use machine::{FrameNumber, Func, Lock, Machine, Order, PerCpu, Step};
@@ -61,7 +61,13 @@ pub enum Warmth {
 
 impl<M: Machine> Memory<M> {
     /// Takes a single page through the local CPU's list.
-    pub(super) fn take_per_cpu(&self, zone: &Zone<M>, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
+    pub(super) fn take_per_cpu(
+        &self,
+        zone: &Zone<M>,
+        kind: MigrateType,
+        warmth: Warmth,
+        mixing: Mixing,
+    ) -> Option<FrameNumber> {
         let mut slots = self.per_cpu.local();
         let pages = &mut slots[usize::from(zone.id.0)];
         let list = &mut pages.lists[kind as usize];
@@ -70,7 +76,7 @@ impl<M: Machine> Memory<M> {
             let mut area = zone.free.lock();
             let mut lists = FreeLists::new(zone, &self.frames, &mut area);
             while (list.len() as u32) < Self::per_cpu_size(zone).batch {
-                let Some(frame) = lists.take(Order::ZERO, kind, self.choices.fallback_remainder) else { break };
+                let Some(frame) = lists.take(Order::ZERO, kind, mixing, &self.choices) else { break };
                 self.frames[frame].set_free(Flags::PER_CPU);
                 // Ascending addresses come out first.
                 list.push_back(frame);

@@ -1,10 +1,11 @@
 //! The free lists against a set of free pages.
 
 use crate::memory;
-use engine::memory::{Layout, MAX_ORDERS, Memory, MigrateType, Use, Warmth};
+use engine::memory::choices::{PageblockClaim, WatermarkBoostBy};
+use engine::memory::{Layout, MAX_ORDERS, Memory, MigrateType, Mixing, Use, Warmth};
 use machine::{FrameNumber, Lock, Order};
 use proptest::prelude::*;
-use sim::Sim;
+use sim::{Config, Sim};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PAGES: u64 = 3 * 1024 + 77;
@@ -145,6 +146,43 @@ fn the_reserve_is_taken_last() {
         memory.free(head, Order(3), Warmth::Cold);
     }
     assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
+}
+
+/// Nothing is free but single pages of movable pageblocks. Who must not mix types gets none; another gets one. That raises low
+/// where each fallback counts, and where claims do, if the request claims the pageblock.
+#[test]
+fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
+    use MigrateType::{Movable, Reclaimable, Unmovable};
+    use PageblockClaim::{ForReclaimable, ForUnmovable};
+    use WatermarkBoostBy::{Claim, EachFallback};
+    for (kind, claim, boost_by, is_boosted) in [
+        (Unmovable, ForReclaimable, EachFallback, true),
+        (Unmovable, ForReclaimable, Claim, false),
+        (Unmovable, ForUnmovable, Claim, true),
+        (Reclaimable, ForReclaimable, Claim, true),
+    ] {
+        let mut choices = crate::choices().memory;
+        choices.watermark_boost_factor = 15_000;
+        (choices.pageblock_claim, choices.watermark_boost_by) = (claim, boost_by);
+        let machine = Sim::new(Config::uniform(1, 0));
+        let memory = Memory::new(machine, choices, &Layout::flat(8 * 4096)).unwrap();
+        let zone = &memory.zones[0];
+        let taken: Vec<_> = std::iter::from_fn(|| memory.take(zone, Order::ZERO, Movable, Warmth::Hot)).collect();
+        memory.drain_all_per_cpu();
+        let of_movable = |head: &&FrameNumber| zone.block_type(**head) == Movable && head.0.is_multiple_of(2);
+        for head in taken.iter().filter(of_movable) {
+            assert!(memory.frames[*head].put());
+            memory.free(*head, Order::ZERO, Warmth::Cold);
+        }
+        memory.drain_all_per_cpu();
+        let free = zone.free_pages();
+        assert!(free > 8000, "{free}");
+        assert_eq!(memory.take_mixing(zone, Order::ZERO, kind, Warmth::Hot, Mixing::Avoided), None);
+        let before = zone.boost();
+        assert_eq!(zone.free_pages(), free);
+        assert!(memory.take_mixing(zone, Order::ZERO, kind, Warmth::Hot, Mixing::Allowed).is_some());
+        assert_eq!(zone.boost() > before, is_boosted, "{kind:?} {claim:?} {boost_by:?}");
+    }
 }
 
 /// A zone that puts its frames on the lists when they are needed gives each of them out once, and counts all as free at first.

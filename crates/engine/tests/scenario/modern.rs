@@ -2,6 +2,7 @@
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
+use engine::allocate::choices::MigrateFallback;
 use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPages};
 use engine::memory::{Flags, Gfp, Layout, ZoneKind};
 use engine::page_cache::File;
@@ -230,6 +231,35 @@ fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     assert!(boost == 0 && free > 1550, "{boost} {free} {high}");
     let (boost, free, high) = run(0, true);
     assert!(boost == 0 && free > high && free <= 1450, "{boost} {free} {high}");
+}
+
+/// Movable pageblocks of Normal are full. Pages of files go to DMA32 then, and no mark is raised, until that is at its low mark,
+/// too; a kernel that asks zones in order mixes types in Normal first.
+#[test]
+fn lower_zones_are_asked_before_migrate_types_are_mixed() {
+    let run = |migrate_fallback| {
+        let mut plan = Plan { with_kswapd: false, layout: Layout::single_node(0, 4 * PAGES, 4 * PAGES), ..plan() };
+        plan.choices.memory.watermark_boost_factor = 15_000;
+        plan.choices.allocate.migrate_fallback = migrate_fallback;
+        let found = Found::default();
+        let result = found.clone();
+        plan.run(move |ground| {
+            let file = ground.import(8 * PAGES as u32);
+            let [dma32, normal] = [0, 1].map(|n| &ground.engine.memory().zones[n]);
+            let before = dma32.free_pages();
+            let in_normal = (normal.free_pages() - normal.high() - 100) as u32;
+            read(ground, &file, 0..in_normal);
+            let spared = before - dma32.free_pages();
+            let boost = normal.boost();
+            read(ground, &file, in_normal..8 * PAGES as u32);
+            result.set((spared, boost, normal.boost()));
+        });
+        found.get()
+    };
+    let (_, boost, _) = run(MigrateFallback::AtOnce);
+    assert!(boost > 0);
+    let (spared, boost, in_the_end) = run(MigrateFallback::AfterLowerZone);
+    assert!(spared > 100 && boost == 0 && in_the_end > 0, "{spared} {boost} {in_the_end}");
 }
 
 /// Of anonymous pages that leave, those come back as active that left lately.
