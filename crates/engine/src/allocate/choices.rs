@@ -14,12 +14,12 @@ choices! {
         Off,
     }
 
-    /// What a request does that would take a part of another migrate type's pageblock in the Normal zone, while the DMA32 zone of the
-    /// node may have pages of its own type.
+    /// When does a request for the Normal zone, in which nothing of its migrate type is free, take a part of another type's pageblock
+    /// there? It matters where the node has a DMA32 zone.
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
-        /// It takes it: the zones are asked in order.
+        /// At once: zones are asked in order.
         AtOnce,
-        /// It asks all zones of the node first for pages of its type and whole pageblocks (`ALLOC_NOFRAGMENT`).
+        /// When no zone of the node has pages of its type, or a whole pageblock, above the low mark (`ALLOC_NOFRAGMENT`).
         AfterLowerZone,
     }
 
@@ -108,7 +108,7 @@ choices! {
 
 impl MigrateFallback {
     /// Are lower zones asked before migrate types are mixed?
-    pub(crate) const fn spares_types(self) -> bool {
+    pub(crate) const fn avoids_fragmentation(self) -> bool {
         match self {
             Self::AtOnce => false,
             Self::AfterLowerZone => true,

@@ -9,8 +9,6 @@ use machine::{FrameNumber, Machine, Order, Step};
 /// Down to which mark a request may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// Low, and without mixing migrate types.
-    LowUnmixed,
     /// Low: without waking anybody.
     Low,
     /// Min.
@@ -21,39 +19,40 @@ pub(super) enum Until {
     Nothing,
 }
 
+/// What a request may take.
+#[derive(Clone, Copy)]
+struct Bound {
+    until: Until,
+    rights: MarkRights,
+    mixing: Mixing,
+}
+
 impl<M: Machine> Allocate<M> {
     pub(super) fn allocate_fast(&self, task: &mut Task, gfp: Gfp, order: Order) -> Option<FrameNumber> {
-        if let Some(frame) = self.take_unmixed(gfp, order) {
-            return Some(frame);
+        if self.choices.migrate_fallback.avoids_fragmentation() && self.has_lower_zone(gfp) {
+            let unmixed = self.take_above_low(task, gfp, order, Mixing::Avoided);
+            if unmixed.is_some() {
+                return unmixed;
+            }
         }
-        if self.nodes.len() == 1 {
-            return self.take_from_zonelist(gfp, order, Until::Low, MarkRights::default());
-        }
-        let make_room = |zone: &Zone<M>| self.zone_reclaim(task, zone, gfp, order);
-        self.take_from_nodes(gfp, order, Until::Low, MarkRights::default(), make_room)
+        self.take_above_low(task, gfp, order, Mixing::Allowed)
     }
 
-    /// Where a request would go to a Normal zone and the node has a DMA32 zone: takes a block from the first zone of the node
-    /// that stays above its mark and mixes no migrate types for it (Linux 5.0, "mm, page_alloc: spread allocations across zones
-    /// before introducing fragmentation").
-    fn take_unmixed(&self, gfp: Gfp, order: Order) -> Option<FrameNumber> {
-        if !self.choices.migrate_fallback.spares_types() {
-            return None;
+    /// Does a request go to a Normal zone whose node has a DMA32 zone (Linux 5.0, "mm, page_alloc: spread allocations across zones
+    /// before introducing fragmentation")?
+    fn has_lower_zone(&self, gfp: Gfp) -> bool {
+        let mut zones = self.zonelist(gfp).iter().map(|id| self.zone(*id));
+        let [Some(preferred), Some(next)] = [zones.next(), zones.next()] else { return false };
+        preferred.kind == ZoneKind::Normal && next.kind == ZoneKind::Dma32 && next.node == preferred.node
+    }
+
+    fn take_above_low(&self, task: &mut Task, gfp: Gfp, order: Order, mixing: Mixing) -> Option<FrameNumber> {
+        let bound = Bound { until: Until::Low, rights: MarkRights::default(), mixing };
+        if self.nodes.len() == 1 {
+            return self.take_from_node(gfp, order, bound);
         }
-        let preferred = self.preferred_zone(gfp);
-        let zones =
-            || self.zonelist(gfp).iter().map(|id| self.zone(*id)).take_while(|zone| zone.node == preferred.node);
-        if preferred.kind != ZoneKind::Normal || !zones().any(|zone| zone.kind == ZoneKind::Dma32) {
-            return None;
-        }
-        let (until, classzone) = (Until::LowUnmixed, preferred.kind as usize);
-        zones().filter(|zone| self.is_share_kept(zone, gfp, until)).find_map(|zone| {
-            let frame = self.take_above(zone, classzone, gfp, order, until, MarkRights::default())?;
-            if self.nodes.len() > 1 {
-                self.count_node(preferred, zone);
-            }
-            Some(frame)
-        })
+        let make_room = |zone: &Zone<M>| self.zone_reclaim(task, zone, gfp, order);
+        self.take_from_nodes(gfp, order, bound, make_room)
     }
 
     /// Takes a block from the first zone that stays above its mark.
@@ -64,13 +63,20 @@ impl<M: Machine> Allocate<M> {
         until: Until,
         rights: MarkRights,
     ) -> Option<FrameNumber> {
+        let bound = Bound { until, rights, mixing: Mixing::Allowed };
         if self.nodes.len() > 1 {
-            return self.take_from_nodes(gfp, order, until, rights, |_| Room::NotWanted);
+            return self.take_from_nodes(gfp, order, bound, |_| Room::NotWanted);
         }
+        self.take_from_node(gfp, order, bound)
+    }
+
+    /// The same where there is one node.
+    fn take_from_node(&self, gfp: Gfp, order: Order, bound: Bound) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
         let classzone = self.zone(zonelist[0]).kind as usize;
-        let mut zones = zonelist.iter().map(|id| self.zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, until));
-        zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, until, rights))
+        let mut zones =
+            zonelist.iter().map(|id| self.zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, bound.until));
+        zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, bound))
     }
 
     /// The same where there are several nodes; where a zone is at its mark, `make_room` may free pages of it.
@@ -79,17 +85,21 @@ impl<M: Machine> Allocate<M> {
         &self,
         gfp: Gfp,
         order: Order,
-        until: Until,
-        rights: MarkRights,
+        bound: Bound,
         mut make_room: impl FnMut(&Zone<M>) -> Room,
     ) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
         let preferred = self.zone(zonelist[0]);
         let take = |zone: &Zone<M>| {
-            let frame = self.take_above(zone, preferred.kind as usize, gfp, order, until, rights);
+            let frame = self.take_above(zone, preferred.kind as usize, gfp, order, bound);
             frame.inspect(|_| self.count_node(preferred, zone))
         };
-        let zones = || zonelist.iter().map(|id| self.zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, until));
+        // Rather than go to another node, a request mixes migrate types.
+        let is_asked = |zone: &&Zone<M>| bound.mixing == Mixing::Allowed || zone.node == preferred.node;
+        let zones = || {
+            let zones = zonelist.iter().map(|id| self.zone(*id)).take_while(is_asked);
+            zones.filter(|zone| self.is_share_kept(zone, gfp, bound.until))
+        };
         let Some(cache) = self.zonelist_caches.get(usize::from(preferred.node.0)) else {
             return zones()
                 .find_map(|zone| take(zone).or_else(|| if make_room(zone) == Room::Made { take(zone) } else { None }));
@@ -119,8 +129,7 @@ impl<M: Machine> Allocate<M> {
     /// alone: the slow path takes what there is.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
-        let is_asked =
-            gfp.write && matches!(until, Until::LowUnmixed | Until::Low) && self.choices.zone_dirty_share.is_kept();
+        let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();
         !is_asked || self.is_zone_dirty_ok(zone)
     }
 
@@ -132,13 +141,12 @@ impl<M: Machine> Allocate<M> {
         classzone: usize,
         gfp: Gfp,
         order: Order,
-        until: Until,
-        rights: MarkRights,
+        bound: Bound,
     ) -> Option<FrameNumber> {
         self.machine.spend(Step::WatermarkCheck, 1);
-        let is_above = |mark| zone.is_above(mark, order, classzone, rights);
-        let may_take = match until {
-            Until::LowUnmixed | Until::Low => is_above(zone.low() + zone.boost()),
+        let is_above = |mark| zone.is_above(mark, order, classzone, bound.rights);
+        let may_take = match bound.until {
+            Until::Low => is_above(zone.low() + zone.boost()),
             Until::Min => is_above(zone.min()),
             Until::High => is_above(zone.high()),
             Until::Nothing => true,
@@ -147,8 +155,7 @@ impl<M: Machine> Allocate<M> {
             return None;
         }
         let boost = zone.boost();
-        let mixing = if until == Until::LowUnmixed { Mixing::Avoided } else { Mixing::Allowed };
-        let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, mixing);
+        let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
             self.wake_kswapd(zone, Order::ZERO, classzone);
         }

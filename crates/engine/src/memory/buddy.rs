@@ -76,7 +76,10 @@ impl<'a, M: Machine> FreeLists<'a, M> {
             .take_smallest(order, kind)
             .or_else(|| self.take_deferred(order, kind))
             .or_else(|| self.take_fallback(order, kind, mixing, choices))
-            .or_else(|| (mixing == Mixing::Allowed).then(|| self.take_smallest(order, MigrateType::Reserve))?)?;
+            .or_else(|| match mixing {
+                Mixing::Allowed => self.take_smallest(order, MigrateType::Reserve),
+                Mixing::Avoided => None,
+            })?;
         self.freed -= 1 << order;
         Some(head)
     }
@@ -146,14 +149,14 @@ impl<'a, M: Machine> FreeLists<'a, M> {
             Mixing::Avoided => order.max(PAGEBLOCK),
         };
         for from in (least..MAX_ORDERS).rev() {
-            let is_claimed = from >= PAGEBLOCK / 2 || choices.pageblock_claim.is_for(kind);
+            let may_claim = from >= PAGEBLOCK / 2 || choices.pageblock_claim.is_for(kind);
             for donor in kind.fallbacks() {
                 let Some(head) = self.area.lists[from][donor as usize].first() else { continue };
-                if from < PAGEBLOCK && choices.watermark_boost_by.counts(is_claimed) {
+                if from < PAGEBLOCK && choices.watermark_boost_by.boosts(may_claim) {
                     self.zone.raise_boost();
                 }
                 let mut list = donor;
-                if is_claimed {
+                if may_claim {
                     let moved = self.move_pageblock(head, kind);
                     if moved >= BLOCK_PAGES / 2 {
                         self.zone.set_block_type(head, kind);

@@ -33,9 +33,10 @@ choices! {
     /// to `mark_distance`.
     watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
 
-    /// Sysctl `watermark_boost_factor`, ten-thousandths of the high mark: so far, and by a pageblock at least, a zone's low mark rises by a
-    /// pageblock each time that a request takes a part of a pageblock of another migrate type. Kswapd reclaims as much without
-    /// writing or swapping, compacts, and the mark falls again. 0 leaves marks alone; so do zones of less than four pageblocks.
+    /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a pageblock of another
+    /// migrate type (which requests count: `watermark_boost_by`). It rises by ten-thousandths of the high mark at most, so many as
+    /// this says, or by one pageblock if that is more. Kswapd reclaims as much without writing or swapping, compacts, and the mark
+    /// falls again. 0 leaves marks alone; so do zones of less than four pageblocks.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of
@@ -43,22 +44,26 @@ choices! {
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
-    /// Which request of another migrate type raises the low mark (`watermark_boost_factor`)?
+    /// Which requests raise the low mark (`watermark_boost_factor`), of those that take less than a whole pageblock of another migrate
+    /// type?
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146 {
-        /// Each one that takes a part of a pageblock.
+        /// All.
         EachFallback,
-        /// One that wants the rest of the pageblock as well (`pageblock_claim`).
+        /// Those that may claim the pageblock (`pageblock_claim`).
         Claim,
     }
 
-    /// Which request of another migrate type takes with it all that is free in the pageblock? Half a pageblock makes it one of the
-    /// request's type.
+    /// Which requests may claim the pageblock of another migrate type that they take a part of? All that is free in it changes to their
+    /// type then, and if that is half of it, the pageblock does.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// One that is served from a block of order 4 at least, and any for reclaimable pages.
+        /// Those for reclaimable pages, and any that takes it from a free block of order 4 or more.
         ForReclaimable,
-        /// The same, and any for unmovable pages: what cannot be moved stays in few pageblocks.
+        /// The same, and those for unmovable pages: what cannot be moved stays in few pageblocks.
         ForUnmovable,
     }
+
+    /// How many pageblocks of a zone are set aside at most for requests that find nothing else (`MIGRATE_RESERVE`).
+    reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
     /// Which list gets the rest of a block that was split for another migrate type.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
@@ -79,17 +84,17 @@ choices! {
 }
 
 impl WatermarkBoostBy {
-    /// Does a request raise the mark that wants the rest of the pageblock, or does not?
-    pub(super) const fn counts(self, is_claimed: bool) -> bool {
+    /// Does a request raise the low mark that may claim the pageblock, or may not?
+    pub(super) const fn boosts(self, may_claim: bool) -> bool {
         match self {
             Self::EachFallback => true,
-            Self::Claim => is_claimed,
+            Self::Claim => may_claim,
         }
     }
 }
 
 impl PageblockClaim {
-    /// Does a request of the type want the rest of a pageblock, however small the block is that it takes?
+    /// May a request of the type claim a pageblock, however small the free block is that it takes?
     pub(super) const fn is_for(self, kind: MigrateType) -> bool {
         match self {
             Self::ForReclaimable => matches!(kind, MigrateType::Reclaimable),

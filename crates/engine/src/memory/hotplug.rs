@@ -113,9 +113,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Sets up to two blocks of an empty zone aside for whatever cannot be had elsewhere.
+    /// Sets some pageblocks of an empty zone aside for whatever cannot be had elsewhere.
     pub(super) fn set_reserve_blocks(&self, zone: &Zone<M>) {
-        let reserve = zone.min().div_ceil(BLOCK_PAGES).min(2);
+        let reserve = zone.min().div_ceil(BLOCK_PAGES).min(self.choices.reserve_pageblocks);
         for block in 0..reserve.min(zone.managed() / BLOCK_PAGES / 4) {
             let frame = FrameNumber(zone.start.0 + (block * BLOCK_PAGES) as u32);
             zone.set_block_type(frame, MigrateType::Reserve);

@@ -148,41 +148,60 @@ fn the_reserve_is_taken_last() {
     assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
 }
 
-/// Nothing is free but single pages of movable pageblocks. Who must not mix types gets none; another gets one. That raises low
-/// where each fallback counts, and where claims do, if the request claims the pageblock.
+/// Nothing is free but single pages of pageblocks of another type, and the reserve. Who must not mix types gets none; another gets one.
+/// That raises low where each fallback counts, and where claims do, if the request may claim the pageblock; then the others that
+/// are free in it are of the request's type, too.
 #[test]
 fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     use MigrateType::{Movable, Reclaimable, Unmovable};
     use PageblockClaim::{ForReclaimable, ForUnmovable};
     use WatermarkBoostBy::{Claim, EachFallback};
-    for (kind, claim, boost_by, is_boosted) in [
-        (Unmovable, ForReclaimable, EachFallback, true),
-        (Unmovable, ForReclaimable, Claim, false),
-        (Unmovable, ForUnmovable, Claim, true),
-        (Reclaimable, ForReclaimable, Claim, true),
+    for (donor, kind, claim, boost_by, is_boosted, is_claimed) in [
+        (Movable, Unmovable, ForReclaimable, EachFallback, true, false),
+        (Movable, Unmovable, ForReclaimable, Claim, false, false),
+        (Movable, Unmovable, ForUnmovable, Claim, true, true),
+        (Movable, Reclaimable, ForReclaimable, Claim, true, true),
+        (Unmovable, Movable, ForUnmovable, EachFallback, true, false),
+        (Unmovable, Movable, ForUnmovable, Claim, false, false),
     ] {
-        let mut choices = crate::choices().memory;
-        choices.watermark_boost_factor = 15_000;
-        (choices.pageblock_claim, choices.watermark_boost_by) = (claim, boost_by);
-        let machine = Sim::new(Config::uniform(1, 0));
-        let memory = Memory::new(machine, choices, &Layout::flat(8 * 4096)).unwrap();
+        let memory = boosted_memory(claim, boost_by);
         let zone = &memory.zones[0];
-        let taken: Vec<_> = std::iter::from_fn(|| memory.take(zone, Order::ZERO, Movable, Warmth::Hot)).collect();
-        memory.drain_all_per_cpu();
-        let of_movable = |head: &&FrameNumber| zone.block_type(**head) == Movable && head.0.is_multiple_of(2);
-        for head in taken.iter().filter(of_movable) {
+        let taken: Vec<_> = std::iter::from_fn(|| memory.take(zone, Order::ZERO, donor, Warmth::Hot)).collect();
+        let in_reserve = |head: &FrameNumber| zone.block_type(*head) == MigrateType::Reserve;
+        for head in taken.iter().filter(|head| in_reserve(head) || head.0.is_multiple_of(2)) {
             assert!(memory.frames[*head].put());
             memory.free(*head, Order::ZERO, Warmth::Cold);
         }
         memory.drain_all_per_cpu();
-        let free = zone.free_pages();
-        assert!(free > 8000, "{free}");
+        let (free, before) = (zone.free_pages(), zone.boost());
+        assert!(free > 8000 && taken.iter().any(in_reserve), "{free}");
         assert_eq!(memory.take_mixing(zone, Order::ZERO, kind, Warmth::Hot, Mixing::Avoided), None);
-        let before = zone.boost();
-        assert_eq!(zone.free_pages(), free);
-        assert!(memory.take_mixing(zone, Order::ZERO, kind, Warmth::Hot, Mixing::Allowed).is_some());
-        assert_eq!(zone.boost() > before, is_boosted, "{kind:?} {claim:?} {boost_by:?}");
+        assert_eq!((zone.free_pages(), zone.boost()), (free, before));
+
+        let head = memory.take_mixing(zone, Order::ZERO, kind, Warmth::Hot, Mixing::Allowed).unwrap();
+        let case = format!("{kind:?} from {donor:?}, {claim:?}, {boost_by:?}");
+        assert_eq!(zone.boost() > before, is_boosted, "{case}");
+        assert_eq!(zone.block_type(head) == kind, is_claimed, "{case}: half of it is free");
+        memory.drain_all_per_cpu();
+        let area = zone.free.lock();
+        assert_eq!(area.list(0, kind).first().is_some(), is_claimed, "{case}");
     }
+}
+
+/// A whole pageblock of another type is taken even where types must not be mixed; it is of the request's type then, and no mark rises.
+#[test]
+fn a_whole_pageblock_of_another_type_mixes_nothing() {
+    let memory = boosted_memory(PageblockClaim::ForUnmovable, WatermarkBoostBy::EachFallback);
+    let zone = &memory.zones[0];
+    let head = memory.take_mixing(zone, Order::ZERO, MigrateType::Reclaimable, Warmth::Hot, Mixing::Avoided).unwrap();
+    assert_eq!((zone.block_type(head), zone.boost()), (MigrateType::Reclaimable, 0));
+}
+
+fn boosted_memory(claim: PageblockClaim, boost_by: WatermarkBoostBy) -> Memory<Sim> {
+    let mut choices = crate::choices().memory;
+    choices.watermark_boost_factor = 15_000;
+    (choices.pageblock_claim, choices.watermark_boost_by) = (claim, boost_by);
+    Memory::new(Sim::new(Config::uniform(1, 0)), choices, &Layout::flat(8 * 4096)).expect("the layout is sound")
 }
 
 /// A zone that puts its frames on the lists when they are needed gives each of them out once, and counts all as free at first.

@@ -4,7 +4,7 @@ use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::allocate::choices::MigrateFallback;
 use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPages};
-use engine::memory::{Flags, Gfp, Layout, ZoneKind};
+use engine::memory::{Flags, Gfp, Layout, NodeLayout, Zone, ZoneKind, ZoneLayout};
 use engine::page_cache::File;
 use engine::reclaim::choices::{Hopeless, WritebackMet};
 use engine::stat::Gauge;
@@ -234,32 +234,45 @@ fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
 }
 
 /// Movable pageblocks of Normal are full. Pages of files go to DMA32 then, and no mark is raised, until that is at its low mark,
-/// too; a kernel that asks zones in order mixes types in Normal first.
+/// too; a kernel that asks zones in order mixes types in Normal first. A node without DMA32 mixes types rather than go to another.
 #[test]
 fn lower_zones_are_asked_before_migrate_types_are_mixed() {
-    let run = |migrate_fallback| {
-        let mut plan = Plan { with_kswapd: false, layout: Layout::single_node(0, 4 * PAGES, 4 * PAGES), ..plan() };
+    let run = |migrate_fallback, has_dma32: bool| {
+        let mut layout = Layout::single_node(0, 4 * PAGES, 4 * PAGES);
+        if !has_dma32 {
+            let lower = layout.nodes[0].zones.remove(0);
+            layout.nodes.push(NodeLayout { zones: vec![ZoneLayout { kind: ZoneKind::Normal, ..lower }] });
+        }
+        let mut plan = Plan { with_kswapd: false, layout, ..plan() };
         plan.choices.memory.watermark_boost_factor = 15_000;
         plan.choices.allocate.migrate_fallback = migrate_fallback;
         let found = Found::default();
         let result = found.clone();
         plan.run(move |ground| {
             let file = ground.import(8 * PAGES as u32);
-            let [dma32, normal] = [0, 1].map(|n| &ground.engine.memory().zones[n]);
-            let before = dma32.free_pages();
-            let in_normal = (normal.free_pages() - normal.high() - 100) as u32;
-            read(ground, &file, 0..in_normal);
-            let spared = before - dma32.free_pages();
-            let boost = normal.boost();
-            read(ground, &file, in_normal..8 * PAGES as u32);
+            let memory = ground.engine.memory();
+            let is_first = |zone: &Zone<_>| zone.kind == ZoneKind::Normal && zone.node == memory.local_node();
+            let [normal, other] =
+                [true, false].map(|first| memory.zones.iter().find(|zone| is_first(zone) == first).unwrap());
+            let before = other.free_pages();
+            // Each time a page: a boost has others go to the other zone.
+            let mut page = 0;
+            while normal.free_pages() > normal.high() + 100 && normal.boost() == 0 && page < 6 * PAGES as u32 {
+                read(ground, &file, page..page + 1);
+                page += 1;
+            }
+            let (spared, boost) = (before - other.free_pages(), normal.boost());
+            read(ground, &file, page..8 * PAGES as u32);
             result.set((spared, boost, normal.boost()));
         });
         found.get()
     };
-    let (_, boost, _) = run(MigrateFallback::AtOnce);
-    assert!(boost > 0);
-    let (spared, boost, in_the_end) = run(MigrateFallback::AfterLowerZone);
+    let (spared, boost, _) = run(MigrateFallback::AtOnce, true);
+    assert!(spared < 100 && boost > 0, "{spared} {boost}");
+    let (spared, boost, in_the_end) = run(MigrateFallback::AfterLowerZone, true);
     assert!(spared > 100 && boost == 0 && in_the_end > 0, "{spared} {boost} {in_the_end}");
+    let (spared, boost, _) = run(MigrateFallback::AfterLowerZone, false);
+    assert!(spared < 100 && boost > 0, "{spared} {boost}");
 }
 
 /// Of anonymous pages that leave, those come back as active that left lately.
