@@ -455,6 +455,18 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
+    /// What a merged kernel has beside its lists does not depend on them, but for waits.
+    #[test]
+    fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
+        let [classic, generations] = ["6.1-classic", "6.1-mglru"].map(|name| Kernel::built_in(name).unwrap().settings);
+        for (classic, generations) in classic.iter().zip(&generations) {
+            let key = format!("{}.{}", classic.section, classic.key);
+            let may_differ = key.starts_with("multigen.")
+                || ["lru.policy", "lru.isolated_limit", "lru.isolated_wait", "reclaim.list_stall"].contains(&&*key);
+            assert!(may_differ || classic.value == generations.value, "{key}");
+        }
+    }
+
     #[test]
     fn choices_made_in_rust_have_the_limits_of_a_file() {
         Choices::default().check().unwrap();

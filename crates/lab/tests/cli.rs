@@ -83,6 +83,9 @@ fn list_and_explain_know_what_is_embedded() {
     let text = print(&["explain", "mm1-mmotm-20130606"]);
     assert!(text.contains("base: 3.10-rc4-vanilla") && text.contains("\n[reclaim]\n"), "{text}");
     assert!(print(&["explain", "parallelio"]).contains("Mel Gorman"));
+    // An experiment and its machine of one name.
+    let text = print(&["explain", "randread-4k"]);
+    assert!(text.starts_with("experiment randread-4k\n") && text.contains("\nmachine randread-4k\n"), "{text}");
 }
 
 #[test]

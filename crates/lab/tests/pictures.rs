@@ -108,6 +108,8 @@ fn a_flame_graph_is_drawn_without_a_profile_being_written() {
 
 #[test]
 fn a_picture_has_an_ending_that_viewers_know_and_a_file_of_its_own() {
+    let one = ["run", "randread", "--kernel", "highwater", "--flamegraph-difference", "one.svg"];
+    assert!(highwater(&one).unwrap_err().contains("expected two columns"));
     for option in ["--plot", "--flamegraph"] {
         let message = highwater(&["run", "randread", "--kernel", "highwater", option, "a.png"]).unwrap_err();
         assert_eq!(message, format!("Some(2) error: {option} writes SVG: a.png should end in .svg\n"));

@@ -82,6 +82,11 @@ impl BesideOptions {
         first_given(&options)
     }
 
+    /// Is the difference between two columns asked for?
+    pub const fn wants_two_columns(&self) -> bool {
+        self.flamegraph_difference.is_some()
+    }
+
     /// The first option that is given, if any is.
     pub fn wants_any(&self) -> Option<&'static str> {
         let series = self.series.is_some().then_some("--series");

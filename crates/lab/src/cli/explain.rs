@@ -62,11 +62,11 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     if is("kernels") {
         return show_kernel(name, output);
     }
-    if is("machines") {
-        return show_machine(name, output);
-    }
-    if is("experiments") {
-        return show_experiment(name, output);
+    match (is("machines"), is("experiments")) {
+        (true, true) => return show_experiment_and_machine(name, output),
+        (true, false) => return show_machine(name, output),
+        (false, true) => return show_experiment(name, output),
+        (false, false) => {}
     }
     if let Some(found) = key::explain(plain)? {
         return output.write(|look| found.text(look), || found.page());
@@ -88,11 +88,25 @@ fn show_kernel(name: &str, output: &TextOptions) -> Result<(), End> {
 fn show_machine(name: &str, output: &TextOptions) -> Result<(), End> {
     let found = library::machine(name)?;
     let page = || {
-        let parts = vec![Part::table("Values", results::values(&found.node))];
         let about = vec![found.about.clone(), bases_of(&found.bases)];
-        Page { title: format!("machine {}", found.name), about, sections: vec![Section::new("Values", parts)] }
+        Page { title: format!("machine {}", found.name), about, sections: vec![machine_section("Values", &found)] }
     };
     output.write(|look| machine(&found, look), page)
+}
+
+fn machine_section(title: &str, found: &Machine) -> Section {
+    Section::new(title, vec![Part::table("Values", results::values(&found.node))])
+}
+
+/// Both have the name.
+fn show_experiment_and_machine(name: &str, output: &TextOptions) -> Result<(), End> {
+    let (runs, on) = (library::experiment(name)?, library::machine(name)?);
+    let page = || {
+        let mut page = experiment_page(&runs);
+        page.sections.push(machine_section("Machine", &on));
+        page
+    };
+    output.write(|look| format!("{}\n{}", experiment(&runs, look), machine(&on, look)), page)
 }
 
 fn show_experiment(name: &str, output: &TextOptions) -> Result<(), End> {
