@@ -19,7 +19,7 @@ pub(super) enum Until {
     Nothing,
 }
 
-/// What a request may take.
+/// How far a request may go.
 #[derive(Clone, Copy)]
 struct Bound {
     until: Until,
