@@ -470,10 +470,16 @@ struct Bench {
 type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 
 impl Bench {
-    /// One line: ours beside theirs, in turns; both threads and operations as given.
+    /// One line: ours beside theirs, in turns, of which each begins every other; both threads and operations as given.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
         self.pairs(name, is_same_work, |round| {
-            (measure(ours.0, ours.1, round, ours.2), measure(theirs.0, theirs.1, round, theirs.2))
+            let run = |(threads, n, run): (u64, u64, Run)| measure(threads, n, round, run);
+            if round % 2 == 0 {
+                let mine = run(ours);
+                return (mine, run(theirs));
+            }
+            let other = run(theirs);
+            (run(ours), other)
         });
     }
 

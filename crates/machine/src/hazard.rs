@@ -8,7 +8,7 @@ use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
 
 /// Of so many reads of a task that counts its reads, one is counted by chance ([`Hazards::counts_read`]).
-pub const READS_PER_COUNT: u32 = 16;
+pub const READS_PER_COUNT: u32 = 32;
 
 /// A hazard pointer of a machine.
 pub type HazardPointer<'a, M> = <<M as Machine>::Hazards as Hazards>::Pointer<'a>;

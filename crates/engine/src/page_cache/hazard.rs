@@ -31,9 +31,9 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 ///
 /// A read that counts itself takes some 80 ns more than one of an open page (docs/measuring.md, "What single changes brought").
 /// A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so that 190 such reads cost what a
-/// barrier does. More of them keep pages of which one use in a hundred is a write from being opened: 0.99^512 is 0.6 %. Chosen,
-/// not swept.
-pub const READS_AFTER_A_WRITE: u32 = 512;
+/// barrier does. More of them keep pages of which one use in a hundred is a write from being opened: 0.99^1024 is 0.003 %. With
+/// 512 (0.6 %), barriers were 1 % of the time of such a mix. Chosen, not swept.
+pub const READS_AFTER_A_WRITE: u32 = 1024;
 
 /// As many as are counted of these.
 const COUNTED_READS: u32 = READS_AFTER_A_WRITE / READS_PER_COUNT;
@@ -86,14 +86,17 @@ impl<M: Machine> PageCache<M> {
     /// Opens a page of a file that is marked as used often, if it is clean. The caller has its shared latch.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
+        if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {
+            return;
+        }
+        let descriptor = &self.frames[frame];
+        // First of all: a page that is written again and again is met most, and its readers do no more than this.
+        if flags.has(Flags::WRITTEN) && !(self.machine.hazards().counts_read() && descriptor.count_read(COUNTED_READS))
+        {
+            return;
+        }
         // Not while somebody waits that has closed it, or another.
-        if self.machine.hazards().are_on() && !flags.has(Flags::DIRTY) && !self.is_hazard_waited_for() {
-            let descriptor = &self.frames[frame];
-            if flags.has(Flags::WRITTEN)
-                && !(self.machine.hazards().counts_read() && descriptor.count_read(COUNTED_READS))
-            {
-                return;
-            }
+        if !self.is_hazard_waited_for() {
             descriptor.set(Flags::HAZARD);
             file.index.open(page, frame);
         }

@@ -46,6 +46,8 @@ pub struct HazardPointer<'a>(&'a AtomicU32);
 pub struct Hazards {
     /// Which machine, of all that this process ever had; 0 is none. Here, since a hit looks at no more of it.
     id: u64,
+    /// Are there any? Here for the same reason.
+    is_on: bool,
     table: Arc<Table>,
 }
 
@@ -61,7 +63,6 @@ struct Table {
     barriers_begun: AtomicU64,
     /// The number of the last one that is done.
     barriers_done: Mutex<u64>,
-    is_on: bool,
 }
 
 /// The record of threads that there are too many of.
@@ -116,9 +117,8 @@ impl Hazards {
             free: Mutex::new(Vec::new()),
             barriers_begun: AtomicU64::new(0),
             barriers_done: Mutex::new(0),
-            is_on,
         };
-        Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, table: Arc::new(table) }
+        Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, is_on, table: Arc::new(table) }
     }
 
     /// The calling thread's record, if this is the machine that it used last.
@@ -156,17 +156,15 @@ impl machine::Hazards for Hazards {
 
     #[inline]
     fn are_on(&self) -> bool {
-        self.table.is_on
+        self.is_on
     }
 
     /// By chance: by turns, a loop over as many pages would never count some of them.
     #[inline]
     fn counts_read(&self) -> bool {
-        // Marsaglia, "Xorshift RNGs", 2003.
-        let mut state = CHANCE.get();
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
+        // A linear congruential generator, of which the highest bits count: each read of a page that was written comes here.
+        // (Knuth, "Seminumerical Algorithms", 3.3.4; these constants are of "Numerical Recipes", 7.1.)
+        let state = CHANCE.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         CHANCE.set(state);
         state < u32::MAX / machine::READS_PER_COUNT
     }
