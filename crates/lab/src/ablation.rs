@@ -34,6 +34,9 @@ struct Switch {
 const FROM: usize = 0;
 const TO: usize = 1;
 
+/// Two values that differ by a smaller part of the larger are one: there is no gap of which anything could be a share.
+pub const GAP_MIN: f64 = 0.01;
+
 /// What an ablation found of one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
@@ -60,7 +63,7 @@ pub struct Effect {
     pub difference: Difference,
     /// The first kernel with this difference alone.
     pub alone: Option<f64>,
-    /// How much of the way that goes; none where there is no way.
+    /// How much of the way that goes; none where there is no way, as [`RowAblation::has_gap`] says.
     pub alone_share: Option<f64>,
     /// The second kernel without this difference.
     pub undone: Option<f64>,
@@ -74,14 +77,25 @@ pub fn percent(share: f64) -> f64 {
     (100.0 * share).round() + 0.0
 }
 
+/// Do two values differ enough to ask why?
+fn is_gap(from: f64, to: f64) -> bool {
+    (to - from).abs() > GAP_MIN * from.abs().max(to.abs())
+}
+
 impl RowAblation {
+    /// Do the two kernels differ by so much that shares of it mean something: by a hundredth and more?
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        is_gap(self.from, self.to)
+    }
+
     /// Its effects, those that go farthest first.
     #[must_use]
     pub fn farthest_first(&self) -> Vec<&Effect> {
         let mut effects: Vec<&Effect> = self.effects.iter().collect();
         let reach = |effect: &Effect| {
-            let shares = [effect.alone_share, effect.undone_share];
-            shares.into_iter().flatten().fold(0.0, |most: f64, share| most.max(share.abs()))
+            let ways = [effect.alone.map(|alone| alone - self.from), effect.undone.map(|undone| self.to - undone)];
+            ways.into_iter().flatten().fold(0.0, |most: f64, way| most.max(way.abs()))
         };
         effects.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         effects
@@ -127,7 +141,7 @@ impl Ablation {
 
     fn of_row(&self, row: &TableRow) -> Option<RowAblation> {
         let (from, to) = (row.median(FROM)?, row.median(TO)?);
-        let share = |part: f64| (from != to).then(|| part / (to - from));
+        let share = |part: f64| is_gap(from, to).then(|| part / (to - from));
         let effects = self.switches.iter().map(|Switch { difference, alone, undone }| {
             let (alone, undone) = (row.median(*alone), row.median(*undone));
             Effect {
@@ -164,6 +178,19 @@ mod tests {
         assert_eq!((found.from, found.to, found.effects[0].alone_share), (100.0, 200.0, Some(1.0)));
         assert!(found.effects.iter().all(|effect| effect.undone_share == Some(0.0)));
         assert!(found.effects[1..].iter().all(|effect| effect.alone_share == Some(0.0)));
+    }
+
+    #[test]
+    fn of_values_as_good_as_equal_nothing_has_a_share() {
+        let ablation = Ablation::new("mm1-mmotm-20130606", "mm1-lessdisrupt-v1").unwrap();
+        let ids: Vec<&str> = ablation.kernels().iter().map(String::as_str).collect();
+        let found = |to: f64| {
+            let runs: Vec<_> =
+                (0..ids.len()).map(|n| vec![vec![ops("Ops", if n == 1 { to } else { 100.0 })]]).collect();
+            ablation.of_table(&Table::of_runs(head(&ids, 1), &runs, None)).remove(0)
+        };
+        assert!(!found(100.9).has_gap() && found(100.9).effects.iter().all(|effect| effect.undone_share.is_none()));
+        assert!(found(102.0).has_gap() && found(102.0).effects.iter().all(|effect| effect.undone_share == Some(1.0)));
     }
 
     #[test]

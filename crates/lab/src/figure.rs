@@ -43,6 +43,16 @@ impl Format {
             Self::Percent => format!("{value:.1}"),
         }
     }
+
+    /// `value`, or 0 where [`Format::show`] shows nothing but zeroes of it.
+    #[must_use]
+    pub fn as_shown(self, value: f64) -> f64 {
+        let decimals = match self {
+            Self::Decimals(decimals) | Self::Moment(decimals) | Self::Points(decimals) => decimals,
+            Self::Percent => 1,
+        };
+        if value.abs() * 10_f64.powi(decimals.into()) < 0.5 { 0.0 } else { value }
+    }
 }
 
 /// One figure of one run.

@@ -161,7 +161,8 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let effects = row.farthest_first();
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
     let [old, new] = [row.from, row.to].map(|value| show(Some(value)));
-    let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}", row.row);
+    let gap = if row.has_gap() { "" } else { "; less than 1 % apart, so there is no gap to explain" };
+    let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}{gap}", row.row);
     let head = |words: &[&str]| words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect::<Vec<_>>();
     let figures = Grid {
         keys: 5,

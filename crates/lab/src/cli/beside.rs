@@ -82,9 +82,15 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Is the difference between two columns asked for?
-    pub const fn wants_two_columns(&self) -> bool {
-        self.flamegraph_difference.is_some()
+    /// Refuses a difference of other than two columns.
+    ///
+    /// # Errors
+    /// When it is asked for, and there are more of them, or fewer.
+    pub fn check_columns(&self, columns: usize) -> Result<(), String> {
+        if self.flamegraph_difference.is_none() || columns == 2 {
+            return Ok(());
+        }
+        Err(format!("--flamegraph-difference: expected two columns, to set beside each other; here are {columns}"))
     }
 
     /// The first option that is given, if any is.

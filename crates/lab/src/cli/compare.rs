@@ -166,11 +166,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
         Plan::new(request, workloads::find).map_err(|error| End::Usage(of(&request.experiment) + &error.to_string()))
     };
     let plans = requests.iter().map(plan).collect::<Result<Vec<_>, End>>()?;
-    if options.beside.wants_two_columns() && plans.iter().any(|plan| plan.titles().len() < 2) {
-        return Err(End::Usage(
-            "--flamegraph-difference: expected two columns, to set beside each other; here is one".into(),
-        ));
-    }
+    plans.iter().try_for_each(|plan| options.beside.check_columns(plan.titles().len())).map_err(End::Usage)?;
     let row_names: Option<Vec<Vec<String>>> = plans.iter().map(Plan::row_names).collect();
     if let Some(names) = &row_names {
         let of_saved = saved.iter().flat_map(|(_, table)| &table.rows).map(|row| row.name.as_str());

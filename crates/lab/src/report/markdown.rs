@@ -74,7 +74,9 @@ fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
         };
         out.push_str(&format!(" {}", row.format.show(value.median)));
         if let Some(base) = base.filter(|_| brackets && column > 0) {
-            out.push_str(&format!(" ({})", show.percent.of(row.format).bracket(row.better, base, value.median).trim()));
+            let rule = show.percent.of(row.format);
+            let [base, median] = [base, value.median].map(|value| rule.compared(row.format, value));
+            out.push_str(&format!(" ({})", rule.bracket(row.better, base, median).trim()));
         }
         if value.n > 1 {
             let [low, high] = [value.low, value.high].map(|value| row.format.show(value));

@@ -29,6 +29,12 @@ impl PercentRule {
         }
     }
 
+    /// What of a value is compared: of one that is printed as zero nothing, but by the rules of old, which print more digits.
+    #[must_use]
+    pub fn compared(self, format: Format, value: f64) -> f64 {
+        if self == Self::Current { format.as_shown(value) } else { value }
+    }
+
     /// The change from `base` to `new` in percent.
     #[must_use]
     pub fn percent(self, better: Better, base: f64, new: f64) -> f64 {
@@ -134,6 +140,10 @@ mod tests {
         assert_eq!(Current.bracket(Better::Lower, 0.0, 5.0), "    new");
         assert_eq!(Current.bracket(Better::Lower, 5.0, 0.0), "   gone");
         assert_eq!(Current.bracket(Better::Lower, 0.0, 0.0), "  0.00%");
+        let compared = |value| Current.compared(Format::Decimals(2), value);
+        assert_eq!(Current.bracket(Better::Lower, compared(0.004), compared(0.001)), "  0.00%");
+        assert_eq!(Current.bracket(Better::Lower, compared(5.0), compared(0.001)), "   gone");
+        assert_eq!(compared(0.006), 0.006);
         assert_eq!(Current.bracket(Better::Higher, 100_000.0, 99_999.0), "  0.00%");
         assert_eq!(Mmtests2013.bracket(Better::Lower, 0.0, 5.0), "-99.00%");
         assert_eq!(Current.bracket(Better::Higher, 10_989.0, 23_564.0), "114.43%");

@@ -161,6 +161,7 @@ fn lines_of(row: &TableRow, group: &str, show: Show, has_saved: bool) -> Vec<Lin
         // Beside itself the baseline changes nothing.
         let Some(base) = base.filter(|_| brackets && column > 0) else { return of(text, Tone::Plain) };
         let rule = show.percent.of(row.format);
+        let [base, median] = [base, median].map(|value| rule.compared(row.format, value));
         let percent = rule.percent(row.better, base, median);
         let tone = match row.better {
             Better::Neutral => Tone::Plain,
