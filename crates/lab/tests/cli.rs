@@ -974,6 +974,7 @@ fn what_cannot_end_is_refused() {
         ("highalloc", "params.copies=9223372036854775807", "the device has room for"),
         ("highalloc", "params.build.units=9223372036854775807", "operations: at most"),
         ("highalloc", "params.inodes=9223372036854775807", "must be at most 16777216"),
+        ("highalloc", "params.build.touched_again_percent=101", "is at most 100"),
         ("highalloc", "params.order=11", "`order` is 11: must be at most 10"),
         ("thp", "params.touch_s=9223372036854775807", "at most 36000 s"),
         ("thp", "params.tasks=9223372036854775807", "operations: at most"),

@@ -339,3 +339,24 @@ fn a_server_whose_process_ends_too_late_is_refused() {
     }
     assert!(refused("simon", "file_kib = 1048576\n").ends_with("a file must take a quarter of memory at most"));
 }
+
+/// A page that a compiler touches once can leave memory for good; one that it touches again comes back.
+#[test]
+fn what_compilers_touch_again_comes_back_from_swap() {
+    let swapped = |again: u64| {
+        let small = "copies=10+inodes=5000+warm_up_s=10+before_kill_s=1+build.units=60";
+        let word = format!("highalloc+{small}+build.touched_again_percent={again}");
+        let job = Job {
+            kernel: library::kernel("3.3.6").expect("an embedded kernel"),
+            machine: Arc::new(library::machine("highalloc-4g").expect("an embedded machine")),
+            params: library::experiment(&word).expect("an embedded experiment").params,
+            ..job("highalloc", "")
+        };
+        let workload = workloads::find("highalloc").expect("it is listed");
+        let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
+        [value(&rows, "Swap Outs"), value(&rows, "Swap Ins")]
+    };
+    let [once, again] = [0, 25].map(swapped);
+    assert!(once[0] > 0.0 && once[1] == 0.0, "{once:?}");
+    assert!(again[0] > 0.0 && again[1] > 0.0, "{again:?}");
+}

@@ -44,6 +44,10 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// Time of the linker, ms.
     pub link_ms: Sourced<u64>,
+    /// How much of the memory that it has touched a compiler touches again in each of its parts, percent: a stretch of it, somewhere.
+    /// Default 0: each page is touched once, and never needed again.
+    #[serde(default)]
+    pub touched_again_percent: Option<Sourced<u64>>,
     /// Does memory of compilers and linkers lie so that it may have huge pages? Default no: they take it in small chunks.
     #[serde(default)]
     pub huge_pages: bool,
@@ -57,6 +61,9 @@ impl Params {
     pub fn check(&self) -> Result<(), String> {
         if self.memory_mib.value[0] > self.memory_mib.value[1] {
             return Err("`memory_mib` is the least, then the most".to_owned());
+        }
+        if self.touched_again_percent.as_ref().is_some_and(|percent| percent.value > 100) {
+            return Err("`touched_again_percent` is at most 100".to_owned());
         }
         Ok(())
     }
@@ -96,6 +103,7 @@ pub struct Build {
     image_pages: u64,
     unit: Nanos,
     link: Nanos,
+    touched_again_percent: u64,
     has_huge_pages: bool,
 }
 
@@ -118,6 +126,7 @@ impl Build {
             image_pages: mib(params.link_mib.value[1]),
             unit: Nanos(params.unit_ms.value * 1_000_000),
             link: Nanos(params.link_ms.value * 1_000_000),
+            touched_again_percent: params.touched_again_percent.as_ref().map_or(0, |percent| percent.value),
             has_huge_pages: params.huge_pages,
         }
     }
@@ -252,6 +261,12 @@ impl Build {
                     read_all(system, &tree_file(tree, self.units + header), &mut buffer)?;
                 }
                 system.touch(&text, touched(self.text_pages), false)?;
+                let before = touched(pages).start;
+                let again = (u64::from(before) * self.touched_again_percent / 100) as u32;
+                if again > 0 {
+                    let start = rng.below(u64::from(before - again + 1)) as u32;
+                    system.touch(&memory, start..start + again, false)?;
+                }
                 system.touch(&memory, touched(pages), true)
             });
             if result.is_err() || system.is_killed() {

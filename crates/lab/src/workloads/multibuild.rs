@@ -84,6 +84,7 @@ impl Params {
             object_kib: self.object_kib.clone(),
             link_mib: self.link_mib.clone(),
             link_ms: self.link_ms.clone(),
+            touched_again_percent: None,
             huge_pages: false,
         }
     }
