@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
         ["package"] => package::check(),
         ["links"] => links(),
-        ["sanitize", names @ ..] => sanitize::sanitize(names),
+        ["sanitize", names @ ..] => sanitize::sanitize(names).map(drop),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

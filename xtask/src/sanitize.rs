@@ -11,7 +11,7 @@ mod valgrind;
 
 use std::{path::PathBuf, process::Command, time::Instant};
 
-use crate::{Outcome, run, target};
+use crate::{run, target};
 use toolchain::{Sanitizer, Toolchain};
 
 /// Tests of the crate with unsafe code under real memory: `--lib` is its unit tests.
@@ -41,30 +41,34 @@ type Check = fn() -> Result<Ended, String>;
 const CHECKS: [(&str, Check); 4] =
     [("loom", loom), ("address", address), ("thread", thread), ("valgrind", valgrind::check)];
 
-/// Runs the checks of these names, or all where none is named, and says in one line for each how it ended.
+/// Runs the checks of these names, or all where none is named, and says in one line for each how it ended. Returns what those
+/// lack that were skipped.
 ///
 /// # Errors
 /// When one of them found something, or there is none of a name.
-pub fn sanitize(names: &[&str]) -> Outcome {
+pub fn sanitize(names: &[&str]) -> Result<Vec<String>, String> {
     if let Some(unknown) = names.iter().find(|name| CHECKS.iter().all(|(known, _)| known != *name)) {
         let known = CHECKS.map(|(name, _)| name).join(", ");
         return Err(format!("there is no check `{unknown}`, only {known}"));
     }
     let checks = CHECKS.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
     let ended: Vec<_> = checks.map(|(name, check)| (*name, Instant::now(), check(), Instant::now())).collect();
-    let mut failed = Vec::new();
+    let (mut failed, mut lacking) = (Vec::new(), Vec::new());
     for (name, began, result, finished) in &ended {
         let seconds = finished.duration_since(*began).as_secs();
         match result {
             Ok(Ended::Clean) => println!("{name}: nothing found ({seconds} s)"),
-            Ok(Ended::Skipped(why)) => println!("{name}: skipped: {why}"),
+            Ok(Ended::Skipped(why)) => {
+                println!("{name}: skipped: {why}");
+                lacking.push(why.clone());
+            }
             Err(error) => {
                 println!("{name}: FAILED: {error}");
                 failed.push(*name);
             }
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(format!("found something: {}", failed.join(", "))) }
+    if failed.is_empty() { Ok(lacking) } else { Err(format!("found something: {}", failed.join(", "))) }
 }
 
 /// A folder for what is built for a check.

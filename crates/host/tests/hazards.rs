@@ -83,7 +83,7 @@ fn a_page_that_was_written_is_open_again_after_many_reads() {
         assert!(is_filled(&pages[0], 77));
         is_open(&pages[0])
     };
-    // One read in 16 is counted, by chance: 32 of them were never among 64 reads, and always are among 4096.
+    // One read in 32 is counted, by chance: 32 of them were never among 64 reads, and always are among 4096.
     assert!((0..64).all(|_| !read()), "the next writer would wait for this");
     assert!((0..4096).any(|_| read()), "its readers count themselves for ever");
     memory.check().unwrap();

@@ -34,8 +34,9 @@ struct Switch {
 const FROM: usize = 0;
 const TO: usize = 1;
 
-/// Two values that differ by a smaller part of the larger are one: there is no gap of which anything could be a share.
-pub const GAP_MIN: f64 = 0.01;
+/// Two values that differ by a smaller part of the larger are one: there is no gap of which anything could be a share. Reports say
+/// so in words.
+const GAP_MIN: f64 = 0.01;
 
 /// What an ablation found of one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,7 +80,7 @@ pub fn percent(share: f64) -> f64 {
 
 /// Do two values differ enough to ask why?
 fn is_gap(from: f64, to: f64) -> bool {
-    (to - from).abs() > GAP_MIN * from.abs().max(to.abs())
+    from != to && (to - from).abs() >= GAP_MIN * from.abs().max(to.abs())
 }
 
 impl RowAblation {
@@ -87,6 +88,17 @@ impl RowAblation {
     #[must_use]
     pub fn has_gap(&self) -> bool {
         is_gap(self.from, self.to)
+    }
+
+    /// Does a difference change the row: by half a percent of the gap, or, where there is none, by a hundredth of the value?
+    #[must_use]
+    pub fn is_changed_by(&self, effect: &Effect) -> bool {
+        if self.has_gap() {
+            let shares = [effect.alone_share, effect.undone_share];
+            return shares.into_iter().flatten().any(|share| percent(share).abs() >= 0.5);
+        }
+        let is_other = |value: Option<f64>, than: f64| value.is_some_and(|value| is_gap(than, value));
+        is_other(effect.alone, self.from) || is_other(effect.undone, self.to)
     }
 
     /// Its effects, those that go farthest first.
@@ -190,6 +202,11 @@ mod tests {
             ablation.of_table(&Table::of_runs(head(&ids, 1), &runs, None)).remove(0)
         };
         assert!(!found(100.9).has_gap() && found(100.9).effects.iter().all(|effect| effect.undone_share.is_none()));
+        assert!(found(99.0).has_gap() && !found(100.0).has_gap());
+        // Two that cancel each other are told, too.
+        let (row, alone) = (found(100.0), Some(150.0));
+        let moving = Effect { alone, ..row.effects[0].clone() };
+        assert!(row.is_changed_by(&moving) && !row.is_changed_by(&row.effects[0]));
         assert!(found(102.0).has_gap() && found(102.0).effects.iter().all(|effect| effect.undone_share == Some(1.0)));
     }
 

@@ -47,11 +47,9 @@ impl Format {
     /// `value`, or 0 where [`Format::show`] shows nothing but zeroes of it.
     #[must_use]
     pub fn as_shown(self, value: f64) -> f64 {
-        let decimals = match self {
-            Self::Decimals(decimals) | Self::Moment(decimals) | Self::Points(decimals) => decimals,
-            Self::Percent => 1,
-        };
-        if value.abs() * 10_f64.powi(decimals.into()) < 0.5 { 0.0 } else { value }
+        // Of a moment 0 is never, and no early one.
+        let is_nothing = !matches!(self, Self::Moment(_)) && self.show(value).parse() == Ok(0.0);
+        if is_nothing { 0.0 } else { value }
     }
 }
 

@@ -94,6 +94,8 @@ impl Flags {
     const READ: u32 = 1 << 27;
     /// That part: what the flags leave.
     const READS: u32 = !(Self::READ - 1);
+    /// So many reads can be counted ([`Frame::count_read`]): the last of them need not be stored.
+    pub(crate) const READS_MAX: u32 = Self::READS / Self::READ + 1;
 
     /// Are all bits of `other` set?
     #[must_use]
@@ -326,7 +328,7 @@ impl Frame {
     /// In debug builds, when more are asked for than can be counted, 32.
     pub fn count_read(&self, enough: u32) -> bool {
         // The last one need not be counted, and may carry out of the word.
-        debug_assert!(enough <= Flags::READS / Flags::READ + 1, "{enough} reads are too many to count");
+        debug_assert!(enough <= Flags::READS_MAX, "{enough} reads are too many to count");
         let before = self.flags.fetch_add(Flags::READ, Ordering::AcqRel);
         let is_enough = (before & Flags::READS) / Flags::READ + 1 >= enough;
         if is_enough {

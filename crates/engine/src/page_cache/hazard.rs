@@ -27,16 +27,18 @@ use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, WaitReason, Waiting};
 
-/// Reads of a page that was dirty before it is open again.
+/// Reads of a page that was dirty before it is open again, on average.
 ///
 /// A read that counts itself takes some 80 ns more than one of an open page (docs/measuring.md, "What single changes brought").
 /// A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux 6.18), so that 190 such reads cost what a
-/// barrier does. More of them keep pages of which one use in a hundred is a write from being opened: 0.99^1024 is 0.003 %. With
-/// 512 (0.6 %), barriers were 1 % of the time of such a mix. Chosen, not swept.
+/// barrier does. More of them keep pages of which one use in a hundred is a write from being opened: 32 counted reads come before
+/// one write with a chance of (0.031 / 0.041)^32, 0.01 %. With 512, of which one in 16 was counted, it was 0.8 %. Chosen, not swept.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
 /// As many as are counted of these.
 const COUNTED_READS: u32 = READS_AFTER_A_WRITE / READS_PER_COUNT;
+
+const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts no more");
 
 /// The frames that were published at some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -170,8 +170,7 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
         lines: effects.iter().map(line).collect(),
         texts: vec![0],
     };
-    let changes = |share: Option<f64>| share.is_some_and(|share| percent(share).abs() >= 0.5);
-    let moving = effects.iter().filter(|effect| changes(effect.alone_share) || changes(effect.undone_share));
+    let moving = effects.iter().filter(|effect| row.is_changed_by(effect));
     let source = |effect: &&Effect| {
         let Difference { source, place, .. } = &effect.difference;
         let source = source.as_ref().or(place.as_ref()).cloned().unwrap_or_default();

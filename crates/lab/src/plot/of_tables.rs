@@ -21,14 +21,15 @@ pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Ba
             name: format!("{} = {}", effect.difference.key, effect.difference.to),
             bars: vec![percent(effect.alone_share), percent(effect.undone_share)],
         };
-        let groups: Vec<Group> = row.farthest_first().into_iter().map(group).collect();
+        let groups: Vec<Group> = row.farthest_first().into_iter().filter(|_| row.has_gap()).map(group).collect();
         let values = || groups.iter().flat_map(|group| group.bars.iter().flatten()).map(|bar| bar.value);
         let least = values().fold(0.0, f64::min).max(SHARES.0);
         let most = values().fold(100.0, f64::max).min(SHARES.1);
         let [old, new] = [row.from, row.to].map(|value| row.format.show(value));
         let unit = &row.unit;
+        let what = if row.has_gap() { "share of the way in %" } else { "less than 1 % apart: no shares" };
         bars::Panel {
-            caption: format!("{}: {old} {unit} to {new} {unit}, share of the way in %", row.row),
+            caption: format!("{}: {old} {unit} to {new} {unit}, {what}", row.row),
             range: Some((least - if least < 0.0 { 5.0 } else { 0.0 }, most + 5.0)),
             groups,
         }

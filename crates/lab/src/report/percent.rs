@@ -5,7 +5,7 @@ use crate::figure::{Better, Format};
 /// By which rule a percentage is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PercentRule {
-    /// MMTests today; in tables, a value that comes from or goes to zero shows as `new` or `gone`.
+    /// MMTests today; in tables, a value that comes from or goes to zero shows as `new` or `gone`. What is printed as zero is zero.
     #[default]
     Current,
     /// MMTests of 2012 and 2013: nothing left of something prints 0.00, something from nothing -99.
@@ -144,6 +144,8 @@ mod tests {
         assert_eq!(Current.bracket(Better::Lower, compared(0.004), compared(0.001)), "  0.00%");
         assert_eq!(Current.bracket(Better::Lower, compared(5.0), compared(0.001)), "   gone");
         assert_eq!(compared(0.006), 0.006);
+        assert_eq!(Current.compared(Format::Decimals(0), 0.5), 0.0);
+        assert_eq!(Mmtests2013.compared(Format::Decimals(0), 0.5), 0.5);
         assert_eq!(Current.bracket(Better::Higher, 100_000.0, 99_999.0), "  0.00%");
         assert_eq!(Mmtests2013.bracket(Better::Lower, 0.0, 5.0), "-99.00%");
         assert_eq!(Current.bracket(Better::Higher, 10_989.0, 23_564.0), "114.43%");

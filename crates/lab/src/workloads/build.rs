@@ -74,11 +74,15 @@ impl Params {
         self.tree_files.value.saturating_mul(kib_pages(self.tree_file_kib.value))
     }
 
-    /// Operations of one compiler: pages that it reads, touches and writes.
+    /// Operations of one compiler: pages that it reads, touches, touches again and writes.
     #[must_use]
     pub fn unit_operations(&self) -> u64 {
         let [least, most] = self.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
-        kib_pages(self.headers_kib.value).saturating_add(least.midpoint(most)).saturating_add(1)
+        let memory = least.midpoint(most);
+        let percent = self.touched_again_percent.as_ref().map_or(0, |percent| percent.value);
+        // Before part n it has touched n parts of it.
+        let again = memory.saturating_mul(PARTS - 1).saturating_mul(percent) / 200;
+        kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
     /// The longest that a task of a build computes at a time, seconds.

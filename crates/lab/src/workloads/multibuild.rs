@@ -47,6 +47,9 @@ pub struct Params {
     pub text_mib: Sourced<u64>,
     /// Memory of a compiler, MiB: the least, and the most.
     pub memory_mib: Sourced<[u64; 2]>,
+    /// How much of the memory that it has touched a compiler touches again in each of its parts, percent. Default 0.
+    #[serde(default)]
+    pub touched_again_percent: Option<Sourced<u64>>,
     /// Time of a compiler, ms.
     pub unit_ms: Sourced<u64>,
     /// Size of an object, KiB.
@@ -84,7 +87,7 @@ impl Params {
             object_kib: self.object_kib.clone(),
             link_mib: self.link_mib.clone(),
             link_ms: self.link_ms.clone(),
-            touched_again_percent: None,
+            touched_again_percent: self.touched_again_percent.clone(),
             huge_pages: false,
         }
     }
