@@ -470,7 +470,7 @@ struct Bench {
 type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 
 impl Bench {
-    /// One line: ours beside theirs, in turns, of which each begins every other; both threads and operations as given.
+    /// One line: ours beside theirs, in turns; each side begins every other round; both threads and operations as given.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
         self.pairs(name, is_same_work, |round| {
             let run = |(threads, n, run): (u64, u64, Run)| measure(threads, n, round, run);

@@ -62,10 +62,15 @@ impl Params {
         if self.memory_mib.value[0] > self.memory_mib.value[1] {
             return Err("`memory_mib` is the least, then the most".to_owned());
         }
-        if self.touched_again_percent.as_ref().is_some_and(|percent| percent.value > 100) {
+        if self.touched_again() > 100 {
             return Err("`touched_again_percent` is at most 100".to_owned());
         }
         Ok(())
+    }
+
+    /// [`Params::touched_again_percent`], or its default.
+    fn touched_again(&self) -> u64 {
+        self.touched_again_percent.as_ref().map_or(0, |percent| percent.value)
     }
 
     /// Pages of a tree at full scale.
@@ -79,9 +84,8 @@ impl Params {
     pub fn unit_operations(&self) -> u64 {
         let [least, most] = self.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
         let memory = least.midpoint(most);
-        let percent = self.touched_again_percent.as_ref().map_or(0, |percent| percent.value);
         // Before part n it has touched n parts of it.
-        let again = memory.saturating_mul(PARTS - 1).saturating_mul(percent) / 200;
+        let again = memory.saturating_mul(PARTS - 1).saturating_mul(self.touched_again()) / 200;
         kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
@@ -130,7 +134,7 @@ impl Build {
             image_pages: mib(params.link_mib.value[1]),
             unit: Nanos(params.unit_ms.value * 1_000_000),
             link: Nanos(params.link_ms.value * 1_000_000),
-            touched_again_percent: params.touched_again_percent.as_ref().map_or(0, |percent| percent.value),
+            touched_again_percent: params.touched_again(),
             has_huge_pages: params.huge_pages,
         }
     }
