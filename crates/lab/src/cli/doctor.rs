@@ -105,17 +105,17 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
         output::check_standard_output()?;
     }
     let _guard = interrupt::guard();
-    let signs = doctor::live::look(&Source::default(), arguments.seconds, |time| {
+    let patient = doctor::live::look(&Source::default(), arguments.seconds, |time| {
         let begun = Instant::now();
         while begun.elapsed() < time && !interrupt::is_set() {
             sleep(ASK_EVERY.min(time));
         }
         !interrupt::is_set()
     });
-    if Diagnosis::of(&signs).is_blind() {
-        return Err(End::Failed(format!("nothing can be said: {}", signs.missing.join("; "))));
+    if Diagnosis::of(&patient.signs).is_blind() {
+        return Err(End::Failed(format!("nothing can be said: {}", patient.signs.missing.join("; "))));
     }
-    Ok(Patient { name: "this computer".into(), signs })
+    Ok(patient)
 }
 
 /// This computer, of which nothing can be read.

@@ -1,7 +1,10 @@
 //! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at the limits of cgroups.
 
+use super::Patient;
+use super::course::{Course, Interval, Place};
 use super::signs::{Disk, FileSystem, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
+use super::usage::{MemoryUse, Usage};
 use crate::cgroup::{self, times_at_limit};
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
@@ -10,6 +13,7 @@ use procfs_core::DiskStat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
@@ -19,19 +23,25 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 const DEPTH_MAX: usize = 12;
 
 /// Looks at the kernel for some time. `sleep` waits so long, or says that it is to end now.
-pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> bool) -> Signs {
+pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> bool) -> Patient {
     let begun = Instant::now();
     let before = Snapshot::take(source);
     let cgroups_before = cgroups(source);
     let mut dirty = DirtyLooks::default();
     dirty.look(&before.vmstat);
     let mut after = before.clone();
+    let mut course = Course::default();
     let mut least_swap: Option<[u64; 2]> = None;
-    let mut is_over = false;
+    let (mut is_over, mut from) = (false, 0.0);
     while !is_over {
         let left = time.saturating_sub(begun.elapsed());
         is_over = !sleep(left.min(LOOK_EVERY)) || left <= LOOK_EVERY;
-        after = Snapshot::take(source);
+        let earlier = std::mem::replace(&mut after, Snapshot::take(source));
+        let to = begun.elapsed().as_secs_f64();
+        if to > from {
+            course.push(Interval { place: Place::Seconds { from, to }, signs: between(&earlier, &after, to - from) });
+            from = to;
+        }
         dirty.look(&after.vmstat);
         least_swap = [least_swap, after.swap_pages].into_iter().flatten().min_by_key(|[_, free]| *free);
     }
@@ -66,7 +76,8 @@ pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> 
             (now != OutOfMemory::default()).then_some(now)
         },
     );
-    signs
+    signs.usage = course.whole().and_then(|whole| whole.signs.usage);
+    Patient { course, ..Patient::new("this computer", signs) }
 }
 
 /// What two snapshots show.
@@ -94,9 +105,15 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
         zones: (!after.zones.is_empty()).then(|| zones.collect()),
         disks: disks(before, after, elapsed_s),
         swap: after.swap_pages.map(|pages| pages.map(|pages| pages as f64)),
+        usage: used(before).zip(used(after)).map(|(before, after)| Usage::between(&before, &after)),
         missing: after.missing.clone(),
         ..of_counters(&counters, elapsed_s)
     }
+}
+
+/// What memory is used for.
+fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
+    MemoryUse::of_meminfo(&snapshot.meminfo).map(Arc::new)
 }
 
 /// Disks that had something to do.
@@ -208,7 +225,7 @@ mod tests {
             )
         };
         write(root, "proc/vmstat", &vmstat(1_000_000, 10));
-        write(root, "proc/meminfo", "SwapTotal:  4000 kB\nSwapFree:  40 kB\n");
+        write(root, "proc/meminfo", "MemFree:  4 kB\nSwapTotal:  4000 kB\nSwapFree:  40 kB\n");
         write(
             root,
             "proc/zoneinfo",
@@ -219,7 +236,7 @@ mod tests {
         write(root, "sys/fs/cgroup/memory/c/memory.failcnt", "7\n");
         write(root, "sys/fs/cgroup/memory/c/memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n");
         let mut is_first = true;
-        let signs = look(&Source::new(root), Duration::from_millis(20), |time| {
+        let Patient { signs, course, .. } = look(&Source::new(root), Duration::from_millis(20), |time| {
             if std::mem::take(&mut is_first) {
                 std::thread::sleep(time);
                 write(root, "proc/vmstat", &vmstat(1_900_000, 90));
@@ -233,6 +250,8 @@ mod tests {
             true
         });
         assert_eq!(signs.kswapd.scanned, Some(900_000.0));
+        assert_eq!((course.len(), course[0].signs.kswapd.scanned), (1, Some(900_000.0)));
+        assert_eq!(signs.usage.as_ref().unwrap().least.free, Some(1.0));
         assert_eq!(signs.dirty.unwrap().held_back_percent, 50.0);
         assert_eq!(signs.at_limit.as_ref().unwrap(), &BTreeMap::from([("/a/b".to_owned(), 2.0)]));
         let killed = OutOfMemory { times: 1.0, kills: 2.0, ..OutOfMemory::default() };

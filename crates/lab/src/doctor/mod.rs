@@ -1,18 +1,21 @@
 //! What ails memory, in words: `highwater doctor`.
 //!
-//! [`signs`] holds what is known of some time: counters and levels, each of which may be missing. [`rules`] has a small function
-//! for each illness, which reads the signs and says what it found, that it found nothing, or what it lacks. [`source`] takes signs
-//! out of saved reports and series, [`recorded`] out of what other tools recorded, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing is told
-//! as one that could not be asked.
+//! [`signs`] holds what is known of some time: counters and levels, each of which may be missing; [`usage`] what memory is used for;
+//! [`course`] the stretches of a recording, each with its own signs. [`rules`] has a small function for each illness, which reads the
+//! signs and says what it found, that it found nothing, or what it lacks. [`source`] takes signs out of saved reports and series,
+//! [`recorded`] out of what other tools recorded, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing
+//! is told as one that could not be asked.
 //!
 //! Next: [`signs`].
 
+pub mod course;
 #[cfg(feature = "linux")]
 pub mod live;
 pub mod recorded;
 pub mod rules;
 pub mod signs;
 pub mod source;
+pub mod usage;
 
 use crate::html::{Page, Part, Section};
 use crate::report::Look;
@@ -22,7 +25,9 @@ use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write as _;
 
+pub use course::{Course, Interval, Place};
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
+pub use usage::{MemoryUse, Usage};
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -116,15 +121,34 @@ impl Diagnosis {
 pub struct Patient {
     /// What it is called.
     pub name: String,
-    /// What is known.
+    /// What is known of the whole time.
     pub signs: Signs,
+    /// What is known of each stretch of it; empty where a source tells of the whole alone.
+    pub course: Course,
+    /// What of the input was not used, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Patient {
+    /// Somebody of whom only the whole time is known.
+    #[must_use]
+    pub fn new(name: impl Into<String>, signs: Signs) -> Self {
+        Self { name: name.into(), signs, course: Course::default(), left_out: Vec::new() }
+    }
+
+    /// Somebody of whom all is known by stretches of time.
+    #[must_use]
+    pub fn of_course(name: impl Into<String>, course: Course) -> Self {
+        let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
+        Self { name: name.into(), signs, course, left_out: Vec::new() }
+    }
 }
 
 /// The diagnoses in words.
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
-    for (n, Patient { name, signs }) in patients.iter().enumerate() {
+    for (n, Patient { name, signs, left_out, .. }) in patients.iter().enumerate() {
         if n > 0 {
             text.push('\n');
         }
@@ -146,6 +170,9 @@ pub fn text(patients: &[Patient], look: Look) -> String {
         }
         if !signs.missing.is_empty() {
             text.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
+        }
+        if !left_out.is_empty() {
+            text.push_str(&hanging("left out: ", &left_out.join("; "), look));
         }
     }
     text
@@ -176,7 +203,7 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
 /// The same as a page.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
-    let section = |Patient { name, signs }: &Patient| {
+    let section = |Patient { name, signs, left_out, .. }: &Patient| {
         let diagnosis = Diagnosis::of(signs);
         let mut parts = Vec::new();
         for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
@@ -190,6 +217,7 @@ pub fn page(patients: &[Patient]) -> Page {
             ("Not asked", unasked(&diagnosis)),
             ("Assumed", signs.assumed.clone()),
             ("Not readable", signs.missing.clone()),
+            ("Left out", left_out.clone()),
         ];
         for (what, list) in lists {
             if !list.is_empty() {
@@ -204,7 +232,7 @@ pub fn page(patients: &[Patient]) -> Page {
 /// The same as JSON, with a line break at its end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
-    let one = |Patient { name, signs }: &Patient| {
+    let one = |Patient { name, signs, left_out, .. }: &Patient| {
         let diagnosis = Diagnosis::of(signs);
         json!({
             "name": name,
@@ -214,6 +242,7 @@ pub fn json(patients: &[Patient]) -> String {
             "unasked": diagnosis.unasked,
             "assumed": signs.assumed,
             "not_readable": signs.missing,
+            "left_out": left_out,
         })
     };
     shown::json(&json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() }))
@@ -244,7 +273,7 @@ mod tests {
         let causes: Vec<&str> = diagnosis.findings.iter().map(|finding| finding.cause).collect();
         assert_eq!(causes, ["direct-reclaim", "kswapd-awake"]);
         assert!(!diagnosis.has_no_illness() && !diagnosis.is_blind());
-        let patients = [Patient { name: "mine".into(), signs }];
+        let patients = [Patient::new("mine", signs)];
         let text = text(&patients, Look::default());
         assert!(text.starts_with("mine, 10.0 s: 1 illness\n\n! direct-reclaim: "), "{text}");
         assert!(text.contains("\n- kswapd-awake: ") && text.contains("swap-full (no free swap)"), "{text}");
@@ -257,9 +286,10 @@ mod tests {
     fn nobody_is_called_healthy_whom_few_rules_could_be_asked_of() {
         let signs =
             Signs { elapsed_s: Some(2.0), swap: Some([0.0, 0.0]), assumed: vec!["a thing".into()], ..Signs::default() };
-        let text = text(&[Patient { name: "mine".into(), signs }], Look::default());
+        let patient = Patient { left_out: vec!["line 7".into()], ..Patient::new("mine", signs) };
+        let text = text(&[patient], Look::default());
         assert!(text.starts_with("mine, 2.0 s: no illness found; 14 of 15 rules could not be asked\n"), "{text}");
-        assert!(text.contains("\nassumed: a thing\n"), "{text}");
+        assert!(text.contains("\nassumed: a thing\nleft out: line 7\n"), "{text}");
     }
 
     #[test]

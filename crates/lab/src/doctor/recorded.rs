@@ -2,13 +2,16 @@
 //!
 //! Each tells less than the running kernel does. What it does not tell stays none, so that its rules are named as not asked.
 
+use super::course::{Course, Interval, Place, time_of_day};
 use super::signs::{Disk, Scan, Signs};
-use super::source::{DirtyLooks, of_counters};
+use super::source::{DirtyLooks, Moment, course_of, of_counters};
+use super::usage::{MemoryUse, Usage};
 use super::{Diagnosis, Patient};
 use crate::recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
 use crate::recordings::{Figures, PAGE_KIB, Sample, Wrong, most_in_swap, procps, sysstat};
 use crate::system::difference;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The interval that is assumed of `vmstat` without times, if none is told: what `vmstat 1` says.
 const EVERY_S: f64 = 1.0;
@@ -24,22 +27,23 @@ pub fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Option<Pa
     if procps::is_it(text) {
         let samples = procps::read_whole(file, text, every_s.unwrap_or(EVERY_S))?;
         let has_times = samples.iter().all(|sample| sample.at_s.is_some());
-        let mut signs = of_vmstat(&samples);
+        let mut patient = Patient::of_course(format!("vmstat, {file}"), of_vmstat(&samples));
         match every_s {
             Some(_) if has_times => return Err(needless()),
             None if !has_times => {
-                signs.assumed.push(format!("an interval of {EVERY_S} s, since the text tells none (--interval does)"))
+                let assumed = format!("an interval of {EVERY_S} s, since the text tells none (--interval does)");
+                patient.signs.assumed.push(assumed);
             }
             _ => {}
         }
-        return Ok(Some(Patient { name: format!("vmstat, {file}"), signs }));
+        return Ok(Some(patient));
     }
     if every_s.is_some() {
         return Err(needless());
     }
     if sysstat::is_it(text) {
         let samples = sysstat::read_sar(file, text)?;
-        return Ok(Some(Patient { name: format!("sar, {file}"), signs: of_sar(&samples) }));
+        return Ok(Some(Patient::of_course(format!("sar, {file}"), of_sar(&samples))));
     }
     Ok(None)
 }
@@ -54,45 +58,67 @@ pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), 
     Ok((patients, wrong))
 }
 
-/// What a rate came to over the samples that have it; none where none has.
-fn sum(samples: &[Sample], name: &str) -> Option<f64> {
-    let amounts = samples.iter().filter_map(|sample| Some(sample.values.get(name)? * sample.seconds));
-    amounts.reduce(|sum, amount| sum + amount)
+/// Where a sample is: by its times, else by its line.
+fn place(sample: &Sample) -> Place {
+    match sample.at_s {
+        Some(to) => Place::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
+        None => Place::Lines { first: sample.line, last: sample.line },
+    }
 }
 
-/// `vmstat` tells of memory what goes to swap and comes back.
-fn of_vmstat(samples: &[Sample]) -> Signs {
-    let pages = |name: &str| sum(samples, name).map(|kib| kib / PAGE_KIB);
-    let elapsed_s = samples.iter().map(|sample| sample.seconds).sum();
-    Signs {
-        elapsed_s: Some(elapsed_s),
-        swapped_in: pages("si"),
-        swapped_out: pages("so"),
-        swap_used: most_in_swap(samples),
-        ..Signs::default()
-    }
+/// `vmstat` tells of memory what is free and what files have, and what goes to swap and comes back.
+fn of_vmstat(samples: &[Sample]) -> Course {
+    let mut earlier: Option<Arc<MemoryUse>> = None;
+    let interval = |sample: &Sample| {
+        let of = |name: &str| sample.values.get(name);
+        let pages = |name: &str| of(name).map(|kib| kib / PAGE_KIB);
+        let moved = |name: &str| Some(pages(name)? * sample.seconds);
+        let now = Arc::new(MemoryUse {
+            free: pages("free"),
+            buffers: pages("buff"),
+            cached: pages("cache"),
+            ..MemoryUse::default()
+        });
+        let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
+        earlier = Some(now);
+        let signs = Signs {
+            elapsed_s: Some(sample.seconds),
+            swapped_in: moved("si"),
+            swapped_out: moved("so"),
+            swap_used: pages("swpd"),
+            blocked: of("b"),
+            usage: Some(usage),
+            ..Signs::default()
+        };
+        Interval { place: place(sample), signs }
+    };
+    samples.iter().map(interval).collect()
 }
 
 /// `sar -B` tells who scanned, but of pages reclaimed only all together.
-fn of_sar(samples: &[Sample]) -> Signs {
-    let of = |name: &str| sum(samples, name);
-    let time_of = |name: &str| -> f64 {
-        samples.iter().filter(|sample| sample.values.get(name).is_some()).map(|sample| sample.seconds).sum()
+fn of_sar(samples: &[Sample]) -> Course {
+    let interval = |sample: &Sample| {
+        let of = |name: &str| Some(sample.values.get(name)? * sample.seconds);
+        let (by_kswapd, by_others, stolen) = (of("pgscank/s"), of("pgscand/s"), of("pgsteal/s"));
+        // Where one of them alone scanned, it is its own.
+        let own = |scanned: Option<f64>, others: Option<f64>| match (scanned, others) {
+            (Some(0.0), _) => Some(0.0),
+            (_, Some(0.0)) => stolen,
+            _ => None,
+        };
+        let signs = Signs {
+            elapsed_s: Some(sample.seconds),
+            kswapd: Scan { scanned: by_kswapd, stolen: own(by_kswapd, by_others) },
+            direct: Scan { scanned: by_others, stolen: own(by_others, by_kswapd) },
+            stolen_together: stolen,
+            swapped_in: of("pswpin/s"),
+            swapped_out: of("pswpout/s"),
+            major_faults: of("majflt/s"),
+            ..Signs::default()
+        };
+        Interval { place: place(sample), signs }
     };
-    let elapsed_s = time_of("pgscank/s").max(time_of("pswpin/s"));
-    let (by_kswapd, by_others, stolen) = (of("pgscank/s"), of("pgscand/s"), of("pgsteal/s"));
-    // Where one of them alone scanned, it is its own.
-    let alone = |other: Option<f64>| stolen.filter(|_| other == Some(0.0));
-    Signs {
-        elapsed_s: Some(elapsed_s),
-        kswapd: Scan { scanned: by_kswapd, stolen: alone(by_others) },
-        direct: Scan { scanned: by_others, stolen: alone(by_kswapd) },
-        stolen_together: stolen,
-        swapped_in: of("pswpin/s"),
-        swapped_out: of("pswpout/s"),
-        major_faults: of("majflt/s"),
-        ..Signs::default()
-    }
+    samples.iter().map(interval).collect()
 }
 
 fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
@@ -118,7 +144,9 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     let unasked = Diagnosis::of(&signs).unasked;
     let lacking = SOURCES.iter().filter(|(cause, _)| unasked.iter().any(|it| it.cause == *cause));
     signs.missing = lacking.map(|(_, what)| (*what).to_owned()).collect();
-    Patient { name: format!("{run}{iteration}, {name}"), signs }
+    let start_s = counters.first().map_or(0.0, |(first, _)| *first);
+    let moments = counters.iter().map(|(at_s, levels)| Moment { at_s: at_s - start_s, values: levels.vmstat() });
+    Patient { course: course_of(moments), ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
 /// What logs of MMTests may lack, and the rule that cannot be asked for it.

@@ -1,5 +1,8 @@
 //! What is known of memory in some time. What no source told is none, and is not guessed.
+//!
+//! [`Signs::then`] adds a time that follows: it says of each sign what it means over both.
 
+use super::usage::Usage;
 use std::collections::BTreeMap;
 
 /// What is missing, in words.
@@ -12,6 +15,20 @@ pub struct Scan {
     pub scanned: Option<f64>,
     /// Those of them that it reclaimed.
     pub stolen: Option<f64>,
+}
+
+impl Scan {
+    /// Adds a time that follows. Pages reclaimed are known of both only where each knows its own.
+    fn then(&mut self, later: Self) {
+        *self = match (self.scanned, later.scanned) {
+            (Some(now), Some(later_scanned)) => Self {
+                scanned: Some(now + later_scanned),
+                stolen: self.stolen.zip(later.stolen).map(|(now, later)| now + later),
+            },
+            (None, Some(_)) => later,
+            (_, None) => *self,
+        };
+    }
 }
 
 /// A zone at the end.
@@ -62,6 +79,16 @@ pub struct OutOfMemory {
     pub is_waiting: bool,
 }
 
+impl OutOfMemory {
+    /// Adds a time that follows.
+    fn then(&mut self, later: &Self) {
+        self.times += later.times;
+        self.kills += later.kills;
+        self.group_kills += later.group_kills;
+        self.is_waiting = later.is_waiting;
+    }
+}
+
 /// Dirty pages over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
@@ -73,6 +100,19 @@ pub struct Dirty {
     pub from: f64,
     /// Pages dirtied, where that is counted.
     pub dirtied: Option<f64>,
+}
+
+impl Dirty {
+    /// Adds a time that follows; `times` are how long both were.
+    fn then(self, later: Self, times: [f64; 2]) -> Self {
+        let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
+        Self {
+            held_back_percent: weighted(shares, times).unwrap_or_default(),
+            most: self.most.max(later.most),
+            from: later.from,
+            dirtied: both(self.dirtied, later.dirtied, |now, later| now + later),
+        }
+    }
 }
 
 /// All signs. Counters are what they grew by, levels are those at the end.
@@ -128,6 +168,10 @@ pub struct Signs {
     pub compactions_failed: Option<f64>,
     /// Zones, where they are known.
     pub zones: Option<Vec<Zone>>,
+    /// What memory is used for, where that is known.
+    pub usage: Option<Usage>,
+    /// Tasks that waited for a disk, or slept so that no signal ends it (`b` of `vmstat`, `procs_blocked`): how many on average.
+    pub blocked: Option<f64>,
     /// Dirty pages, where they are known.
     pub dirty: Option<Dirty>,
     /// Disks, where they are known.
@@ -157,6 +201,132 @@ pub struct Signs {
 }
 
 impl Signs {
+    /// Adds a time that follows: counters grow, shares are weighted by time, levels are the later ones or the least or the most, as each
+    /// sign means. A sign that one of both lacks is what the other tells.
+    pub fn then(&mut self, later: &Self) {
+        // Without `..`: a new sign is to be told how it is added.
+        let Self {
+            elapsed_s,
+            kswapd,
+            direct,
+            kswapd_cpu_s,
+            scanned_by_zone,
+            allocated_by_zone,
+            stalls,
+            stolen_together,
+            direct_s,
+            some_waited_percent,
+            all_waited_percent,
+            swapped_in,
+            swapped_out,
+            zeroes_in,
+            zeroes_out,
+            refaulted_anon,
+            refaulted_file,
+            activated_file,
+            major_faults,
+            huge_got,
+            huge_failed,
+            compactions,
+            compactions_succeeded,
+            compactions_failed,
+            zones,
+            usage,
+            blocked,
+            dirty,
+            disks,
+            file_systems,
+            file_writes,
+            met_unwritten,
+            swap,
+            swap_used,
+            at_limit,
+            out_of_memory,
+            killed,
+            exhausted,
+            assumed,
+            missing,
+        } = later;
+        let times = [self.elapsed_s, *elapsed_s].map(|time| time.unwrap_or(0.0));
+        let mean = |now: &mut Option<f64>, later: &Option<f64>| *now = weighted([*now, *later], times);
+        mean(&mut self.some_waited_percent, some_waited_percent);
+        mean(&mut self.all_waited_percent, all_waited_percent);
+        mean(&mut self.blocked, blocked);
+        self.dirty = match (self.dirty, *dirty) {
+            (Some(now), Some(later)) => Some(now.then(later, times)),
+            (now, later) => later.or(now),
+        };
+        for disk in disks {
+            match self.disks.iter_mut().find(|it| it.name == disk.name) {
+                Some(now) => {
+                    mean(&mut now.busy_percent, &disk.busy_percent);
+                    mean(&mut now.write_wait_ms, &disk.write_wait_ms);
+                }
+                None => self.disks.push(disk.clone()),
+            }
+        }
+        self.kswapd.then(*kswapd);
+        self.direct.then(*direct);
+        for (now, later) in [
+            (&mut self.elapsed_s, elapsed_s),
+            (&mut self.kswapd_cpu_s, kswapd_cpu_s),
+            (&mut self.stalls, stalls),
+            (&mut self.stolen_together, stolen_together),
+            (&mut self.direct_s, direct_s),
+            (&mut self.swapped_in, swapped_in),
+            (&mut self.swapped_out, swapped_out),
+            (&mut self.zeroes_in, zeroes_in),
+            (&mut self.zeroes_out, zeroes_out),
+            (&mut self.refaulted_anon, refaulted_anon),
+            (&mut self.refaulted_file, refaulted_file),
+            (&mut self.activated_file, activated_file),
+            (&mut self.major_faults, major_faults),
+            (&mut self.huge_got, huge_got),
+            (&mut self.huge_failed, huge_failed),
+            (&mut self.compactions, compactions),
+            (&mut self.compactions_succeeded, compactions_succeeded),
+            (&mut self.compactions_failed, compactions_failed),
+            (&mut self.file_writes, file_writes),
+            (&mut self.met_unwritten, met_unwritten),
+            (&mut self.killed, killed),
+            (&mut self.exhausted, exhausted),
+        ] {
+            *now = both(*now, *later, |now, later| now + later);
+        }
+        for (now, later) in
+            [(&mut self.scanned_by_zone, scanned_by_zone), (&mut self.allocated_by_zone, allocated_by_zone)]
+        {
+            add_by_name(now, later, |now, later| *now += later);
+        }
+        if let Some(later) = at_limit {
+            add_by_name(self.at_limit.get_or_insert_default(), later, |now, later| *now += later);
+        }
+        if let Some(later) = out_of_memory {
+            add_by_name(self.out_of_memory.get_or_insert_default(), later, OutOfMemory::then);
+        }
+        if zones.is_some() {
+            self.zones.clone_from(zones);
+        }
+        match (&mut self.usage, usage) {
+            (Some(now), Some(later)) => now.then(later),
+            (now, later) => *now = now.take().or_else(|| later.clone()),
+        }
+        let least = |now: [f64; 2], later: [f64; 2]| [later[0], now[1].min(later[1])];
+        self.swap = both(self.swap, *swap, least);
+        self.swap_used = both(self.swap_used, *swap_used, f64::max);
+        for later in file_systems.iter().flatten() {
+            let all = self.file_systems.get_or_insert_default();
+            match all.iter_mut().find(|it| it.mount == later.mount) {
+                Some(now) => now.free_bytes = now.free_bytes.min(later.free_bytes),
+                None => all.push(later.clone()),
+            }
+        }
+        for (now, later) in [(&mut self.assumed, assumed), (&mut self.missing, missing)] {
+            let new: Vec<String> = later.iter().filter(|it| !now.contains(it)).cloned().collect();
+            now.extend(new);
+        }
+    }
+
     /// Pages reclaimed by whomever: what kswapd and tasks took, or all together where that is more.
     #[must_use]
     pub fn stolen(&self) -> Option<f64> {
@@ -176,10 +346,81 @@ impl Signs {
     }
 }
 
+/// What two times tell together; where one does not tell, what the other does.
+fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (now, later) {
+        (Some(now), Some(later)) => Some(join(now, later)),
+        (now, later) => now.or(later),
+    }
+}
+
+/// The mean of two times' values by how long each was.
+fn weighted(values: [Option<f64>; 2], times: [f64; 2]) -> Option<f64> {
+    let [now, later] = values;
+    let all = times[0] + times[1];
+    both(now, later, |now, later| if all > 0.0 { (now * times[0] + later * times[1]) / all } else { later })
+}
+
+fn add_by_name<T: Clone>(now: &mut BTreeMap<String, T>, later: &BTreeMap<String, T>, add: impl Fn(&mut T, &T)) {
+    for (name, value) in later {
+        match now.get_mut(name) {
+            Some(known) => add(known, value),
+            None => drop(now.insert(name.clone(), value.clone())),
+        }
+    }
+}
+
 /// A sign that a rule cannot do without.
 ///
 /// # Errors
 /// Its name, where it is none.
 pub fn need(sign: Option<f64>, name: &str) -> Result<f64, Missing> {
     sign.ok_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sign_is_added_as_it_means() {
+        let mut first = Signs {
+            elapsed_s: Some(1.0),
+            kswapd: Scan { scanned: Some(10.0), stolen: Some(5.0) },
+            swapped_in: Some(100.0),
+            some_waited_percent: Some(40.0),
+            swap: Some([90.0, 10.0]),
+            at_limit: Some([("/a".to_owned(), 1.0)].into()),
+            disks: vec![Disk { name: "sda".into(), busy_percent: Some(100.0), write_wait_ms: None }],
+            assumed: vec!["x".into()],
+            ..Signs::default()
+        };
+        let later = Signs {
+            elapsed_s: Some(3.0),
+            kswapd: Scan { scanned: Some(20.0), stolen: None },
+            swapped_in: Some(50.0),
+            refaulted_file: Some(7.0),
+            some_waited_percent: Some(0.0),
+            swap: Some([90.0, 20.0]),
+            at_limit: Some([("/a".to_owned(), 2.0), ("/b".to_owned(), 3.0)].into()),
+            disks: vec![Disk { name: "sda".into(), busy_percent: Some(0.0), write_wait_ms: Some(2.0) }],
+            assumed: vec!["x".into()],
+            ..Signs::default()
+        };
+        first.then(&later);
+        let both = Signs {
+            elapsed_s: Some(4.0),
+            // Who reclaimed how much is known of one of both alone.
+            kswapd: Scan { scanned: Some(30.0), stolen: None },
+            swapped_in: Some(150.0),
+            refaulted_file: Some(7.0),
+            some_waited_percent: Some(10.0),
+            swap: Some([90.0, 10.0]),
+            at_limit: Some([("/a".to_owned(), 3.0), ("/b".to_owned(), 3.0)].into()),
+            disks: vec![Disk { name: "sda".into(), busy_percent: Some(25.0), write_wait_ms: Some(2.0) }],
+            assumed: vec!["x".into()],
+            ..Signs::default()
+        };
+        assert_eq!(first, both);
+    }
 }

@@ -1,14 +1,18 @@
 //! Signs out of what was saved: reports as JSON, counters over time as CSV.
 
 use super::Patient;
+use super::course::{Course, Interval, Place};
 use super::signs::{Dirty, Disk, FileSystem, Scan, Signs, Zone};
+use super::usage::{MemoryUse, Usage};
 use crate::counters;
 use crate::recordings::Wrong;
 use crate::report::{Table, saved};
-use crate::series::{self, HEADING, RunSeries, Series};
+use crate::series::{self, HEADING, Point, RunSeries, Series};
+use crate::system::difference;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Everybody whom a text tells of: the columns of a report as JSON, or of a list of reports, the runs of a series as CSV.
 ///
@@ -52,7 +56,7 @@ fn of_report(name: &str, table: &Table) -> Vec<Patient> {
             let median = row.median(n).filter(|median| median.is_finite())?;
             Some((row.group.as_str(), row.name.as_str(), median))
         });
-        Patient { name: format!("{name}, {}", column.id), signs: of_rows(&Rows(figures.collect())) }
+        Patient::new(format!("{name}, {}", column.id), of_rows(&Rows(figures.collect())))
     };
     table.columns.iter().enumerate().map(patient).collect()
 }
@@ -196,6 +200,20 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
+/// How much is dirty at a moment, and from how much on writers are held back, pages; none where levels under the names of
+/// `/proc/vmstat` do not tell.
+fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
+    let of = |name: &str| levels.get(name).map(|value| *value as f64);
+    let dirty = of("nr_dirty")? + of("nr_writeback")?;
+    let from = (of("nr_dirty_background_threshold")? + of("nr_dirty_threshold")?) / 2.0;
+    Some([dirty, from])
+}
+
+/// Is so much dirty that writers are held back?
+fn is_held_back([dirty, from]: [f64; 2]) -> bool {
+    from > 0.0 && dirty >= from
+}
+
 /// Looks at how much is dirty.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyLooks {
@@ -208,16 +226,10 @@ pub struct DirtyLooks {
 impl DirtyLooks {
     /// A look at levels under the names of `/proc/vmstat`; one without them is none.
     pub fn look(&mut self, levels: &Vmstat) {
-        let of = |name: &str| levels.get(name).map(|value| *value as f64);
-        let limits = of("nr_dirty_background_threshold").zip(of("nr_dirty_threshold"));
-        let (Some(dirty), Some(writeback), Some((background, limit))) = (of("nr_dirty"), of("nr_writeback"), limits)
-        else {
-            return;
-        };
-        let dirty = dirty + writeback;
-        self.from = (background + limit) / 2.0;
+        let Some([dirty, from]) = dirty_at(levels) else { return };
+        self.from = from;
         self.looks += 1;
-        self.held_back += u32::from(self.from > 0.0 && dirty >= self.from);
+        self.held_back += u32::from(is_held_back([dirty, from]));
         self.most = self.most.max(dirty);
     }
 
@@ -229,38 +241,78 @@ impl DirtyLooks {
     }
 }
 
-/// A run of a series: what it counted from its first moment to its last, and its levels in between.
-fn of_run(run: &RunSeries) -> Option<Patient> {
-    let RunSeries { column, seed, series: Series { names, points } } = run;
-    let (first, last) = (points.first()?, points.last()?);
-    let grown = |(n, name): (usize, &String)| (name.clone(), last.values[n].saturating_sub(first.values[n]));
-    let counters: Vmstat = names.iter().enumerate().map(grown).collect();
-    let mut signs = of_counters(&counters, (last.now_ns - first.now_ns) as f64 / 1e9);
-    let mut dirty = DirtyLooks::default();
-    // Shares are of moments at even intervals; the end of a run comes when it comes.
-    for point in &points[..points.len() - 1] {
-        dirty.look(&names.iter().cloned().zip(point.values.iter().copied()).collect());
+/// Counters and levels under the names of `/proc/vmstat` at a moment.
+pub struct Moment {
+    /// When, s since the recording began.
+    pub at_s: f64,
+    /// All of them.
+    pub values: Vmstat,
+}
+
+/// The course of a recording of moments: an interval from each to the next. A moment that is no later than the one before is left out.
+pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
+    let mut course = Course::default();
+    let mut earlier: Option<(Moment, Option<Arc<MemoryUse>>)> = None;
+    for now in moments {
+        let used = MemoryUse::of_vmstat(&now.values).map(Arc::new);
+        if let Some((before, used_before)) = &earlier {
+            if now.at_s <= before.at_s {
+                continue;
+            }
+            let usage = used_before.as_ref().zip(used.as_ref()).map(|(before, after)| Usage::between(before, after));
+            let signs = Signs { usage, ..of_moments(before, &now) };
+            course.push(Interval { place: Place::Seconds { from: before.at_s, to: now.at_s }, signs });
+        }
+        earlier = Some((now, used));
     }
-    signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
-    let seconds = signs.seconds().ok();
-    let percent = |name: &str| Some(*counters.get(name)? as f64 / 1e4 / seconds?);
-    signs.some_waited_percent = percent("psi_memory_some_us");
-    signs.all_waited_percent = percent("psi_memory_full_us");
-    signs.kswapd_cpu_s = counters.get("kswapd_cpu_us").map(|time| *time as f64 / 1e6);
+    course
+}
+
+/// What was counted from a moment to the next, and the levels at both.
+fn of_moments(before: &Moment, after: &Moment) -> Signs {
+    let counters = difference(&before.values, &after.values);
+    let seconds = after.at_s - before.at_s;
+    let percent = |name: &str| Some(*counters.get(name)? as f64 / 1e4 / seconds);
+    let dirty = dirty_at(&before.values).map(|look| Dirty {
+        held_back_percent: if is_held_back(look) { 100.0 } else { 0.0 },
+        most: look[0],
+        from: look[1],
+        dirtied: counters.get("nr_dirtied").map(|pages| *pages as f64),
+    });
     // How much there is, and the least that was free of it.
     let least = |all: &str, free: &str| {
-        let [all, free] = [all, free].map(|name| names.binary_search_by(|it| it.as_str().cmp(name)).ok());
-        let (all, free) = (all?, free?);
-        Some([last.values[all] as f64, points.iter().map(|point| point.values[free]).min()? as f64])
+        let of = |moment: &Moment, name: &str| moment.values.get(name).map(|value| *value as f64);
+        Some([of(after, all)?, of(before, free)?.min(of(after, free)?)])
     };
-    signs.swap = least("nr_swap_total", "nr_swap_free");
-    signs.file_systems = least("nr_blocks_total", "nr_blocks_free").map(|blocks| {
-        let [bytes, free_bytes] = blocks.map(|blocks| blocks * PAGE_BYTES as f64);
-        vec![FileSystem { mount: "that of the run's files".into(), bytes, free_bytes }]
-    });
-    let at_limit = counters.get("memory_events_max");
-    signs.at_limit = at_limit.map(|times| [("the cgroup of the run".to_owned(), *times as f64)].into());
-    Some(Patient { name: format!("{column}, seed {seed}"), signs })
+    let blocks = least("nr_blocks_total", "nr_blocks_free");
+    Signs {
+        some_waited_percent: percent("psi_memory_some_us"),
+        all_waited_percent: percent("psi_memory_full_us"),
+        kswapd_cpu_s: counters.get("kswapd_cpu_us").map(|time| *time as f64 / 1e6),
+        dirty,
+        swap: least("nr_swap_total", "nr_swap_free"),
+        file_systems: blocks.map(|blocks| {
+            let [bytes, free_bytes] = blocks.map(|blocks| blocks * PAGE_BYTES as f64);
+            vec![FileSystem { mount: "that of the run's files".into(), bytes, free_bytes }]
+        }),
+        at_limit: counters
+            .get("memory_events_max")
+            .map(|times| [("the cgroup of the run".to_owned(), *times as f64)].into()),
+        ..of_counters(&counters, seconds)
+    }
+}
+
+/// A run of a series: what it counted from its first moment to its last, and its levels in between.
+fn of_run(run: RunSeries) -> Patient {
+    let RunSeries { column, seed, series: Series { names, points } } = run;
+    let moment = |point: Point| Moment {
+        at_s: point.now_ns as f64 / 1e9,
+        values: names.iter().cloned().zip(point.values).collect(),
+    };
+    let mut patient = Patient::of_course(format!("{column}, seed {seed}"), course_of(points.into_iter().map(moment)));
+    // One look is none.
+    patient.signs.dirty = patient.signs.dirty.filter(|_| patient.course.len() > 1);
+    patient
 }
 
 fn of_series(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
@@ -268,7 +320,7 @@ fn of_series(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     if runs.is_empty() {
         return Err(Wrong::of(file, "it is a series without a line"));
     }
-    Ok(runs.iter().filter_map(of_run).collect())
+    Ok(runs.into_iter().map(of_run).collect())
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct Sample {
     pub seconds: f64,
     /// When it ended, where that is told: s since an epoch that is the recording's own.
     pub at_s: Option<f64>,
+    /// The line on which it ends, from 1.
+    pub line: usize,
     /// The figures.
     pub values: Figures,
 }

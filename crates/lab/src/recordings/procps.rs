@@ -62,7 +62,7 @@ pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec
                 earlier = at_s;
                 if !std::mem::take(&mut is_average) {
                     let seconds = since.flatten().filter(|time| *time > 0.0).unwrap_or(every_s);
-                    samples.push(Sample { seconds, at_s, values });
+                    samples.push(Sample { seconds, at_s, line: n + 1, values });
                 }
             }
             Err(why) => wrong.push(why),

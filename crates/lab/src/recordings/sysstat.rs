@@ -105,7 +105,7 @@ pub fn read_sar(file: &str, text: &str) -> Result<Vec<Sample>, Wrong> {
             .find(|sample| sample.at_s == Some(time) && sample.values.iter().all(|(key, _)| values.get(key).is_none()))
         {
             Some(same) => same.values.extend(values),
-            None => samples.push(Sample { seconds, at_s: Some(time), values }),
+            None => samples.push(Sample { seconds, at_s: Some(time), line: n + 1, values }),
         }
         earlier = Some(time);
     }

@@ -92,7 +92,9 @@ pub struct Snapshot {
     pub disks: BTreeMap<String, DiskStat>,
     /// In order.
     pub zones: Vec<ZoneNow>,
-    /// Swap and what is free of it, pages.
+    /// The text of `/proc/meminfo`.
+    pub meminfo: String,
+    /// Swap and what is free of it by it, pages.
     pub swap_pages: Option<[u64; 2]>,
     /// What could not be read, and why.
     pub missing: Vec<String>,
@@ -138,6 +140,7 @@ impl Snapshot {
         }
         if let Some(text) = of(source.read("proc/meminfo")) {
             this.swap_pages = swap_pages(&text);
+            this.meminfo = text;
         }
         this.missing = missing;
         this

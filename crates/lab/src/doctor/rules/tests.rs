@@ -43,6 +43,8 @@ fn sound() -> Signs {
         killed: Some(0.0),
         exhausted: None,
         swap_used: None,
+        usage: None,
+        blocked: None,
         zeroes_in: None,
         zeroes_out: None,
         assumed: Vec::new(),

@@ -1,0 +1,188 @@
+//! The course of a recording: what was counted in each stretch of it.
+//!
+//! An interval's signs are those of its own time alone: counters are growth within it, levels those at its end. Intervals follow each
+//! other; consecutive ones are put together by [`Signs::then`], so that any span of a recording can be asked as the whole can.
+
+use super::signs::Signs;
+use std::fmt;
+use std::ops::Deref;
+
+/// More intervals are kept in pairs: a day of lines of `vmstat 1` (86,400) is kept line by line, at about 1.5 KiB each.
+const INTERVALS_MAX: usize = 1 << 17;
+
+/// Where in a recording a stretch of time is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// Lines of a text, from 1, the last included.
+    Lines {
+        /// The first.
+        first: usize,
+        /// The last.
+        last: usize,
+    },
+    /// Times as the recording tells them: `10:07:12`.
+    Times {
+        /// When it begins.
+        from: String,
+        /// When it ends.
+        to: String,
+    },
+    /// Since the recording began, s.
+    Seconds {
+        /// When it begins.
+        from: f64,
+        /// When it ends.
+        to: f64,
+    },
+}
+
+impl Place {
+    /// The place from where this begins to where a later one ends. Two places of different kinds give the first.
+    #[must_use]
+    pub fn until(&self, end: &Self) -> Self {
+        match (self, end) {
+            (Self::Lines { first, .. }, Self::Lines { last, .. }) => Self::Lines { first: *first, last: *last },
+            (Self::Times { from, .. }, Self::Times { to, .. }) => Self::Times { from: from.clone(), to: to.clone() },
+            (Self::Seconds { from, .. }, Self::Seconds { to, .. }) => Self::Seconds { from: *from, to: *to },
+            _ => self.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lines { first, last } if first == last => write!(f, "line {first}"),
+            Self::Lines { first, last } => write!(f, "lines {first} to {last}"),
+            Self::Times { from, to } => write!(f, "{from} to {to}"),
+            Self::Seconds { from, to } => write!(f, "{from:.1} s to {to:.1} s"),
+        }
+    }
+}
+
+/// A time of day as recordings print it, of seconds since midnight or since any other moment that is a whole day away.
+#[must_use]
+pub fn time_of_day(seconds: f64) -> String {
+    let seconds = seconds.rem_euclid(86_400.0).floor() as u32;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// A stretch of a recording.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Where it is.
+    pub place: Place,
+    /// What was counted within it alone; `elapsed_s` is its length.
+    pub signs: Signs,
+}
+
+impl Interval {
+    /// Adds an interval that follows.
+    pub fn then(&mut self, later: &Self) {
+        self.place = self.place.until(&later.place);
+        self.signs.then(&later.signs);
+    }
+}
+
+/// Intervals of a recording, in order, without an end between them that a rule must know of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    intervals: Vec<Interval>,
+    /// So many of those that were pushed are one of those that are kept.
+    grain: usize,
+    /// So many are in the last one.
+    in_last: usize,
+}
+
+impl Course {
+    /// Adds an interval. Where there are too many, each two that follow each other become one.
+    pub fn push(&mut self, interval: Interval) {
+        self.grain = self.grain.max(1);
+        match self.intervals.last_mut().filter(|_| self.in_last < self.grain) {
+            Some(last) => last.then(&interval),
+            None => {
+                self.intervals.push(interval);
+                self.in_last = 0;
+            }
+        }
+        self.in_last += 1;
+        if self.intervals.len() == INTERVALS_MAX && self.in_last == self.grain {
+            self.intervals = in_pairs(&self.intervals);
+            self.grain *= 2;
+            self.in_last = self.grain;
+        }
+    }
+
+    /// The whole course as one interval; none of an empty one.
+    #[must_use]
+    pub fn whole(&self) -> Option<Interval> {
+        together(&self.intervals)
+    }
+}
+
+impl Deref for Course {
+    type Target = [Interval];
+
+    fn deref(&self) -> &[Interval] {
+        &self.intervals
+    }
+}
+
+impl FromIterator<Interval> for Course {
+    fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
+        let mut course = Self::default();
+        intervals.into_iter().for_each(|interval| course.push(interval));
+        course
+    }
+}
+
+/// Consecutive intervals as one; none of none.
+#[must_use]
+pub fn together(intervals: &[Interval]) -> Option<Interval> {
+    let (first, rest) = intervals.split_first()?;
+    let mut whole = first.clone();
+    rest.iter().for_each(|later| whole.then(later));
+    Some(whole)
+}
+
+/// Each two as one; the last alone where their number is odd.
+#[must_use]
+pub fn in_pairs(intervals: &[Interval]) -> Vec<Interval> {
+    intervals.chunks(2).filter_map(together).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(line: usize, swapped_in: f64) -> Interval {
+        Interval {
+            place: Place::Lines { first: line, last: line },
+            signs: Signs { elapsed_s: Some(1.0), swapped_in: Some(swapped_in), ..Signs::default() },
+        }
+    }
+
+    #[test]
+    fn places_are_told_as_the_recording_counts() {
+        let shown = |place: Place| place.to_string();
+        assert_eq!(shown(Place::Lines { first: 7, last: 7 }), "line 7");
+        assert_eq!(shown(interval(403, 0.0).place.until(&interval(414, 0.0).place)), "lines 403 to 414");
+        let times = |from: f64, to: f64| Place::Times { from: time_of_day(from), to: time_of_day(to) };
+        assert_eq!(shown(times(36_432.0, 36_444.9)), "10:07:12 to 10:07:24");
+        assert_eq!(shown(times(86_399.0, 86_401.0)), "23:59:59 to 00:00:01");
+        let seconds = |from, to| Place::Seconds { from, to };
+        assert_eq!(shown(seconds(12.0, 13.0).until(&seconds(20.0, 24.04))), "12.0 s to 24.0 s");
+    }
+
+    #[test]
+    fn a_long_course_is_kept_in_coarser_intervals_and_loses_nothing() {
+        let lines = 3 * INTERVALS_MAX + 1;
+        let course: Course = (1..=lines).map(|line| interval(line, 2.0)).collect();
+        assert!((INTERVALS_MAX / 2..INTERVALS_MAX).contains(&course.len()), "{}", course.len());
+        assert_eq!(course[0].place, Place::Lines { first: 1, last: 4 });
+        let whole = course.whole().unwrap();
+        assert_eq!(whole.place, Place::Lines { first: 1, last: lines });
+        assert_eq!((whole.signs.elapsed_s, whole.signs.swapped_in), (Some(lines as f64), Some(2.0 * lines as f64)));
+        assert_eq!(Course::default().whole(), None);
+    }
+}
