@@ -125,6 +125,8 @@ pub struct Patient {
     pub signs: Signs,
     /// What is known of each stretch of it; empty where a source tells of the whole alone.
     pub course: Course,
+    /// Files that were read for it, where its name does not tell them.
+    pub sources: Vec<String>,
     /// What of the input was not used, and why.
     pub left_out: Vec<String>,
 }
@@ -133,14 +135,14 @@ impl Patient {
     /// Somebody of whom only the whole time is known.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
-        Self { name: name.into(), signs, course: Course::default(), left_out: Vec::new() }
+        Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
     }
 
     /// Somebody of whom all is known by stretches of time.
     #[must_use]
     pub fn of_course(name: impl Into<String>, course: Course) -> Self {
         let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
-        Self { name: name.into(), signs, course, left_out: Vec::new() }
+        Self { course, ..Self::new(name, signs) }
     }
 }
 
@@ -148,7 +150,7 @@ impl Patient {
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
-    for (n, Patient { name, signs, left_out, .. }) in patients.iter().enumerate() {
+    for (n, Patient { name, signs, sources, left_out, .. }) in patients.iter().enumerate() {
         if n > 0 {
             text.push('\n');
         }
@@ -170,6 +172,9 @@ pub fn text(patients: &[Patient], look: Look) -> String {
         }
         if !signs.missing.is_empty() {
             text.push_str(&hanging("not readable: ", &signs.missing.join("; "), look));
+        }
+        if !sources.is_empty() {
+            text.push_str(&hanging("read: ", &sources.join("; "), look));
         }
         if !left_out.is_empty() {
             text.push_str(&hanging("left out: ", &left_out.join("; "), look));
@@ -203,7 +208,7 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
 /// The same as a page.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
-    let section = |Patient { name, signs, left_out, .. }: &Patient| {
+    let section = |Patient { name, signs, sources, left_out, .. }: &Patient| {
         let diagnosis = Diagnosis::of(signs);
         let mut parts = Vec::new();
         for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
@@ -217,6 +222,7 @@ pub fn page(patients: &[Patient]) -> Page {
             ("Not asked", unasked(&diagnosis)),
             ("Assumed", signs.assumed.clone()),
             ("Not readable", signs.missing.clone()),
+            ("Read", sources.clone()),
             ("Left out", left_out.clone()),
         ];
         for (what, list) in lists {
@@ -232,7 +238,7 @@ pub fn page(patients: &[Patient]) -> Page {
 /// The same as JSON, with a line break at its end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
-    let one = |Patient { name, signs, left_out, .. }: &Patient| {
+    let one = |Patient { name, signs, sources, left_out, .. }: &Patient| {
         let diagnosis = Diagnosis::of(signs);
         json!({
             "name": name,
@@ -242,6 +248,7 @@ pub fn json(patients: &[Patient]) -> String {
             "unasked": diagnosis.unasked,
             "assumed": signs.assumed,
             "not_readable": signs.missing,
+            "sources": sources,
             "left_out": left_out,
         })
     };
