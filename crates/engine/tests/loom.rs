@@ -6,8 +6,8 @@
 //! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
 //! page of the slot beside an eviction; the end of the file beside one; readers beside a writer of the page's bytes;
 //! readers with hazard pointers beside an eviction, and beside who waits for them; readers of both kinds, a writer and
-//! the end of the file beside a page that moves to another frame. And one of kswapd, which falls asleep while it is asked
-//! for more.
+//! the end of the file beside a page that moves to another frame; pages that are tagged beside others whose tags are removed. And
+//! one of kswapd, which falls asleep while it is asked for more.
 
 #![cfg(loom)]
 
@@ -147,6 +147,81 @@ fn a_page_keeps_its_tag_though_the_one_before_it_is_still_on_its_way_out() {
         evictor.join().unwrap();
         assert_eq!(world.index.has_tag(0, Tag::Dirty), is_there);
     });
+}
+
+/// An index in which these pages have slots, and the first is dirty.
+fn tagged(pages: &[u32]) -> Arc<FileIndex> {
+    let index = FileIndex::default();
+    for page in pages {
+        assert!(index.prepare(*page));
+        index.insert(*page, FRAME).expect("the slot is empty");
+    }
+    index.set_tag(pages[0], Tag::Dirty);
+    Arc::new(index)
+}
+
+/// A page becomes dirty while the only other dirty page of its word, of its count, or of a higher one becomes clean: whoever
+/// tagged it finds it at once.
+#[test]
+fn a_tagged_page_is_never_hidden() {
+    for next in [1, 64, 64 * 64, 64 * 64 * 64] {
+        loom::model(move || {
+            let index = tagged(&[0, next]);
+            let cleaner = thread::spawn({
+                let index = index.clone();
+                move || index.clear_tag(0, Tag::Dirty)
+            });
+            index.set_tag(next, Tag::Dirty);
+            assert_eq!(index.next_tagged(1, Tag::Dirty), Some(next));
+            cleaner.join().unwrap();
+            assert_eq!(index.next_tagged(0, Tag::Dirty), Some(next));
+            index.clear_tag(next, Tag::Dirty);
+            assert_eq!(index.next_tagged(0, Tag::Dirty), None);
+        });
+    }
+}
+
+/// Two pages become dirty side by side, where nothing was: neither relies on what the other has not done yet.
+#[test]
+fn each_of_two_who_tag_pages_finds_its_own() {
+    for next in [1, 64, 64 * 64] {
+        loom::model(move || {
+            let index = tagged(&[0, next]);
+            index.clear_tag(0, Tag::Dirty);
+            let other = thread::spawn({
+                let index = index.clone();
+                move || {
+                    index.set_tag(0, Tag::Dirty);
+                    assert_eq!(index.next_tagged(0, Tag::Dirty), Some(0));
+                }
+            });
+            index.set_tag(next, Tag::Dirty);
+            assert_eq!(index.next_tagged(1, Tag::Dirty), Some(next));
+            other.join().unwrap();
+            assert_eq!(index.next_tagged(0, Tag::Dirty), Some(0));
+        });
+    }
+}
+
+/// A sync looks for a page that it was told of, while another page of its word becomes dirty and clean again.
+#[test]
+fn a_sync_finds_what_was_tagged_before_it() {
+    for next in [1, 64] {
+        loom::model(move || {
+            let index = tagged(&[0, next]);
+            let other = thread::spawn({
+                let index = index.clone();
+                move || {
+                    index.set_tag(next, Tag::Dirty);
+                    index.clear_tag(next, Tag::Dirty);
+                }
+            });
+            assert_eq!(index.next_tagged(0, Tag::Dirty), Some(0));
+            other.join().unwrap();
+            index.clear_tag(0, Tag::Dirty);
+            assert_eq!(index.next_tagged(0, Tag::Dirty), None);
+        });
+    }
 }
 
 /// A file is closed while reclaim takes its last page: who finds no page left finds none counted.

@@ -8,11 +8,14 @@
 //! *Commits*: 200 bytes are written and made durable, by several threads in one file; `write_at` and `sync_data` of the
 //! library beside `pwrite` and `fdatasync` of the system. What was committed is looked for in the file after each round.
 //!
+//! *Syncs*: a page of a sparse file is written and synced, again and again; the CPU time that it takes in files of 1, 4 and 64 GiB,
+//! beside that in a file of 0.25 GiB. A page of each 4 MiB of the file has been in memory before.
+//!
 //! *Opens*: files are opened, and closed, while 15,000 others are open; beside the same while 100 are.
 
 #![allow(missing_docs, unsafe_code)]
 
-use highwater::{File, Memory};
+use highwater::{Advice, File, Memory};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a commit.
 const RECORD: u64 = 200;
+
+const PAGE: u64 = 4096;
 
 /// Sizes at full length, and in tests.
 struct Sizes {
@@ -176,6 +181,78 @@ fn open_cost(folder: &Path, open: usize, times: usize) -> (f64, f64) {
     (open_cost, close_cost)
 }
 
+/// A sparse file of some length in a memory of its own. A page of each 4 MiB of it was read.
+struct Sparse {
+    memory: Memory,
+    file: File,
+    path: PathBuf,
+}
+
+impl Sparse {
+    fn new(folder: &Path, bytes: u64) -> Self {
+        const STEP: u64 = 4 << 20;
+        let memory = Memory::builder().size(64 << 20).start().expect("memory is there");
+        let path = folder.join(format!("sparse {bytes}"));
+        let file = memory.create(&path).expect("the folder can be written to");
+        file.set_len(bytes).expect("the file system has files of this length");
+        file.advise(0..0, Advice::Random);
+        (0..bytes / STEP).for_each(|step| _ = file.page(step * STEP / PAGE).expect("the disk works"));
+        Self { memory, file, path }
+    }
+
+    /// CPU time in us of writing and syncing a page.
+    fn sync_cost(&self, syncs: u64, round: u64) -> f64 {
+        let at = self.file.len() / 2 + 5 * PAGE;
+        let before = thread_cpu_time();
+        for n in 0..syncs {
+            self.file.commit(&record(round * syncs + n, round), at);
+        }
+        let cost = (thread_cpu_time() - before) * 1e6 / syncs as f64;
+        let mut found = [0; RECORD as usize];
+        fs::File::open(&self.path)
+            .and_then(|file| file.read_exact_at(&mut found, at))
+            .expect("what was synced is there");
+        assert!(found == record((round + 1) * syncs - 1, round));
+        assert!(self.memory.vmstat().get("nr_dirty") == 0);
+        cost
+    }
+}
+
+/// CPU time of this thread so far, s.
+fn thread_cpu_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for what the system writes.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Compares syncs of one page in files of several lengths.
+fn compare_syncs(is_bench: bool, rounds: usize) {
+    let (sizes, syncs) =
+        if is_bench { (&[1 << 28, 1 << 30, 1 << 32, 1 << 36][..], 300) } else { (&[1 << 28, 1 << 30][..], 2) };
+    let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(folder).expect("the folder can be written to");
+    let files: Vec<Sparse> = sizes.iter().map(|bytes| Sparse::new(folder.path(), *bytes)).collect();
+    let mut costs = vec![Vec::new(); sizes.len()];
+    for round in 0..rounds as u64 {
+        for n in 0..sizes.len() {
+            // Who comes first changes, so that a drift favours nobody.
+            let n = (n + round as usize) % sizes.len();
+            costs[n].push(files[n].sync_cost(syncs, round));
+        }
+    }
+    if is_bench {
+        for (bytes, own) in sizes.iter().zip(&costs) {
+            let ratios = own.iter().zip(&costs[0]).map(|(own, least)| own / least).collect();
+            let (gib, cost) = (*bytes as f64 / f64::from(1 << 30), median(own));
+            println!(
+                "a sync of one page of {gib} GiB, beside 0.25 GiB: ratio {}, {cost:.1} us of CPU time",
+                spread(ratios)
+            );
+        }
+    }
+}
+
 /// Compares opens beside `many` open files with opens beside 100.
 fn compare_opens(is_bench: bool, rounds: usize) {
     let (many, times) = if is_bench { (15_000, 300) } else { (200, 5) };
@@ -248,6 +325,9 @@ fn main() {
                 println!("{name}: ratio {}, {:.0} and {:.0} commits/s", spread(ratios), median(&own), median(&systems));
             }
         }
+    }
+    if "syncs of one page".contains(&wanted) {
+        compare_syncs(is_bench, rounds);
     }
     if "opening and closing".contains(&wanted) {
         compare_opens(is_bench, rounds);

@@ -218,7 +218,9 @@ impl Error {
     pub(crate) fn of_memory(error: engine::Error) -> Self {
         match error {
             engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },
-            engine::Error::OutOfMemory { .. } => Self::OutOfMemory { state: error.to_string() },
+            engine::Error::OutOfMemory { .. } | engine::Error::TooManyTables { .. } => {
+                Self::OutOfMemory { state: error.to_string() }
+            }
             engine::Error::TooManyReaders { page } => Self::TooManyReaders { page: page.into() },
             engine::Error::Killed => Self::ShutDown,
             engine::Error::BeyondEnd { .. } => unreachable!("the library maps no files: {error}"),

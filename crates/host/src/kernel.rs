@@ -1,9 +1,11 @@
 //! Kernels that come with the library.
 
+use crate::machine::open_at_once;
 use engine::kernel::{Kernel, Source, files};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// The engine's kernels that applications may choose.
@@ -27,8 +29,13 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Text of a file.
 fn read(path: &Path) -> io::Result<String> {
+    let file = open_at_once(File::options().read(true), path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        // Of one that nobody writes there is nothing to read, which is a kernel of defaults.
+        return Err(io::Error::other("it is a pipe (FIFO), and not a file"));
+    }
     let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
     }

@@ -4,6 +4,7 @@
 
 use crate::machine::{HazardPointer, Host};
 use engine::Engine;
+use engine::access::PinnedForWrite;
 use engine::page_cache::File as Cached;
 use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
@@ -140,8 +141,14 @@ pub struct PageWrite<'a> {
     engine: &'a Arc<Engine<Host>>,
     bytes: *mut [u8; PAGE_BYTES],
     frame: FrameNumber,
-    /// `None`: of a region.
-    file: Option<&'a Arc<Cached<Host>>>,
+    of: WriteOf<'a>,
+}
+
+/// Whose page it is that a guard for writing gives back when it is dropped.
+#[derive(Clone, Copy)]
+enum WriteOf<'a> {
+    File(&'a Arc<Cached<Host>>, PinnedForWrite),
+    Region,
 }
 
 // SAFETY: a guard is an exclusive reference to bytes, and a reference to what is `Sync` itself; latch and reference belong
@@ -151,12 +158,13 @@ unsafe impl Send for PageWrite<'_> {}
 unsafe impl Sync for PageWrite<'_> {}
 
 impl<'a> PageWrite<'a> {
-    pub(crate) fn of_file(engine: &'a Arc<Engine<Host>>, file: &'a Arc<Cached<Host>>, frame: FrameNumber) -> Self {
-        Self { engine, bytes: engine.machine().bytes(frame), frame, file: Some(file) }
+    pub(crate) fn of_file(engine: &'a Arc<Engine<Host>>, file: &'a Arc<Cached<Host>>, pinned: PinnedForWrite) -> Self {
+        let frame = pinned.frame;
+        Self { engine, bytes: engine.machine().bytes(frame), frame, of: WriteOf::File(file, pinned) }
     }
 
     pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: FrameNumber) -> Self {
-        Self { engine, bytes: engine.machine().bytes(frame), frame, file: None }
+        Self { engine, bytes: engine.machine().bytes(frame), frame, of: WriteOf::Region }
     }
 }
 
@@ -182,9 +190,9 @@ impl DerefMut for PageWrite<'_> {
 
 impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
-        match self.file {
-            Some(file) => self.engine.access().unpin_write(file, self.frame),
-            None => self.engine.access().unpin_region(self.frame, true),
+        match self.of {
+            WriteOf::File(file, pinned) => self.engine.access().unpin_write(file, pinned),
+            WriteOf::Region => self.engine.access().unpin_region(self.frame, true),
         }
     }
 }

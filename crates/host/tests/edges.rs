@@ -5,10 +5,13 @@ mod common;
 
 use common::gate::{Gate, Gated};
 use common::{builder, folder, memory};
-use highwater::{Advice, Error, File, IoError, OpenOptions};
+use highwater::{Advice, Error, File, IoError, Memory, OpenOptions};
 use std::cell::RefCell;
+use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -285,6 +288,7 @@ fn a_sync_does_not_bring_back_what_others_cut_off() {
         assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
         file.sync_data().unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 10_000);
+        memory.check().unwrap();
     }
 }
 
@@ -300,4 +304,222 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     }
     assert_eq!(fs::metadata(&there).unwrap().len(), 0);
     assert!(!new.exists());
+}
+
+/// Others cut a file whose pages are in memory, dirty and clean, at a page's end, within one, and to nothing; some pages are pinned
+/// meanwhile. Whoever reads what is gone is told, nothing else is lost, and what the memory knows of itself adds up.
+#[test]
+fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
+    for cut in [0, 100, 3 * PAGE, 3 * PAGE + 1, 7 * PAGE + 4095] {
+        let folder = folder();
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 16 * PAGE as usize]).unwrap();
+        let memory = memory();
+        let file = memory.open(&path).unwrap();
+        file.read_exact_at(&mut [0; 12 * PAGE as usize], 0).unwrap();
+        file.write_all_at(&[1; 10], 5 * PAGE).unwrap();
+        let pinned = file.page(9).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(cut).unwrap();
+        assert!(pinned.iter().all(|byte| *byte == 7), "what is pinned stays");
+        drop(pinned);
+        memory.check().unwrap();
+        file.sync_data().unwrap();
+        memory.check().unwrap();
+        memory.drop_caches();
+        for page in 0..16 {
+            let (mut bytes, is_whole) = ([0; PAGE as usize], (page + 1) * PAGE <= cut);
+            match file.read_at(&mut bytes, page * PAGE) {
+                Ok(n) => assert!(
+                    (is_whole || page == 5) && n == PAGE as usize && bytes[10..].iter().all(|byte| *byte == 7),
+                    "page {page} of a file that others cut to {cut} bytes"
+                ),
+                Err(Error::Read { source: IoError::Truncated, .. }) => assert!(!is_whole && page != 5, "page {page}"),
+                Err(error) => panic!("page {page}: {error}"),
+            }
+        }
+        memory.check().unwrap();
+        // The owner's own length makes it a file again.
+        file.set_len(0).unwrap();
+        file.write_all_at(&[2; 2 * PAGE as usize], 0).unwrap();
+        file.read_exact_at(&mut [0; 2 * PAGE as usize], 0).unwrap();
+        memory.check().unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), [2; 2 * PAGE as usize]);
+    }
+}
+
+/// A page that the end of the file lies in is held for writing, and all of it is filled. Meanwhile the file becomes longer: the
+/// bytes that are added are zeroes, here and in the system.
+#[test]
+fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
+    const LONG: u64 = 4096 + 904;
+    type Grow = fn(&File);
+    let grows: [(&str, u64, Grow); 4] = [
+        ("within the page", 2 * PAGE - 7, |file| file.set_len(2 * PAGE - 7).unwrap()),
+        ("to the end of the page", 2 * PAGE, |file| file.set_len(2 * PAGE).unwrap()),
+        ("far behind", 9 * PAGE + 5, |file| file.set_len(9 * PAGE + 5).unwrap()),
+        ("by a write", 6 * PAGE + 3, |file| file.write_all_at(&[5; 3], 6 * PAGE).unwrap()),
+    ];
+    for (how, len, grow) in grows {
+        let folder = folder();
+        let path = folder.path().join("file");
+        let memory = builder().checksums(true).start().unwrap();
+        let file = memory.create(&path).unwrap();
+        file.write_all_at(&[1; LONG as usize], 0).unwrap();
+        let mut guard = file.page_mut(1).unwrap();
+        guard.fill(7);
+        grow(&file);
+        guard.fill(8);
+        drop(guard);
+        let mut expected = vec![0; len as usize];
+        expected[..PAGE as usize].fill(1);
+        expected[PAGE as usize..LONG as usize].fill(8);
+        if how == "by a write" {
+            expected[6 * PAGE as usize..].fill(5);
+        }
+        for _ in 0..2 {
+            let mut found = vec![9; len as usize];
+            file.read_exact_at(&mut found, 0).unwrap();
+            let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+            assert_eq!(wrong, None, "{how}: byte {wrong:?}");
+            file.sync_data().unwrap();
+            memory.drop_caches();
+        }
+        assert!(fs::read(&path).unwrap() == expected, "{how}");
+        // A guard that is taken now has all of its page.
+        if len >= 2 * PAGE {
+            file.page_mut(1).unwrap().fill(3);
+            assert!(file.page(1).unwrap().iter().all(|byte| *byte == 3), "{how}");
+        }
+        memory.check().unwrap();
+    }
+}
+
+/// Is the file locked against others?
+fn is_locked(path: &Path) -> bool {
+    let file = fs::File::open(path).unwrap();
+    // SAFETY: no memory is passed.
+    let refused = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) } != 0;
+    refused && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
+}
+
+/// A file is opened without a lock, and once more with one.
+#[test]
+fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, [7; 100]).unwrap();
+    let memory = memory();
+    let options = OpenOptions::new().write(true);
+    let unlocked = options.lock(false).open(&memory, &path).unwrap();
+    assert!(!is_locked(&path));
+    let locked = options.open(&memory, &path).unwrap();
+    assert!(is_locked(&path));
+    // The lock is the file's, until its last handle goes.
+    drop(locked);
+    assert!(is_locked(&path));
+    drop(unlocked);
+    assert!(!is_locked(&path));
+
+    // Somebody else has it: who asks is refused, and who did not goes on.
+    let unlocked = options.lock(false).open(&memory, &path).unwrap();
+    let other = fs::File::open(&path).unwrap();
+    // SAFETY: no memory is passed.
+    assert_eq!(unsafe { libc::flock(other.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }, 0);
+    let error = options.open(&memory, &path).unwrap_err().to_string();
+    assert!(error.ends_with("another process has locked it"), "{error}");
+    unlocked.write_all_at(&[1], 0).unwrap();
+    drop(other);
+    options.open(&memory, &path).unwrap();
+    memory.check().unwrap();
+}
+
+/// A range of a thousand times the memory will be needed: as much of it is read as there is room for, and what others use stays.
+#[test]
+fn advice_for_more_than_memory_reads_what_there_is_room_for() {
+    let folder = folder();
+    let memory = memory();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.set_len(8 << 30).unwrap();
+    memory.drop_caches();
+    for range in [0..8 << 30, 0..u64::MAX, 4 << 30..8 << 30] {
+        let before = memory.vmstat().get("pgpgin");
+        file.advise(range.clone(), Advice::WillNeed);
+        let read = memory.vmstat().get("pgpgin") - before;
+        assert!(read <= (memory.size() >> 10) / 2 + 4, "{read} KiB were read for {range:?}");
+    }
+    // What fits is read as a whole.
+    memory.drop_caches();
+    let small = memory.create(folder.path().join("small")).unwrap();
+    small.write_all_at(&[7; 64 * PAGE as usize], 0).unwrap();
+    small.sync_data().unwrap();
+    memory.drop_caches();
+    small.advise(0..64 * PAGE, Advice::WillNeed);
+    assert!((0..64).all(|page| small.page(page).unwrap()[0] == 7));
+    memory.check().unwrap();
+}
+
+fn make_pipe(path: &Path) {
+    let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the name ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+}
+
+/// Calls something in another thread, which has to come back.
+#[track_caller]
+fn within_a_minute<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, done) = mpsc::channel();
+    thread::spawn(move || sender.send(call()));
+    done.recv_timeout(Duration::from_secs(60)).expect("it waits for ever")
+}
+
+/// What is no file is refused, and by its name; also where a file is replaced by a pipe while it is opened.
+#[test]
+fn an_open_never_waits_for_the_other_end_of_a_pipe() {
+    let folder = folder();
+    let (pipe, socket, path) = (folder.path().join("pipe"), folder.path().join("socket"), folder.path().join("file"));
+    make_pipe(&pipe);
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let memory = Arc::new(memory());
+    for (path, word) in [(&pipe, "pipe"), (&socket, "socket"), (&"/dev/zero".into(), "character device")] {
+        for writes in [false, true] {
+            let (memory, path) = (memory.clone(), path.clone());
+            let opened = within_a_minute(move || OpenOptions::new().write(writes).open(&memory, &path).map(drop));
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+    // A kernel file, too.
+    let kernel = pipe.to_string_lossy().into_owned();
+    let started = within_a_minute(move || Memory::builder().size(8 << 20).kernel(&kernel).start().map(drop));
+    assert!(matches!(started, Err(Error::Builder { .. })), "{started:?}");
+
+    let is_over = Arc::new(AtomicBool::new(false));
+    let replacer = thread::spawn({
+        let (is_over, path, folder) = (is_over.clone(), path.clone(), folder.path().to_owned());
+        move || {
+            while !is_over.load(Ordering::Acquire) {
+                let new = folder.join("new");
+                make_pipe(&new);
+                fs::rename(&new, &path).unwrap();
+                fs::write(&new, [7; 10]).unwrap();
+                fs::rename(&new, &path).unwrap();
+            }
+        }
+    });
+    let opener = {
+        let memory = memory.clone();
+        move || {
+            for _ in 0..2000 {
+                match OpenOptions::new().open(&memory, &path) {
+                    Ok(file) => assert_eq!(file.len(), 10),
+                    Err(error) => assert!(error.to_string().contains("pipe") || !path.exists(), "{error}"),
+                }
+            }
+        }
+    };
+    within_a_minute(opener);
+    is_over.store(true, Ordering::Release);
+    replacer.join().unwrap();
+    memory.check().unwrap();
 }

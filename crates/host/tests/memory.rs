@@ -789,6 +789,41 @@ fn many_reads_at_once_find_what_single_reads_find() {
     assert_eq!(file.read_many_at(&mut []).unwrap(), Vec::<usize>::new());
 }
 
+/// A page is written in each of many regions, and each takes a page for its table, which never leaves. They do not get all of memory:
+/// the next is refused, and files and regions that are there go on.
+#[test]
+fn tables_of_many_regions_leave_memory_to_others() {
+    let folder = folder();
+    let memory = builder().swap(64 << 20).swap_folder(folder.path()).start().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, vec![7; 2 << 20]).unwrap();
+    let file = memory.open(&path).unwrap();
+    let mut regions = Vec::new();
+    let refused = loop {
+        let region = memory.anonymous(PAGE).unwrap();
+        match region.write_at(&[regions.len() as u8], 0) {
+            Ok(()) => regions.push(region),
+            Err(error) => break error,
+        }
+        assert!(regions.len() < 3000, "tables of {} regions in 2048 pages", regions.len());
+    };
+    assert!(matches!(refused, Error::OutOfMemory { .. }) && refused.to_string().contains("page tables"), "{refused}");
+    assert!(regions.len() > 500, "{} regions, of 2048 pages", regions.len());
+    assert_eq!(memory.vmstat().get("nr_page_table_pages"), regions.len() as u64);
+    file.read_exact_at(&mut vec![0; 2 << 20], 0).unwrap();
+    file.write_all_at(&[1; 100_000], 0).unwrap();
+    file.sync_data().unwrap();
+    for (n, region) in regions.iter().enumerate() {
+        assert_eq!(region.page(0).unwrap()[0], n as u8);
+        region.write_at(&[n as u8], 1).unwrap();
+    }
+    memory.check().unwrap();
+    // Regions that go leave theirs to others.
+    regions.truncate(100);
+    memory.anonymous(PAGE).unwrap().write_at(&[1], 0).unwrap();
+    memory.check().unwrap();
+}
+
 /// Swap is full. The task that wants one more page is told; what others have is there.
 #[test]
 fn a_full_swap_is_an_error_to_who_needs_a_page() {

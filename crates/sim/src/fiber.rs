@@ -3,11 +3,17 @@
 //! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next: making a stack costs
 //! system calls, so a fiber is made once and serves many tasks and interrupt handlers. It leaves its stack only by
 //! [`Fiber::suspend`], which tells the loop in `world` why.
+//!
+//! *Safety*: a job is any code of a task, and may lend what lies on its stack to other threads (`std::thread::scope`). So the
+//! stack of a job that is abandoned in the middle is never freed, and a fiber is suspended on its own stack only, which is
+//! checked: a task of one world may run another world inside, whose stacks are others.
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 use std::rc::Rc;
@@ -41,8 +47,10 @@ struct Inside {
 
 /// A stack, and what runs on it.
 pub(crate) struct Fiber {
-    coroutine: RefCell<Coroutine<(), Ask, (), ColouredStack>>,
+    coroutine: ManuallyDrop<RefCell<Coroutine<(), Ask, (), ColouredStack>>>,
     inside: Rc<Inside>,
+    /// Addresses of the stack.
+    stack: Range<usize>,
 }
 
 impl Fiber {
@@ -50,8 +58,9 @@ impl Fiber {
     pub(crate) fn new(stack_bytes: usize, colour: usize) -> Self {
         let inside = Rc::new(Inside { job: Cell::new(None), yielder: Cell::new(null()) });
         let shared = Rc::clone(&inside);
-        let stack = ColouredStack::new(stack_bytes, colour);
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Ask>, ()| {
+        let memory = ColouredStack::new(stack_bytes, colour);
+        let stack = memory.limit().get()..memory.base().get();
+        let coroutine = Coroutine::with_stack(memory, move |yielder: &Yielder<(), Ask>, ()| {
             shared.yielder.set(yielder);
             while let Some(job) = shared.job.take() {
                 yielder.suspend(match catch_unwind(AssertUnwindSafe(job)) {
@@ -60,7 +69,7 @@ impl Fiber {
                 });
             }
         });
-        Self { coroutine: RefCell::new(coroutine), inside }
+        Self { coroutine: ManuallyDrop::new(RefCell::new(coroutine)), inside, stack }
     }
 
     /// Gives an idle fiber its next job.
@@ -77,11 +86,17 @@ impl Fiber {
         }
     }
 
-    /// Leaves the fiber's stack; returns when it is resumed. Called on this fiber's own stack only.
+    /// Leaves the fiber's stack; returns when it is resumed.
+    ///
+    /// # Panics
+    /// When the caller runs on another stack.
     #[inline]
     pub(crate) fn suspend(&self, ask: Ask) {
+        let here = 0u8;
+        let is_own = self.stack.contains(&(&raw const here).addr());
+        assert!(is_own, "a task of this world waits on the stack of another world's task");
         // SAFETY: the body stored the pointer to its argument before any job ran, and that argument lives as long as
-        // the body, on whose stack the caller runs.
+        // the body, on whose stack the caller runs, as was just asserted.
         unsafe { (*self.inside.yielder.get()).suspend(ask) }
     }
 
@@ -98,12 +113,12 @@ impl Fiber {
 impl Drop for Fiber {
     fn drop(&mut self) {
         let coroutine = self.coroutine.get_mut();
-        if coroutine.started() && !coroutine.done() {
-            // SAFETY: the job is abandoned in the middle (the world failed) and never runs again. Its values are
-            // leaked, not freed; jobs are `'static`, so nothing outside borrows from this stack, and the simulator
-            // keeps no pointer into it once the loop has ended.
-            unsafe { coroutine.force_reset() }
+        if !coroutine.started() || coroutine.done() {
+            // SAFETY: dropped here and nowhere else, once.
+            unsafe { ManuallyDrop::drop(&mut self.coroutine) }
         }
+        // Otherwise the job was abandoned in the middle, for the world failed. It never runs again, and its values are leaked.
+        // So is its stack: threads that the job has started may use what lies there (`std::thread::scope`).
     }
 }
 

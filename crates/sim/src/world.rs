@@ -694,6 +694,7 @@ impl World {
     /// Runs everything; see [`crate::Sim::run`].
     pub(crate) fn run(&self, name: &str, job: Job) -> Result<(), Failure> {
         assert!(self.lane.get() == NO_LANE, "run inside of a task");
+        assert!(self.main.get().is_none(), "a machine runs once");
         let main = self.spawn(name, None, job);
         self.main.set(Some(main));
         if let Some(limit) = self.config.time_limit {

@@ -287,3 +287,59 @@ fn everything_that_does_not_sleep_may_be_done_outside_of_tasks() {
     look();
     assert_eq!((sim.now(), *lock.lock()), (ended, 4));
 }
+
+/// A thread that a task has started, in a scope, goes on after the machine has failed: what it borrows from the task's stack
+/// stays.
+#[test]
+fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    let failure = failure(|sim| {
+        let other = sim.clone();
+        sim.spawn("borrower", move || {
+            let lent = [7u64; 512];
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !ENDED.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    SEEN.store(lent.iter().sum(), Ordering::Release);
+                });
+                // Never comes back.
+                other.pause(Nanos(1_000_000));
+            });
+        });
+        sim.pause(Nanos(1000));
+        panic!("stop");
+    });
+    assert_says(&failure, &["stop"]);
+    // New stacks would lie where the old ones did.
+    run(Config::uniform(2, 10), |sim| sim.pause(Nanos(1000))).unwrap();
+    ENDED.store(true, Ordering::Release);
+    while SEEN.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(SEEN.load(Ordering::Acquire), 7 * 512);
+}
+
+/// A machine may run inside of another's task. It has stacks of its own, on which no task of the outer one waits.
+#[test]
+fn a_task_that_waits_on_another_machines_stack_is_reported() {
+    let failure = failure(|sim| {
+        let (outer, inner) = (sim.clone(), Sim::new(Config::uniform(1, 10)));
+        let ended = inner.run("inner", move || outer.pause(Nanos(1000)));
+        panic!("inside: {}", ended.expect_err("a failure"));
+    });
+    assert_says(&failure, &["waits on the stack of another"]);
+}
+
+#[test]
+#[should_panic(expected = "a machine runs once")]
+fn a_machine_that_is_run_by_who_observes_it_is_reported() {
+    let sim = Sim::new(Config::uniform(1, 10));
+    let inner = sim.clone();
+    sim.observe(Nanos(10), move |_| inner.run("again", || {}).unwrap());
+    let machine = sim.clone();
+    let _ = sim.run("main", move || machine.pause(Nanos(1000)));
+}

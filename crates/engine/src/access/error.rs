@@ -31,6 +31,11 @@ pub enum Error {
         /// What the device said.
         source: IoError,
     },
+    /// Page tables have as much of memory as they may: none of them can leave before its region is dropped.
+    TooManyTables {
+        /// Pages that they take.
+        tables: u64,
+    },
     /// A page could not be read back from swap.
     SwapRead {
         /// Its slot.
@@ -96,6 +101,9 @@ impl fmt::Display for Error {
                 }
             }
             Self::Read { file, offset, source } => write!(f, "file {file}, offset {offset}: read failed: {source}"),
+            Self::TooManyTables { tables } => {
+                write!(f, "out of memory for page tables: they take {tables} pages, which is half of memory")
+            }
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
             Self::Write { file, offset, source } => write!(f, "file {file}, offset {offset}: write failed: {source}"),
             Self::NoSpace { file, offset } => {

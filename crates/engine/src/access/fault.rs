@@ -11,6 +11,11 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
+/// Page tables may take a half of memory: one of them maps 512 pages, so that those of a program which uses what it maps take a
+/// 512th of that. Only who maps much, and uses a page here and there, comes near: without a bound, pages that never leave would
+/// be all of memory, and nobody could read a page in.
+const TABLES_SHARE: u64 = 2;
+
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
 /// Whether a fault that makes a page of a file dirty may hold the task back.
@@ -198,6 +203,9 @@ impl<M: Machine> Access<M> {
     }
 
     fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {
+        if self.gauge(Gauge::NrPageTablePages) >= self.managed_pages() / TABLES_SHARE {
+            return Err(Error::TooManyTables { tables: self.gauge(Gauge::NrPageTablePages) });
+        }
         let frame = self
             .allocate_kernel(task, Gfp::KERNEL, Gauge::NrPageTablePages)
             .map_err(|cause| self.out_of_memory(cause))?;

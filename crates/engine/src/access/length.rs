@@ -6,10 +6,10 @@
 //!
 //! *Locks*: the latch of that page, and under it page locks of those after it. Who has a page lock waits for no latch.
 
-use super::{Access, Error};
+use super::{Access, Error, PinnedForWrite};
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{FrameNumber, Machine, PAGE_BYTES, WaitReason};
+use machine::{Machine, PAGE_BYTES, WaitReason};
 use std::sync::Arc;
 
 /// The place at which a file is about to be cut: see [`Access::hold_end`].
@@ -19,7 +19,7 @@ pub struct HeldEnd {
     /// Where the file will end, in bytes.
     bytes: u64,
     /// The page that is cut, if the end lies within one.
-    frame: Option<FrameNumber>,
+    pinned: Option<PinnedForWrite>,
 }
 
 impl<M: Machine> Access<M> {
@@ -46,20 +46,20 @@ impl<M: Machine> Access<M> {
     /// When that page cannot be read, or memory for it is exhausted.
     pub fn hold_end(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<HeldEnd, Error> {
         if bytes.is_multiple_of(PAGE_BYTES as u64) {
-            return Ok(HeldEnd { bytes, frame: None });
+            return Ok(HeldEnd { bytes, pinned: None });
         }
-        let frame = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
+        let pinned = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
         // A write that begins before the cut and ends after it might take only the bytes before the new end to the device: half
         // of an older page beside half of a newer one.
-        self.wait_for_clear(frame, WaitReason::PageWriteback);
-        Ok(HeldEnd { bytes, frame: Some(frame) })
+        self.wait_for_clear(pinned.frame, WaitReason::PageWriteback);
+        Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
 
     /// Cuts the file there: nothing after its new end is in memory, nor being written, when this returns. *May sleep.*
     pub fn cut(&self, file: &Arc<File<M>>, end: &HeldEnd) {
         let old_end = file.end_page();
         let in_page = (end.bytes % PAGE_BYTES as u64) as usize;
-        if let Some(frame) = end.frame {
+        if let Some(PinnedForWrite { frame, .. }) = end.pinned {
             // It may grow again: what is cut off must read as zeroes then.
             self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
         }
@@ -77,8 +77,8 @@ impl<M: Machine> Access<M> {
 
     /// Lets go of what [`Access::hold_end`] holds. *May sleep.*
     pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
-        match end.frame {
-            Some(frame) => self.unpin_write(file, frame),
+        match end.pinned {
+            Some(pinned) => self.unpin_write(file, pinned),
             None => self.release_orphans(),
         }
     }

@@ -28,6 +28,7 @@ pub mod write;
 pub use choices::Choices;
 pub use error::Error;
 pub use length::HeldEnd;
+pub use pin::PinnedForWrite;
 pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 

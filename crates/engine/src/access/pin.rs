@@ -14,6 +14,17 @@ use crate::task::Task;
 use machine::{FrameNumber, HazardPointer, Hazards, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
 
+/// A page of a file that is pinned for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the page stays pinned until `Access::unpin_write`"]
+pub struct PinnedForWrite {
+    /// Its frame.
+    pub frame: FrameNumber,
+    /// Bytes of the page that were of the file when it was pinned. Those after them become zeroes when it is released, also where
+    /// the file is longer by then: what makes it longer adds zeroes.
+    pub bytes: usize,
+}
+
 impl<M: Machine> Access<M> {
     /// Pins the page in a slot for reading if it is in memory and open ([`crate::page_cache::hazard`]), and a hazard pointer of
     /// the task is at hand ([`Hazards::publish_at_once`]).
@@ -136,7 +147,7 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no room
     /// for it, or pages of the file cannot be written and memory has many such already.
-    pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
+    pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         self.wait_while_refused(file)?;
         // Before the page is held: its readers would wait as well, and what is written meanwhile is not yet changed.
         self.balance_dirty_pages_ratelimited(task, file.backing);
@@ -144,11 +155,12 @@ impl<M: Machine> Access<M> {
     }
 
     /// The same, and the task is not held back.
-    pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<FrameNumber, Error> {
+    pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
         // With the page locked: who makes the file shorter now finds it.
-        let result = match page < file.length_pages() {
+        let bytes = bytes_in_page(file, page);
+        let result = match bytes > 0 {
             true => self.prepare_write(file, frame, offset),
             false => Err(Error::BeyondEnd { file: file.id, offset }),
         };
@@ -163,19 +175,19 @@ impl<M: Machine> Access<M> {
             return Err(error);
         }
         self.mark_accessed(frame);
-        Ok(frame)
+        Ok(PinnedForWrite { frame, bytes })
     }
 
-    /// Lets go of a page that was pinned for writing. What lies in it after the end of the file is zeroes again.
-    /// *May sleep.*
-    pub fn unpin_write(&self, file: &Arc<File<M>>, frame: FrameNumber) {
+    /// Lets go of a page that was pinned for writing. What lies in it after the end that the file had when it was pinned is
+    /// zeroes again. *May sleep.*
+    pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
+        let PinnedForWrite { frame, bytes } = pinned;
         let descriptor = &self.frames[frame];
         if descriptor.owner() == Owner::File(file.id) {
-            // Writes make the file longer under the page's latch. Where `set_length` has done so meanwhile, what the
-            // holder left there is of the file.
-            let end = file.length().saturating_sub(u64::from(descriptor.index()) * PAGE_BYTES as u64);
-            if end < PAGE_BYTES as u64 {
-                self.machine.write_frame(frame, end as usize, &[0; PAGE_BYTES][end as usize..]);
+            // Somebody may have made the file longer meanwhile, without the latch of this page: what was added is zeroes.
+            let end = bytes.min(bytes_in_page(file, descriptor.index()));
+            if end < PAGE_BYTES {
+                self.machine.write_frame(frame, end, &[0; PAGE_BYTES][end..]);
             }
         }
         // The latch first: whoever holds the page lock may wait for it.
@@ -233,10 +245,15 @@ impl<M: Machine> Access<M> {
             && let Some(file) = self.file(id)
         {
             // A page of a mapped file: it may have been written to the device, and write-protected, meanwhile.
-            self.unpin_write(&file, frame);
+            self.unpin_write(&file, PinnedForWrite { frame, bytes: PAGE_BYTES });
         } else {
             self.unlatch(frame, write);
             self.put(frame);
         }
     }
+}
+
+/// Bytes of a page that are of its file.
+fn bytes_in_page<M: Machine>(file: &File<M>, page: u32) -> usize {
+    file.length().saturating_sub(u64::from(page) * PAGE_BYTES as u64).min(PAGE_BYTES as u64) as usize
 }

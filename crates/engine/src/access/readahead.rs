@@ -9,6 +9,7 @@ use crate::lru::Insert;
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 pub use crate::page_cache::read_state::{ReadPattern, ReadState};
+use crate::stat::Gauge;
 use crate::task::Task;
 use crate::writeback::Bio;
 use machine::{Func, Machine, Operation, Order, PAGE_BYTES};
@@ -42,15 +43,29 @@ impl<M: Machine> Access<M> {
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
-    /// Starts to read those pages of a range that are not in memory, and does not wait for them. Stops early when
-    /// memory is short. *May sleep.*
+    /// Starts to read those pages of a range that are not in memory, and does not wait for them. Of a long range only the
+    /// beginning, of as many pages as half of what is free or on an inactive list of files: more would push out what was read
+    /// just before, and what others use. Stops early when memory is short. *May sleep.*
+    #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
-        self.read_window(task, file, &window_of(pages), For::Later);
+        self.read_window(task, file, &self.readable_window(pages), For::Later);
     }
 
     /// The same, of pages that the caller reads as soon as they are there.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
-        self.read_window(task, file, &window_of(pages), For::Now);
+        self.read_window(task, file, &self.readable_window(pages), For::Now);
+    }
+
+    /// The part of a range that is read at once; at least as much as is read ahead of a sequential reader.
+    fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
+        let least = self.window_max(ReadPattern::Sequential);
+        if pages.len() <= least as usize {
+            return window_of(pages);
+        }
+        let free: u64 = self.zones.iter().map(|zone| zone.free_pages()).sum();
+        let most = ((free + self.gauge(Gauge::NrInactiveFile)) / 2).max(u64::from(least));
+        let end = u64::from(pages.start) + most;
+        window_of(pages.start..pages.end.min(u32::try_from(end).unwrap_or(u32::MAX)))
     }
 
     /// A page is missing: read it, and what is likely to follow; returns how many pages are being read.

@@ -8,7 +8,7 @@
 //! at each field. Description: mechanisms/reclaim, 1.
 
 use super::list::Links;
-use super::zeroes::Element;
+use super::zeroes::zeroes;
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, Order, prefetch};
 use std::fmt;
@@ -619,7 +619,7 @@ impl FrameTable {
     /// Memory comes with the first use of each part.
     #[must_use]
     pub fn new(frames: u32) -> Option<Self> {
-        Some(Self(Element::zeroes(frames as usize)?))
+        Some(Self(zeroes(frames as usize)?))
     }
 
     /// Number of frames.

@@ -1,21 +1,48 @@
 //! Large arrays of zeroes, whose memory comes with the first use of each of their parts.
 
 /// What is zero at first, in any number.
-pub trait Element: Sized + Send + Sync {
-    /// `n` of them; `None` when the system does not grant the memory.
-    fn zeroes(n: usize) -> Option<Box<[Self]>>;
+///
+/// Nobody else can implement it: [`Segments`](crate::page_cache::Segments) relies on the length of what it is given. The only
+/// implementation is for all that `bytemuck` calls [`Zeroable`](bytemuck::Zeroable), which is unsafe to claim.
+///
+/// ```compile_fail,E0119
+/// struct Own(u64);
+/// impl engine::memory::zeroes::Element for Own {}
+/// ```
+///
+/// ```compile_fail,E0277
+/// struct Own(String);
+/// engine::page_cache::Segments::<Own>::default().get(0);
+/// ```
+pub trait Element: sealed::Zeroes {}
+
+impl<T: sealed::Zeroes> Element for T {}
+
+/// `n` of them; `None` when the system does not grant the memory.
+pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
+    let made = T::zeroes(n)?;
+    assert_eq!(made.len(), n, "as many as were asked for");
+    Some(made)
 }
 
-#[cfg(not(loom))]
-impl<T: bytemuck::Zeroable + Send + Sync> Element for T {
-    fn zeroes(n: usize) -> Option<Box<[Self]>> {
-        bytemuck::try_zeroed_slice_box(n).ok()
+mod sealed {
+    /// See [`super::Element`].
+    pub trait Zeroes: Sized + Send + Sync {
+        /// `n` of them; `None` when the system does not grant the memory.
+        fn zeroes(n: usize) -> Option<Box<[Self]>>;
     }
-}
 
-#[cfg(loom)]
-impl<T: Default + Send + Sync> Element for T {
-    fn zeroes(n: usize) -> Option<Box<[Self]>> {
-        Some((0..n).map(|_| T::default()).collect())
+    #[cfg(not(loom))]
+    impl<T: bytemuck::Zeroable + Send + Sync> Zeroes for T {
+        fn zeroes(n: usize) -> Option<Box<[Self]>> {
+            bytemuck::try_zeroed_slice_box(n).ok()
+        }
+    }
+
+    #[cfg(loom)]
+    impl<T: Default + Send + Sync> Zeroes for T {
+        fn zeroes(n: usize) -> Option<Box<[Self]>> {
+            Some((0..n).map(|_| T::default()).collect())
+        }
     }
 }

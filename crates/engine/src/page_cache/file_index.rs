@@ -9,22 +9,13 @@
 use super::contiguity::Contiguity;
 use super::segments::{Segments, UsedParts};
 use super::shadow::Shadow;
+pub use super::tags::Tag;
+use super::tags::Tags;
 use crate::memory::{FRAMES_MAX, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
-use machine::atomic::{AtomicU32, AtomicU64, Ordering};
+use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
-
-/// A property by which pages are found again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tag {
-    /// Contents newer than the device's, to be written by the flusher.
-    Dirty,
-    /// Being written.
-    Writeback,
-    /// Contents newer than the device's, which the last write could not bring there.
-    WriteFailed,
-}
 
 /// Why [`Found::get_shared`] did not get a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +118,7 @@ struct Pages(AtomicU32);
 pub struct FileIndex {
     /// [`PAGE`] or [`OPEN`] with a frame's number, [`SHADOW`] with a shadow, or 0.
     slots: Segments<AtomicU32>,
-    tags: [Segments<AtomicU64>; 3],
+    tags: Tags,
     used: UsedParts,
     /// Of each node, where nodes take memory: its pages, and its place.
     node_pages: Segments<AtomicU32>,
@@ -215,8 +206,8 @@ impl FileIndex {
     /// address space: as much as for all pages before it.
     #[inline]
     pub fn prepare(&self, index: u32) -> bool {
+        let has_tags = self.tags.prepare(index);
         let index = index as usize;
-        let has_tags = self.tags.iter().all(|tags| tags.try_get_or_make(index / 64).is_some());
         has_tags && self.used.note(index).is_some() && self.slots.try_get_or_make(index).is_some()
     }
 
@@ -260,7 +251,7 @@ impl FileIndex {
     pub fn remove(&self, index: u32, frame: FrameNumber, shadow: Option<Shadow>) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
         // Before the slot is empty: the next page there may be dirty at once, and the tags are its own.
-        for tag in [Tag::Dirty, Tag::Writeback, Tag::WriteFailed] {
+        for tag in Tag::ALL {
             self.clear_tag(index, tag);
         }
         // So is the count: who finds every slot empty finds that none is counted.
@@ -334,22 +325,15 @@ impl FileIndex {
 
     /// Tags a page. The caller has its lock, or ends its writeback.
     pub fn set_tag(&self, index: u32, tag: Tag) {
-        // In one order with `File::is_listed`: see there.
-        self.tags[tag as usize].get_or_make(index as usize / 64).fetch_or(1 << (index % 64), Ordering::SeqCst);
+        self.tags.set(index, tag);
     }
 
     /// Removes a tag. The caller has the page's lock, or ends its writeback.
+    ///
+    /// Whoever gave the page a tag did so before the caller had its lock, or submitted its write. (A writer that dirties a page
+    /// while its write fails may be too late for that: then its tag stays, which does no harm.)
     pub fn clear_tag(&self, index: u32, tag: Tag) {
-        let bit = 1 << (index % 64);
-        // Most pages have none, and a look costs less than a locked step. Whoever gave this one a tag did so before the
-        // caller had its lock, or submitted its write: the look sees it. (A writer that dirties a page while its write
-        // fails may be too late for that: then its tag stays, which does no harm.)
-        if let Some(word) = self.tags[tag as usize].get(index as usize / 64)
-            && word.load(Ordering::Relaxed) & bit != 0
-        {
-            // Who no longer finds the tag must see what became of the page.
-            word.fetch_and(!bit, Ordering::Release);
-        }
+        self.tags.clear(index, tag);
     }
 
     /// Is the page tagged as one that is to be written?
@@ -361,22 +345,13 @@ impl FileIndex {
     /// Is the page tagged?
     #[must_use]
     pub fn has_tag(&self, index: u32, tag: Tag) -> bool {
-        self.tags[tag as usize]
-            .get(index as usize / 64)
-            .is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (index % 64)) != 0)
+        self.tags.has(index, tag)
     }
 
-    /// The first tagged page from `index` on.
+    /// The first tagged page from `index` on. Costs what is tagged, not what the file is long.
     #[must_use]
     pub fn next_tagged(&self, index: u32, tag: Tag) -> Option<u32> {
-        let first = (index as usize / 64, u64::MAX << (index % 64));
-        self.used.within(index as usize..self.end() as usize).find_map(|part| {
-            (part.start / 64..part.end.div_ceil(64)).find_map(|at| {
-                let mask = if at == first.0 { first.1 } else { u64::MAX };
-                let bits = self.tags[tag as usize].get(at)?.load(Ordering::SeqCst) & mask;
-                (bits != 0).then(|| at as u32 * 64 + bits.trailing_zeros())
-            })
-        })
+        self.tags.first(index..self.end(), tag)
     }
 
     /// The first page in the index from `index` on.

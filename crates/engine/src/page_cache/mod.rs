@@ -20,6 +20,7 @@ pub mod read_state;
 pub mod segments;
 mod shadow;
 pub(crate) mod table;
+mod tags;
 
 pub use choices::Choices;
 use choices::IndexLock;

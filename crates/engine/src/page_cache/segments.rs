@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::memory::zeroes::Element;
+use crate::memory::zeroes::{Element, zeroes};
 use machine::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,11 +17,11 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 /// Elements of the shortest head.
-const HEAD_MIN: usize = 64;
+const HEAD_MIN: usize = 8;
 /// And of the longest, as for 4 GiB of a file: all of it takes address space with the first element.
 const HEAD_MAX: usize = 1 << 20;
 /// The head and what lies behind the shortest, for 2^32 elements.
-const SEGMENTS: usize = 27;
+const SEGMENTS: usize = 30;
 
 /// The array; see the module's head.
 pub struct Segments<T> {
@@ -134,7 +134,7 @@ impl<T: Element> Segments<T> {
     #[cold]
     fn make(&self, segment: usize) -> Option<()> {
         let elements = self.range_of(segment).len();
-        let first = Box::into_raw(T::zeroes(elements)?).cast::<T>();
+        let first = Box::into_raw(zeroes::<T>(elements)?).cast::<T>();
         let place = &self.segments[segment];
         if place.compare_exchange(ptr::null_mut(), first, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             // SAFETY: somebody else was faster; this one is as it was taken apart, and nobody else's.
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn every_index_has_its_own_place() {
-        for head in [0, 64, 65, 4096] {
+        for head in [0, 8, 64, 65, 4096] {
             let array = Segments::<AtomicU64>::with_head(head);
             assert!(array.head >= head);
             for index in [0, 63, 4095, 4096, 5000, 70_000, 131_071, 131_072] {

@@ -518,14 +518,14 @@ fn a_page_is_written_in_place() {
         let file = ground.engine.page_cache().add_placed_file(DISK, DISK, 0);
         let task = &mut Task::user();
         ground.engine.access().set_length(task, &file, 8 * 4096).unwrap();
-        let frame = ground.engine.access().pin_for_write(task, &file, 7).unwrap();
+        let pinned = ground.engine.access().pin_for_write(task, &file, 7).unwrap();
         assert_eq!(ground.count("pgpgin"), 0, "nothing is stored yet");
-        ground.engine.machine().write_frame(frame, 0, &stamp(1));
+        ground.engine.machine().write_frame(pinned.frame, 0, &stamp(1));
         assert!(ground.engine.access().pin_cached(&file, 6, || true).is_none());
         ground.fsync(&file).unwrap();
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_written")), (0, 1));
-        ground.engine.machine().write_frame(frame, 0, &stamp(2));
-        ground.engine.access().unpin_write(&file, frame);
+        ground.engine.machine().write_frame(pinned.frame, 0, &stamp(2));
+        ground.engine.access().unpin_write(&file, pinned);
         assert_eq!(ground.count("nr_dirty"), 1);
         ground.fsync(&file).unwrap();
         ground.engine.access().drop_caches();

@@ -161,6 +161,35 @@ fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     });
 }
 
+/// A program changes one page in place, again and again, and lets it go for no longer than it takes to ask for it again. A sync has
+/// its turn after the change that is under way.
+#[test]
+fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
+    const CHANGES: u32 = 2000;
+    let mut plan = plan(StablePages::Copy);
+    plan.write_ns = 1000;
+    plan.run(|ground| {
+        let file = ground.create();
+        ground.write(&file, 0..3).unwrap();
+        let (changed, changer_file) = (Rc::new(Cell::new(0)), file.clone());
+        let changes = changed.clone();
+        let changer = ground.spawn("changer", move |ground| {
+            for _ in 0..CHANGES {
+                let pinned = ground.engine.access().pin_for_write(&mut Task::user(), &changer_file, 1).unwrap();
+                ground.sim.compute(Nanos::from_millis(1));
+                ground.engine.access().unpin_write(&changer_file, pinned);
+                changes.set(changes.get() + 1);
+            }
+        });
+        ground.pause_ms(5);
+        let before = changed.get();
+        ground.fsync(&file).unwrap();
+        let during = changed.get() - before;
+        assert!(during <= 3, "a sync let {during} changes of a page go first");
+        ground.sim.join(changer);
+    });
+}
+
 /// All that may be dirty is held for writing by one task, which takes one more page: nobody could write what it waits for.
 #[test]
 fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {

@@ -36,7 +36,8 @@ pub enum Advice {
     Sequential,
     /// Here and there: nothing is read ahead. Holds for the handle.
     Random,
-    /// Soon: reading of the range is started.
+    /// Soon: reading of the range is started; of a long one that of the beginning, of as many pages as half of what is free or on the
+    /// inactive list of files.
     WillNeed,
     /// Not any more: clean pages of the range are dropped.
     DontNeed,

@@ -1,15 +1,13 @@
 //! A file that is open here, once for all its handles.
 
 use super::sync::Rounds;
-use super::table::Key;
 use crate::error::{Error, PAGES_MAX};
-use crate::machine::{Device, Host, InUse, Use, try_lock_file, try_share_file};
+use crate::machine::{Device, Host, Identity, InUse, Use, try_lock_file, try_share_file};
 use crate::shared::Shared;
 use engine::page_cache::File as Cached;
 use machine::PAGE_BYTES;
 use parking_lot::{Mutex, RwLock};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,7 +19,7 @@ pub(crate) struct OpenFile {
     pub path: Arc<Path>,
     pub cached: Arc<Cached<Host>>,
     pub(super) device: Arc<Device>,
-    pub(super) key: Key,
+    pub(super) key: Identity,
     pub(super) is_writable: bool,
     /// Failed writes that some handle was told of.
     pub(super) told: AtomicU32,
@@ -37,6 +35,8 @@ pub(crate) struct OpenFile {
     cutting: Mutex<()>,
     /// Its syncs.
     pub(super) rounds: Rounds,
+    /// Is it locked against other processes? Held while it is being locked.
+    is_locked: Mutex<bool>,
     /// Nobody may take it for a swap file meanwhile, or write it from another memory.
     _in_use: InUse,
 }
@@ -81,7 +81,7 @@ impl OpenFile {
             path: path.into(),
             cached,
             device,
-            key: (metadata.dev(), metadata.ino()),
+            key: Identity::of(&metadata),
             is_writable,
             told: AtomicU32::new(0),
             is_regular: metadata.is_file(),
@@ -89,8 +89,22 @@ impl OpenFile {
             is_uncut: AtomicBool::new(false),
             cutting: Mutex::new(()),
             rounds: Rounds::default(),
+            is_locked: Mutex::new(is_locked),
             _in_use: in_use,
         })
+    }
+
+    /// Locks the file against other processes, if that was not done yet: a handle without a lock may have opened it.
+    ///
+    /// # Errors
+    /// When another process has locked it.
+    pub(super) fn lock(&self) -> io::Result<()> {
+        let mut is_locked = self.is_locked.lock();
+        if !*is_locked {
+            lock(self.device.file(), self.is_writable)?;
+            *is_locked = true;
+        }
+        Ok(())
     }
 
     /// Writes all dirty pages; not yet durable. Returns what failed.

@@ -2,11 +2,12 @@
 
 use super::{File, OpenFile};
 use crate::error::Error;
+use crate::machine::{Identity, open_at_once};
 use crate::shared::Shared;
 use engine::ReadState;
 use parking_lot::Mutex;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -96,7 +97,7 @@ impl OpenOptions {
 
     /// Says whether the file is locked against other processes while it is open (`flock`): shared where it is opened for
     /// reading only, and else exclusively. Only who asks for such a lock is kept out. Default: yes, where its file system
-    /// has locks.
+    /// has locks. All handles of a file share its lock: the first that asks for one takes it, and it ends with the last handle.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -116,22 +117,28 @@ impl OpenOptions {
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
-        // Before it is opened: some other things than files wait for somebody else to open them, too.
+        // Before it is opened: with some things that is an action. It may be something else by the time it is opened: see below.
         if let Ok(metadata) = std::fs::metadata(path) {
             check_kind(&metadata).map_err(failed)?;
         }
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(self.write).create(self.create).create_new(self.create_new);
-        let file = options.open(path).map_err(failed)?;
+        let file = open_at_once(&mut options, path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         check_kind(&metadata).map_err(failed)?;
-        let key = (metadata.dev(), metadata.ino());
-        let open = shared
-            .files
-            .get_or_open(key, || OpenFile::new(shared, path, file, self.write, !self.is_unlocked).map_err(failed))?;
-        if self.write && !open.is_writable {
+        let open = shared.files.get_or_open(Identity::of(&metadata), || {
+            OpenFile::new(shared, path, file, self.write, !self.is_unlocked).map_err(failed)
+        })?;
+        let joined = if self.write && !open.is_writable {
+            Err(io::Error::other("it is open here already, for reading only"))
+        } else if self.is_unlocked {
+            Ok(())
+        } else {
+            open.lock()
+        };
+        if let Err(error) = joined {
             open.release(shared);
-            return Err(failed(io::Error::other("it is open here already, for reading only")));
+            return Err(failed(error));
         }
         let seen_failures = AtomicU32::new(open.cached.failed_writes());
         let (state, is_random) = (Mutex::new(ReadState::default()), AtomicBool::new(false));
@@ -159,6 +166,13 @@ fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
     if metadata.is_file() || metadata.file_type().is_block_device() {
         return Ok(());
     }
-    let what = if metadata.is_dir() { "it is a folder" } else { "it is neither a regular file nor a block device" };
-    Err(io::Error::other(what))
+    let kind = metadata.file_type();
+    let kinds = [
+        (kind.is_dir(), "it is a folder"),
+        (kind.is_fifo(), "it is a pipe (FIFO)"),
+        (kind.is_socket(), "it is a socket"),
+        (kind.is_char_device(), "it is a character device"),
+    ];
+    let what = kinds.iter().find(|(is_it, _)| *is_it).map_or("it is of an unknown kind", |(_, what)| what);
+    Err(io::Error::other(format!("{what}, and neither a regular file nor a block device")))
 }

@@ -65,7 +65,8 @@ impl File {
     }
 
     /// Pins page `page` for writing, exclusively: its bytes without a copy. The page counts as written. The part of
-    /// the last page after the end of the file is zeroes again when the guard is dropped. A thread that dirties more
+    /// the last page after the end of the file is zeroes again when the guard is dropped, also where the file has become longer
+    /// since the page was pinned. A thread that dirties more
     /// than the disk takes is throttled here, before it has the page.
     ///
     /// # Errors
@@ -78,7 +79,7 @@ impl File {
         }
         let cached = self.cached();
         note_written(cached.id, page as u32..page as u32 + 1);
-        let frame = self
+        let pinned = self
             .shared
             .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
             .map_err(|error| {
@@ -88,7 +89,7 @@ impl File {
                     other => self.error(other),
                 }
             })?;
-        Ok(PageWrite::of_file(&self.engine, cached, frame))
+        Ok(PageWrite::of_file(&self.engine, cached, pinned))
     }
 
     #[inline]

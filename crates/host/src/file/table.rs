@@ -6,13 +6,11 @@
 
 use super::OpenFile;
 use crate::error::Error;
+use crate::machine::Identity as Key;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
-
-/// Device and inode number of a file.
-pub(super) type Key = (u64, u64);
 
 /// The files that one memory has open.
 #[derive(Default)]

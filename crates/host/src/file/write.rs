@@ -23,10 +23,12 @@ impl File {
     /// durable after [`File::sync_data`].
     ///
     /// # Errors
-    /// When memory is exhausted, a page that is written in part cannot be read, the last page of the file that was to go to the
-    /// disk could not be written and much is dirty ([`Error::Write`]), the handle is read-only, the file would be
-    /// larger than 16 TiB less 4 MiB, or it is a block device that ends before. Bytes before that were written, but for the last
-    /// two.
+    /// Nothing is written when the handle is read-only, the memory was shut down, the file would be larger than 16 TiB less
+    /// 4 MiB, it is a block device that ends before, or the system still refuses a cut ([`File::set_len`]).
+    ///
+    /// The bytes of all pages before the failing one are written, and the file is as long as these make it, when memory is
+    /// exhausted, a page that is written in part cannot be read, or pages of the file cannot be written to the disk and much is
+    /// dirty ([`Error::Write`]).
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

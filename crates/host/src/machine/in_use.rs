@@ -6,7 +6,28 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+/// What a file is, and not what it is called. Two names of one file are one; so are two nodes of one block device, which lie at
+/// different places and may be on different file systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Identity {
+    /// A block device, by its number.
+    Device { number: u64 },
+    /// Any other file, by the device that it lies on, and its inode.
+    File { device: u64, inode: u64 },
+}
+
+impl Identity {
+    /// That of an open file.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        if metadata.file_type().is_block_device() {
+            Self::Device { number: metadata.rdev() }
+        } else {
+            Self::File { device: metadata.dev(), inode: metadata.ino() }
+        }
+    }
+}
 
 /// What a file is used as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +43,11 @@ pub(crate) enum Users {
     Readers(u32),
 }
 
-/// Files by device and inode number: by what they are, not by what they are called.
-static IN_USE: Mutex<BTreeMap<(u64, u64), Use>> = Mutex::new(BTreeMap::new());
+static IN_USE: Mutex<BTreeMap<Identity, Use>> = Mutex::new(BTreeMap::new());
 
 /// A file is in use until this is dropped.
 #[derive(Debug)]
-pub struct InUse((u64, u64));
+pub struct InUse(Identity);
 
 impl InUse {
     /// Uses a file as swap, alone.
@@ -35,7 +55,7 @@ impl InUse {
     /// # Errors
     /// What it is used as.
     pub(crate) fn as_swap(metadata: &Metadata) -> Result<Self, Use> {
-        let key = (metadata.dev(), metadata.ino());
+        let key = Identity::of(metadata);
         match IN_USE.lock().entry(key) {
             Entry::Occupied(found) => Err(*found.get()),
             Entry::Vacant(place) => {
@@ -50,7 +70,7 @@ impl InUse {
     /// # Errors
     /// What it is used as.
     pub(crate) fn as_data(metadata: &Metadata, is_writable: bool) -> Result<Self, Use> {
-        let key = (metadata.dev(), metadata.ino());
+        let key = Identity::of(metadata);
         match IN_USE.lock().entry(key) {
             Entry::Vacant(place) => {
                 place.insert(Use::Data(if is_writable { Users::Writer } else { Users::Readers(1) }));
@@ -70,6 +90,32 @@ impl Drop for InUse {
         match in_use.get_mut(&self.0) {
             Some(Use::Data(Users::Readers(readers))) if *readers > 1 => *readers -= 1,
             _ => drop(in_use.remove(&self.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn names_of_one_file_are_one_and_so_are_nodes_of_one_block_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let identity = |name: &str| Identity::of(&std::fs::metadata(at(name)).unwrap());
+        std::fs::write(at("file"), "here").unwrap();
+        std::fs::write(at("other"), "here").unwrap();
+        std::fs::hard_link(at("file"), at("second name")).unwrap();
+        assert!(identity("file") == identity("second name") && identity("file") != identity("other"));
+        // Nobody opens the devices, so that there need be none of these numbers.
+        let make = |name: &str, minor: &str| {
+            let made = Command::new("mknod").arg(at(name)).args(["b", "7", minor]).output();
+            made.is_ok_and(|output| output.status.success())
+        };
+        if make("node", "200") && make("second node", "200") && make("other node", "201") {
+            assert!(identity("node") == identity("second node") && identity("node") != identity("other node"));
+            assert!(matches!(identity("node"), Identity::Device { .. }));
         }
     }
 }

@@ -32,7 +32,7 @@ pub use config::{Config, Io};
 pub use copy::copy;
 pub use disk::{Cause, Checks, Device, Durable, Plug, Receiver, RequestError};
 pub use in_use::InUse;
-pub(crate) use in_use::Use;
+pub(crate) use in_use::{Identity, Use};
 pub use lock::{AdaptiveGuard, AdaptiveLock};
 pub use notice::Notice;
 pub use per_cpu::{ShardGuard, Shards};
@@ -49,7 +49,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-pub(crate) use sys::{try_lock_file, try_share_file};
+pub(crate) use sys::{open_at_once, try_lock_file, try_share_file};
 use task::Tasks;
 
 /// A machine of threads, memory and files; clones are the same one.

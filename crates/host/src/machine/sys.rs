@@ -5,9 +5,11 @@
 
 use super::arena::Run;
 use machine::Operation;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Buffers that one call takes at most. Linux: `UIO_MAXIOV`.
 pub(super) const RUNS_MAX: usize = 1024;
@@ -92,6 +94,19 @@ fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t
 /// Turns the page cache of the kernel off, or on again, for an open file.
 pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)
+}
+
+/// Opens a file and waits for nobody: an end of a pipe (FIFO) that nobody has opened at the other end is there at once, and it
+/// is for the caller to refuse it. Reads and writes of what was opened wait as usual.
+pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = match at_once {
+        // Another program has a lease of the file, and the system tells it to give that up: some 45 seconds at most.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.open(path),
+        opened => opened?,
+    };
+    set_flag(&file, libc::O_NONBLOCK, false)?;
+    Ok(file)
 }
 
 /// Reads of an open file leave its time of last access as it is. Only the file's owner may ask for that.

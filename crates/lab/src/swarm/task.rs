@@ -65,7 +65,7 @@ impl Worker {
     fn expect<T>(&self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
-            Err(Error::OutOfMemory { .. }) => {
+            Err(Error::OutOfMemory { .. } | Error::TooManyTables { .. }) => {
                 self.shared.out_of_memory.set(self.shared.out_of_memory.get() + 1);
                 self.refusals.set(self.refusals.get() + 1);
                 None

@@ -1,0 +1,253 @@
+//! Which pages of a file are tagged, found in file order without a walk over the file.
+//!
+//! A tag has a bit for each page, 64 to a *word*. Above the words is a tower of counts: each counts what is not zero in the
+//! [`FAN_OUT`] places below it. A search skips a place that counts nothing, so it costs what is tagged, and not what the file
+//! is long. The tags of one file share the tower.
+//!
+//! *Order*: nobody takes a lock, and no tagged page is ever hidden. A place is counted above before it stops being zero, and
+//! that is taken back after it is zero again. So at each moment a count is at least what is not zero below it. (A tower of bits
+//! could not do that: between who clears a bit and looks again, and who sets one and finds it set, a page is lost for a moment.)
+//! Loom checks it: `a_tagged_page_is_never_hidden` and its neighbours. All steps are in one order, as `File::is_listed` needs.
+
+use super::segments::Segments;
+use machine::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::ops::Range;
+
+/// A property by which pages are found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Contents newer than the device's, to be written by the flusher.
+    Dirty,
+    /// Being written.
+    Writeback,
+    /// Contents newer than the device's, which the last write could not bring there.
+    WriteFailed,
+}
+
+impl Tag {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
+}
+
+/// Pages of a word.
+const WORD_PAGES: usize = u64::BITS as usize;
+/// Places that one count is about.
+const FAN_OUT: usize = 64;
+/// Floors of the tower: the counts of the highest are about 64 GiB each, of which the largest file has 256.
+const FLOORS: usize = 3;
+
+/// Words that one count of a floor is about.
+const fn words_of(floor: usize) -> usize {
+    FAN_OUT.pow(floor as u32 + 1)
+}
+
+/// The tags of one file's pages.
+#[derive(Debug, Default)]
+pub(super) struct Tags {
+    words: [Segments<AtomicU64>; Tag::ALL.len()],
+    tower: [Segments<AtomicU32>; FLOORS],
+}
+
+impl Tags {
+    /// Makes room for the tags of a page; false when the system does not grant the memory.
+    #[inline]
+    pub fn prepare(&self, page: u32) -> bool {
+        let word = page as usize / WORD_PAGES;
+        let has_words = self.words.iter().all(|words| words.try_get_or_make(word).is_some());
+        let mut floors = self.tower.iter().enumerate();
+        has_words && floors.all(|(floor, counts)| counts.try_get_or_make(word / words_of(floor)).is_some())
+    }
+
+    fn word(&self, page: u32, tag: Tag) -> Option<&AtomicU64> {
+        self.words[tag as usize].get(page as usize / WORD_PAGES)
+    }
+
+    /// Tags a page.
+    ///
+    /// # Panics
+    /// When there is no memory for the tag; see [`Tags::prepare`].
+    pub fn set(&self, page: u32, tag: Tag) {
+        let (at, bit) = (page as usize / WORD_PAGES, bit_of(page));
+        let word = self.words[tag as usize].get_or_make(at);
+        let mut bits = word.load(SeqCst);
+        while bits & bit == 0 {
+            // A word that is not zero is counted, and stays so while it is not.
+            if bits == 0 {
+                self.count(0, at / FAN_OUT);
+            }
+            match word.compare_exchange(bits, bits | bit, SeqCst, SeqCst) {
+                Ok(_) => return,
+                Err(now) => {
+                    if bits == 0 {
+                        self.discount(0, at / FAN_OUT);
+                    }
+                    bits = now;
+                }
+            }
+        }
+    }
+
+    /// Removes a tag.
+    pub fn clear(&self, page: u32, tag: Tag) {
+        let bit = bit_of(page);
+        // Most pages have none, and a look costs less than a locked step.
+        if let Some(word) = self.word(page, tag)
+            && word.load(SeqCst) & bit != 0
+            && word.fetch_and(!bit, SeqCst) == bit
+        {
+            self.discount(0, page as usize / WORD_PAGES / FAN_OUT);
+        }
+    }
+
+    /// Is the page tagged?
+    pub fn has(&self, page: u32, tag: Tag) -> bool {
+        self.word(page, tag).is_some_and(|word| word.load(SeqCst) & bit_of(page) != 0)
+    }
+
+    /// The first tagged page of a range.
+    pub fn first(&self, pages: Range<u32>, tag: Tag) -> Option<u32> {
+        let (start, end) = (pages.start as usize / WORD_PAGES, (pages.end as usize).div_ceil(WORD_PAGES));
+        let words = &self.words[tag as usize];
+        let mut at = start;
+        while at < end {
+            let enters = |floor: &usize| at == start || at.is_multiple_of(words_of(*floor));
+            // The widest first: what counts nothing is skipped.
+            if let Some(floor) = (0..FLOORS).rev().filter(enters).find(|floor| self.is_empty(*floor, at)) {
+                at = (at / words_of(floor) + 1) * words_of(floor);
+                continue;
+            }
+            let mask = if at == start { u64::MAX << (pages.start as usize % WORD_PAGES) } else { u64::MAX };
+            let bits = words.get(at).map_or(0, |word| word.load(SeqCst)) & mask;
+            if bits != 0 {
+                let page = at as u32 * WORD_PAGES as u32 + bits.trailing_zeros();
+                return Some(page).filter(|page| *page < pages.end);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Does the count that a word lies under say that there is nothing?
+    fn is_empty(&self, floor: usize, word: usize) -> bool {
+        self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
+    }
+
+    /// A place below `at` is about to be no longer zero.
+    fn count(&self, floor: usize, at: usize) {
+        let count = self.tower[floor].get_or_make(at);
+        let above = floor + 1 < FLOORS;
+        let mut n = count.load(SeqCst);
+        loop {
+            // As in `set`: what is not zero is counted above.
+            if n == 0 && above {
+                self.count(floor + 1, at / FAN_OUT);
+            }
+            match count.compare_exchange(n, n + 1, SeqCst, SeqCst) {
+                Ok(_) => return,
+                Err(now) => {
+                    if n == 0 && above {
+                        self.discount(floor + 1, at / FAN_OUT);
+                    }
+                    n = now;
+                }
+            }
+        }
+    }
+
+    /// A place below `at` has become zero, or did not become anything else.
+    fn discount(&self, floor: usize, at: usize) {
+        let is_zero = self.tower[floor].get_or_make(at).fetch_sub(1, SeqCst) == 1;
+        if is_zero && floor + 1 < FLOORS {
+            self.discount(floor + 1, at / FAN_OUT);
+        }
+    }
+
+    /// The counts of the highest floor, of all of the file: nothing where no page is tagged.
+    #[cfg(test)]
+    pub fn counted(&self) -> u32 {
+        let highest = &self.tower[FLOORS - 1];
+        (0..FAN_OUT * FAN_OUT).filter_map(|at| highest.get(at)).map(|count| count.load(SeqCst)).sum()
+    }
+}
+
+/// The bit of a page in its word.
+const fn bit_of(page: u32) -> u64 {
+    1 << (page as usize % WORD_PAGES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Places at which a word, or what a count is about, begins or ends, and others.
+    const PAGES: [u32; 16] = [
+        0,
+        1,
+        63,
+        64,
+        4095,
+        4096,
+        4097,
+        262_143,
+        262_144,
+        1 << 24,
+        (1 << 24) + 64,
+        (1 << 24) - 1,
+        3 << 24,
+        u32::MAX - 4096,
+        u32::MAX - 64,
+        u32::MAX - 1,
+    ];
+
+    #[test]
+    fn tags_match_naive() {
+        let tags = Tags::default();
+        let mut naive: [BTreeSet<u32>; 3] = Default::default();
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (page, tag) = (PAGES[(state >> 33) as usize % PAGES.len()], Tag::ALL[(state >> 40) as usize % 3]);
+            let end = PAGES[(state >> 50) as usize % PAGES.len()];
+            assert!(tags.prepare(page));
+            match (state >> 60) % 4 {
+                0 => {
+                    tags.set(page, tag);
+                    naive[tag as usize].insert(page);
+                }
+                1 => {
+                    tags.clear(page, tag);
+                    naive[tag as usize].remove(&page);
+                }
+                _ if page < end => {
+                    assert_eq!(tags.first(page..end, tag), naive[tag as usize].range(page..end).next().copied());
+                }
+                _ => {}
+            }
+            assert_eq!(tags.has(page, tag), naive[tag as usize].contains(&page));
+        }
+        for (page, tag) in PAGES.iter().flat_map(|page| Tag::ALL.map(|tag| (*page, tag))) {
+            tags.clear(page, tag);
+        }
+        assert_eq!(tags.counted(), 0, "a count stayed behind");
+    }
+
+    /// Threads tag pages of one word, and of one count, again and again: each finds its own at once.
+    #[test]
+    fn whoever_tagged_a_page_finds_it() {
+        let tags = Tags::default();
+        std::thread::scope(|scope| {
+            for own in [5, 6, 64, 4096, 1 << 24] {
+                let tags = &tags;
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        tags.set(own, Tag::Dirty);
+                        assert_eq!(tags.first(own..u32::MAX, Tag::Dirty), Some(own));
+                        tags.clear(own, Tag::Dirty);
+                    }
+                });
+            }
+        });
+        assert_eq!((tags.first(0..u32::MAX, Tag::Dirty), tags.counted()), (None, 0));
+    }
+}
