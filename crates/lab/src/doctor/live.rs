@@ -6,6 +6,7 @@ use super::signs::{Disk, FileSystem, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use super::usage::{MemoryUse, Usage};
 use crate::cgroup::{self, times_at_limit};
+use crate::recordings::looks::{Look as _, Meminfo};
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
 use crate::system::difference;
@@ -113,7 +114,7 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
 
 /// What memory is used for.
 fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
-    MemoryUse::of_meminfo(&snapshot.meminfo).map(Arc::new)
+    MemoryUse::of_meminfo(&Meminfo::of(&snapshot.meminfo)).map(Arc::new)
 }
 
 /// Disks that had something to do.

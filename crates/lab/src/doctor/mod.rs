@@ -11,11 +11,13 @@
 pub mod course;
 #[cfg(feature = "linux")]
 pub mod live;
+pub mod looks;
 pub mod recorded;
 pub mod rules;
 pub mod signs;
 pub mod source;
 pub mod usage;
+pub mod want;
 
 use crate::html::{Page, Part, Section};
 use crate::report::Look;
@@ -81,6 +83,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Rules that could not be asked.
     pub unasked: Vec<Unasked>,
+    /// Rules that could be asked.
+    pub asked: usize,
 }
 
 impl Diagnosis {
@@ -90,9 +94,16 @@ impl Diagnosis {
         let mut this = Self::default();
         for (cause, rule) in rules::ALL {
             match rule(signs) {
-                Ok(found) => this.findings.extend(found),
+                Ok(found) => {
+                    this.findings.extend(found);
+                    this.asked += 1;
+                }
                 Err(missing) => this.unasked.push(Unasked { cause, missing }),
             }
+        }
+        for (_, rule) in rules::OF_SOURCE.iter().filter(|(brings, _)| brings(signs)) {
+            this.findings.extend(rule(signs).ok().flatten());
+            this.asked += 1;
         }
         this.findings.sort_by_key(|finding| finding.weight == Weight::Notice);
         this
@@ -112,7 +123,7 @@ impl Diagnosis {
     /// Could no rule be asked?
     #[must_use]
     pub fn is_blind(&self) -> bool {
-        self.unasked.len() == rules::ALL.len()
+        self.asked == 0
     }
 }
 

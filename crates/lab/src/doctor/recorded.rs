@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn found(signs: &Signs) -> (Vec<&'static str>, Vec<&'static str>) {
-        let Diagnosis { findings, unasked } = Diagnosis::of(signs);
+        let Diagnosis { findings, unasked, .. } = Diagnosis::of(signs);
         (findings.iter().map(|it| it.cause).collect(), unasked.iter().map(|it| it.cause).collect())
     }
 

@@ -3,6 +3,9 @@
 //! A rule says what it found, or nothing, or which sign it lacks. Every threshold is a constant whose reason stands beside it; the
 //! rule that a finding shows is written with the same constant.
 
+pub mod kernel_log;
+pub mod memory_use;
+
 use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
@@ -97,6 +100,19 @@ pub const ALL: [(&str, Rule); 15] = [
     ("disk-full", disk_full),
     ("cgroup-limit", cgroup_limit),
     ("kswapd-awake", kswapd_awake),
+];
+
+/// Does somebody bring what a rule asks?
+pub type Brings = fn(&Signs) -> bool;
+
+/// Rules that are asked only of who brings what they ask, a kernel log or what all memory is used for: for want of these nobody is less
+/// healthy.
+pub const OF_SOURCE: [(Brings, Rule); 5] = [
+    (|signs| signs.log.is_some(), kernel_log::allocation_failed),
+    (|signs| signs.log.is_some(), kernel_log::stood_still),
+    (memory_use::is_known, memory_use::held),
+    (memory_use::is_known, memory_use::short),
+    (|signs| signs.is_since_start, since_start),
 ];
 
 fn figure(name: &str, value: f64, unit: &'static str) -> Figure {
@@ -209,6 +225,47 @@ fn nobody_could_wait(signs: &Signs) -> bool {
     let others = [signs.compactions, signs.refaulted_anon, signs.zeroes_in, signs.stolen_together];
     let others = others.map(|pages| pages.or(Some(0.0)));
     known.into_iter().chain(others).all(|pages| pages == Some(0.0))
+}
+
+/// Counters of one copy of `/proc/vmstat`: what has happened since the start, told as that.
+fn since_start(signs: &Signs) -> Said {
+    let figures = [
+        if_known("pgscan_kswapd", signs.kswapd.scanned, "pages"),
+        if_known("pgscan_direct", signs.direct.scanned, "pages"),
+        if_known("allocstall", signs.stalls, "events"),
+        if_known("pswpin", signs.swapped_in, "pages"),
+        if_known("pswpout", signs.swapped_out, "pages"),
+        if_known("workingset_refault_file", signs.refaulted_file, "pages"),
+        if_known("pgmajfault", signs.major_faults, "faults"),
+        if_known("oom_kill", signs.killed, "events"),
+    ];
+    let scanned = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);
+    let reclaimed = signs.stolen().filter(|_| scanned > 0.0).map(|stolen| format!(" and reclaimed {}", pages(stolen)));
+    let reclaim = match (scanned > 0.0, signs.direct.scanned) {
+        (false, _) => "reclaim had nothing to do".to_owned(),
+        (true, direct) => format!(
+            "reclaim scanned {}, {:.0} % of them by tasks that waited for it,{}",
+            pages(scanned),
+            percent(direct.unwrap_or(0.0), scanned),
+            reclaimed.unwrap_or_default()
+        ),
+    };
+    let swap = signs.swapped_in.zip(signs.swapped_out).map(|(come, left)| match (come, left) {
+        (0.0, 0.0) => "; nothing was swapped".to_owned(),
+        (come, left) => format!("; {} left for swap and {} came back", pages(left), pages(come)),
+    });
+    let sentence = format!(
+        "Since this computer was started {}{}. When, and how fast, one copy of /proc/vmstat does not tell: a second one some time later,          given behind the first with --seconds, does.",
+        reclaim.trim_end_matches(','),
+        swap.unwrap_or_default()
+    );
+    Ok(Some(Finding {
+        cause: "since-start",
+        weight: Weight::Notice,
+        sentence,
+        figures: figures.into_iter().flatten().collect(),
+        rule: "there is one copy of /proc/vmstat".to_owned(),
+    }))
 }
 
 /// Does nobody get on?
@@ -587,17 +644,19 @@ fn cgroup_limit(signs: &Signs) -> Said {
 
 /// Was a process killed, or refused memory that it cannot do without?
 fn killed(signs: &Signs) -> Said {
-    if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() {
+    if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() && signs.log.is_none() {
         return Err("oom_kill".into());
     }
-    let (mut sentences, mut figures) = (Vec::new(), Vec::new());
+    let of_log = signs.log.as_deref().map(kernel_log::kills).unwrap_or_default();
+    let kernel_log::Told { mut sentences, mut figures, kills: told } = of_log;
     // A kernel counts the one, the engine the other.
-    if let Some(kills) = signs.killed.filter(|kills| *kills > 0.0) {
+    if let Some(kills) = signs.killed.filter(|kills| *kills > told as f64) {
         // It counts those of cgroups, too, of which the cgroups tell.
         let at_limits = signs.out_of_memory.iter().flatten().filter(|(_, cgroup)| cgroup.times > 0.0);
         let others = kills - at_limits.map(|(_, cgroup)| cgroup.kills).sum::<f64>();
         if others > 0.0 {
-            sentences.push(format!("The kernel killed {} for want of memory.", processes(others)));
+            let since = if signs.is_since_start { " since this computer was started" } else { "" };
+            sentences.push(format!("The kernel killed {} for want of memory{since}.", processes(others)));
         }
         figures.push(figure("oom_kill", kills, "events"));
     } else if let Some(times) = signs.exhausted.filter(|times| *times > 0.0) {
@@ -617,7 +676,7 @@ fn killed(signs: &Signs) -> Said {
         }
     }
     let rule = "`oom_kill` grows, or `oom` of a simulated run; of a cgroup `oom`, `oom_kill` or `oom_group_kill` of memory.events grows, \
-                or, in version 1, `under_oom` of memory.oom_control is 1 at the end";
+                or, in version 1, `under_oom` of memory.oom_control is 1 at the end; the kernel log has a report of the killer";
     Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule.to_owned())).flatten())
 }
 

@@ -3,7 +3,9 @@
 //! [`Signs::then`] adds a time that follows: it says of each sign what it means over both.
 
 use super::usage::Usage;
+use crate::recordings::kernel_log::Log;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is missing, in words.
 pub type Missing = String;
@@ -194,6 +196,14 @@ pub struct Signs {
     pub killed: Option<f64>,
     /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
     pub exhausted: Option<f64>,
+    /// What the kernel log tells of memory, where there is one.
+    pub log: Option<Arc<Log>>,
+    /// Slab caches and what they hold, pages, the largest first; empty where they are not known.
+    pub slabs: Vec<(String, f64)>,
+    /// Processes and what they have in memory, pages, the largest first; empty where they are not known.
+    pub processes: Vec<(String, f64)>,
+    /// Are counters those since the start of the computer?
+    pub is_since_start: bool,
     /// What a source does not tell, and is assumed.
     pub assumed: Vec<String>,
     /// What could not be read, and why.
@@ -244,6 +254,10 @@ impl Signs {
             out_of_memory,
             killed,
             exhausted,
+            log,
+            slabs,
+            processes,
+            is_since_start,
             assumed,
             missing,
         } = later;
@@ -321,6 +335,15 @@ impl Signs {
                 None => all.push(later.clone()),
             }
         }
+        if log.is_some() {
+            self.log.clone_from(log);
+        }
+        for (now, later) in [(&mut self.slabs, slabs), (&mut self.processes, processes)] {
+            if !later.is_empty() {
+                now.clone_from(later);
+            }
+        }
+        self.is_since_start &= is_since_start;
         for (now, later) in [(&mut self.assumed, assumed), (&mut self.missing, missing)] {
             let new: Vec<String> = later.iter().filter(|it| !now.contains(it)).cloned().collect();
             now.extend(new);

@@ -1,7 +1,8 @@
 //! What memory is used for: levels in pages, under the words of `/proc/meminfo`.
 
+use crate::recordings::PAGE_KIB;
+use crate::recordings::looks::Meminfo;
 use engine::stat::Vmstat;
-use machine::PAGE_BYTES;
 use std::sync::Arc;
 
 /// What memory is used for at a moment, pages. What a source does not tell is none.
@@ -60,19 +61,19 @@ pub struct MemoryUse {
     pub huge_free: Option<f64>,
     /// Those of them that are promised to somebody (`HugePages_Rsvd`).
     pub huge_reserved: Option<f64>,
+    /// What other lines tell: `SecPageTables`, `Zswap`, `Balloon` and their like.
+    pub other: Option<f64>,
 }
 
 impl MemoryUse {
     /// What `/proc/meminfo` has; none where it has no `MemFree`.
     #[must_use]
-    pub fn of_meminfo(text: &str) -> Option<Self> {
-        let number = |name: &str| {
-            let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-            line.split_whitespace().next()?.parse::<f64>().ok()
-        };
-        let of = |name: &str| number(name).map(|kib| kib * 1024.0 / PAGE_BYTES as f64);
-        // Counted in huge pages, of which another line has the size.
-        let huge = |name: &str| Some(number(name)? * of("Hugepagesize")?);
+    pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
+        let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
+        let of = |name: &str| kib(name).map(|kib| kib / PAGE_KIB);
+        // Counted in huge pages, of which another line has the size; `Hugetlb` has the pools of all sizes, since 4.15.
+        let huge = |name: &str| Some(kib(name)? * of("Hugepagesize")?);
+        let others = ["SecPageTables", "Zswap", "Balloon", "Bounce", "HardwareCorrupted", "GPUActive", "GPUReclaim"];
         Some(Self {
             total: of("MemTotal"),
             free: Some(of("MemFree")?),
@@ -97,9 +98,10 @@ impl MemoryUse {
             page_tables: of("PageTables"),
             vmalloc_used: of("VmallocUsed"),
             percpu: of("Percpu"),
-            huge_pool: huge("HugePages_Total"),
+            huge_pool: of("Hugetlb").or_else(|| huge("HugePages_Total")),
             huge_free: huge("HugePages_Free"),
             huge_reserved: huge("HugePages_Rsvd"),
+            other: Some(others.iter().filter_map(|name| of(name)).sum()),
         })
     }
 
@@ -136,6 +138,21 @@ impl MemoryUse {
         // What a source tells as one number may hold the swap cache, and of shared memory a part may be in swap.
         let cached = self.cached? + self.buffers.unwrap_or(0.0) - self.shmem.unwrap_or(0.0);
         Some(cached.max(0.0))
+    }
+
+    /// Pages of which nothing tells what they are, of a source that tells of all else; none of others.
+    #[must_use]
+    pub fn unaccounted(&self) -> Option<f64> {
+        let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file, self.unevictable];
+        let on_lists: Option<f64> = lists.into_iter().sum();
+        // Pages of programs that are in the swap cache are on lists and in two of the lines.
+        let by_lines = self.anon.zip(self.cached).map(|(anon, cached)| anon + cached + self.buffers.unwrap_or(0.0));
+        let programs_and_files = on_lists.into_iter().chain(by_lines).reduce(f64::max)?;
+        let known = [self.free, self.slab_unreclaimable, self.page_tables].into_iter().sum::<Option<f64>>()?;
+        let rest =
+            [self.slab_reclaimable, self.kernel_stack, self.vmalloc_used, self.percpu, self.huge_pool, self.other];
+        let rest: f64 = rest.into_iter().flatten().sum();
+        Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
     /// Pages of which it is known what they are: no more than memory has.
@@ -204,6 +221,7 @@ fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recordings::looks::Look as _;
 
     #[test]
     fn the_least_of_several_moments_is_kept() {
@@ -221,13 +239,14 @@ mod tests {
     fn meminfo_is_told_in_pages() {
         let text = "MemTotal:  4000 kB\nMemFree: 400 kB\nCached: 80 kB\nSwapCached: 4 kB\nHugePages_Total:  3\n\
                     HugePages_Rsvd: 1\nHugepagesize:  2048 kB\n";
-        let now = MemoryUse::of_meminfo(text).unwrap();
+        let of = |text: &str| MemoryUse::of_meminfo(&Meminfo::of(text));
+        let now = of(text).unwrap();
         assert_eq!(
             (now.total, now.free, now.cached, now.swap_cached),
             (Some(1000.0), Some(100.0), Some(20.0), Some(1.0))
         );
         assert_eq!((now.huge_pool, now.huge_reserved, now.huge_free), (Some(1536.0), Some(512.0), None));
-        assert_eq!(MemoryUse::of_meminfo("pgfault 1\n"), None);
+        assert_eq!(of("pgfault 1\n"), None);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //!
 //! Next: [`mmtests`].
 
+pub mod kernel_log;
+pub mod looks;
 pub mod mmtests;
 pub mod procps;
 pub mod sysstat;

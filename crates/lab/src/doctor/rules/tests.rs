@@ -47,6 +47,10 @@ fn sound() -> Signs {
         blocked: None,
         zeroes_in: None,
         zeroes_out: None,
+        log: None,
+        slabs: Vec::new(),
+        processes: Vec::new(),
+        is_since_start: false,
         assumed: Vec::new(),
         missing: Vec::new(),
     }

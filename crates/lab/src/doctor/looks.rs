@@ -1,0 +1,541 @@
+//! Signs out of texts of a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
+//!
+//! All texts of one computer make one patient. Of a text that comes twice the growth is asked; of one that comes once its counters are
+//! what has happened since the start of the computer, and there is no rate but where `top` tells how long that was.
+
+use super::signs::{OutOfMemory, Signs, Zone};
+use super::source::{DirtyLooks, of_counters};
+use super::usage::{MemoryUse, Usage};
+use crate::recordings::PAGE_KIB;
+use crate::recordings::kernel_log::{Log, Report};
+use crate::recordings::looks::free::{Sizes, Unit};
+use crate::recordings::looks::{
+    Buddyinfo, CgroupFiles, Free, Meminfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls, Told, VmstatFile,
+    Zoneinfo, zoneinfo,
+};
+use crate::system::difference;
+use engine::stat::Vmstat;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Texts of a moment of one computer, each kind in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looks {
+    meminfo: Vec<Meminfo>,
+    vmstat: Vec<VmstatFile>,
+    zoneinfo: Vec<Zoneinfo>,
+    buddyinfo: Vec<Buddyinfo>,
+    slabs: Vec<Slabs>,
+    pressure: Vec<(Option<Resource>, Pressure)>,
+    cgroups: Vec<CgroupFiles>,
+    swaps: Vec<Swaps>,
+    free: Vec<(Free, Option<Unit>)>,
+    processes: Vec<Processes>,
+    sysctls: Vec<Sysctls>,
+    log: Option<Log>,
+}
+
+impl Looks {
+    /// Adds a text.
+    pub fn add(&mut self, told: Told) {
+        match told {
+            Told::Meminfo(look) => self.meminfo.push(look),
+            Told::Vmstat(look) => self.vmstat.push(look),
+            Told::Zoneinfo(look) => self.zoneinfo.push(look),
+            Told::Buddyinfo(look) => self.buddyinfo.push(look),
+            Told::Slabs(look) => self.slabs.push(look),
+            Told::Pressure(resource, look) => self.pressure.push((resource, look)),
+            Told::Cgroup(look) => self.cgroups.push(look),
+            Told::Swaps(look) => self.swaps.push(look),
+            Told::Free(look, unit) => self.free.push((look, unit)),
+            Told::Processes(look) => self.processes.push(look),
+            Told::Sysctls(look) => self.sysctls.push(look),
+            Told::Log(log) => match &mut self.log {
+                Some(known) => known.extend(log),
+                None => self.log = Some(log),
+            },
+        }
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Would a time between two copies be of use: is there a text twice whose counters grow?
+    #[must_use]
+    pub fn has_two(&self) -> bool {
+        self.vmstat.len() >= 2 || self.memory_pressure().count() >= 2
+    }
+
+    fn memory_pressure(&self) -> impl Iterator<Item = &Pressure> {
+        self.pressure.iter().filter(|(of, _)| matches!(of, None | Some(Resource::Memory))).map(|(_, look)| look)
+    }
+
+    /// What they tell. `seconds` is the time between two copies of a text, where that is known.
+    #[must_use]
+    pub fn signs(&self, seconds: Option<f64>) -> Signs {
+        let mut signs = self.counters(seconds);
+        self.stalls(&mut signs, seconds);
+        self.cgroups(&mut signs);
+        signs.zones = self.zones();
+        signs.usage = self.usage(&mut signs.assumed);
+        signs.swap = self.swap(&mut signs.assumed).or(signs.swap);
+        let kib = |kib: f64| kib / PAGE_KIB;
+        if let Some(slabs) = self.slabs.last() {
+            signs.slabs = largest_first(slabs.kib.iter().map(|(name, size)| (name.clone(), kib(*size))));
+        }
+        if let Some(processes) = self.processes.iter().rev().find(|look| !look.all.is_empty()) {
+            let all = processes.all.iter().filter(|process| process.rss_kib > 0.0);
+            signs.processes = largest_first(all.map(|process| (process.name.clone(), kib(process.rss_kib))));
+        }
+        signs.log = self.log.clone().map(Arc::new);
+        signs
+    }
+
+    /// What `/proc/vmstat` counted, between two copies or since the start.
+    fn counters(&self, seconds: Option<f64>) -> Signs {
+        let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
+            return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
+        };
+        if self.vmstat.len() == 1 {
+            let uptime_s = self.processes.iter().find_map(|look| look.uptime_s);
+            return Signs {
+                elapsed_s: uptime_s,
+                is_since_start: true,
+                ..of_counters(last, uptime_s.unwrap_or_default())
+            }
+            .without_time_if(uptime_s.is_none());
+        }
+        let mut assumed = Vec::new();
+        let (before, after) = if went_back(first, last) {
+            assumed.push(
+                "the copy of /proc/vmstat that was given last is the earlier one, since its counters are less"
+                    .to_owned(),
+            );
+            (last, first)
+        } else {
+            (first, last)
+        };
+        let grown = difference(before, after);
+        let mut signs = of_counters(&grown, seconds.unwrap_or_default()).without_time_if(seconds.is_none());
+        let mut dirty = DirtyLooks::default();
+        self.vmstat.iter().for_each(|VmstatFile(levels)| dirty.look(levels));
+        signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
+        signs.assumed = assumed;
+        if seconds.is_none() {
+            signs.missing.push("the time between both copies of /proc/vmstat (--seconds tells it)".to_owned());
+        }
+        signs
+    }
+
+    /// PSI of memory: between two copies, or the worst of the last 10, 60 and 300 s.
+    fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
+        let looks: Vec<&Pressure> = self.memory_pressure().collect();
+        let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return };
+        if self.pressure.iter().any(|(resource, _)| resource.is_none()) {
+            signs.assumed.push("a text of PSI whose resource is not told is of memory".to_owned());
+        }
+        let of = |of: fn(&Pressure) -> Option<crate::recordings::looks::pressure::Stalls>| {
+            let (first, last) = (of(first)?, of(last)?);
+            Some(match seconds.filter(|_| looks.len() >= 2) {
+                Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
+                None => f64::from(last.percent.into_iter().fold(0.0, f32::max)),
+            })
+        };
+        (signs.some_waited_percent, signs.all_waited_percent) = (of(|it| it.some), of(|it| it.full));
+        if looks.len() < 2 || seconds.is_none() {
+            signs.assumed.push("of PSI the worst of the last 10, 60 and 300 s".to_owned());
+        }
+    }
+
+    /// Cgroups by what their files count: growth where there are two copies, else since each was made.
+    fn cgroups(&self, signs: &mut Signs) {
+        let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
+        for look in &self.cgroups {
+            let path = look.path.as_deref().map(|path| path.trim_start_matches("/sys/fs/cgroup"));
+            let name = path.filter(|path| !path.is_empty()).unwrap_or("of these files");
+            by_name.entry(name.to_owned()).or_default().push(look);
+        }
+        for (name, looks) in by_name {
+            let grown = |file: &str, counter: &str| {
+                let told: Vec<u64> = looks.iter().filter_map(|look| look.get(file, counter)).collect();
+                let last = *told.last()?;
+                Some(if told.len() >= 2 { last.saturating_sub(told[0]) } else { last } as f64)
+            };
+            let events =
+                |counter: &str| grown("memory.events.local", counter).or_else(|| grown("memory.events", counter));
+            if let Some(times) = events("max").or_else(|| grown("memory.failcnt", "")) {
+                signs.at_limit.get_or_insert_default().insert(name.clone(), times);
+            }
+            let control = |counter: &str| looks.last().and_then(|look| look.get("memory.oom_control", counter));
+            let kills = events("oom_kill").or_else(|| grown("memory.oom_control", "oom_kill"));
+            if let Some(kills) = kills {
+                let told = OutOfMemory {
+                    times: events("oom").unwrap_or(0.0),
+                    kills,
+                    group_kills: events("oom_group_kill").unwrap_or(0.0),
+                    is_waiting: control("under_oom") == Some(1) && control("oom_kill_disable") == Some(1),
+                };
+                if told != OutOfMemory::default() {
+                    signs.out_of_memory.get_or_insert_default().insert(name, told);
+                } else {
+                    signs.out_of_memory.get_or_insert_default();
+                }
+            }
+        }
+    }
+
+    /// Zones of the last `/proc/zoneinfo`, with free blocks of the last `/proc/buddyinfo`, or of that alone.
+    fn zones(&self) -> Option<Vec<Zone>> {
+        let blocks = self.buddyinfo.last().map(|look| look.zones.as_slice()).unwrap_or_default();
+        let of_zone = |node: u32, name: &str| {
+            let found = blocks.iter().find(|(its, zone, _)| (*its, &**zone) == (node, name));
+            found.map(|(.., blocks)| blocks.iter().map(|count| *count as f64).collect()).unwrap_or_default()
+        };
+        if let Some(zoneinfo) = self.zoneinfo.last() {
+            return Some(
+                zoneinfo
+                    .zones
+                    .iter()
+                    .filter(|zone| zone.managed() > 0)
+                    .map(|zone| Zone {
+                        name: zone.called(),
+                        free: zone.get("free").unwrap_or(0) as f64,
+                        marks: ["min", "low", "high"].map(|mark| zone.get(mark).unwrap_or(0) as f64),
+                        blocks: of_zone(zone.node, &zone.name),
+                        ..Zone::default()
+                    })
+                    .collect(),
+            );
+        }
+        (!blocks.is_empty()).then(|| {
+            let zone = |(node, name, blocks): &(u32, String, Vec<u64>)| {
+                let blocks: Vec<f64> = blocks.iter().map(|count| *count as f64).collect();
+                let free = blocks.iter().zip(0..).map(|(count, order)| count * f64::from(1_u32 << order)).sum();
+                Zone { name: zoneinfo::called(*node, name), free, blocks, ..Zone::default() }
+            };
+            blocks.iter().map(zone).collect()
+        })
+    }
+
+    /// What memory is used for, by the text that tells most.
+    fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
+        let looks: Vec<Arc<MemoryUse>> = self.meminfo.iter().filter_map(MemoryUse::of_meminfo).map(Arc::new).collect();
+        if let (Some(first), Some(last)) = (looks.first(), looks.last()) {
+            return Some(Usage::between(first, last));
+        }
+        let of_report = || self.log.iter().flat_map(|log| &log.reports).rev().find_map(of_report);
+        let of_free = self.free.last().map(|(look, unit)| of_sizes(&sizes(look, *unit, assumed)));
+        let of_top = || self.processes.iter().rev().find_map(of_top);
+        let of_vmstat = || {
+            let total =
+                self.zoneinfo.last().map(|look| look.zones.iter().map(zoneinfo::Zone::managed).sum::<u64>() as f64);
+            let levels = MemoryUse::of_vmstat(&self.vmstat.last()?.0)?;
+            Some(MemoryUse { total, ..levels })
+        };
+        of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).map(Usage::at)
+    }
+
+    /// Swap and what is free of it, pages; the least that was free where there are several looks of one kind.
+    fn swap(&self, assumed: &mut Vec<String>) -> Option<[f64; 2]> {
+        let of_meminfo = self.meminfo.iter().filter_map(|look| look.swap_kib()).map(|kib| kib.map(|kib| kib as f64));
+        let of_top = self.processes.iter().filter_map(|look| look.swap_kib);
+        let mut units = Vec::new();
+        let of_free: Vec<[f64; 2]> =
+            self.free.iter().filter_map(|(look, unit)| sizes(look, *unit, &mut units).swap).collect();
+        units.retain(|unit| !assumed.contains(unit));
+        assumed.extend(units);
+        let all = self.swaps.iter().map(Swaps::kib).chain(of_meminfo).chain(of_free).chain(of_top);
+        let least = all.min_by(|a, b| a[1].total_cmp(&b[1]));
+        least.map(|kib| kib.map(|kib| kib / PAGE_KIB))
+    }
+
+    /// Sysctls that were told, by name.
+    #[must_use]
+    pub fn sysctls(&self) -> BTreeMap<String, String> {
+        self.sysctls.iter().flat_map(|look| look.values.clone()).collect()
+    }
+}
+
+impl Signs {
+    /// The same without a time, if none is known.
+    fn without_time_if(mut self, is_unknown: bool) -> Self {
+        if is_unknown {
+            self.elapsed_s = None;
+        }
+        self
+    }
+}
+
+/// Did counters go back, so that the copies were given in the wrong order?
+fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
+    // Those that only grow.
+    const GROW: [&str; 6] = ["pgfault", "pgfree", "pgpgin", "pgpgout", "pgscan_kswapd", "pswpin"];
+    let both = GROW.iter().filter_map(|name| first.get(*name).zip(last.get(*name)));
+    let (back, forth) = both
+        .fold((0, 0), |(back, forth), (first, last)| (back + u32::from(last < first), forth + u32::from(last > first)));
+    back > forth
+}
+
+fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)> {
+    let mut all: Vec<(String, f64)> = all.collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all
+}
+
+/// What `free` tells, in the unit of its command or of its numbers.
+fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
+    let numbers = look.bare_numbers();
+    let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);
+    if told.is_none() && unit != Unit::Kib && numbers.iter().any(|number| *number > 0.0) {
+        assumed.push(format!("`free` in {}, as its numbers say", unit.name()));
+    }
+    look.sizes(unit)
+}
+
+fn of_sizes(sizes: &Sizes) -> MemoryUse {
+    let pages = |kib: Option<f64>| kib.map(|kib| kib / PAGE_KIB);
+    MemoryUse {
+        total: pages(sizes.total),
+        free: pages(sizes.free),
+        available: pages(sizes.available),
+        cached: pages(sizes.cache),
+        shmem: pages(sizes.shared),
+        ..MemoryUse::default()
+    }
+}
+
+fn of_top(look: &Processes) -> Option<MemoryUse> {
+    let [total, free, cache] = look.memory_kib?.map(|kib| Some(kib / PAGE_KIB));
+    Some(MemoryUse {
+        total,
+        free,
+        cached: cache,
+        available: look.available_kib.map(|kib| kib / PAGE_KIB),
+        ..MemoryUse::default()
+    })
+}
+
+/// What a report of the kernel says that memory was used for; none where it does not tell, and of a cgroup.
+fn of_report(report: &Report) -> Option<MemoryUse> {
+    let scale = report.page_kib() as f64 / PAGE_KIB;
+    let of = |name: &str| report.counters.get(name).map(|pages| *pages as f64 * scale);
+    let managed: u64 = report.zones.iter().map(|zone| zone.kib("managed")).sum();
+    let ram =
+        report.pages.get("RAM").map(|pages| pages.saturating_sub(report.pages.get("reserved").copied().unwrap_or(0)));
+    let total = if managed > 0 { Some(managed as f64 / PAGE_KIB) } else { ram.map(|pages| pages as f64 * scale) };
+    let of_zones = |name: &str| report.zones.iter().map(|zone| zone.kib(name)).sum::<u64>() as f64 / PAGE_KIB;
+    let stacks =
+        report.node_kib.get("kernel_stack").map_or_else(|| of_zones("kernel_stack"), |kib| *kib as f64 / PAGE_KIB);
+    let shmem = of("shmem");
+    // Shared memory is on the lists of anonymous pages, and counts as page cache elsewhere.
+    let anon = of("active_anon").zip(of("inactive_anon"));
+    let anon = anon.map(|(active, inactive)| {
+        (active + inactive + of("isolated_anon").unwrap_or(0.0) - shmem.unwrap_or(0.0)).max(0.0)
+    });
+    let files = of("active_file").zip(of("inactive_file")).map(|(active, inactive)| active + inactive);
+    let huge = |pages: fn(&crate::recordings::kernel_log::HugePages) -> u64| {
+        Some(report.huge.iter().map(|pool| pages(pool) as f64 * pool.size_kib as f64 / PAGE_KIB).sum())
+    };
+    Some(MemoryUse {
+        total,
+        free: Some(of("free")?),
+        cached: files.map(|files| files + shmem.unwrap_or(0.0)),
+        active_anon: of("active_anon"),
+        inactive_anon: of("inactive_anon"),
+        active_file: of("active_file"),
+        inactive_file: of("inactive_file"),
+        unevictable: of("unevictable"),
+        mlocked: Some(of_zones("mlocked")),
+        dirty: of("dirty"),
+        writeback: of("writeback"),
+        anon,
+        mapped: of("mapped"),
+        shmem,
+        slab_reclaimable: of("slab_reclaimable"),
+        slab_unreclaimable: of("slab_unreclaimable"),
+        kernel_stack: Some(stacks),
+        page_tables: of("pagetables"),
+        huge_pool: huge(|pool| pool.total),
+        huge_free: huge(|pool| pool.free),
+        ..MemoryUse::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Diagnosis;
+    use crate::recordings::looks::Look as _;
+
+    fn looks(all: Vec<Told>) -> Looks {
+        let mut looks = Looks::default();
+        all.into_iter().for_each(|told| looks.add(told));
+        looks
+    }
+
+    fn causes(signs: &Signs) -> Vec<&'static str> {
+        Diagnosis::of(signs).findings.iter().map(|finding| finding.cause).collect()
+    }
+
+    /// Counters of a computer that thrashes, `n` minutes after it began to.
+    fn vmstat(n: u64) -> Told {
+        let text = format!(
+            "nr_free_pages 9000\nnr_dirty 50\nnr_writeback 0\nnr_dirty_threshold 5000\nnr_dirty_background_threshold 2500\n\
+             workingset_refault_anon {}\nworkingset_refault_file {}\npgfault {}\npgmajfault {}\npswpin {}\npswpout {}\n\
+             pgscan_kswapd {}\npgscan_direct {}\npgsteal_kswapd {}\npgsteal_direct {}\nallocstall_normal {}\n\
+             compact_stall {}\ncompact_fail {}\ncompact_success {}\noom_kill {}\n",
+            700 + n * 20_000,
+            800 + n * 80_000,
+            1_000_000 + n * 400_000,
+            1000 + n * 30_000,
+            600 + n * 20_000,
+            900 + n * 25_000,
+            10_000 + n * 400_000,
+            1000 + n * 90_000,
+            5000 + n * 100_000,
+            900 + n * 20_000,
+            10 + n * 700,
+            n * 50,
+            n * 45,
+            n * 5,
+            n
+        );
+        Told::Vmstat(VmstatFile::of(&text))
+    }
+
+    #[test]
+    fn two_copies_of_counters_tell_what_grew_in_the_time_between() {
+        let both = looks(vec![vmstat(0), vmstat(1)]);
+        let signs = both.signs(Some(60.0));
+        assert_eq!((signs.elapsed_s, signs.kswapd.scanned, signs.killed), (Some(60.0), Some(400_000.0), Some(1.0)));
+        for cause in [
+            "killed",
+            "direct-reclaim",
+            "anonymous-thrashing",
+            "file-cache-thrashing",
+            "kswapd-in-vain",
+            "direct-in-vain",
+            "high-orders-fail",
+        ] {
+            assert!(causes(&signs).contains(&cause), "{cause}: {:?}", causes(&signs));
+        }
+        // In the wrong order it is the same, and said.
+        let swapped = looks(vec![vmstat(1), vmstat(0)]).signs(Some(60.0));
+        assert_eq!((swapped.kswapd, swapped.assumed.len()), (signs.kswapd, 1));
+        // Without the time no rate is known, and the want of it is told.
+        let timeless = both.signs(None);
+        assert_eq!((timeless.elapsed_s, timeless.missing.len(), both.has_two()), (None, 1, true));
+        assert!(causes(&timeless).contains(&"killed") && !causes(&timeless).contains(&"direct-reclaim"));
+    }
+
+    #[test]
+    fn one_copy_tells_what_happened_since_the_start() {
+        let signs = looks(vec![vmstat(3)]).signs(Some(60.0));
+        assert_eq!((signs.elapsed_s, signs.is_since_start, signs.killed), (None, true, Some(3.0)));
+        assert!(causes(&signs).contains(&"since-start"), "{:?}", causes(&signs));
+        let top = "top - 10:00:00 up 10 min,  2 users,  load average: 9.00, 8.01, 0.05\n";
+        let timed = looks(vec![vmstat(3), Told::Processes(Processes::of(top))]).signs(None);
+        assert_eq!(timed.elapsed_s, Some(600.0));
+        assert!(causes(&timed).contains(&"anonymous-thrashing"));
+    }
+
+    const MEMINFO: &str = "MemTotal: 8000000 kB\nMemFree: 90000 kB\nMemAvailable: 200000 kB\nBuffers: 9000 kB\nCached: 200000 kB\n\
+                           SwapTotal: 0 kB\nSwapFree: 0 kB\nAnonPages: 1900000 kB\nShmem: 5000 kB\nSReclaimable: 60000 kB\n\
+                           SUnreclaim: 5600000 kB\nPageTables: 20000 kB\n";
+
+    #[test]
+    fn files_of_one_computer_complete_each_other() {
+        let slabs =
+            " OBJS ACTIVE  USE OBJ SIZE  SLABS OBJ/SLAB CACHE SIZE NAME\n9 9 100% 0.06K 9 64 5500000K bad_node\n";
+        let all = looks(vec![Told::Meminfo(Meminfo::of(MEMINFO)), Told::Slabs(Slabs::of(slabs))]).signs(None);
+        let diagnosis = Diagnosis::of(&all);
+        let finding = diagnosis.findings.iter().find(|it| it.cause == "unreclaimable-slab").unwrap();
+        assert!(
+            finding.sentence.contains("70 % of memory") && finding.sentence.contains("bad_node has 5371 MiB"),
+            "{}",
+            finding.sentence
+        );
+        assert_eq!(causes(&all), ["unreclaimable-slab", "memory-short"]);
+    }
+
+    #[test]
+    fn free_and_top_tell_what_is_left() {
+        let free = "               total        used        free      shared  buff/cache   available\n\
+                    Mem:           15885       15500          90           5         295         150\nSwap:           2047        2047           0\n";
+        let signs = looks(vec![Told::Free(Free::of(free), None)]).signs(None);
+        assert_eq!(causes(&signs), ["swap-full", "memory-short"]);
+        assert_eq!(signs.assumed, ["`free` in MiB, as its numbers say"]);
+        let top = "top - 10:00:00 up 1 day,  2 users,  load average: 9.00, 8.01, 0.05\n\
+                   KiB Mem : 16266448 total,    90508 free, 15912344 used,   263596 buff/cache\n\
+                   KiB Swap:        0 total,        0 free,        0 used.   150000 avail Mem\n\n\
+                   \x20 PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n\
+                   \x20 812 mysql     20   0 20.1g  11.5g  12345 S  98.7 74.2  99:59.99 mysqld\n";
+        let signs = looks(vec![Told::Processes(Processes::of(top))]).signs(None);
+        let finding = Diagnosis::of(&signs).findings.into_iter().find(|it| it.cause == "memory-short").unwrap();
+        assert!(
+            finding.sentence.contains("The largest processes are mysqld (11776 MiB). There is no swap"),
+            "{}",
+            finding.sentence
+        );
+    }
+
+    #[test]
+    fn pressure_is_asked_between_two_copies_or_as_the_worst_of_its_means() {
+        let text = |total: u64| {
+            format!(
+                "some avg10=9.00 avg60=40.00 avg300=5.00 total={total}\nfull avg10=7.00 avg60=30.00 avg300=2.00 total={total}\n"
+            )
+        };
+        let look = |total: u64| Told::Pressure(Some(Resource::Memory), Pressure::of(&text(total)));
+        let one = looks(vec![look(5)]).signs(None);
+        assert_eq!((one.all_waited_percent, causes(&one)), (Some(30.0), vec!["all-wait"]));
+        let two = looks(vec![look(0), look(600_000)]).signs(Some(10.0));
+        assert_eq!((two.all_waited_percent, two.elapsed_s), (Some(6.0), Some(10.0)));
+        let other = looks(vec![Told::Pressure(Some(Resource::Io), Pressure::of(&text(5)))]).signs(None);
+        assert_eq!(other.all_waited_percent, None);
+        assert_eq!(Resource::of_path("sys/fs/cgroup/a/memory.pressure"), Some(Resource::Memory));
+        assert_eq!(Resource::of_path("cat /proc/pressure/io"), Some(Resource::Io));
+        assert_eq!(Resource::of_path("psi.txt"), None);
+    }
+
+    #[test]
+    fn cgroups_tell_of_their_limits() {
+        let files = |max: u64| {
+            CgroupFiles::of(&format!(
+                "/sys/fs/cgroup/a/memory.events:max {max}\n/sys/fs/cgroup/a/memory.events:oom_kill 1\n"
+            ))
+        };
+        let one = looks(vec![Told::Cgroup(files(7))]).signs(None);
+        assert_eq!(one.at_limit, Some([("/a".to_owned(), 7.0)].into()));
+        assert_eq!(causes(&one), ["killed", "cgroup-limit"]);
+        let two = looks(vec![Told::Cgroup(files(7)), Told::Cgroup(files(9))]).signs(None);
+        assert_eq!((two.at_limit, two.out_of_memory), (Some([("/a".to_owned(), 2.0)].into()), Some(BTreeMap::new())));
+    }
+
+    #[test]
+    fn zones_have_marks_and_blocks() {
+        let zoneinfo = "Node 0, zone   Normal\n  pages free     120\n        min      10\n        low      20\n        high     30\n        managed  4000\nNode 0, zone  Movable\n  pages free 0\n        managed 0\n";
+        let buddyinfo = "Node 0, zone   Normal     3      2      1 \n";
+        let both =
+            looks(vec![Told::Zoneinfo(Zoneinfo::of(zoneinfo)), Told::Buddyinfo(Buddyinfo::of(buddyinfo))]).signs(None);
+        let [zone] = both.zones.as_deref().unwrap() else { panic!("{:?}", both.zones) };
+        assert_eq!(
+            (&*zone.name, zone.free, zone.marks, &*zone.blocks),
+            ("Normal", 120.0, [10.0, 20.0, 30.0], &[3.0, 2.0, 1.0][..])
+        );
+        let alone = looks(vec![Told::Buddyinfo(Buddyinfo::of(buddyinfo))]).signs(None);
+        assert_eq!(alone.zones.unwrap()[0].free, 11.0);
+    }
+
+    #[test]
+    fn a_report_of_the_killer_tells_what_memory_was_used_for() {
+        let text = include_str!("../recordings/kernel_log/samples/6.1-global.txt");
+        let signs = looks(vec![Told::Log(crate::recordings::kernel_log::read(text))]).signs(None);
+        assert_eq!(causes(&signs), ["killed", "unused-huge-pages"]);
+        let usage = signs.usage.unwrap();
+        assert_eq!((usage.last.kernel_stack, usage.last.huge_free), (Some(1404.0), Some(524_288.0)));
+    }
+}

@@ -1,0 +1,219 @@
+//! Which zones and which pages a request may take, by its `gfp_mask`.
+//!
+//! Kernels since 4.6 print the flags by name: `0xcc0(GFP_KERNEL)`. Older ones print the number alone, of which the bits that matter here
+//! kept their places. Source: the kernel's documents of memory allocation and of physical memory.
+
+use std::fmt;
+
+/// A zone by what it is for, in the order in which a request falls back: downwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ZoneKind {
+    /// What the oldest devices reach: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some 32-bit boards.
+    Dma,
+    /// What devices with 32 address lines reach.
+    Dma32,
+    /// What the kernel has mapped for itself.
+    Normal,
+    /// What a 32-bit kernel does not have mapped: for pages of programs and files.
+    HighMem,
+    /// For pages that can be moved, alone.
+    Movable,
+    /// Memory of devices, which no request gets.
+    Device,
+}
+
+impl ZoneKind {
+    /// The zone of a name that the kernel prints.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "DMA" => Self::Dma,
+            "DMA32" => Self::Dma32,
+            "Normal" => Self::Normal,
+            "HighMem" => Self::HighMem,
+            "Movable" => Self::Movable,
+            "Device" => Self::Device,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for ZoneKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dma => "DMA",
+            Self::Dma32 => "DMA32",
+            Self::Normal => "Normal",
+            Self::HighMem => "HighMem",
+            Self::Movable => "Movable",
+            Self::Device => "Device",
+        })
+    }
+}
+
+/// Can the page be moved or given back later? Pages of one kind are kept together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mobility {
+    /// Neither: what the kernel uses itself. CMA, which must be emptied on demand, is closed to it.
+    Unmovable,
+    /// Caches that shrink.
+    Reclaimable,
+    /// Pages of programs and files. Only these may lie in CMA.
+    Movable,
+}
+
+/// What a request may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gfp {
+    /// As the kernel printed it: `0xcc0(GFP_KERNEL)`.
+    pub text: String,
+    /// The highest zone that it may take from; lower ones stand in.
+    pub highest: ZoneKind,
+    /// Can its pages be moved?
+    pub mobility: Mobility,
+    /// May it wait for reclaim?
+    pub may_sleep: bool,
+    /// May it go below the min mark and take what is kept for such requests (`__GFP_HIGH`)?
+    pub is_high: bool,
+}
+
+/// Bits that have had their places since 2.6.23.
+const DMA: u64 = 0x1;
+const HIGHMEM: u64 = 0x2;
+const DMA32: u64 = 0x4;
+const MOVABLE: u64 = 0x8;
+const HIGH: u64 = 0x20;
+
+/// May wait: until 4.3. Since 4.4 this bit means pages that can be reclaimed.
+const WAIT_OLD: u64 = 0x10;
+
+/// Pages that can be reclaimed: until 4.3.
+const RECLAIMABLE_OLD: u64 = 0x8_0000;
+
+/// May reclaim itself, and may wake kswapd: the bits that 4.4 and 4.5 have for these, which printed numbers alone. No older kernel has
+/// the second.
+const DIRECT_4_4: u64 = 0x40_0000;
+const KSWAPD_4_4: u64 = 0x200_0000;
+
+impl Gfp {
+    /// Reads a mask as the kernel prints it; none where it is no number.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let (number, names) = match text.split_once('(') {
+            Some((number, names)) => (number, names.trim_end_matches(')')),
+            None => (text, ""),
+        };
+        let bits = u64::from_str_radix(number.trim().strip_prefix("0x")?, 16).ok()?;
+        Some(if names.is_empty() { Self::of_bits(text, bits) } else { Self::of_names(text, names) })
+    }
+
+    fn of_bits(text: &str, bits: u64) -> Self {
+        let has = |bit: u64| bits & bit != 0;
+        let is_4_4 = has(KSWAPD_4_4);
+        let mobility = match (has(MOVABLE), has(if is_4_4 { WAIT_OLD } else { RECLAIMABLE_OLD })) {
+            (true, _) => Mobility::Movable,
+            (false, true) => Mobility::Reclaimable,
+            (false, false) => Mobility::Unmovable,
+        };
+        Self {
+            text: text.to_owned(),
+            highest: highest(has(DMA), has(DMA32), has(HIGHMEM), has(MOVABLE)),
+            mobility,
+            may_sleep: has(if is_4_4 { DIRECT_4_4 } else { WAIT_OLD }),
+            is_high: has(HIGH),
+        }
+    }
+
+    fn of_names(text: &str, names: &str) -> Self {
+        let has = |wanted: &[&str]| names.split('|').any(|name| wanted.contains(&name.trim()));
+        let has_part = |part: &str| names.split('|').any(|name| name.trim().starts_with(part));
+        // Huge pages of programs are pages of programs: GFP_TRANSHUGE and GFP_TRANSHUGE_LIGHT.
+        let is_movable = has(&["GFP_HIGHUSER_MOVABLE", "__GFP_MOVABLE"]) || has_part("GFP_TRANSHUGE");
+        let is_highmem = has_part("GFP_HIGHUSER") || has_part("GFP_TRANSHUGE") || has(&["__GFP_HIGHMEM"]);
+        let mobility = match (is_movable, has(&["__GFP_RECLAIMABLE", "GFP_TEMPORARY"])) {
+            (true, _) => Mobility::Movable,
+            (false, true) => Mobility::Reclaimable,
+            (false, false) => Mobility::Unmovable,
+        };
+        let sleeps = ["GFP_KERNEL", "GFP_NOFS", "GFP_NOIO", "GFP_USER", "GFP_HIGHUSER", "GFP_TEMPORARY"];
+        Self {
+            text: text.to_owned(),
+            highest: highest(
+                has(&["GFP_DMA", "__GFP_DMA"]),
+                has(&["GFP_DMA32", "__GFP_DMA32"]),
+                is_highmem,
+                is_movable,
+            ),
+            mobility,
+            may_sleep: sleeps.iter().any(|name| has_part(name))
+                || has(&["GFP_TRANSHUGE", "__GFP_DIRECT_RECLAIM", "__GFP_RECLAIM", "__GFP_WAIT"]),
+            is_high: has(&["GFP_ATOMIC", "__GFP_HIGH", "__GFP_ATOMIC"]),
+        }
+    }
+
+    /// The names of its flags, or its number where the kernel printed no names.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self.text.split_once('(') {
+            Some((_, names)) => names.trim_end_matches(')'),
+            None => &self.text,
+        }
+    }
+}
+
+fn highest(is_dma: bool, is_dma32: bool, is_highmem: bool, is_movable: bool) -> ZoneKind {
+    match (is_dma, is_dma32, is_highmem, is_movable) {
+        (true, ..) => ZoneKind::Dma,
+        (_, true, ..) => ZoneKind::Dma32,
+        // The zone of movable pages may be on top of high memory: both are needed.
+        (.., true, true) => ZoneKind::Movable,
+        (.., true, false) => ZoneKind::HighMem,
+        _ => ZoneKind::Normal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_all_times_are_understood() {
+        use Mobility::{Movable, Reclaimable, Unmovable};
+        use ZoneKind::{Dma, Dma32, HighMem, Normal};
+        for (text, highest, mobility, may_sleep, is_high) in [
+            ("0xcc0(GFP_KERNEL)", Normal, Unmovable, true, false),
+            ("0x400dc0(GFP_KERNEL_ACCOUNT|__GFP_ZERO)", Normal, Unmovable, true, false),
+            ("0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP)", ZoneKind::Movable, Movable, true, false),
+            ("0x1100cca(GFP_HIGHUSER_MOVABLE)", ZoneKind::Movable, Movable, true, false),
+            ("0x6200ca(GFP_HIGHUSER_MOVABLE)", ZoneKind::Movable, Movable, true, false),
+            ("0x100cc2(GFP_HIGHUSER)", HighMem, Unmovable, true, false),
+            ("0xcc4(GFP_KERNEL|GFP_DMA32)", Dma32, Unmovable, true, false),
+            ("0x4(GFP_DMA32)", Dma32, Unmovable, false, false),
+            ("0xcc1(GFP_KERNEL|GFP_DMA)", Dma, Unmovable, true, false),
+            ("0x40a20(GFP_ATOMIC|__GFP_COMP)", Normal, Unmovable, false, true),
+            ("0x820(GFP_ATOMIC)", Normal, Unmovable, false, true),
+            ("0x800(GFP_NOWAIT)", Normal, Unmovable, false, false),
+            ("0x1c20c0(GFP_NOFS|__GFP_RECLAIMABLE)", Normal, Reclaimable, true, false),
+            ("0x3d24ca(GFP_TRANSHUGE|__GFP_THISNODE)", ZoneKind::Movable, Movable, true, false),
+            ("0x1820ca(GFP_TRANSHUGE_LIGHT)", ZoneKind::Movable, Movable, false, false),
+            // Numbers alone: 2.6.32 to 4.3.
+            ("0xd0", Normal, Unmovable, true, false),
+            ("0x201da", ZoneKind::Movable, Movable, true, false),
+            ("0x280da", ZoneKind::Movable, Movable, true, false),
+            ("0x20", Normal, Unmovable, false, true),
+            ("0xd4", Dma32, Unmovable, true, false),
+            ("0x800d0", Normal, Reclaimable, true, false),
+            ("0x4020", Normal, Unmovable, false, true),
+            // 4.4 and 4.5.
+            ("0x24000c0", Normal, Unmovable, true, false),
+            ("0x24200ca", ZoneKind::Movable, Movable, true, false),
+            ("0x2080020", Normal, Unmovable, false, true),
+            ("0x2400050", Normal, Reclaimable, true, false),
+        ] {
+            let expected = Gfp { text: text.into(), highest, mobility, may_sleep, is_high };
+            assert_eq!(Gfp::read(text), Some(expected), "{text}");
+        }
+        assert_eq!(Gfp::read("0xcc0(GFP_KERNEL)").unwrap().name(), "GFP_KERNEL");
+        assert_eq!((Gfp::read("0xd0").unwrap().name(), Gfp::read("x")), ("0xd0", None));
+    }
+}

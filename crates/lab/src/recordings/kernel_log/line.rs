@@ -1,0 +1,161 @@
+//! Lines of a kernel log without what loggers put before them.
+//!
+//! `dmesg` writes `[ 1201.402113] `, with `-T` `[Thu Nov 26 10:00:00 2026] `, with `-x` `kern  :warn  : ` before it; the console
+//! `<4>`; syslog and journalctl a time, a host and `kernel: `; kernels with `PRINTK_CALLER` the task behind the time, `[  T801] `.
+
+/// A line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// From 1.
+    pub number: usize,
+    /// When, as it was printed; none where nothing tells.
+    pub at: Option<&'a str>,
+    /// What the kernel said.
+    pub text: &'a str,
+}
+
+/// All lines of a text. One message of several lines, which rsyslog writes as one with `#012` between, is several.
+pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    text.lines().enumerate().flat_map(|(n, line)| {
+        let (at, first) = strip(line);
+        first.split("#012").map(move |text| Line { number: n + 1, at, text: text.trim() })
+    })
+}
+
+/// Words before `kernel:`, at most: a time of five, a facility, a host.
+const WORDS_BEFORE_MAX: usize = 8;
+
+/// The time of a line, and its text.
+fn strip(line: &str) -> (Option<&str>, &str) {
+    let mut at = None;
+    let mut rest = line.trim();
+    loop {
+        let (stamp, after) = if let Some(after) = level(rest) {
+            (None, after)
+        } else if let Some((stamp, after)) = bracket(rest) {
+            (stamp, after)
+        } else if let Some((before, after)) = logger(rest, at.is_some()) {
+            (time_of(before), after)
+        } else if let Some((stamp, after)) = rest.split_once(' ').filter(|(word, _)| is_iso_time(word)) {
+            (Some(stamp), after)
+        } else {
+            return (at, rest);
+        };
+        at = at.or(stamp);
+        rest = after.trim_start();
+    }
+}
+
+/// Behind `<4>`, or `kern  :warn  :`.
+fn level(text: &str) -> Option<&str> {
+    if let Some((number, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
+        let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        return is_number.then_some(after);
+    }
+    const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
+    let (facility, rest) = text.split_once(':')?;
+    let (level, after) = rest.split_once(':')?;
+    (facility.trim_end() == "kern" && LEVELS.contains(&level.trim())).then_some(after)
+}
+
+/// Behind a time in brackets, with the time, or behind the task that said it. A number without a point is a process of a table.
+fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
+    let (inside, after) = text.strip_prefix('[')?.split_once(']')?;
+    let inside = inside.trim();
+    let first = inside.trim_start_matches('+').chars().next()?;
+    let rest = inside.get(1..).unwrap_or_default();
+    let is_number = inside.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'+' | b' '));
+    let is_seconds = first.is_ascii_digit() && is_number && inside.contains('.');
+    // `Thu Nov 26 10:00:00 2026`, `Nov26 10:00`, `2026-11-26T10:00:00,123456+00:00`.
+    let is_date = inside.contains(':') && inside.bytes().filter(u8::is_ascii_digit).count() >= 6;
+    let is_caller = matches!(first, 'T' | 'C') && !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    match (is_seconds || is_date, is_caller) {
+        (true, _) => Some((Some(inside), after)),
+        (_, true) => Some((None, after)),
+        _ => None,
+    }
+}
+
+/// What stands before `kernel:`, and behind it: a time where none was found yet, and a host.
+fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
+    let at = text.find("kernel:")?;
+    let (before, after) = (&text[..at], &text[at + "kernel:".len()..]);
+    let words = before.split_whitespace().count();
+    let is_one = before.is_empty()
+        || before.ends_with(' ')
+            && words <= WORDS_BEFORE_MAX
+            && (has_time || before.bytes().any(|byte| byte.is_ascii_digit()));
+    // A cgroup, a process or a trace before it is the kernel's own sentence.
+    (is_one && !before.contains(['=', '(', '<'])).then_some((before.trim_end(), after))
+}
+
+/// Is a word a time as `dmesg --time-format iso` writes it, without a bracket?
+fn is_iso_time(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    bytes.len() >= 19
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && bytes[4] == b'-'
+        && bytes[10] == b'T'
+        && word.contains(':')
+}
+
+/// The time at the start of what a logger wrote: up to the word with its colons.
+fn time_of(before: &str) -> Option<&str> {
+    let mut end = 0;
+    for piece in before.split_inclusive(' ').take(6) {
+        let word = piece.trim_end();
+        if word.contains(':') && word.starts_with(|first: char| first.is_ascii_digit()) {
+            return Some(&before[..end + word.len()]);
+        }
+        end += piece.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_loggers_write_before_a_line_is_taken_off() {
+        let said = "kswapd0 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0";
+        for (before, at) in [
+            ("", None),
+            ("[ 1201.402113] ", Some("1201.402113")),
+            ("[1201.402113]", Some("1201.402113")),
+            ("<4>[ 1201.402113] ", Some("1201.402113")),
+            ("<4>", None),
+            ("kern  :warn  : [ 1201.402113] ", Some("1201.402113")),
+            ("[Thu Nov 26 10:00:00 2026] ", Some("Thu Nov 26 10:00:00 2026")),
+            ("[  +0.000003] ", Some("+0.000003")),
+            ("[Nov26 10:00] ", Some("Nov26 10:00")),
+            ("2026-11-26T10:00:00,123456+00:00 ", Some("2026-11-26T10:00:00,123456+00:00")),
+            ("[ 1201.402113][  T801] ", Some("1201.402113")),
+            ("[ 1201.402113] [   C0] ", Some("1201.402113")),
+            ("Nov 26 10:00:00 host kernel: ", Some("Nov 26 10:00:00")),
+            ("Nov 26 10:00:00 host kernel: [ 1201.402113] ", Some("Nov 26 10:00:00")),
+            ("Nov  6 10:00:00 host kernel:[1201.402113] ", Some("Nov  6 10:00:00")),
+            ("2026-11-26T10:00:00.123456+00:00 host kernel: [ 1201.402113] ", Some("2026-11-26T10:00:00.123456+00:00")),
+            ("2026-11-26 10:00:00 host kernel: ", Some("2026-11-26 10:00:00")),
+            ("Thu Nov 26 10:00:00 2026 kern.warn kernel: [ 1201.4] ", Some("Thu Nov 26 10:00:00")),
+            ("[ 1201.402113] host kernel: ", Some("1201.402113")),
+            ("kernel: ", None),
+        ] {
+            let line = format!("{before}{said}");
+            let found: Vec<Line<'_>> = lines(&line).collect();
+            assert_eq!(found, [Line { number: 1, at, text: said }], "{before}");
+        }
+    }
+
+    #[test]
+    fn a_process_of_a_table_and_a_trace_keep_their_brackets() {
+        for line in ["[  456]     0   456     2662 udevd", "[<ffffffff810d05d1>] ? foo+0x1/0x2", "[ pid ]   uid  tgid"]
+        {
+            assert_eq!(lines(line).next().unwrap().text, line);
+            assert_eq!(lines(&format!("[    1.000002] {line}")).next().unwrap().text, line);
+        }
+        let one = "Nov 26 10:00:00 h kernel: active_anon:1 inactive_anon:2#012 active_file:3";
+        let texts: Vec<&str> = lines(one).map(|line| line.text).collect();
+        assert_eq!(texts, ["active_anon:1 inactive_anon:2", "active_file:3"]);
+    }
+}

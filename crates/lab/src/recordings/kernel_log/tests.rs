@@ -1,0 +1,170 @@
+use super::*;
+
+fn only(text: &str) -> Report {
+    let mut reports = read(text).reports;
+    assert_eq!(reports.len(), 1, "{reports:#?}");
+    reports.remove(0)
+}
+
+fn set(nodes: &[u32]) -> Option<BTreeSet<u32>> {
+    Some(nodes.iter().copied().collect())
+}
+
+const OLD: &str = include_str!("samples/2.6.32-global.txt");
+const NEW: &str = include_str!("samples/6.1-global.txt");
+const CGROUP_1: &str = include_str!("samples/4.4-cgroup.txt");
+const CGROUP_2: &str = include_str!("samples/5.15-cgroup.txt");
+const FAILURE: &str = include_str!("samples/5.10-failure.txt");
+
+#[test]
+fn a_report_of_2_6_32_is_read() {
+    let report = only(OLD);
+    assert_eq!((report.kind, report.task.as_deref(), report.order), (Kind::OutOfMemory, Some("httpd"), Some(0)));
+    assert_eq!(report.gfp.as_ref().map(|gfp| (gfp.highest, gfp.may_sleep)), Some((ZoneKind::Movable, true)));
+    assert_eq!((&report.nodes, report.at.as_deref(), report.line), (&set(&[0]), Some("Nov 26 10:00:00"), 2));
+    assert_eq!((report.counters["active_anon"], report.counters["pagetables"]), (443_014, 14_418));
+    let kinds: Vec<ZoneKind> = report.zones.iter().map(|zone| zone.kind).collect();
+    assert_eq!(kinds, [ZoneKind::Dma, ZoneKind::Dma32]);
+    let dma32 = &report.zones[1];
+    assert_eq!((dma32.kib("free"), dma32.kib("min"), dma32.kib("present")), (44_672, 44_720, 2_052_192));
+    assert_eq!((&*report.zones[0].reserve, dma32.blocks.len()), (&[0, 2004, 2004, 2004][..], 11));
+    assert_eq!((dma32.blocks[0].count, &*dma32.blocks[0].kinds), (10_438, ""));
+    assert_eq!((report.swap, report.pages["RAM"]), ([Some(2_097_144), Some(0)], 524_284));
+    let names: Vec<(&str, u64)> = report.tasks.iter().map(|task| (&*task.name, task.rss_pages)).collect();
+    assert_eq!(names, [("udevd", 1), ("httpd", 101_000), ("httpd", 99_000), ("Web Content", 5)]);
+    let kill = &report.kills[0];
+    assert_eq!((report.kills.len(), kill.pid, &*kill.name, kill.rss_kib()), (1, 4711, "httpd", Some(404_016)));
+    assert_eq!(read(OLD).release.as_deref(), Some("2.6.32-431.el6.x86_64"));
+}
+
+#[test]
+fn a_report_of_6_1_is_read_through_the_prefixes_of_all_loggers() {
+    let expected = only(NEW);
+    assert_eq!(expected.gfp.as_ref().map(Gfp::name), Some("GFP_HIGHUSER_MOVABLE|__GFP_COMP"));
+    assert_eq!((expected.constraint.as_deref(), &expected.nodes), (Some("CONSTRAINT_NONE"), &set(&[0])));
+    assert_eq!(expected.huge, [HugePages { total: 1024, free: 1024, size_kib: 2048 }]);
+    let normal = &expected.zones[2];
+    assert_eq!((normal.kind, normal.kib("reserved_highatomic"), normal.kib("boost")), (ZoneKind::Normal, 2048, 2048));
+    assert_eq!((&*normal.blocks[1].kinds, normal.blocks[1].count, expected.page_kib()), ("UMEH", 1203, 4));
+    assert_eq!((expected.slabs["kmalloc-4k"], expected.slabs.len()), (50_016, 3));
+    let task = expected.tasks.last().unwrap();
+    assert_eq!((task.rss_pages, task.page_table_bytes, &*task.name), (3_100_100, Some(25_276_416), "java"));
+    assert_eq!((expected.kills[0].rss_kib(), expected.kills[0].is_of_cgroup), (Some(12_400_400), false));
+    let plain = |line: &str| line.split_once("] ").map_or(line, |(_, text)| text).to_owned();
+    for before in [
+        "",
+        "<4>",
+        "<6>[   12.000001] ",
+        "[Thu Nov 26 10:00:00 2026] ",
+        "kern  :warn  : [   12.000001] ",
+        "Nov 26 10:00:00 host kernel: ",
+        "[   12.000001][ T1234] ",
+        "2026-11-26T10:00:00.000001+01:00 host kernel: [   12.000001] ",
+    ] {
+        let text: String = NEW.lines().map(|line| format!("{before}{}\n", plain(line))).collect();
+        let found = only(&text);
+        assert_eq!(Report { at: expected.at.clone(), ..found }, expected, "{before}");
+        assert!(is_it(&text));
+    }
+}
+
+#[test]
+fn reports_of_cgroups_are_read() {
+    let old = only(CGROUP_1);
+    let cgroup = old.cgroup.as_ref().unwrap();
+    assert_eq!((cgroup.limited.as_deref(), cgroup.of_task.as_deref()), (Some("/docker/a1b2"), Some("/docker/a1b2")));
+    let memory = Limit { usage_kib: 524_288, limit_kib: Some(524_288), failures: 1234 };
+    assert_eq!((cgroup.limits["memory"], cgroup.limits["kmem"].limit_kib), (memory, None));
+    assert_eq!((cgroup.stats["rss"], cgroup.stats["cache"]), (520_000 * 1024, 4096 * 1024));
+    assert_eq!((old.kills.len(), old.kills[0].is_of_cgroup, old.zones.len()), (1, true, 0));
+    let new = only(CGROUP_2);
+    let cgroup = new.cgroup.as_ref().unwrap();
+    assert_eq!(new.constraint.as_deref(), Some("CONSTRAINT_MEMCG"));
+    assert_eq!((cgroup.limited.as_deref(), cgroup.of_task.as_deref()), (Some("/kube/pod7"), Some("/kube/pod7/c1")));
+    assert_eq!(
+        (cgroup.stats["anon"], cgroup.stats["shmem"], cgroup.stats["pgfault"]),
+        (1_000_000_000, 40_960_000, 123_456)
+    );
+    assert_eq!((cgroup.limits["swap"].limit_kib, cgroup.limits["memory"].failures), (Some(0), 9876));
+    assert_eq!((new.tasks.len(), new.kills[0].pid, &*new.kills[0].name), (2, 4242, "node (main)"));
+}
+
+#[test]
+fn a_failed_allocation_is_read() {
+    let log = read(FAILURE);
+    let report = &log.reports[0];
+    assert_eq!((report.kind, report.order, report.task.as_deref()), (Kind::Failure, Some(4), Some("kworker/0:1")));
+    assert_eq!((report.gfp.as_ref().map(Gfp::name), report.zones.len()), (Some("GFP_KERNEL|__GFP_COMP"), 2));
+    assert_eq!((log.kills.len(), log.reports.len()), (0, 1));
+    let old =
+        only("swapper: page allocation failure. order:1, mode:0x20\nPid: 0, comm: swapper Not tainted 2.6.32 #1\n");
+    assert_eq!((old.order, old.gfp.map(|gfp| (gfp.may_sleep, gfp.is_high))), (Some(1), Some((false, true))));
+    let stalls = only(
+        "java: page allocation stalls for 12345ms, order:0, mode:0x14200ca(GFP_HIGHUSER_MOVABLE), nodemask=(null)\n",
+    );
+    assert_eq!((stalls.kind, stalls.order), (Kind::Stalled(12_345), Some(0)));
+}
+
+#[test]
+fn several_reports_in_a_log_and_cut_ones_are_told_apart() {
+    let three = format!("{NEW}{CGROUP_2}[   99.0] usb 1-1: new device\n{FAILURE}");
+    let found = read(&three).reports;
+    let kinds: Vec<(Kind, bool)> = found.iter().map(|it| (it.kind, it.cgroup.is_some())).collect();
+    assert_eq!(kinds, [(Kind::OutOfMemory, false), (Kind::OutOfMemory, true), (Kind::Failure, false)]);
+    assert_eq!(found[1].line, NEW.lines().count() + 1);
+    // Its beginning is not in the log, or its end.
+    let lines: Vec<&str> = NEW.lines().collect();
+    let memory = lines.iter().position(|line| line.contains("Mem-Info")).unwrap();
+    let late = only(&lines[memory..].join("\n"));
+    assert_eq!((late.kind, late.gfp.is_none(), late.kills.len()), (Kind::OutOfMemory, true, 1));
+    for end in 1..lines.len() {
+        let early = only(&lines[..end].join("\n"));
+        assert_eq!(early.task.as_deref(), Some("postgres"), "{end}");
+    }
+    // Only the line of the kill.
+    let alone = read(lines.iter().rev().find(|line| line.contains("Killed process")).unwrap());
+    assert_eq!((alone.reports.len(), alone.kills.len(), alone.kills[0].rss_kib()), (0, 1, Some(12_400_400)));
+}
+
+#[test]
+fn blocked_tasks_and_stuck_cpus_are_named() {
+    let text = "\
+[  242.1] INFO: task jbd2/sda1-8:312 blocked for more than 120 seconds.
+[  242.1]       Not tainted 5.4.0-42-generic #46-Ubuntu
+[  242.2] Call Trace:
+[  242.2]  io_schedule+0x16/0x40
+[  242.3] INFO: task bash:999 blocked in I/O wait for more than 241 seconds.
+[  242.4]  ? balance_pgdat+0x1/0x2
+[  242.4]  shrink_lruvec+0x2a0/0x5d0
+[  250.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [kswapd0:45]
+[  251.0] BUG: soft lockup - CPU#3 stuck for 67s! [mysqld:812]
+";
+    let log = read(text);
+    let blocked: Vec<_> = log.blocked.iter().map(|it| (&*it.task, it.seconds, it.is_in_reclaim)).collect();
+    assert_eq!(blocked, [("jbd2/sda1-8:312", 120, false), ("bash:999", 241, true)]);
+    let stuck: Vec<_> = log.stuck.iter().map(|it| (&*it.task, it.seconds, it.is_in_reclaim)).collect();
+    assert_eq!(stuck, [("kswapd0:45", 22, true), ("mysqld:812", 67, false)]);
+    assert!(is_it(text) && log.reports.is_empty());
+}
+
+#[test]
+fn nodes_and_constraints_with_commas_are_read() {
+    let text = "a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), nodemask=0,2-3, order=0, oom_score_adj=0\n\
+                oom-kill:constraint=CONSTRAINT_MEMORY_POLICY,nodemask=1,3,cpuset=a,b,mems_allowed=0-3,global_oom,task_memcg=/x,task=a,pid=1,uid=0\n";
+    assert_eq!(only(text.lines().next().unwrap()).nodes, set(&[0, 2, 3]));
+    let report = only(text);
+    assert_eq!((report.nodes, report.cgroup), (set(&[1, 3]), None));
+    let old = "b invoked oom-killer: gfp_mask=0xd0, order=0, oom_adj=0\nb cpuset=/ mems_allowed=0-1\n";
+    assert_eq!(only(old).nodes, set(&[0, 1]));
+}
+
+#[test]
+fn other_texts_are_no_kernel_log() {
+    for text in ["[1, 2]", "{\"schema\": 1}", "procs ---memory---\n", "MemTotal: 5 kB\n", "", "[ 1 ] 2\n", "kernel"] {
+        assert!(!is_it(text), "{text}");
+    }
+    assert!(is_it("[    0.000000] Linux version 6.1\n[    0.000000] Command line: x\n"));
+    assert!(is_it("Nov 26 10:00:00 host kernel: usb 1-1: new device\n"));
+    let nothing = read("[    0.000000] Linux version 6.1\n");
+    assert_eq!((nothing.reports.len(), nothing.lines), (0, 1));
+}

@@ -1,0 +1,316 @@
+//! What `free` prints: with any of `-b -k -m -g -h -w -l -t`, of procps 2 and 3 with its line `-/+ buffers/cache:`, of busybox, and in
+//! other languages.
+//!
+//! The text does not tell its unit. A command in front of it does (`free -m`), `-h` writes it behind each number, and else the numbers do:
+//! see [`Unit::of_numbers`].
+
+use super::{Look, Took, size_kib};
+
+/// A unit of bare numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes: `-b`.
+    Bytes,
+    /// KiB: without an option, or `-k`.
+    Kib,
+    /// MiB: `-m`.
+    Mib,
+    /// GiB: `-g`.
+    Gib,
+}
+
+impl Unit {
+    /// KiB of one.
+    #[must_use]
+    pub const fn kib(self) -> f64 {
+        match self {
+            Self::Bytes => 1.0 / 1024.0,
+            Self::Kib => 1.0,
+            Self::Mib => 1024.0,
+            Self::Gib => 1024.0 * 1024.0,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Kib => "KiB",
+            Self::Mib => "MiB",
+            Self::Gib => "GiB",
+        }
+    }
+
+    /// That of a command: `free -m`, `free --mebi -s 5`.
+    #[must_use]
+    pub fn of_command(command: &str) -> Option<Self> {
+        let mut words = command.split_whitespace().skip_while(|word| !(*word == "free" || word.ends_with("/free")));
+        words.next()?;
+        let of = |word: &str| {
+            let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+            let has = |letter: char, names: [&str; 2]| {
+                letters.is_some_and(|letters| letters.contains(letter)) || names.contains(&word)
+            };
+            [
+                (has('b', ["--bytes", "--bytes"]), Self::Bytes),
+                (has('m', ["--mebi", "--mebibytes"]), Self::Mib),
+                (has('g', ["--gibi", "--gibibytes"]), Self::Gib),
+            ]
+            .into_iter()
+            .find_map(|(is_it, unit)| is_it.then_some(unit))
+        };
+        Some(words.find_map(of).unwrap_or(Self::Kib))
+    }
+
+    /// What the numbers of a text must be in. The kernel counts pages: bytes are multiples of 4096 and KiB multiples of 4, all of them;
+    /// MiB and GiB are rounded, and a quarter of these is such a multiple by chance. No computer has less than 64 MiB and shows it to
+    /// people, or more than 64 TiB.
+    #[must_use]
+    pub fn of_numbers(numbers: &[f64]) -> Option<Self> {
+        let total = numbers.iter().copied().reduce(f64::max).filter(|total| *total > 0.0)?;
+        let are_multiples = |of: f64| numbers.iter().all(|number| number % of == 0.0);
+        let kib_in = |unit: Self| total * unit.kib();
+        let can_be = |unit: Self| (65_536.0..=68_719_476_736.0).contains(&kib_in(unit));
+        Some(if can_be(Self::Bytes) && are_multiples(4096.0) {
+            Self::Bytes
+        } else if can_be(Self::Kib) && (are_multiples(4.0) || !can_be(Self::Mib)) {
+            Self::Kib
+        } else if total >= 512.0 {
+            Self::Mib
+        } else {
+            Self::Gib
+        })
+    }
+}
+
+/// What it tells, in its own unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Free {
+    columns: Vec<Column>,
+    /// Does the line of memory follow a heading with `buff/cache`, or with `buffers` and `cached`?
+    memory: Vec<Size>,
+    swap: Vec<Size>,
+    /// Used and free, buffers and cache taken for free.
+    without_cache: Vec<Size>,
+}
+
+/// A number as it is written.
+#[derive(Clone, Debug, PartialEq)]
+struct Size(String);
+
+/// A column of the line of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Total,
+    Used,
+    Free,
+    Shared,
+    Buffers,
+    Cache,
+    /// Both.
+    BuffersAndCache,
+    Available,
+}
+
+/// What it tells, KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sizes {
+    /// All memory.
+    pub total: Option<f64>,
+    /// Memory with nothing in it.
+    pub free: Option<f64>,
+    /// Shared memory and tmpfs.
+    pub shared: Option<f64>,
+    /// Buffers and page cache, and slab that can be reclaimed where procps is 3.3.10 or newer.
+    pub cache: Option<f64>,
+    /// The kernel's estimate of what a new program could have.
+    pub available: Option<f64>,
+    /// Swap and what is free of it.
+    pub swap: Option<[f64; 2]>,
+}
+
+/// Is a line its heading? `total used free shared buff/cache available`, or as many other words without a digit, if they are such as
+/// other languages have.
+#[must_use]
+pub fn begins(line: &str) -> bool {
+    columns(line).is_some()
+}
+
+fn columns(line: &str) -> Option<Vec<Column>> {
+    use Column::{Available, Buffers, BuffersAndCache, Cache, Free, Shared, Total, Used};
+    let words: Vec<String> = line.split_whitespace().map(str::to_lowercase).collect();
+    let has_digits = line.bytes().any(|byte| byte.is_ascii_digit());
+    if has_digits || line.contains([':', '=']) {
+        return None;
+    }
+    let is_english =
+        words.first().is_some_and(|word| word == "total") && words.get(2).is_some_and(|word| word == "free");
+    let joined = words.iter().position(|word| word.contains('/'));
+    match (words.len(), joined) {
+        // `-w` has buffers and cache apart, and available.
+        (7, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers, Cache, Available]),
+        (6, Some(4)) => Some(vec![Total, Used, Free, Shared, BuffersAndCache, Available]),
+        (6, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers, Cache]),
+        // busybox before 1.29.
+        (5, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers]),
+        _ => None,
+    }
+}
+
+impl Look for Free {
+    fn take(&mut self, line: &str) -> Took {
+        if let Some(columns) = columns(line) {
+            if !self.columns.is_empty() {
+                return Took::Next;
+            }
+            self.columns = columns;
+            return Took::Yes;
+        }
+        let Some((name, numbers)) = line.split_once(':') else { return Took::No };
+        let words: Vec<&str> = numbers.split_whitespace().collect();
+        if self.columns.is_empty() || words.len() < 2 || words.iter().any(|word| size_kib(word, 1.0).is_none()) {
+            return Took::No;
+        }
+        let name = name.trim();
+        let place = match (name, words.len()) {
+            ("Low" | "High" | "Total" | "Comm", _) => return Took::Yes,
+            (name, 2) if name.starts_with("-/+") => &mut self.without_cache,
+            (_, n) if n == self.columns.len() && self.memory.is_empty() => &mut self.memory,
+            (_, 3) if self.swap.is_empty() => &mut self.swap,
+            // `-t`, in other languages.
+            (_, 3) if !self.memory.is_empty() => return Took::Yes,
+            _ => return Took::No,
+        };
+        *place = words.into_iter().map(|word| Size(word.to_owned())).collect();
+        Took::Yes
+    }
+}
+
+impl Free {
+    /// Numbers without a unit.
+    #[must_use]
+    pub fn bare_numbers(&self) -> Vec<f64> {
+        let all = self.memory.iter().chain(&self.swap).chain(&self.without_cache);
+        all.filter_map(|Size(word)| super::super::number(word)).collect()
+    }
+
+    /// What it tells where bare numbers are in this unit.
+    #[must_use]
+    pub fn sizes(&self, unit: Unit) -> Sizes {
+        let kib = |Size(word): &Size| size_kib(word, unit.kib());
+        let of = |wanted: Column| {
+            let place = self.columns.iter().position(|column| *column == wanted)?;
+            kib(self.memory.get(place)?)
+        };
+        let apart = of(Column::Buffers).map(|buffers| buffers + of(Column::Cache).unwrap_or(0.0));
+        let swap = self.swap.iter().filter_map(kib).collect::<Vec<f64>>();
+        Sizes {
+            total: of(Column::Total),
+            free: of(Column::Free),
+            shared: of(Column::Shared),
+            cache: of(Column::BuffersAndCache).or(apart),
+            available: of(Column::Available),
+            swap: match swap.as_slice() {
+                [total, _, free] => Some([*total, *free]),
+                _ => None,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(text: &str) -> (Option<Unit>, Sizes) {
+        let free = Free::of(text);
+        let unit = Unit::of_numbers(&free.bare_numbers());
+        (unit, free.sizes(unit.unwrap_or(Unit::Kib)))
+    }
+
+    const KIB: &str = "\
+               total        used        free      shared  buff/cache   available
+Mem:        16266448    13012344      180508      412604     3073596     2575468
+Swap:        8191996     8191996           0
+";
+
+    #[test]
+    fn all_forms_tell_the_same() {
+        let expected = Sizes {
+            total: Some(16_266_448.0),
+            free: Some(180_508.0),
+            shared: Some(412_604.0),
+            cache: Some(3_073_596.0),
+            available: Some(2_575_468.0),
+            swap: Some([8_191_996.0, 0.0]),
+        };
+        assert_eq!(sizes(KIB), (Some(Unit::Kib), expected));
+        let wide = KIB.replace("buff/cache", "buffers cache").replace("3073596 ", "73596 3000000 ");
+        assert_eq!(sizes(&wide), (Some(Unit::Kib), expected));
+        let bytes: String = KIB
+            .split_inclusive(char::is_whitespace)
+            .map(|word| match word.trim_end().parse::<u64>() {
+                Ok(kib) => format!("{} ", kib * 1024) + word.trim_start_matches(|c: char| c.is_ascii_digit()),
+                Err(_) => word.to_owned(),
+            })
+            .collect();
+        assert_eq!(sizes(&bytes), (Some(Unit::Bytes), expected));
+        let german = "              gesamt       benutzt     frei      gemns.  Puffer/Cache verfügbar\n\
+                      Speicher:    16266448    13012344      180508      412604     3073596     2575468\n\
+                      Auslager:     8191996     8191996           0\n";
+        assert_eq!(sizes(german), (Some(Unit::Kib), expected));
+        let old = "             total       used       free     shared    buffers     cached\n\
+                   Mem:      16266448   16085940     180508     412604      73596    3000000\n\
+                   -/+ buffers/cache:   13012344    3254104\nSwap:      8191996    8191996          0\n";
+        assert_eq!(sizes(old), (Some(Unit::Kib), Sizes { available: None, ..expected }));
+    }
+
+    #[test]
+    fn rounded_numbers_are_told_by_their_size() {
+        let mib = "              total        used        free      shared  buff/cache   available\n\
+                   Mem:          15885       12707         176         403        3001        2515\nSwap:          7999        7999           0\n\
+                   Total:        23885       20706         176\n";
+        let (unit, found) = sizes(mib);
+        assert_eq!((unit, found.total, found.swap), (Some(Unit::Mib), Some(16_266_240.0), Some([8_190_976.0, 0.0])));
+        let gib = "              total        used        free      shared  buff/cache   available\n\
+                   Mem:             15          12           0           0           2           2\nSwap:             7           7           0\n";
+        assert_eq!(sizes(gib).0, Some(Unit::Gib));
+        let human = "               total        used        free      shared  buff/cache   available\n\
+                     Mem:            15Gi        12Gi       176Mi       403Mi       2.9Gi       2.5Gi\nSwap:          8.0Gi       8.0Gi          0B\n";
+        assert_eq!(
+            sizes(human),
+            (
+                None,
+                Sizes {
+                    total: Some(15_728_640.0),
+                    free: Some(180_224.0),
+                    shared: Some(412_672.0),
+                    cache: Some(2.9 * 1_048_576.0),
+                    available: Some(2_621_440.0),
+                    swap: Some([8_388_608.0, 0.0]),
+                }
+            )
+        );
+        for (command, unit) in [
+            ("free", Some(Unit::Kib)),
+            ("$ free -m", Some(Unit::Mib)),
+            ("sudo /usr/bin/free -wg", Some(Unit::Gib)),
+            ("free --mebi -s 5", Some(Unit::Mib)),
+            ("free -tb", Some(Unit::Bytes)),
+            ("vmstat 1", None),
+        ] {
+            assert_eq!(Unit::of_command(command), unit, "{command}");
+        }
+    }
+
+    #[test]
+    fn other_tables_are_not_taken_for_it() {
+        for line in
+            ["total 48", "Mem: 1 2 3", "r b swpd free buff cache", "total used free", "", "PID USER PR NI VIRT RES"]
+        {
+            assert!(!begins(line), "{line}");
+        }
+        assert_eq!(Free::of("Mem: 1 2 3 4 5 6\n"), Free::default());
+    }
+}

@@ -1,0 +1,181 @@
+//! Texts that tell of a moment: files of `/proc` and of cgroups, and what `free`, `top`, `slabtop`, `swapon` and `sysctl` print.
+//!
+//! Each kind is a [`Look`], which takes its lines one by one and says of each whether it is one of its own. So a look is read out of a
+//! file, out of a paste with other lines between, and again where a text has several of them. What is not there stays none.
+//!
+//! Next: [`meminfo`].
+
+pub mod buddyinfo;
+pub mod cgroup_files;
+pub mod free;
+pub mod meminfo;
+pub mod pressure;
+pub mod processes;
+pub mod slabs;
+pub mod swaps;
+pub mod sysctls;
+pub mod vmstat_file;
+pub mod zoneinfo;
+
+pub use buddyinfo::Buddyinfo;
+pub use cgroup_files::CgroupFiles;
+pub use free::Free;
+pub use meminfo::Meminfo;
+pub use pressure::Pressure;
+pub use processes::Processes;
+pub use slabs::Slabs;
+pub use swaps::Swaps;
+pub use sysctls::Sysctls;
+pub use vmstat_file::VmstatFile;
+pub use zoneinfo::Zoneinfo;
+
+use super::kernel_log::Log;
+
+/// A look of any kind, with what its text does not tell itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// `/proc/meminfo`.
+    Meminfo(Meminfo),
+    /// `/proc/vmstat`.
+    Vmstat(VmstatFile),
+    /// `/proc/zoneinfo`.
+    Zoneinfo(Zoneinfo),
+    /// `/proc/buddyinfo`.
+    Buddyinfo(Buddyinfo),
+    /// `slabtop`, or `/proc/slabinfo`.
+    Slabs(Slabs),
+    /// PSI of a resource; none where neither the file's name nor a command tells which.
+    Pressure(Option<Resource>, Pressure),
+    /// Files of a cgroup.
+    Cgroup(CgroupFiles),
+    /// `/proc/swaps`.
+    Swaps(Swaps),
+    /// `free`, and the unit that the command before it says.
+    Free(Free, Option<free::Unit>),
+    /// `top` or `ps`.
+    Processes(Processes),
+    /// `sysctl`.
+    Sysctls(Sysctls),
+    /// A kernel log.
+    Log(Log),
+}
+
+/// A resource of which PSI tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Memory.
+    Memory,
+    /// Disks.
+    Io,
+    /// CPUs.
+    Cpu,
+}
+
+impl Resource {
+    /// That of a path or a command: `/proc/pressure/io`, `memory.pressure`, `cat /proc/pressure/cpu`.
+    #[must_use]
+    pub fn of_path(path: &str) -> Option<Self> {
+        let file = path.split(['/', ' ']).rfind(|part| !part.is_empty())?;
+        let names = [("memory", Self::Memory), ("io", Self::Io), ("cpu", Self::Cpu)];
+        names.into_iter().find_map(|(name, resource)| {
+            let is_alone = path.contains("pressure") && file.split(['.', '-', '_']).any(|part| part == name);
+            is_alone.then_some(resource)
+        })
+    }
+}
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// It is one of this look.
+    Yes,
+    /// It is none of such a look.
+    No,
+    /// It is the first of another look of this kind.
+    Next,
+}
+
+/// A text of a moment that takes its lines.
+pub trait Look: Default {
+    /// Takes a line. After [`Took::Next`] nothing of it was taken.
+    fn take(&mut self, line: &str) -> Took;
+
+    /// The first look of a text.
+    #[must_use]
+    fn of(text: &str) -> Self {
+        let mut look = Self::default();
+        for line in text.lines() {
+            if look.take(line) == Took::Next {
+                break;
+            }
+        }
+        look
+    }
+}
+
+/// All looks of some lines, in order, and by `left_out` the lines that are of none; blank ones are not told.
+pub fn all<'a, L: Look, T: 'a>(
+    lines: impl IntoIterator<Item = &'a T>,
+    text: impl Fn(&T) -> &str,
+    mut left_out: impl FnMut(&'a T),
+) -> Vec<L> {
+    let mut found = vec![L::default()];
+    for line in lines {
+        let words = text(line);
+        let mut took = found.last_mut().map_or(Took::No, |look| look.take(words));
+        if took == Took::Next {
+            let mut look = L::default();
+            took = look.take(words);
+            found.push(look);
+        }
+        if took == Took::No && !words.trim().is_empty() {
+            left_out(line);
+        }
+    }
+    found
+}
+
+/// KiB of a size with its unit behind it, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`, `1.7T`; a bare number is in
+/// `bare_kib`.
+#[must_use]
+pub fn size_kib(word: &str, bare_kib: f64) -> Option<f64> {
+    let end = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(word.len());
+    let number = super::number(&word[..end])?;
+    let unit = match word[end..].trim_end_matches(['i', 'B', 'b']) {
+        "" if end == word.len() => bare_kib,
+        "" => 1.0 / 1024.0,
+        "K" | "k" => 1.0,
+        "M" | "m" => 1024.0,
+        "G" | "g" => 1024.0 * 1024.0,
+        "T" | "t" => 1024.0 * 1024.0 * 1024.0,
+        "P" | "p" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    (number >= 0.0).then_some(number * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_units_of_all_tools() {
+        for (word, kib) in [
+            ("45906400K", 45_906_400.0),
+            ("1.5g", 1_572_864.0),
+            ("1,5g", 1_572_864.0),
+            ("15Gi", 15_728_640.0),
+            ("0B", 0.0),
+            ("2048B", 2.0),
+            ("7", 7.0),
+            ("1.25M", 1280.0),
+            ("180508k", 180_508.0),
+        ] {
+            assert_eq!(size_kib(word, 1.0), Some(kib), "{word}");
+        }
+        assert_eq!(size_kib("7", 1024.0), Some(7168.0));
+        for word in ["", "x", "-7", "7q", "1.2.3", "K"] {
+            assert_eq!(size_kib(word, 1.0), None, "{word}");
+        }
+    }
+}

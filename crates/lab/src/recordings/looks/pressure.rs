@@ -1,0 +1,70 @@
+//! `/proc/pressure/memory`, `io`, `cpu`, and the files `memory.pressure` of cgroups: for how long tasks were stalled (PSI).
+
+use super::{Look, Took};
+
+/// What it tells of `some` or of `full`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stalls {
+    /// Share of the last 10, 60 and 300 s, percent.
+    pub percent: [f32; 3],
+    /// So far, us.
+    pub total_us: u64,
+}
+
+/// What it tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// Some task was stalled.
+    pub some: Option<Stalls>,
+    /// All tasks that had something to do were.
+    pub full: Option<Stalls>,
+}
+
+/// Is a line one of it?
+#[must_use]
+pub fn begins(line: &str) -> bool {
+    parse(line).is_some()
+}
+
+/// Does a line tell of some, or of all, and what?
+fn parse(line: &str) -> Option<(bool, Stalls)> {
+    let mut words = line.split_whitespace();
+    let is_some = match words.next()? {
+        "some" => true,
+        "full" => false,
+        _ => return None,
+    };
+    let mut value = |name: &str| words.next()?.strip_prefix(name);
+    let percent = [value("avg10=")?, value("avg60=")?, value("avg300=")?];
+    let total_us = value("total=")?.parse().ok()?;
+    let [Ok(short), Ok(middle), Ok(long)] = percent.map(str::parse) else { return None };
+    Some((is_some, Stalls { percent: [short, middle, long], total_us }))
+}
+
+impl Look for Pressure {
+    fn take(&mut self, line: &str) -> Took {
+        let Some((is_some, stalls)) = parse(line) else { return Took::No };
+        let place = if is_some { &mut self.some } else { &mut self.full };
+        if place.is_some() {
+            return Took::Next;
+        }
+        *place = Some(stalls);
+        Took::Yes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_read() {
+        let text = "some avg10=1.50 avg60=0.00 avg300=0.02 total=5606772\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=2773432\n";
+        let some = Stalls { percent: [1.5, 0.0, 0.02], total_us: 5_606_772 };
+        let full = Stalls { percent: [0.25, 0.0, 0.0], total_us: 2_773_432 };
+        assert_eq!(Pressure::of(text), Pressure { some: Some(some), full: Some(full) });
+        // /proc/pressure/cpu before 5.13 has no second line.
+        assert_eq!(Pressure::of(text.lines().next().unwrap()).full, None);
+        assert!(!begins("some avg10=1.50") && !begins("some text"));
+    }
+}

@@ -1,0 +1,218 @@
+//! `top` and `ps aux`: the head of `top` tells of memory and swap, the table of both of processes.
+
+use super::{Look, Took, size_kib};
+
+/// A process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u64,
+    /// Its name or command.
+    pub name: String,
+    /// What it has in memory, KiB.
+    pub rss_kib: f64,
+    /// What of a CPU it takes, percent; none where there is no such column.
+    pub cpu_percent: Option<f64>,
+}
+
+/// What it tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Processes {
+    /// The processes, in order.
+    pub all: Vec<Process>,
+    /// Memory: total, free, and buffers with cache, KiB.
+    pub memory_kib: Option<[f64; 3]>,
+    /// What a new program could have, KiB: `avail Mem`.
+    pub available_kib: Option<f64>,
+    /// Swap and what is free of it, KiB.
+    pub swap_kib: Option<[f64; 2]>,
+    /// Time since the computer started, s.
+    pub uptime_s: Option<f64>,
+    columns: Option<Columns>,
+    has_head: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Columns {
+    pid: usize,
+    rss: usize,
+    cpu: Option<usize>,
+    name: usize,
+}
+
+/// Is a line the first of `top`, or the heading of a table of processes with their memory?
+#[must_use]
+pub fn begins(line: &str) -> bool {
+    is_first_of_top(line) || columns(line).is_some()
+}
+
+fn is_first_of_top(line: &str) -> bool {
+    line.trim_start().starts_with("top - ") && line.contains("load average")
+}
+
+fn columns(line: &str) -> Option<Columns> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = |names: &[&str]| words.iter().position(|word| names.contains(word));
+    // The table of the kernel's killer has a `pid` of its own; here it is written large.
+    let (pid, rss, name) = (at(&["PID"])?, at(&["RES", "RSS"])?, at(&["COMMAND", "CMD"])?);
+    (name + 1 == words.len()).then_some(Columns { pid, rss, cpu: at(&["%CPU"]), name })
+}
+
+/// What a line of the head tells: `KiB Mem : 16266448 total, 180508 free, 13012344 used, 3073596 buff/cache`, or of procps 2
+/// `Mem:  16266448k total, 16085940k used, 180508k free, 73596k buffers`.
+fn head<'a>(line: &'a str, of: &str) -> Option<Vec<(&'a str, f64)>> {
+    let (what, rest) = line.split_once(':')?;
+    let mut words = what.split_whitespace().rev();
+    if words.next()? != of {
+        return None;
+    }
+    let bare_kib = match words.next() {
+        None | Some("KiB") => 1.0,
+        Some("MiB") => 1024.0,
+        Some("GiB") => 1024.0 * 1024.0,
+        Some("TiB") => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let words: Vec<&str> = rest.split([',', ' ', '\t']).filter(|word| !word.is_empty()).collect();
+    // A number and its word, again and again: `16266448 total`, `2575468 avail Mem`; a point behind the last of swap.
+    let pairs = words
+        .windows(2)
+        .filter_map(|pair| Some((pair[1].trim_end_matches('.'), size_kib(pair[0].trim_end_matches('+'), bare_kib)?)));
+    Some(pairs.collect())
+}
+
+impl Look for Processes {
+    fn take(&mut self, line: &str) -> Took {
+        if is_first_of_top(line) {
+            if self.has_head || !self.all.is_empty() {
+                return Took::Next;
+            }
+            self.has_head = true;
+            self.uptime_s = uptime(line);
+            return Took::Yes;
+        }
+        if let Some(columns) = columns(line) {
+            if self.columns.is_some() {
+                return Took::Next;
+            }
+            self.columns = Some(columns);
+            return Took::Yes;
+        }
+        // Commas of numbers are those of other languages: `15885,2 total, …` is told apart by the blank behind a comma.
+        let of = |pairs: &[(&str, f64)], name: &str| pairs.iter().find(|(word, _)| *word == name).map(|(_, kib)| *kib);
+        if let Some(pairs) = head(&decimal_points(line), "Mem") {
+            let cache = of(&pairs, "buff/cache").or_else(|| of(&pairs, "buffers"));
+            self.memory_kib =
+                of(&pairs, "total").zip(of(&pairs, "free")).map(|(total, free)| [total, free, cache.unwrap_or(0.0)]);
+            return Took::Yes;
+        }
+        if let Some(pairs) = head(&decimal_points(line), "Swap") {
+            self.swap_kib = of(&pairs, "total").zip(of(&pairs, "free")).map(|(total, free)| [total, free]);
+            self.available_kib = of(&pairs, "avail");
+            // procps 2 has the page cache here.
+            if let (Some(memory), Some(cached)) = (&mut self.memory_kib, of(&pairs, "cached")) {
+                memory[2] += cached;
+            }
+            return Took::Yes;
+        }
+        let is_head =
+            ["Tasks:", "Threads:", "%Cpu", "Cpu(s):", "Cpu"].iter().any(|it| line.trim_start().starts_with(it));
+        match self.columns.as_ref().and_then(|columns| process(columns, line)) {
+            Some(process) => self.all.push(process),
+            None if self.has_head && is_head => {}
+            None => return Took::No,
+        }
+        Took::Yes
+    }
+}
+
+/// Time since the start of the first line of `top`, s: `up 10 days,  3:02,`, `up 1 day, 5 min,`, `up  3:02,`.
+fn uptime(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once(" up ")?;
+    let mut seconds = None;
+    for part in rest.split(',') {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        let added = match words.as_slice() {
+            [days, "day" | "days"] => days.parse::<f64>().ok()? * 86_400.0,
+            [minutes, "min" | "mins"] => minutes.parse::<f64>().ok()? * 60.0,
+            [clock] => {
+                let (hours, minutes) = clock.split_once(':')?;
+                hours.parse::<f64>().ok()? * 3600.0 + minutes.parse::<f64>().ok()? * 60.0
+            }
+            _ => break,
+        };
+        seconds = Some(seconds.unwrap_or(0.0) + added);
+    }
+    seconds
+}
+
+/// Points for the commas of numbers: those that have a digit on both sides.
+fn decimal_points(line: &str) -> String {
+    let bytes = line.as_bytes();
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    line.char_indices()
+        .map(|(at, c)| if c == ',' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)) { '.' } else { c })
+        .collect()
+}
+
+fn process(columns: &Columns, line: &str) -> Option<Process> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    Some(Process {
+        pid: words.get(columns.pid)?.parse().ok()?,
+        rss_kib: size_kib(words.get(columns.rss)?, 1.0)?,
+        cpu_percent: columns.cpu.and_then(|cpu| super::super::number(words.get(cpu)?)),
+        name: words.get(columns.name..).filter(|name| !name.is_empty())?.join(" "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn top_tells_of_memory_swap_and_processes() {
+        let text = "top - 10:00:00 up 10 days,  3:02,  2 users,  load average: 9.00, 8.01, 0.05\n\
+                    Tasks: 123 total,   1 running, 122 sleeping,   0 stopped,   0 zombie\n\
+                    %Cpu(s):  1.0 us,  0.3 sy,  0.0 ni, 98.7 id,  0.0 wa,  0.0 hi,  0.0 si,  0.0 st\n\
+                    MiB Mem :  15885.2 total,    176.3 free,  12707.4 used,   3001.5 buff/cache\n\
+                    MiB Swap:   8000.0 total,      0.0 free,   8000.0 used.   2515.1 avail Mem\n\n\
+                    \x20   PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n\
+                    \x20   812 mysql     20   0   20.1g  11.5g  12345 S  98.7  74.2  99:59.99 mysqld\n\
+                    \x20    45 root      20   0       0      0      0 R 100.0   0.0   9:59.99 kswapd0\n";
+        let found = Processes::of(text);
+        assert_eq!(found.memory_kib.map(|kib| kib.map(f64::round)), Some([16_266_445.0, 180_531.0, 3_073_536.0]));
+        assert_eq!(
+            (found.swap_kib, found.available_kib.map(f64::round)),
+            (Some([8_192_000.0, 0.0]), Some(2_575_462.0))
+        );
+        let names: Vec<(&str, f64, Option<f64>)> =
+            found.all.iter().map(|it| (&*it.name, it.rss_kib, it.cpu_percent)).collect();
+        assert_eq!(names, [("mysqld", 12_058_624.0, Some(98.7)), ("kswapd0", 0.0, Some(100.0))]);
+        // A language with commas, and the next screen of the batch mode.
+        let german = text.replace('.', ",");
+        assert_eq!(Processes::of(&german).memory_kib, found.memory_kib);
+        let lines: Vec<String> = text.lines().chain(text.lines()).map(str::to_owned).collect();
+        let looks: Vec<Processes> = super::super::all(&lines, |line| line, |line| panic!("{line}"));
+        assert_eq!(looks.len(), 2);
+    }
+
+    #[test]
+    fn older_top_and_ps_are_read() {
+        let old = "top - 10:00:00 up 1 day,  2 users,  load average: 0.00, 0.01, 0.05\n\
+                   Mem:  16266448k total, 16085940k used,   180508k free,    73596k buffers\n\
+                   Swap:  8191996k total,  8191996k used,        0k free,  3000000k cached\n";
+        let found = Processes::of(old);
+        assert_eq!(
+            (found.memory_kib, found.swap_kib),
+            (Some([16_266_448.0, 180_508.0, 3_073_596.0]), Some([8_191_996.0, 0.0]))
+        );
+        let ps = "USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n\
+                  mysql        812 98.0 74.1 21076764 12058624 ?   Ssl  Nov16 999:59 /usr/sbin/mysqld --defaults-file=/etc/my.cnf\n";
+        let found = Processes::of(ps);
+        assert_eq!(
+            (found.all[0].rss_kib, &*found.all[0].name),
+            (12_058_624.0, "/usr/sbin/mysqld --defaults-file=/etc/my.cnf")
+        );
+        assert!(!begins("[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"));
+    }
+}

@@ -1,0 +1,64 @@
+//! What `sysctl vm` prints, and lines of `/etc/sysctl.conf`: `vm.swappiness = 60`.
+
+use super::{Look, Took};
+use std::collections::BTreeMap;
+
+/// What it tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sysctls {
+    /// Values by name: `vm.swappiness`. Those that have several numbers are kept as they are written.
+    pub values: BTreeMap<String, String>,
+}
+
+/// Is a line one of `vm`?
+#[must_use]
+pub fn begins(line: &str) -> bool {
+    parse(line).is_some_and(|(name, _)| name.starts_with("vm."))
+}
+
+/// Name and value of a line, or of `/proc/sys/vm/swappiness:60` as `grep` prints it.
+fn parse(line: &str) -> Option<(String, &str)> {
+    let line = line.trim();
+    let (name, value) = match line.strip_prefix("/proc/sys/") {
+        Some(rest) => rest.split_once(':').map(|(path, value)| (path.replace('/', "."), value))?,
+        None => line.split_once('=').map(|(name, value)| (name.trim().to_owned(), value))?,
+    };
+    let is_name =
+        ["vm.", "kernel.", "fs.", "net.", "user.", "dev.", "abi.", "debug."].iter().any(|it| name.starts_with(it))
+            && !name.contains(char::is_whitespace);
+    is_name.then_some((name, value.trim()))
+}
+
+impl Look for Sysctls {
+    fn take(&mut self, line: &str) -> Took {
+        let Some((name, value)) = parse(line) else { return Took::No };
+        // The last one counts, as with `sysctl -p`.
+        self.values.insert(name, value.to_owned());
+        Took::Yes
+    }
+}
+
+impl Sysctls {
+    /// A value that is one number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.values.get(name)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_in_all_three_forms() {
+        let text = "vm.swappiness = 60\nvm.lowmem_reserve_ratio = 256\t256\t32\t0\t0\nvm.min_free_kbytes=67584\n\
+                    /proc/sys/vm/page-cluster:3\nsysctl: permission denied on key 'vm.x'\n";
+        let found = Sysctls::of(text);
+        assert_eq!(
+            ["vm.swappiness", "vm.min_free_kbytes", "vm.page-cluster"].map(|it| found.number(it)),
+            [Some(60), Some(67_584), Some(3)]
+        );
+        assert_eq!((found.values.len(), found.number("vm.lowmem_reserve_ratio")), (4, None));
+    }
+}
