@@ -86,6 +86,11 @@ impl Looks {
         if let Some(slabs) = self.slabs.last() {
             signs.slabs = largest_first(slabs.kib.iter().map(|(name, size)| (name.clone(), kib(*size))));
         }
+        // The kernel names the caches that cannot be reclaimed where they hold much, since 4.15.
+        let of_report = || self.log.iter().flat_map(|log| &log.reports).rfind(|report| !report.slabs.is_empty());
+        if let Some(report) = of_report().filter(|_| signs.slabs.is_empty()) {
+            signs.slabs = largest_first(report.slabs.iter().map(|(name, size)| (name.clone(), kib(*size as f64))));
+        }
         if let Some(processes) = self.processes.iter().rev().find(|look| !look.all.is_empty()) {
             let all = processes.all.iter().filter(|process| process.rss_kib > 0.0);
             signs.processes = largest_first(all.map(|process| (process.name.clone(), kib(process.rss_kib))));
@@ -205,7 +210,6 @@ impl Looks {
                         free: zone.get("free").unwrap_or(0) as f64,
                         marks: ["min", "low", "high"].map(|mark| zone.get(mark).unwrap_or(0) as f64),
                         blocks: of_zone(zone.node, &zone.name),
-                        ..Zone::default()
                     })
                     .collect(),
             );
@@ -319,7 +323,8 @@ fn of_top(look: &Processes) -> Option<MemoryUse> {
 }
 
 /// What a report of the kernel says that memory was used for; none where it does not tell, and of a cgroup.
-fn of_report(report: &Report) -> Option<MemoryUse> {
+#[must_use]
+pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let scale = report.page_kib() as f64 / PAGE_KIB;
     let of = |name: &str| report.counters.get(name).map(|pages| *pages as f64 * scale);
     let managed: u64 = report.zones.iter().map(|zone| zone.kib("managed")).sum();
@@ -528,6 +533,39 @@ mod tests {
         );
         let alone = looks(vec![Told::Buddyinfo(Buddyinfo::of(buddyinfo))]).signs(None);
         assert_eq!(alone.zones.unwrap()[0].free, 11.0);
+    }
+
+    #[test]
+    fn reports_of_a_leak_and_of_a_full_tmpfs_name_the_holder() {
+        let report = |anon: u32, shmem: u32, slab: u32| {
+            format!(
+                "a invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0\nMem-Info:\n\
+                 active_anon:{shmem} inactive_anon:{anon} isolated_anon:0\n active_file:100 inactive_file:100 isolated_file:0\n \
+                 unevictable:0 dirty:0 writeback:0\n slab_reclaimable:5000 slab_unreclaimable:{slab}\n mapped:90 shmem:{shmem} \
+                 pagetables:2000\n free:9000 free_pcp:0 free_cma:0\n\
+                 Node 0 Normal free:36000kB min:40000kB low:50000kB high:60000kB present:4194304kB managed:4000000kB\n\
+                 lowmem_reserve[]: 0 0\nUnreclaimable slab info:\nName                      Used          Total\n\
+                 kmalloc-1k            1999984KB      2000000KB\nTasks state (memory values in pages):\n\
+                 Out of memory: Killed process 5 (a) total-vm:9kB, anon-rss:9kB, file-rss:0kB, shmem-rss:0kB\n"
+            )
+        };
+        let found = |text: &str| {
+            let signs = looks(vec![Told::Log(crate::recordings::kernel_log::read(text))]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.iter().map(|it| (it.cause, it.sentence.clone())).collect::<Vec<_>>()
+        };
+        let leak = found(&report(300_000, 1000, 600_000));
+        assert_eq!(leak.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed", "unreclaimable-slab"]);
+        assert!(leak[1].1.contains("60 % of memory") && leak[1].1.contains("kmalloc-1k has 1953 MiB"), "{}", leak[1].1);
+        let tmpfs = found(&report(200_000, 700_000, 40_000));
+        assert_eq!(tmpfs.iter().map(|it| it.0).collect::<Vec<_>>(), ["killed", "shared-memory"]);
+        assert!(
+            tmpfs[0].1.contains("Memory was: shared memory and tmpfs 70 %, memory of programs 20 %."),
+            "{}",
+            tmpfs[0].1
+        );
+        // Programs alone: they are what memory is for, and the report says who.
+        assert_eq!(found(&report(930_000, 1000, 30_000)).len(), 1);
     }
 
     #[test]

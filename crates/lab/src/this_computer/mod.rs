@@ -1,4 +1,5 @@
-//! This computer as a machine file: `highwater machine here` and `highwater calibrate`.
+//! This computer as a machine file: `highwater machine here` and `highwater calibrate`; and another one by what was pasted of it,
+//! `highwater machine from` ([`told`]).
 //!
 //! [`read`] takes from `/proc` and `/sys` what they tell: zones, nodes, CPUs, swap, the disk under a folder, sysctls. [`measure`]
 //! measures what they do not: what steps cost, and how fast the disk is. [`text`] writes both as a machine file, over the base
@@ -12,6 +13,7 @@ pub mod measure;
 pub mod nearest;
 pub mod read;
 pub mod text;
+pub mod told;
 
 pub use read::Computer;
 

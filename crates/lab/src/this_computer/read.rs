@@ -66,6 +66,8 @@ pub struct Sysctl {
 /// A computer.
 #[derive(Clone, Debug, Default)]
 pub struct Computer {
+    /// The texts that tell of it; none of the one that runs this.
+    pub told_by: Option<String>,
     /// The kernel's release.
     pub release: String,
     /// Is the multi-generational LRU on? `None`: the kernel has none.
@@ -85,7 +87,7 @@ pub struct Computer {
 }
 
 /// Sysctls that kernel files have.
-const SYSCTLS: [(&str, &str); 7] = [
+pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.swappiness", "lru.swappiness"),
     ("vm.min_free_kbytes", "memory.min_free_kbytes"),
     ("vm.watermark_scale_factor", "memory.watermark_scale_factor"),
@@ -140,24 +142,13 @@ impl Computer {
     }
 }
 
-/// Zones by node; Movable and HighMem count as Normal, which they lie behind.
+/// Zones by node.
 fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
         let (name, number) = zone.name.split_once(" of node ").unwrap_or((&zone.name, "0"));
         let Ok(number) = number.parse::<usize>() else { continue };
-        let kind = match name {
-            "DMA" => "dma",
-            "DMA32" => "dma32",
-            "Device" => continue,
-            _ => "normal",
-        };
-        nodes.resize_with(nodes.len().max(number + 1), Node::default);
-        let zones = &mut nodes[number].zones;
-        match zones.iter_mut().find(|zone| zone.kind == kind) {
-            Some(same) => same.managed_pages += zone.managed,
-            None => zones.push(Zone { kind, managed_pages: zone.managed }),
-        }
+        add_zone(&mut nodes, number, name, zone.managed);
     }
     for (number, node) in nodes.iter_mut().enumerate() {
         let of_node = |file: &str| text(&format!("sys/devices/system/node/node{number}/{file}"));
@@ -178,6 +169,24 @@ fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) ->
         first.cpus.extend(homeless);
     }
     nodes
+}
+
+/// Adds a zone to its node. Those that lie behind Normal count as part of it.
+pub(super) fn add_zone(nodes: &mut Vec<Node>, number: usize, name: &str, managed_pages: u64) {
+    let kind = match name {
+        "DMA" => "dma",
+        "DMA32" => "dma32",
+        "Device" => return,
+        _ => "normal",
+    };
+    // No kernel has more than 1024 nodes.
+    let number = number.min(1023);
+    nodes.resize_with(nodes.len().max(number + 1), Node::default);
+    let zones = &mut nodes[number].zones;
+    match zones.iter_mut().find(|zone| zone.kind == kind) {
+        Some(same) => same.managed_pages += managed_pages,
+        None => zones.push(Zone { kind, managed_pages }),
+    }
 }
 
 /// `MemTotal`, pages.
@@ -223,7 +232,7 @@ fn disk_at(place: &Path) -> Option<Disk> {
     })
 }
 
-fn is_synchronous(name: &str) -> bool {
+pub(super) fn is_synchronous(name: &str) -> bool {
     SYNCHRONOUS
         .iter()
         .any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))

@@ -113,7 +113,15 @@ fn head(computer: &Computer, limit_pages: Option<u64>) -> String {
     let Computer { release, .. } = computer;
     let mib = computer.pages() >> 8;
     let limit = limit_pages.map_or_else(String::new, |pages| format!(", a memory cgroup of {} MiB", pages >> 8));
-    let about = format!("this computer: {mib} MiB, {} CPUs, Linux {release}{limit}", computer.cpus().max(1));
+    let cpus = match computer.cpus() {
+        0 => String::new(),
+        cpus => format!(", {cpus} CPUs"),
+    };
+    let linux = if release.is_empty() { String::new() } else { format!(", Linux {release}") };
+    let about = match &computer.told_by {
+        Some(files) => format!("a computer by {files}: {mib} MiB{cpus}{linux}{limit}"),
+        None => format!("this computer: {mib} MiB, {} CPUs, Linux {release}{limit}", computer.cpus().max(1)),
+    };
     let mut text = format!("base = \"{BASE}\"\nabout = {}\n\n", serde_json::Value::from(about));
     let _ =
         writeln!(text, "# What is not here is the base's. The nearest kernel file is {}.", nearest::kernel(computer));
@@ -187,14 +195,18 @@ fn cpu(text: &mut String, computer: &Computer) {
         return;
     }
     text.push_str("\n[cpu]\n");
-    text.push_str(&constant("count", computer.cpus(), "measured", "/sys/devices/system/node"));
+    let (nodes_from, source) = match computer.told_by {
+        Some(_) => ("assumed", "/proc/zoneinfo"),
+        None => ("measured", "/sys/devices/system/node"),
+    };
+    text.push_str(&constant("count", computer.cpus(), "measured", source));
     text.push_str(&constant("interrupt_cpu", 0, "assumed", "default affinity"));
     if computer.nodes.len() > 1 {
         let mut of_cpu: Vec<(usize, usize)> =
             (0..).zip(&computer.nodes).flat_map(|(n, node)| node.cpus.iter().map(move |cpu| (*cpu, n))).collect();
         of_cpu.sort_unstable();
         let nodes: Vec<usize> = of_cpu.into_iter().map(|(_, node)| node).collect();
-        text.push_str(&constant("nodes", format!("{nodes:?}"), "measured", "/sys/devices/system/node"));
+        text.push_str(&constant("nodes", format!("{nodes:?}"), nodes_from, source));
     }
 }
 
@@ -247,14 +259,19 @@ fn is_synchronous(computer: &Computer) -> bool {
 
 /// Files and swap are one disk there, swap behind the files.
 fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
-    let Some(disk) = &computer.disk else { return };
-    let of_disk = format!("/sys/block, {}", disk.name);
+    let assumed = computer.told_by.as_ref().and(computer.swap.as_ref()).map(|_| assumed_disk(computer));
+    let Some(disk) = computer.disk.as_ref().or(assumed.as_ref()) else { return };
+    let (from, of_disk) = match computer.disk {
+        Some(_) => ("measured", format!("/sys/block, {}", disk.name)),
+        None => ("assumed", disk.name.clone()),
+    };
     let (slots, of_swap) = match &computer.swap {
+        Some(swap) if computer.told_by.is_some() => (swap.slots, swap.name.clone()),
         Some(swap) => (swap.slots, format!("/proc/swaps, {}", swap.name)),
         None => (0, "/proc/swaps: none".to_owned()),
     };
     text.push_str("\n[[disk]]\n");
-    text.push_str(&constant("file_blocks", format!("[1, {}]", disk.blocks), "measured", &of_disk));
+    text.push_str(&constant("file_blocks", format!("[1, {}]", disk.blocks), from, &of_disk));
     text.push_str(&constant(
         "swap_first_block",
         disk.blocks,
@@ -273,7 +290,7 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
         let _ = writeln!(text, "# {why}");
     }
     text.push_str("\n[disk.device]\n");
-    let capacity = constant("capacity_blocks", disk.blocks + slots, "measured", &format!("{of_disk}, and swap"));
+    let capacity = constant("capacity_blocks", disk.blocks + slots, from, &format!("{of_disk}, and swap"));
     let turns = disk.is_rotational && measured.disk.is_none_or(|speed| speed.read_ns >= TURNS_FROM_NS);
     if turns {
         text.push_str(&rotational(disk, measured, &capacity));
@@ -336,6 +353,17 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
         text.push_str(&constant(name, value, from, &source));
     }
     text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
+}
+
+/// A disk for swap of which nothing else is told: of flash, with room for files of 16 times the memory, as the base has it and more.
+fn assumed_disk(computer: &Computer) -> Disk {
+    Disk {
+        name: "nothing tells of the disk: a flash disk is assumed".into(),
+        blocks: 16 * computer.pages().max(1 << 20),
+        is_rotational: false,
+        is_synchronous: false,
+        nr_requests: None,
+    }
 }
 
 /// What is not as it is where files and swap are on two devices; none where they are on one.
@@ -415,6 +443,7 @@ mod tests {
     fn computer() -> Computer {
         let zone = |kind, managed_pages| Zone { kind, managed_pages };
         Computer {
+            told_by: None,
             release: "6.18.44 \"test\"".into(),
             has_multigen: Some(false),
             nodes: vec![

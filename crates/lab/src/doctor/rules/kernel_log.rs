@@ -1,6 +1,7 @@
 //! What a kernel log tells: processes killed, requests that failed, tasks that stood still.
 
 use super::{Said, figure, ill, percent};
+use crate::doctor::looks::of_report;
 use crate::doctor::signs::Signs;
 use crate::doctor::want::{Room, Want, Why};
 use crate::doctor::{Figure, Finding, Weight};
@@ -13,6 +14,9 @@ const TOLD_MAX: usize = 3;
 
 /// Names of tasks in a sentence.
 const NAMES_MAX: usize = 3;
+
+/// A share of memory from which on it is named, percent: a tenth.
+const HOLDER_MIN: f64 = 10.0;
 
 /// What is said of a log, and the figures behind it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,7 +40,9 @@ pub fn kills(log: &Log) -> Told {
         let want = Want::of(alike[0]);
         told.sentences.push(who_was_killed(alike));
         told.sentences.extend(why(&want));
+        told.sentences.extend(holders(&want));
         told.sentences.extend(largest(alike[0]));
+        told.sentences.extend(next(&want).map(str::to_owned));
         // Of several causes the figures of the first are enough to see how they are read.
         if n == 0 {
             told.figures.extend(figures(&want));
@@ -204,27 +210,39 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// What is free in the zones that can serve it, and what of that it may not take.
+/// What is free in the zones that can serve it, and what of that it may not take: the highest zone first, which it would take from.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
-    let mut said = Vec::new();
+    let open = || want.rooms.iter().filter(|room| room.is_over_mark());
     match want.why {
-        Why::Short => said.extend(want.rooms.iter().map(|room| short(room, nodes))),
-        Why::Pieces => {
-            let open = want.rooms.iter().filter(|room| room.is_over_mark());
-            said.extend(open.map(|room| pieces(room, report, nodes)));
+        Why::Short => {
+            // Lower zones keep nearly all for others: of these the sum is enough.
+            let is_kept = |room: &&Room<'_>| room.reserve > 0 && room.cma == 0;
+            let kept: Vec<&Room<'_>> = want.rooms.iter().filter(is_kept).collect();
+            let mut said: Vec<String> =
+                want.rooms.iter().rev().filter(|room| !is_kept(room)).map(|room| short(room, nodes)).collect();
+            match kept.as_slice() {
+                [] => {}
+                [one] => said.push(short(one, nodes)),
+                several => {
+                    let [free, reserve] = [|room: &Room<'_>| room.free, |room: &Room<'_>| room.reserve]
+                        .map(|of| several.iter().map(|room| of(room)).sum::<u64>());
+                    said.push(format!(
+                        "{free} kB are free in {}, which keep {reserve} kB from requests that a higher zone could serve (lowmem_reserve): \
+                         too little is left there.",
+                        zone_names(several.iter().map(|room| room.zone), nodes)
+                    ));
+                }
+            }
+            said
         }
-        _ => {
-            let open = want.rooms.iter().filter(|room| room.is_over_mark());
-            let names = zone_names(open.map(|room| room.zone), nodes);
-            said.push(format!(
-                "When the report was printed, {names} had enough for it: memory came back meanwhile, or reclaim found nothing to free \
-                 before."
-            ));
-        }
+        Why::Pieces => open().map(|room| pieces(room, report, nodes)).collect(),
+        _ => vec![format!(
+            "When the report was printed, {} had enough for it: memory came back meanwhile, or reclaim found nothing to free before.",
+            zone_names(open().map(|room| room.zone), nodes)
+        )],
     }
-    said
 }
 
 /// Why a zone has not enough.
@@ -248,7 +266,7 @@ fn short(room: &Room<'_>, nodes: bool) -> String {
     }
     let left_is = match (kept.is_empty(), left) {
         (true, _) => format!("{free} kB are free in {name}"),
-        (false, ..=0) => format!("{free} kB are free in {name}, but {}: nothing is left", kept.join(", and ")),
+        (false, ..=0) => return format!("{free} kB are free in {name}, but {}: nothing is left.", kept.join(", and ")),
         (false, left) => {
             format!("{free} kB are free in {name}, but {}: {left} kB are left", kept.join(", and "))
         }
@@ -366,6 +384,52 @@ fn limit(report: &Report) -> Vec<String> {
     said
 }
 
+/// What memory was used for, where a request that may go anywhere found none.
+fn holders(want: &Want<'_>) -> Option<String> {
+    if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
+        return None;
+    }
+    let usage = of_report(want.report)?;
+    let total = usage.total?;
+    let parts = [
+        ("memory of programs", usage.anon),
+        ("shared memory and tmpfs", usage.shmem),
+        ("page cache", usage.files()),
+        ("slab that cannot be reclaimed", usage.slab_unreclaimable),
+        ("other slab", usage.slab_reclaimable),
+        ("page tables", usage.page_tables),
+        ("huge pages", usage.huge_pool),
+        ("in no line of the report", usage.unaccounted()),
+    ];
+    let mut parts: Vec<(&str, f64)> =
+        parts.into_iter().filter_map(|(name, pages)| Some((name, percent(pages?, total)))).collect();
+    parts.retain(|(_, share)| *share >= HOLDER_MIN);
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts: Vec<String> = parts.iter().map(|(name, share)| format!("{name} {share:.0} %")).collect();
+    (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
+}
+
+/// What to do, or to look at next.
+fn next(want: &Want<'_>) -> Option<&'static str> {
+    let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
+    match want.why {
+        Why::Limit => Some(
+            "Raise its limit (memory.max; memory.limit_in_bytes of version 1), or look in its memory.stat, twice, for what grows.",
+        ),
+        Why::Short if want.rooms.iter().any(|room| room.cma * 2 > room.free) => Some(
+            "A smaller CMA (`cma=` of the kernel's command line, or of the device tree) leaves more to the kernel.",
+        ),
+        Why::Short if want.elsewhere.iter().any(|zone| is_of_node(&zone)) => {
+            Some("Let it take from other nodes, too: `cpuset.mems`, or `numactl --interleave` instead of `--membind`.")
+        }
+        Why::Pieces => Some(
+            "A higher vm.min_free_kbytes keeps larger blocks, `echo 1 > /proc/sys/vm/compact_memory` makes some now; who asks for \
+             so much in one block is in the trace of the report.",
+        ),
+        _ => None,
+    }
+}
+
 /// Who had the most memory: a process, or many of one name.
 fn largest(report: &Report) -> Option<String> {
     let page_kib = report.page_kib();
@@ -391,6 +455,14 @@ fn figures(want: &Want<'_>) -> Vec<Figure> {
     let report = want.report;
     let nodes = has_nodes(report);
     let mut figures = Vec::new();
+    if let Some(cgroup) = &report.cgroup {
+        for (what, Limit { usage_kib, limit_kib, failures }) in &cgroup.limits {
+            figures.push(figure(&format!("{what}: usage"), *usage_kib as f64, "kB"));
+            figures.extend(limit_kib.map(|kib| figure(&format!("{what}: limit"), kib as f64, "kB")));
+            figures.push(figure(&format!("{what}: failcnt"), *failures as f64, "times"));
+        }
+        return figures;
+    }
     for room in &want.rooms {
         let name = zone_name(room.zone, nodes);
         let mut push = |what: &str, kib: f64| figures.push(figure(&format!("{name}: {what}"), kib, "kB"));
@@ -429,6 +501,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
             _ => format!("A request for memory failed ({place})."),
         });
         sentences.extend(why(&want));
+        sentences.extend(next(&want).map(str::to_owned));
         if n == 0 {
             all_figures = figures(&want);
         }

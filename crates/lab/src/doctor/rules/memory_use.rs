@@ -43,7 +43,7 @@ const HOLDERS: [Holder; 8] = [
         pages: |usage| usage.slab_unreclaimable,
         share_min: 15.0,
         is_kernels: true,
-        is_what: "is slab that cannot be reclaimed: the kernel itself has it for its objects, and where that grows it leaks",
+        is_what: "is slab that cannot be reclaimed: a part of the kernel leaks, or keeps what it should give back",
         next: "Look twice, an hour apart: `slabtop -o -s c` names the cache that grows, and with it the part of the kernel.",
     },
     Holder {

@@ -14,12 +14,18 @@ pub struct Line<'a> {
     pub text: &'a str,
 }
 
-/// All lines of a text. One message of several lines, which rsyslog writes as one with `#012` between, is several.
-pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    text.lines().enumerate().flat_map(|(n, line)| {
+/// Lines with their numbers, without prefixes. One message of several lines, which rsyslog writes as one with `#012` between, is several.
+pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iterator<Item = Line<'a>> {
+    lines.into_iter().flat_map(|(number, line)| {
         let (at, first) = strip(line);
-        first.split("#012").map(move |text| Line { number: n + 1, at, text: text.trim() })
+        first.split("#012").map(move |text| Line { number, at, text: text.trim() })
     })
+}
+
+/// Does a line begin as loggers begin it, with a time?
+#[must_use]
+pub fn has_time(line: &str) -> bool {
+    strip(line).0.is_some()
 }
 
 /// Words before `kernel:`, at most: a time of five, a facility, a host.
@@ -142,7 +148,7 @@ mod tests {
             ("kernel: ", None),
         ] {
             let line = format!("{before}{said}");
-            let found: Vec<Line<'_>> = lines(&line).collect();
+            let found: Vec<Line<'_>> = lines([(1, &*line)]).collect();
             assert_eq!(found, [Line { number: 1, at, text: said }], "{before}");
         }
     }
@@ -151,11 +157,11 @@ mod tests {
     fn a_process_of_a_table_and_a_trace_keep_their_brackets() {
         for line in ["[  456]     0   456     2662 udevd", "[<ffffffff810d05d1>] ? foo+0x1/0x2", "[ pid ]   uid  tgid"]
         {
-            assert_eq!(lines(line).next().unwrap().text, line);
-            assert_eq!(lines(&format!("[    1.000002] {line}")).next().unwrap().text, line);
+            let stamped = format!("[    1.000002] {line}");
+            assert_eq!(lines([(1, line), (2, &stamped)]).map(|line| line.text).collect::<Vec<_>>(), [line, line]);
         }
         let one = "Nov 26 10:00:00 h kernel: active_anon:1 inactive_anon:2#012 active_file:3";
-        let texts: Vec<&str> = lines(one).map(|line| line.text).collect();
+        let texts: Vec<&str> = lines([(1, one)]).map(|line| line.text).collect();
         assert_eq!(texts, ["active_anon:1 inactive_anon:2", "active_file:3"]);
     }
 }

@@ -31,8 +31,6 @@ pub struct Log {
     pub stuck: Vec<Stuck>,
     /// The kernel's release, where it is told.
     pub release: Option<String>,
-    /// Lines of the text.
-    pub lines: usize,
 }
 
 impl Log {
@@ -43,7 +41,6 @@ impl Log {
         self.blocked.extend(later.blocked);
         self.stuck.extend(later.stuck);
         self.release = self.release.take().or(later.release);
-        self.lines += later.lines;
     }
 }
 
@@ -287,8 +284,8 @@ impl Report {
     }
 }
 
-/// Words by which a text is known to be a kernel log that tells of memory.
-const SIGNS: [&str; 9] = [
+/// What a line says that tells of memory.
+const SIGNS: [&str; 10] = [
     " invoked oom-killer:",
     "page allocation failure",
     "page allocation stalls for",
@@ -298,22 +295,23 @@ const SIGNS: [&str; 9] = [
     "Mem-Info:",
     "oom_reaper: reaped process",
     "INFO: task ",
+    "soft lockup - CPU#",
 ];
 
-/// Is a text a kernel log? By what the kernel says of memory, or by lines that begin with its times.
+/// Is a line of a kernel log, and tells of memory?
 #[must_use]
-pub fn is_it(text: &str) -> bool {
-    // Of a log of a whole year the first lines tell.
-    const LOOK_AT: usize = 200;
-    let is_stamped = |line: &str| {
-        let line = line.trim_start().trim_start_matches(|c: char| c == '<' || c == '>' || c.is_ascii_digit());
-        line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']')).is_some_and(|(time, _)| {
-            time.contains('.') && time.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        })
-    };
-    let first = || text.lines().filter(|line| !line.trim().is_empty()).take(LOOK_AT);
-    let stamped = first().filter(|line| is_stamped(line) || line.contains(" kernel: ")).count();
-    SIGNS.iter().any(|sign| text.contains(sign)) || stamped > 0 && 2 * stamped >= first().count()
+pub fn tells(line: &str) -> bool {
+    SIGNS.iter().any(|sign| line.contains(sign))
+}
+
+/// Is a line surely one of a log that has begun? One with a time, or one of a report that other texts have too.
+#[must_use]
+pub fn holds(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let (name, value) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_pair = words.next().is_none() && value.parse::<u64>().is_ok();
+    // Statistics of a cgroup; `/proc/vmstat` begins otherwise.
+    line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
 /// What lines of a table are, that have no word of their own.
@@ -329,10 +327,15 @@ enum Table {
 /// Reads a log.
 #[must_use]
 pub fn read(text: &str) -> Log {
+    read_lines((1..).zip(text.lines()))
+}
+
+/// Reads lines of a log, each with its number.
+#[must_use]
+pub fn read_lines<'a>(numbered: impl IntoIterator<Item = (usize, &'a str)>) -> Log {
     let mut reader = Reader::default();
-    lines(text).for_each(|line| reader.line(line));
+    lines(numbered).for_each(|line| reader.line(line));
     reader.end_report();
-    reader.log.lines = text.lines().count();
     reader.log
 }
 

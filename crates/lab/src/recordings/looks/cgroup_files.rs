@@ -37,14 +37,25 @@ const OF_STAT: [&str; 9] = [
 /// Names of lines of `memory.events`.
 const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
 
-/// Is a line one of it that no other text has?
-#[must_use]
-pub fn begins(line: &str) -> bool {
+/// The first two names of a file whose lines have names: of `memory.stat` of version 2 and 1, `memory.events`, `memory.oom_control`.
+const FIRST: [[&str; 2]; 5] =
+    [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
+
+/// Do lines begin one? By the names of files in front of the first or above it, or by the first two names within a file.
+pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
+    let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
         return true;
     }
-    pair(line)
-        .is_some_and(|(name, _)| OF_STAT.contains(&name) || matches!(name, "oom_kill" | "oom_group_kill" | "under_oom"))
+    let name = |line: &str| pair(line).map(|(name, _)| name.to_owned());
+    let (Some(first), Some(second)) = (name(line), lines.next().and_then(name)) else { return false };
+    FIRST.iter().any(|names| *names == [&*first, &*second])
+}
+
+/// Is a line one that may be of it?
+#[must_use]
+pub fn holds(line: &str) -> bool {
+    pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()
 }
 
 /// The last part of a path, if it is a file of memory of a cgroup: `memory.max`.
@@ -194,6 +205,8 @@ mod tests {
         alone.begin_file("/tmp/x/memory.limit_in_bytes");
         assert_eq!(alone.take("9223372036854771712"), Took::Yes);
         assert_eq!(alone.get("memory.limit_in_bytes", ""), Some(9_223_372_036_854_771_712));
-        assert!(begins("oom_kill 0") && begins("==> memory.max <==") && !begins("max 3") && !begins("anon 5"));
+        let begins = |text: &str| begins(&mut text.lines());
+        assert!(begins("low 0\nhigh 3\n") && begins("==> memory.max <==") && begins("memory.max:max"));
+        assert!(!begins("max 3\n") && !begins("anon 5\n") && !begins("nr_free_pages 5\npgfault 3\n"));
     }
 }

@@ -7,14 +7,54 @@ use engine::stat::Vmstat;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmstatFile(pub Vmstat);
 
-/// How the names of it begin that no other file has.
-const OF_VMSTAT: [&str; 8] =
-    ["nr_free_pages ", "nr_dirty ", "pgscan_kswapd", "pgscan_direct", "pgsteal_", "allocstall", "pgpgin ", "nr_zone_"];
+/// How names of it begin.
+const NAMES: [&str; 31] = [
+    "nr_",
+    "pg",
+    "psw",
+    "workingset_",
+    "allocstall",
+    "slabs_scanned",
+    "kswapd_",
+    "pageoutrun",
+    "drop_",
+    "oom_kill",
+    "numa_",
+    "compact_",
+    "htlb_",
+    "unevictable_",
+    "thp_",
+    "swap_",
+    "swpin_",
+    "swpout_",
+    "zsw",
+    "zone_",
+    "balloon_",
+    "direct_map_",
+    "ksm_",
+    "cow_",
+    "vma_",
+    "vmalloc_",
+    "kstack_",
+    "kmsan_",
+    "demote_",
+    "promote_",
+    "hugetlb_",
+];
 
-/// Is a line one of it that no other file has?
+/// Names of counters of which one is in any part of it that says something, but not among those of a zone.
+const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
+
+/// Do lines begin one? The first is one of it, and among those that follow at once is a counter that `/proc/zoneinfo` has not.
+pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
+    let mut lines = lines.take_while(|line| holds(line));
+    lines.any(|line| COUNTERS.iter().any(|name| line.trim_start().starts_with(name)))
+}
+
+/// Is a line one that may be of it?
 #[must_use]
-pub fn begins(line: &str) -> bool {
-    pair(line).is_some() && OF_VMSTAT.iter().any(|name| line.trim_start().starts_with(name))
+pub fn holds(line: &str) -> bool {
+    pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))
 }
 
 /// Name and value of a line.
@@ -51,6 +91,13 @@ mod tests {
         let looks: Vec<VmstatFile> = super::super::all(&lines, |line| line, |line| left_out.push(*line));
         assert_eq!((looks.len(), looks[0].0["nr_dirty"], looks[1].0["pgscan_kswapd"]), (2, 0, 9));
         assert_eq!(left_out, ["12:00:01"]);
-        assert!(begins("nr_free_pages 7") && !begins("nr_free_pages") && !begins("oom 7"));
+        let begins = |text: &str| begins(&mut text.lines());
+        assert!(begins("nr_free_pages 7\npgfault 9\n") && begins("pgscan_kswapd 5\n"));
+        // Of a zone, of a cgroup, and no number.
+        assert!(
+            !begins("nr_free_pages 7\nnr_mlock 3\n  pagesets\npgfault 9\n")
+                && !begins("anon 7\npgfault 3\n")
+                && !begins("pgfault x\n")
+        );
     }
 }

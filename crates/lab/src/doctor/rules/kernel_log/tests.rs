@@ -59,7 +59,9 @@ fn a_computer_whose_swap_is_full_is_told_with_its_largest_process() {
         &[
             "The kernel killed java (PID 2210), which had 12400400 kB in memory",
             "postgres asked for a page (GFP_HIGHUSER_MOVABLE|__GFP_COMP), which zones DMA, DMA32 and Normal can serve.",
-            "11264 kB are free in DMA, but 63536 are kept from requests that a higher zone could serve (lowmem_reserve): nothing is left",
+            "73512 kB are free in DMA and DMA32, which keep 119400 kB from requests that a higher zone could serve (lowmem_reserve): too little \
+         is left there.",
+            "Memory was: memory of programs 80 %, huge pages 13 %.",
             "59504 kB are free in Normal, but 2048 are kept for blocks that cannot be waited for (highatomic): 57456 kB are left, under its min \
          mark of 61392 kB.",
             "Swap is full (0 of 999420 kB free)",
