@@ -2,11 +2,12 @@
 
 use super::Patient;
 use super::course::{Course, Interval, Place};
+use super::looks::of_slabs;
 use super::signs::{Disk, FileSystem, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use super::usage::{MemoryUse, Usage};
 use crate::cgroup::{self, times_at_limit};
-use crate::recordings::looks::{Look as _, Meminfo};
+use crate::recordings::looks::{Look as _, Meminfo, Slabs};
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
 use crate::system::difference;
@@ -51,6 +52,8 @@ pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> 
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
     signs.swap = least_swap.map(|pages| pages.map(|pages| pages as f64));
     signs.file_systems = file_systems(source);
+    // For root alone: others learn how much is slab, and not of what.
+    signs.slabs = source.read("proc/slabinfo").map(|text| of_slabs(&Slabs::of(&text))).unwrap_or_default();
     let cgroups = cgroups(source);
     signs.at_limit = grown(
         &cgroups_before,

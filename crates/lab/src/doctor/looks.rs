@@ -84,7 +84,7 @@ impl Looks {
         signs.swap = self.swap(&mut signs.assumed).or(signs.swap);
         let kib = |kib: f64| kib / PAGE_KIB;
         if let Some(slabs) = self.slabs.last() {
-            signs.slabs = largest_first(slabs.kib.iter().map(|(name, size)| (name.clone(), kib(*size))));
+            signs.slabs = of_slabs(slabs);
         }
         // The kernel names the caches that cannot be reclaimed where they hold much, since 4.15.
         let of_report = || self.log.iter().flat_map(|log| &log.reports).rfind(|report| !report.slabs.is_empty());
@@ -281,6 +281,12 @@ fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     let (back, forth) = both
         .fold((0, 0), |(back, forth), (first, last)| (back + u32::from(last < first), forth + u32::from(last > first)));
     back > forth
+}
+
+/// Slab caches and what they hold, pages, the largest first.
+#[must_use]
+pub fn of_slabs(slabs: &Slabs) -> Vec<(String, f64)> {
+    largest_first(slabs.kib.iter().map(|(name, kib)| (name.clone(), kib / PAGE_KIB)))
 }
 
 fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)> {

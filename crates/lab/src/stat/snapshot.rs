@@ -1,10 +1,11 @@
 //! What the running kernel tells of memory at a moment.
 
 use crate::input::why;
+use crate::recordings::looks::{Buddyinfo, Look as _, Pressure, Zoneinfo, zoneinfo};
 use crate::system::linux::counters::{named, swap_pages};
 use engine::stat::Vmstat;
 use procfs_core::prelude::*;
-use procfs_core::{DiskStat, DiskStats, PressureRecord};
+use procfs_core::{DiskStat, DiskStats};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -155,59 +156,27 @@ impl Snapshot {
 }
 
 fn stalled(text: &str) -> Stalled {
-    let record = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name))?;
-        procfs_core::parse_pressure_record(line).ok()
-    };
-    let (some, full): (Option<PressureRecord>, Option<PressureRecord>) = (record("some"), record("full"));
-    Stalled {
-        some_us: some.as_ref().map_or(0, |it| it.total),
-        full_us: full.as_ref().map_or(0, |it| it.total),
-        some_avg10: some.map_or(0.0, |it| it.avg10),
-        full_avg10: full.map_or(0.0, |it| it.avg10),
-    }
+    let Pressure { some, full } = Pressure::of(text);
+    let (some, full) = (some.unwrap_or_default(), full.unwrap_or_default());
+    Stalled { some_us: some.total_us, full_us: full.total_us, some_avg10: some.percent[0], full_avg10: full.percent[0] }
 }
 
-/// What a zone is called whose line begins so: `Node 0, zone   Normal`.
-fn zone_name(line: &str) -> Option<String> {
-    let (node, zone) = line.strip_prefix("Node ")?.split_once(", zone ")?;
-    let zone = zone.split_whitespace().next()?;
-    Some(if node == "0" { zone.to_owned() } else { format!("{zone} of node {node}") })
-}
-
+/// Zones with pages.
 fn zones(text: &str) -> Vec<ZoneNow> {
-    let mut zones: Vec<ZoneNow> = Vec::new();
-    for line in text.lines() {
-        if let Some(name) = zone_name(line) {
-            zones.push(ZoneNow { name, ..ZoneNow::default() });
-            continue;
-        }
-        let mut words = line.split_whitespace();
-        let (Some(zone), Some(word)) = (zones.last_mut(), words.next()) else { continue };
-        let field = match word {
-            "pages" if words.next() == Some("free") => &mut zone.free,
-            "min" => &mut zone.marks[0],
-            "low" => &mut zone.marks[1],
-            "high" => &mut zone.marks[2],
-            "managed" => &mut zone.managed,
-            _ => continue,
-        };
-        // Batches of CPUs have a `high` of their own, behind a colon.
-        if let Some(value) = words.next().and_then(|word| word.parse().ok()) {
-            *field = value;
-        }
-    }
-    zones.retain(|zone| zone.managed > 0);
-    zones
+    let with_pages = Zoneinfo::of(text).zones.into_iter().filter(|zone| zone.managed() > 0);
+    let now = |zone: zoneinfo::Zone| {
+        let of = |name: &str| zone.get(name).unwrap_or(0);
+        let marks = ["min", "low", "high"].map(of);
+        ZoneNow { name: zone.called(), free: of("free"), marks, managed: zone.managed(), blocks: Vec::new() }
+    };
+    with_pages.map(now).collect()
 }
 
 fn add_blocks(zones: &mut [ZoneNow], text: &str) {
-    for line in text.lines() {
-        let Some(name) = zone_name(line) else { continue };
-        let zone = zones.iter_mut().find(|zone| zone.name == name);
-        if let Some(zone) = zone {
-            let numbers = line.rsplit("zone").next().unwrap_or_default().split_whitespace().skip(1);
-            zone.blocks = numbers.filter_map(|word| word.parse().ok()).collect();
+    for (node, name, blocks) in Buddyinfo::of(text).zones {
+        let name = zoneinfo::called(node, &name);
+        if let Some(zone) = zones.iter_mut().find(|zone| zone.name == name) {
+            zone.blocks = blocks;
         }
     }
 }
