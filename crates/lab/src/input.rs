@@ -30,6 +30,43 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
+/// Longer nobody waits for the first byte of a pipe that may be there for no reason, as that of a command by `ssh`.
+#[cfg(unix)]
+const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// What is piped into the command, or put there by `<`; none for a terminal, for `/dev/null`, for a pipe that is empty or whose writer
+/// says nothing.
+#[cfg(unix)]
+#[must_use]
+pub fn piped() -> Option<Box<dyn Read>> {
+    use rustix::fs::{FileType, fstat};
+    use std::sync::mpsc;
+
+    let kind = FileType::from_raw_mode(fstat(io::stdin()).ok()?.st_mode);
+    if kind == FileType::RegularFile {
+        return Some(Box::new(io::stdin()));
+    }
+    if kind != FileType::Fifo {
+        return None;
+    }
+    let (send, receive) = mpsc::channel();
+    // A thread that waits on when nobody asks any more ends with the process.
+    std::thread::spawn(move || {
+        let mut first = Vec::new();
+        let read = io::stdin().take(1).read_to_end(&mut first);
+        send.send(read.map(|_| first))
+    });
+    let first = receive.recv_timeout(WAIT_FOR_PIPE).ok()?.ok().filter(|first| !first.is_empty())?;
+    Some(Box::new(io::Cursor::new(first).chain(io::stdin())))
+}
+
+/// What is piped into the command: not known here.
+#[cfg(not(unix))]
+#[must_use]
+pub fn piped() -> Option<Box<dyn Read>> {
+    None
+}
+
 /// Opens a file, or a pipe that somebody writes to: `/dev/stdin`, or the `<(…)` of a shell. It is read as what `role` says: "a kernel".
 /// A byte order mark at its start is left out.
 ///

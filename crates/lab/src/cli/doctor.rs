@@ -1,26 +1,27 @@
 //! `highwater doctor`.
 
 use super::{End, output};
-use crate::doctor::{self, Diagnosis, Patient, recorded, source};
-use crate::recordings::{self, Wrong};
+use crate::doctor::given::Given;
+use crate::doctor::{self, Diagnosis, Patient};
+use crate::input;
+use crate::recordings::Wrong;
 use crate::shown::warn;
-use std::path::{Path, PathBuf};
-#[cfg(feature = "linux")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `highwater doctor`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What was recorded: the JSON of `stat`, `run`, `compare` or `results`, the CSV of --series, the text of `vmstat 1` or `sar -B -W`, packed
-    /// or not, or a log directory of MMTests; without one, the kernel that runs here
+    /// What was recorded, any number of files together: the JSON of `stat`, `run`, `compare` or `results`, the CSV of --series, texts of
+    /// other tools as they were pasted (docs/doctor.md lists them), a directory of these or of logs of MMTests, packed by gzip or not;
+    /// `-` is standard input. Without one, what is piped in, else the kernel that runs here
     #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
+    files: Vec<PathBuf>,
     /// How long the running kernel is looked at
-    #[cfg(feature = "linux")]
-    #[arg(long, value_name = "SECONDS", value_parser = super::stat::parse_seconds, default_value = "5", conflicts_with = "file")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "5", conflicts_with = "files")]
     seconds: Duration,
     /// The interval of a text of `vmstat` without -t, which does not tell it [default: 1]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_interval, requires = "file")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<f64>,
     /// The form of the diagnosis
     #[arg(long, value_enum, default_value_t)]
@@ -45,8 +46,8 @@ enum DiagnosisFormat {
 /// Says what ails memory.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
-    let patients = match &arguments.file {
-        Some(path) => saved(path, arguments.interval)?,
+    let patients = match saved(arguments)? {
+        Some(patients) => patients,
         None => vec![here(arguments)?],
     };
     output::report(file, |out, look| match arguments.format {
@@ -62,32 +63,40 @@ fn parse_interval(word: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "expected seconds from 0.001 to 86400".into())
 }
 
-/// Those of a saved report.
-fn saved(path: &Path, interval: Option<f64>) -> Result<Vec<Patient>, End> {
-    let name = path.display().to_string();
-    let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
-    let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
-    let kind = std::fs::metadata(path).map_err(|error| told(&output::why(&error)))?;
-    let patients = if kind.is_dir() {
-        if interval.is_some() {
-            return Err(End::Usage(format!(
-                "{name}: --interval is for the text of `vmstat`: logs of MMTests have their own"
-            )));
-        }
-        let (patients, left_out) = recorded::patients_of_mmtests(path).map_err(wrong)?;
-        left_out.iter().for_each(|wrong| warn(&wrong.to_string()));
-        patients
-    } else {
-        let text = recordings::read(path).map_err(wrong)?;
-        match recorded::patient(&name, &text, interval).map_err(wrong)? {
-            Some(patient) => vec![patient],
-            None => source::patients(&name, &text).map_err(wrong)?,
-        }
-    };
-    if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
-        return Err(told("it has none of the counters that a diagnosis needs"));
+/// A time, with or without `s` behind it.
+fn parse_seconds(word: &str) -> Result<Duration, String> {
+    match word.strip_suffix('s').unwrap_or(word).parse::<f64>() {
+        Ok(seconds) if (0.01..=1e8).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, from 0.01 to 100000000, such as 1 or 0.5s".into()),
     }
-    Ok(patients)
+}
+
+/// Those of what is named or piped in; none where nothing is.
+fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
+    let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
+    let mut given = Given::default();
+    for path in &arguments.files {
+        given.read(path, arguments.interval).map_err(wrong)?;
+    }
+    if arguments.files.is_empty() {
+        let Some(piped) = input::piped() else {
+            return match arguments.interval {
+                Some(_) => Err(End::Usage("--interval is for the text of `vmstat`: name its file".into())),
+                None => Ok(None),
+            };
+        };
+        given.read_from(piped, arguments.interval).map_err(wrong)?;
+    }
+    given.warnings.iter().for_each(|warning| warn(warning));
+    let patients = given.patients(arguments.interval).map_err(wrong)?;
+    if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
+        let names: Vec<String> = arguments.files.iter().map(|path| path.display().to_string()).collect();
+        return Err(End::Usage(format!(
+            "cannot read {}: it has none of the counters that a diagnosis needs",
+            names.join(", ")
+        )));
+    }
+    Ok(Some(patients))
 }
 
 /// This computer.

@@ -9,6 +9,7 @@
 //! Next: [`signs`].
 
 pub mod course;
+pub mod given;
 #[cfg(feature = "linux")]
 pub mod live;
 pub mod looks;

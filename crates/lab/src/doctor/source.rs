@@ -14,25 +14,32 @@ use machine::PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Is a text a report as JSON, or a series as CSV? JSON begins with a bracket and what may stand behind it there: `[root@web1 ~]#` and
+/// `[ 1201.4]` are none.
+#[must_use]
+pub fn is_it(text: &str) -> bool {
+    let text = text.trim_start();
+    let behind = |bracket: char| text.strip_prefix(bracket).map(|rest| rest.trim_start().chars().next());
+    let is_json = match (behind('{'), behind('[')) {
+        (Some(next), _) => next.is_none_or(|c| matches!(c, '"' | '}')),
+        (_, Some(next)) => next.is_none_or(|c| matches!(c, '{' | ']')),
+        _ => false,
+    };
+    // What `sadf -j` writes is JSON, too.
+    let is_of_sysstat = text.chars().take(200).collect::<String>().contains("\"sysstat\"");
+    (is_json && !is_of_sysstat) || text.starts_with(HEADING)
+}
+
 /// Everybody whom a text tells of: the columns of a report as JSON, or of a list of reports, the runs of a series as CSV.
 ///
 /// # Errors
-/// When it is neither, or what is wrong in it.
+/// What is wrong in it.
 pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
-    if text.trim_start().starts_with(['{', '[']) {
-        let tables = saved::read_all(text).map_err(|why| Wrong::of(file, why))?;
-        return Ok(saved::names(&tables)
-            .iter()
-            .zip(&tables)
-            .flat_map(|(name, table)| of_report(name, table))
-            .collect());
-    }
     if text.starts_with(HEADING) {
         return of_series(file, text);
     }
-    let expected = "expected the JSON of `highwater stat`, `run`, `compare` or `results`, the CSV of their --series, or what `vmstat 1` or \
-                    `sar -B -W` print";
-    Err(Wrong::of(file, expected))
+    let tables = saved::read_all(text).map_err(|why| Wrong::of(file, why))?;
+    Ok(saved::names(&tables).iter().zip(&tables).flat_map(|(name, table)| of_report(name, table)).collect())
 }
 
 /// One column's rows, by group and name.

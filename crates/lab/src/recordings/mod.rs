@@ -1,16 +1,22 @@
-//! What other tools recorded of memory: the text of [`procps`] (`vmstat 1`), of [`sysstat`] (`sar -B -W`, `iostat -x`), and the log
+//! What other tools recorded of memory: texts of the [`formats`] in the table there, as people paste them ([`text`]), and the log
 //! directories of [`mmtests`].
 //!
 //! Each reader gives what is written, under the tool's own names, and interprets nothing; who asks ([`crate::doctor`]) knows what it
 //! means. What is wrong is told with its file, its line and what was expected there.
 //!
-//! Next: [`mmtests`].
+//! Next: [`text`].
 
+pub mod atop;
+pub mod collectl;
+pub mod formats;
 pub mod kernel_log;
 pub mod looks;
 pub mod mmtests;
 pub mod procps;
+pub mod sadf;
+pub mod sar;
 pub mod sysstat;
+pub mod text;
 
 use crate::input::{self, why, without_mark};
 use flate2::read::MultiGzDecoder;
@@ -31,7 +37,7 @@ pub struct Sample {
     pub seconds: f64,
     /// When it ended, where that is told: s since an epoch that is the recording's own.
     pub at_s: Option<f64>,
-    /// The line on which it ends, from 1.
+    /// Its line in the text, from 1.
     pub line: usize,
     /// The figures.
     pub values: Figures,
@@ -64,6 +70,15 @@ impl Figures {
     /// All, in the order of columns.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().flat_map(|(names, figures)| names.iter().map(String::as_str).zip(figures.iter().copied()))
+    }
+
+    /// Multiplies the figure of a column, if there is one.
+    fn scale(&mut self, name: &str, factor: f64) {
+        for (names, figures) in &mut self.0 {
+            if let Some(at) = names.iter().position(|column| column == name) {
+                figures[at] *= factor;
+            }
+        }
     }
 
     /// Adds those of other columns of the same moment.
@@ -180,12 +195,20 @@ pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     (!is_there && path.is_file()).then(|| path.with_file_name(name))
 }
 
-/// The text of a file, unpacked where it is gzip.
+/// The text of a file of any encoding, unpacked where it is gzip.
 ///
 /// # Errors
-/// As [`read_bytes`]; and when it is no text.
+/// As [`read_bytes`]; and when it is no text, with what it is.
 pub fn read(path: &Path) -> Result<String, Wrong> {
-    String::from_utf8(read_bytes(path)?).map_err(|_| Wrong::of(&path.display().to_string(), "it is not text"))
+    text::decode(&path.display().to_string(), read_bytes(path)?)
+}
+
+/// The text of what is piped in, as [`read`] reads a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
+    text::decode(name, unpacked(name, input)?)
 }
 
 /// The text of a log, unpacked where it is gzip; what is no UTF-8 in it is replaced.
@@ -204,12 +227,20 @@ pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
 /// When it cannot be read, or has more than 256 MiB.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     let name = path.display().to_string();
-    let told = |error: &io::Error| Wrong::of(&name, format!("cannot be read: {}", why(error)));
-    let mut file = input::open(path, "a recording").map_err(|error| told(&error))?;
+    let file = input::open(path, "a recording").map_err(|error| unreadable(&name, &error))?;
+    unpacked(&name, file)
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Wrong {
+    Wrong::of(name, format!("cannot be read: {}", why(error)))
+}
+
+fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
+    let told = |error: &io::Error| unreadable(name, error);
     let mut start = Vec::new();
-    file.by_ref().take(2).read_to_end(&mut start).map_err(|error| told(&error))?;
+    input.by_ref().take(2).read_to_end(&mut start).map_err(|error| told(&error))?;
     let is_packed = start == [0x1f, 0x8b];
-    let whole = io::Cursor::new(start).chain(file);
+    let whole = io::Cursor::new(start).chain(input);
     let mut bytes = Vec::new();
     let read = if is_packed {
         without_mark(MultiGzDecoder::new(whole)).and_then(|text| text.take(BYTES_MAX + 1).read_to_end(&mut bytes))
@@ -218,7 +249,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Wrong> {
     };
     read.map_err(|error| told(&error))?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(Wrong::of(&name, format!("it has more than {} MiB", BYTES_MAX >> 20)));
+        return Err(Wrong::of(name, format!("it has more than {} MiB", BYTES_MAX >> 20)));
     }
     Ok(bytes)
 }

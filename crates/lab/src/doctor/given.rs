@@ -1,0 +1,154 @@
+//! What a user names, or pipes in: files of any format, directories, standard input; and the patients of it all.
+//!
+//! Reports and series of `highwater` are read by [`super::source`], directories of MMTests and texts by [`super::recorded`]. In a
+//! directory that holds no logs of MMTests each file that is recognised is read: the archives of OSWatcher and ExaWatcher are such.
+
+use super::{Patient, recorded, source};
+use crate::recordings::formats::{self, Document, Told};
+use crate::recordings::text::Text;
+use crate::recordings::{self, Wrong, files_below};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Directories below one that is named.
+const DEPTH_MAX: usize = 8;
+
+/// How standard input is called.
+pub const STANDARD_INPUT: &str = "standard input";
+
+/// What was given.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// Patients of reports, series and directories of MMTests.
+    patients: Vec<Patient>,
+    /// Texts of other tools.
+    documents: Vec<Document>,
+    /// What was left out of directories.
+    pub warnings: Vec<String>,
+}
+
+impl Given {
+    /// Reads a file, a directory, or standard input where the path is `-`.
+    ///
+    /// # Errors
+    /// What is wrong, where nothing of it can be read.
+    pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
+        if path == Path::new("-") {
+            return self.read_from(io::stdin().lock(), interval_s);
+        }
+        if path.is_dir() {
+            return self.read_directory(path, interval_s);
+        }
+        let text = recordings::read(path)?;
+        self.add(&path.display().to_string(), &text, interval_s)
+    }
+
+    /// Reads what is piped in.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read_from(&mut self, input: impl Read, interval_s: Option<f64>) -> Result<(), Wrong> {
+        let text = recordings::read_input(STANDARD_INPUT, input)?;
+        self.add(STANDARD_INPUT, &text, interval_s)
+    }
+
+    fn add(&mut self, file: &str, text: &str, interval_s: Option<f64>) -> Result<(), Wrong> {
+        if source::is_it(text) {
+            self.patients.extend(source::patients(file, text)?);
+            return Ok(());
+        }
+        match formats::read(file, text, interval_s) {
+            Ok(document) => self.documents.push(document),
+            Err(why) => {
+                // A report may be pasted as well: within a fence, behind a prompt.
+                let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
+                let cleaned = lines.join("\n");
+                if !source::is_it(cleaned.trim_start()) {
+                    return Err(why);
+                }
+                self.patients.extend(source::patients(file, cleaned.trim_start())?);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_directory(&mut self, folder: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
+        let no_logs = match recorded::patients_of_mmtests(folder) {
+            Ok((patients, left_out)) => {
+                self.patients.extend(patients);
+                self.warnings.extend(left_out.iter().map(Wrong::to_string));
+                return Ok(());
+            }
+            Err(why) => why,
+        };
+        let mut wrong = Vec::new();
+        let mut by_folder: BTreeMap<PathBuf, Vec<Document>> = BTreeMap::new();
+        let mut unread: Vec<Wrong> = Vec::new();
+        for path in files_below(folder, DEPTH_MAX, &mut wrong) {
+            let name = path.display().to_string();
+            match recordings::read(&path).and_then(|text| formats::read(&name, &text, interval_s)) {
+                Ok(document) => {
+                    by_folder.entry(path.parent().unwrap_or(folder).to_owned()).or_default().push(document);
+                }
+                Err(why) => unread.push(why),
+            }
+        }
+        self.warnings.extend(wrong.iter().map(Wrong::to_string));
+        if by_folder.is_empty() {
+            let file = folder.display().to_string();
+            let what = match unread.first() {
+                Some(first) => format!("none of its files is recognised; of {first}"),
+                None => no_logs.what,
+            };
+            return Err(Wrong::of(&file, what));
+        }
+        if let Some(first) = unread.first() {
+            let count =
+                if unread.len() == 1 { "1 file".to_owned() } else { format!("{} files, the first", unread.len()) };
+            self.warnings.push(format!("{} is not all recognised: left out {count} {}", folder.display(), first.file));
+        }
+        self.documents.extend(by_folder.into_iter().flat_map(|(folder, documents)| joined(&folder, documents)));
+        Ok(())
+    }
+
+    /// The patients of all that was given.
+    ///
+    /// # Errors
+    /// Where an interval is told of texts that have their own.
+    pub fn patients(self, interval_s: Option<f64>) -> Result<Vec<Patient>, Wrong> {
+        let Self { mut patients, documents, .. } = self;
+        if let Some(first) = patients.first().filter(|_| interval_s.is_some() && documents.is_empty()) {
+            let what = "--interval is for the text of `vmstat` without -t: what is read here has its own times";
+            return Err(Wrong::of(&first.name, what));
+        }
+        patients.extend(recorded::patients(documents, interval_s)?);
+        Ok(patients)
+    }
+}
+
+/// Files of one folder as one, where all hold recordings of one tool: an archive begins a new file each hour.
+fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
+    let tools = |document: &Document| -> Vec<(&'static str, Option<String>)> {
+        document.told.iter().map(|(_, Told::Recording(it))| (it.tool, it.host.clone())).collect()
+    };
+    let [first, rest @ ..] = documents.as_slice() else {
+        return documents;
+    };
+    let same = tools(first);
+    if rest.is_empty() || same.len() != 1 || !rest.iter().all(|document| tools(document) == same) {
+        return documents;
+    }
+    let count = documents.len();
+    let mut all = documents.into_iter();
+    let mut joined = all.next().unwrap_or_default();
+    for document in all {
+        for ((_, Told::Recording(recording)), (_, Told::Recording(later))) in joined.told.iter_mut().zip(document.told)
+        {
+            recording.append(later);
+        }
+        joined.left_out.extend(document.left_out);
+    }
+    joined.file = format!("{} ({count} files)", folder.display());
+    vec![joined]
+}

@@ -1,0 +1,280 @@
+//! Texts as people have them: pasted from a terminal, a mail, a ticket or a page, and cleaned of what is around the figures.
+//!
+//! [`decode`] makes text of bytes in any of the usual encodings, or says what kind of file they are. [`Text::of`] cuts it into lines
+//! and takes away, in this order: escapes of terminals and what was typed over, entities and marks of pages, quotes and code fences,
+//! numbers of lines, prompts with their commands, and the lines of `script` and `watch`. What it left out it says in [`LeftOut`].
+//!
+//! Next: [`super::formats`], which recognises what is left.
+
+mod characters;
+mod decode;
+mod prompt;
+
+pub use decode::decode;
+pub use prompt::Prompt;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// A line after cleaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line<'t> {
+    /// Its number in the file, from 1.
+    pub number: usize,
+    /// What is left of it.
+    pub text: Cow<'t, str>,
+}
+
+impl Line<'_> {
+    /// The words of the line.
+    #[must_use]
+    pub fn words(&self) -> Vec<&str> {
+        self.text.split_whitespace().collect()
+    }
+
+    /// Does the line hold nothing but spaces?
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+}
+
+/// A cleaned text.
+#[derive(Clone, Debug, Default)]
+pub struct Text<'t> {
+    /// The lines that are left.
+    pub lines: Vec<Line<'t>>,
+    /// The commands that prompts show, each with the number of its line.
+    pub commands: Vec<(usize, String)>,
+    /// What was taken away.
+    pub left_out: LeftOut,
+}
+
+/// Lines of one format within a text.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'t> {
+    /// The file.
+    pub file: &'t str,
+    /// The lines, in the order of the file.
+    pub lines: &'t [Line<'t>],
+    /// The commands that prompts show, each with the number of its line.
+    pub commands: &'t [(usize, String)],
+    /// How long a sample is, s, where the user says so.
+    pub interval_s: Option<f64>,
+}
+
+impl Block<'_> {
+    /// Returns the last command that a prompt shows before line `number`, if it calls `tool`.
+    #[must_use]
+    pub fn command_before(&self, number: usize, tool: &str) -> Option<&str> {
+        let before = self.commands.iter().rev().filter(|(at, _)| *at < number);
+        before.map(|(_, command)| command.as_str()).find(|command| prompt::calls(command, tool))
+    }
+}
+
+/// Lines that no reader took, by the reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut(BTreeMap<usize, String>);
+
+/// So many lines of one reason are named; of more the count is said.
+const NAMED_MAX: usize = 3;
+
+impl LeftOut {
+    /// Notes that the line with this number was left out.
+    pub fn note(&mut self, number: usize, reason: impl Into<String>) {
+        self.0.entry(number).or_insert_with(|| reason.into());
+    }
+
+    /// Notes a line that belongs to no format.
+    pub fn line(&mut self, line: &Line<'_>) {
+        if !line.is_blank() {
+            self.note(line.number, "a note");
+        }
+    }
+
+    /// Was nothing left out?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the lines and the reasons, in the order of lines.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.0.iter().map(|(number, reason)| (*number, reason.as_str()))
+    }
+
+    /// Returns the lines by reason, in the order of their first lines: `line 1 (prompt)`, `lines 7, 9 (^C)`, `12 lines from 3 to 30 (a note)`.
+    #[must_use]
+    pub fn told(&self) -> Vec<String> {
+        let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();
+        for (number, reason) in self.iter() {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, lines)) => lines.push(number),
+                None => reasons.push((reason, vec![number])),
+            }
+        }
+        let one = |(reason, lines): &(&str, Vec<usize>)| match lines.as_slice() {
+            [one] => format!("line {one} ({reason})"),
+            [first, .., last] if lines.len() > NAMED_MAX => {
+                format!("{} lines from {first} to {last} ({reason})", lines.len())
+            }
+            some => {
+                let numbers: Vec<String> = some.iter().map(usize::to_string).collect();
+                format!("lines {} ({reason})", numbers.join(", "))
+            }
+        };
+        reasons.iter().map(one).collect()
+    }
+}
+
+impl<'t> Text<'t> {
+    /// Cleans a text.
+    #[must_use]
+    pub fn of(text: &'t str) -> Self {
+        let mut this = Self::default();
+        let mut lines: Vec<Line<'t>> = text
+            .split('\n')
+            .enumerate()
+            .map(|(n, line)| Line { number: n + 1, text: characters::clean(line) })
+            .collect();
+        lines.pop_if(|last| last.text.is_empty());
+        lines.iter_mut().for_each(unquote);
+        strip_numbers(&mut lines);
+        lines.iter_mut().for_each(unquote);
+        lines.retain_mut(|line| this.keep_unfenced(line) && this.keep_unprompted(line));
+        this.lines = lines;
+        this
+    }
+
+    /// Takes fences from a line; says whether anything is left that was there.
+    fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
+        let trimmed = line.text.trim();
+        let Some(inner) = fenced(trimmed) else {
+            return true;
+        };
+        // The language behind a fence is one word.
+        if inner.split_whitespace().nth(1).is_none() {
+            self.left_out.note(line.number, "code fence");
+            return false;
+        }
+        line.text = Cow::Owned(inner.to_owned());
+        true
+    }
+
+    /// Takes prompts and what is around recordings away; says whether the line stays.
+    fn keep_unprompted(&mut self, line: &mut Line<'t>) -> bool {
+        let Some(Prompt { what, command }) = prompt::of(&line.text) else {
+            self.commands.extend(prompt::mentioned(&line.text).map(|command| (line.number, command)));
+            let output = prompt::without_interrupt(&line.text);
+            if output.len() < line.text.len() {
+                line.text = Cow::Owned(output.to_owned());
+            }
+            return true;
+        };
+        if let Some(command) = command {
+            self.commands.push((line.number, command));
+        }
+        self.left_out.note(line.number, what);
+        false
+    }
+}
+
+/// Takes the marks of quoting from a line.
+fn unquote(line: &mut Line<'_>) {
+    let unquoted = unquoted(&line.text);
+    if unquoted.len() < line.text.len() {
+        line.text = Cow::Owned(unquoted.into_owned());
+    }
+}
+
+/// A line without the marks of quoting before it: `> `, `| `, also several; and without the bars of a table.
+fn unquoted(line: &str) -> Cow<'_, str> {
+    let start = line.trim_start();
+    if !start.starts_with(['>', '|']) {
+        return Cow::Borrowed(line);
+    }
+    let rest = start.trim_start_matches(['>', '|', ' ']);
+    match start.starts_with('|') && rest.trim_end().ends_with('|') {
+        true => Cow::Owned(rest.replace('|', " ")),
+        false => Cow::Borrowed(rest),
+    }
+}
+
+/// What a fence has in its line, where there is one: of Markdown, of Jira, of boards and of pages.
+fn fenced(trimmed: &str) -> Option<&str> {
+    const MARKS: [&str; 9] =
+        ["{noformat}", "{code}", "[code]", "[/code]", "[quote]", "[/quote]", "{quote}", "[CODE]", "[/CODE]"];
+    if let Some(inner) = ["```", "~~~"].iter().find_map(|fence| trimmed.strip_prefix(fence)) {
+        return Some(inner.trim_matches(['`', '~']));
+    }
+    if let Some(inner) = MARKS.iter().find_map(|mark| trimmed.strip_prefix(mark)) {
+        return Some(MARKS.iter().find_map(|mark| inner.strip_suffix(mark)).unwrap_or(inner));
+    }
+    if trimmed.starts_with("{code:") {
+        return trimmed.split_once('}').map(|(_, inner)| inner);
+    }
+    let inner = MARKS.iter().find_map(|mark| trimmed.strip_suffix(mark));
+    let inner = inner.or_else(|| trimmed.strip_prefix('`').map(|inner| inner.trim_end_matches('`')));
+    inner.or_else(|| trimmed.ends_with('`').then(|| trimmed.trim_end_matches('`')))
+}
+
+/// A line's number before it, as `cat -n`, `nl` and `grep -n` put it there, and how long it is.
+fn numbered(line: &str) -> Option<(usize, usize)> {
+    let start = line.len() - line.trim_start().len();
+    let digits = line[start..].bytes().take_while(u8::is_ascii_digit).count();
+    let number = line[start..start + digits].parse().ok()?;
+    let rest = &line[start + digits..];
+    // `10:00:01` is a time.
+    let is_time = |rest: &str| {
+        let bytes = rest.as_bytes();
+        matches!(bytes, [b':', b'0'..=b'9', b'0'..=b'9', b':', b'0'..=b'9', b'0'..=b'9', ..])
+            && bytes.get(6).is_none_or(|byte| *byte != b':')
+    };
+    match rest.chars().next() {
+        None => Some((number, line.len())),
+        Some(':') if is_time(rest) => None,
+        Some(':' | '-' | '|' | '\t') => Some((number, start + digits + 1)),
+        Some(' ') => Some((number, start + digits)),
+        Some(_) => None,
+    }
+}
+
+/// Takes the numbers of lines away where each line of a paragraph has the next one, as of `cat -n`, or a later one, as of `grep -n`.
+///
+/// A column of figures that counts upward, as of processes by number, has a heading above it that has no number.
+fn strip_numbers(lines: &mut [Line<'_>]) {
+    let mut at = 0;
+    while at < lines.len() {
+        let Some((first, _)) = numbered(&lines[at].text)
+            .filter(|_| at == 0 || lines[at - 1].is_blank() || !lines[at - 1].text.contains("  "))
+        else {
+            at += 1;
+            continue;
+        };
+        let (mut last, mut end) = ((first, lines[at].number), at + 1);
+        for (n, line) in lines.iter().enumerate().skip(at + 1).filter(|(_, line)| !line.is_blank()) {
+            let Some((number, _)) = numbered(&line.text).filter(|(number, _)| *number > last.0) else {
+                break;
+            };
+            let is_next = number == last.0 + 1 || number - last.0 == line.number - last.1;
+            if !is_next && !line.text.contains([':', '-']) {
+                break;
+            }
+            (last, end) = ((number, line.number), n + 1);
+        }
+        let is_named = |line: &Line<'_>| {
+            numbered(&line.text).is_some_and(|(_, length)| {
+                line.text[length..]
+                    .trim_start()
+                    .starts_with(|c: char| c.is_alphabetic() || matches!(c, '-' | '[' | '#' | '$'))
+            })
+        };
+        if end - at > 1 && lines[at..end].iter().any(is_named) {
+            for line in &mut lines[at..end] {
+                let length = numbered(&line.text).map_or(0, |(_, length)| length);
+                line.text = Cow::Owned(line.text[length..].to_owned());
+            }
+        }
+        at = end;
+    }
+}
