@@ -17,9 +17,9 @@ pub struct Arguments {
     /// `-` is standard input. Without one, what is piped in, else the kernel that runs here
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How long the running kernel is looked at
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "5", conflicts_with = "files")]
-    seconds: Duration,
+    /// How long the running kernel is looked at [default: 5]; of two copies of /proc/vmstat or of PSI, the time between them
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
     /// The interval of a text of `vmstat` without -t, which does not tell it [default: 1]
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<f64>,
@@ -88,7 +88,8 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
         given.read_from(piped, arguments.interval).map_err(wrong)?;
     }
     given.warnings.iter().for_each(|warning| warn(warning));
-    let patients = given.patients(arguments.interval).map_err(wrong)?;
+    let patients =
+        given.patients(arguments.interval, arguments.seconds.map(|time| time.as_secs_f64())).map_err(wrong)?;
     if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
         let names: Vec<String> = arguments.files.iter().map(|path| path.display().to_string()).collect();
         return Err(End::Usage(format!(
@@ -107,6 +108,9 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     use std::thread::sleep;
     use std::time::Instant;
 
+    /// How long it is looked where nobody says.
+    const LOOK: Duration = Duration::from_secs(5);
+
     /// How often it is looked whether it is to end.
     const ASK_EVERY: Duration = Duration::from_millis(10);
 
@@ -114,7 +118,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
         output::check_standard_output()?;
     }
     let _guard = interrupt::guard();
-    let patient = doctor::live::look(&Source::default(), arguments.seconds, |time| {
+    let patient = doctor::live::look(&Source::default(), arguments.seconds.unwrap_or(LOOK), |time| {
         let begun = Instant::now();
         while begun.elapsed() < time && !interrupt::is_set() {
             sleep(ASK_EVERY.min(time));

@@ -112,38 +112,38 @@ impl Given {
         Ok(())
     }
 
-    /// The patients of all that was given.
+    /// The patients of all that was given. `seconds` is the time between two copies of a text.
     ///
     /// # Errors
-    /// Where an interval is told of texts that have their own.
-    pub fn patients(self, interval_s: Option<f64>) -> Result<Vec<Patient>, Wrong> {
+    /// Where a time is told of texts that have their own.
+    pub fn patients(self, interval_s: Option<f64>, seconds: Option<f64>) -> Result<Vec<Patient>, Wrong> {
         let Self { mut patients, documents, .. } = self;
-        if let Some(first) = patients.first().filter(|_| interval_s.is_some() && documents.is_empty()) {
-            let what = "--interval is for the text of `vmstat` without -t: what is read here has its own times";
-            return Err(Wrong::of(&first.name, what));
+        if let Some(first) = patients.first().filter(|_| documents.is_empty()) {
+            recorded::check_times(&first.name, &documents, interval_s, seconds)?;
         }
-        patients.extend(recorded::patients(documents, interval_s)?);
+        patients.extend(recorded::patients(documents, interval_s, seconds)?);
         Ok(patients)
     }
 }
 
 /// Files of one folder as one, where all hold recordings of one tool: an archive begins a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
-    let tools = |document: &Document| -> Vec<(&'static str, Option<String>)> {
-        document.told.iter().map(|(_, Told::Recording(it))| (it.tool, it.host.clone())).collect()
+    // The tool and the computer of a file that holds one recording and nothing else.
+    let tool = |document: &Document| match document.told.as_slice() {
+        [(_, Told::Recording(recording))] => Some((recording.tool, recording.host.clone())),
+        _ => None,
     };
-    let [first, rest @ ..] = documents.as_slice() else {
-        return documents;
-    };
-    let same = tools(first);
-    if rest.is_empty() || same.len() != 1 || !rest.iter().all(|document| tools(document) == same) {
+    let first = documents.first().and_then(tool);
+    if documents.len() < 2 || first.is_none() || !documents.iter().all(|document| tool(document) == first) {
         return documents;
     }
     let count = documents.len();
     let mut all = documents.into_iter();
     let mut joined = all.next().unwrap_or_default();
     for document in all {
-        for ((_, Told::Recording(recording)), (_, Told::Recording(later))) in joined.told.iter_mut().zip(document.told)
+        let later = document.told.into_iter().next();
+        if let (Some((_, Told::Recording(recording))), Some((_, Told::Recording(later)))) =
+            (joined.told.first_mut(), later)
         {
             recording.append(later);
         }

@@ -3,6 +3,7 @@
 //! Each tells less than the running kernel does. What it does not tell stays none, so that its rules are named as not asked.
 
 use super::course::{Course, Interval, Place, time_of_day};
+use super::looks::Looks;
 use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, Moment, course_of, of_counters};
 use super::usage::{MemoryUse, Usage};
@@ -14,28 +15,105 @@ use crate::system::difference;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Returns the patients of files that were given together: each recording is one.
+/// Returns the patients of files that were given together: each recording is one, and all texts of a moment are one. Where there is one
+/// recording, what is at a moment is of it, too.
 ///
-/// `interval_s` is the interval that the user told for recordings without times.
+/// `interval_s` is the interval of recordings without times, `seconds` the time between two copies of a text, where the user tells it.
 ///
 /// # Errors
-/// Where the interval is told of texts that have their own.
-pub fn patients(documents: Vec<Document>, interval_s: Option<f64>) -> Result<Vec<Patient>, Wrong> {
-    let lacks_times = |(_, Told::Recording(recording)): &(usize, Told)| !recording.has_times;
-    if interval_s.is_some() && !documents.iter().any(|document| document.told.iter().any(lacks_times)) {
-        let file = documents.first().map_or("", |document| document.file.as_str());
-        let what = "--interval is for the text of `vmstat` without -t: what is read here has its own times";
-        return Err(Wrong::of(file, what));
+/// Where a time is told of texts that have their own.
+pub fn patients(
+    documents: Vec<Document>,
+    interval_s: Option<f64>,
+    seconds: Option<f64>,
+) -> Result<Vec<Patient>, Wrong> {
+    let file = documents.first().map(|document| document.file.clone()).unwrap_or_default();
+    check_times(&file, &documents, interval_s, seconds)?;
+    let mut patients: Vec<Patient> = Vec::new();
+    let mut looks = Looks::default();
+    let (mut files_of_looks, mut left_out_of_looks) = (Vec::new(), Vec::new());
+    let are_several = documents.len() > 1;
+    for Document { file, told, left_out } in documents {
+        let mut left_out = Some(left_out);
+        for (_, told) in told {
+            match told {
+                Told::Recording(recording) => {
+                    let patient = of_recording(&file, recording);
+                    patients.push(Patient { left_out: left_out.take().unwrap_or_default(), ..patient });
+                }
+                Told::Look(look) => looks.add(look),
+            }
+        }
+        if let Some(left_out) = left_out {
+            let named = |it: String| if are_several { format!("{file}: {it}") } else { it };
+            left_out_of_looks.extend(left_out.into_iter().map(named));
+            files_of_looks.push(file);
+        }
     }
-    let mut patients = Vec::new();
-    for Document { file, told, mut left_out } in documents {
-        for (_, Told::Recording(recording)) in told {
-            let mut patient = of_recording(&file, recording);
-            patient.left_out = std::mem::take(&mut left_out);
-            patients.push(patient);
+    if looks.is_empty() {
+        return Ok(patients);
+    }
+    let signs = looks.signs(seconds);
+    match patients.as_mut_slice() {
+        // Counters of another time are none of the recording's.
+        [patient] if signs.swapped_in.is_none() && signs.kswapd.scanned.is_none() => {
+            complement(&mut patient.signs, signs);
+            patient.name = [vec![std::mem::take(&mut patient.name)], files_of_looks].concat().join(", ");
+            patient.left_out.extend(left_out_of_looks);
+        }
+        _ => {
+            let name = if files_of_looks.is_empty() { file } else { files_of_looks.join(", ") };
+            patients.push(Patient { left_out: left_out_of_looks, ..Patient::new(name, signs) });
         }
     }
     Ok(patients)
+}
+
+/// Is a time told only where a text lacks it?
+///
+/// # Errors
+/// When it is not, with the name of `file`.
+pub fn check_times(
+    file: &str,
+    documents: &[Document],
+    interval_s: Option<f64>,
+    seconds: Option<f64>,
+) -> Result<(), Wrong> {
+    let lacks_times = |document: &Document| document.recordings().any(|recording| !recording.has_times);
+    if interval_s.is_some() && !documents.iter().any(lacks_times) {
+        let what = "--interval is for the text of `vmstat` without -t: what is read here has its own times";
+        return Err(Wrong::of(file, what));
+    }
+    let mut looks = Looks::default();
+    if seconds.is_some() {
+        for (_, told) in documents.iter().flat_map(|document| &document.told) {
+            if let Told::Look(look) = told {
+                looks.add(look.clone());
+            }
+        }
+        if !looks.has_two() {
+            let what =
+                "--seconds is for the running kernel, and for two copies of /proc/vmstat or of PSI: here are no two";
+            return Err(Wrong::of(file, what));
+        }
+    }
+    Ok(())
+}
+
+/// Adds what is known of a moment to signs of a time that lack it.
+fn complement(signs: &mut Signs, moment: Signs) {
+    signs.zones = signs.zones.take().or(moment.zones);
+    signs.usage = signs.usage.take().or(moment.usage);
+    signs.swap = signs.swap.or(moment.swap);
+    signs.some_waited_percent = signs.some_waited_percent.or(moment.some_waited_percent);
+    signs.all_waited_percent = signs.all_waited_percent.or(moment.all_waited_percent);
+    signs.at_limit = signs.at_limit.take().or(moment.at_limit);
+    signs.out_of_memory = signs.out_of_memory.take().or(moment.out_of_memory);
+    signs.slabs = moment.slabs;
+    signs.processes = moment.processes;
+    signs.log = moment.log;
+    signs.assumed.extend(moment.assumed);
+    signs.missing.extend(moment.missing);
 }
 
 fn of_recording(file: &str, recording: Recording) -> Patient {
@@ -335,7 +413,7 @@ mod tests {
     use crate::recordings::formats;
 
     fn patient(file: &str, text: &str, every_s: Option<f64>) -> Result<Patient, Wrong> {
-        Ok(patients(vec![formats::read(file, text, every_s)?], every_s)?.remove(0))
+        Ok(patients(vec![formats::read(file, text, every_s)?], every_s, None)?.remove(0))
     }
 
     fn found(signs: &Signs) -> (Vec<&'static str>, Vec<&'static str>) {

@@ -4,6 +4,7 @@
 //! ([`super::text`]), cuts it into blocks where a format begins, and has each block read. What belongs to no format is named in
 //! [`Document::left_out`]. A new format is a reader and a line in [`ALL`].
 
+use super::looks::{self, cgroup_files};
 use super::text::{Block, LeftOut, Line, Text};
 use super::{Figures, Sample, Wrong, atop, collectl, procps, sadf, sar};
 use std::collections::BTreeMap;
@@ -32,6 +33,18 @@ pub const ALL: &[&Format] = &[
     &atop::TEXT,
     &atop::PARSABLE,
     &collectl::PLOT,
+    &looks::formats::KERNEL_LOG,
+    &looks::formats::MEMINFO,
+    &looks::formats::VMSTAT_FILE,
+    &looks::formats::ZONEINFO,
+    &looks::formats::BUDDYINFO,
+    &looks::formats::SLABS,
+    &looks::formats::PRESSURE,
+    &looks::formats::CGROUP,
+    &looks::formats::FREE,
+    &looks::formats::SWAPS,
+    &looks::formats::PROCESSES,
+    &looks::formats::SYSCTLS,
 ];
 
 /// What a block tells.
@@ -39,6 +52,8 @@ pub const ALL: &[&Format] = &[
 pub enum Told {
     /// Figures over time.
     Recording(Recording),
+    /// What was at a moment.
+    Look(looks::Told),
 }
 
 /// Figures over time, under the names of the tool that wrote them.
@@ -91,13 +106,27 @@ pub struct Document {
     pub left_out: Vec<String>,
 }
 
+impl Document {
+    /// The recordings among what the file tells.
+    pub fn recordings(&self) -> impl Iterator<Item = &Recording> {
+        self.told.iter().filter_map(|(_, told)| match told {
+            Told::Recording(recording) => Some(recording),
+            Told::Look(_) => None,
+        })
+    }
+}
+
 /// Reads a text of whatever formats. `interval_s` is how long a sample is, where the text does not tell it.
 ///
 /// # Errors
 /// Where nothing in the text is recognised, or nothing of what is can be read.
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
     let Text { lines, commands, mut left_out } = Text::of(text);
-    let blocks = cut(&lines);
+    let blocks = match cgroup_files::file_name(file) {
+        // A file of one number tells by its name alone what that is.
+        Some(_) if lines.iter().any(|line| !line.is_blank()) => vec![(&looks::formats::CGROUP, 0)],
+        _ => cut(&lines),
+    };
     let Some((_, first)) = blocks.first() else {
         return Err(unrecognised(file, &lines));
     };
@@ -257,8 +286,10 @@ Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.0
         let text = decode("f", text.to_vec()).unwrap();
         let document = read("f", &text, None).unwrap_or_else(|wrong| panic!("{wrong}:\n{text}"));
         let mut told: Vec<Told> = document.told.into_iter().map(|(_, told)| told).collect();
-        for Told::Recording(recording) in &mut told {
-            recording.samples.iter_mut().for_each(|sample| sample.line = 0);
+        for recording in &mut told {
+            if let Told::Recording(recording) = recording {
+                recording.samples.iter_mut().for_each(|sample| sample.line = 0);
+            }
         }
         told
     }
@@ -365,7 +396,7 @@ Average:      4200.00   5100.00   9050.00    315.00  12050.00   9050.00   4050.0
     fn several_formats_in_one_text_are_each_read() {
         let text = format!("$ vmstat 1 4\n{VMSTAT}\nAnd this is sar:\n$ sar -B 1 2\n{SAR}\nThanks!\n");
         let document = read("f", &text, None).unwrap();
-        let tools: Vec<&str> = document.told.iter().map(|(_, Told::Recording(it))| it.tool).collect();
+        let tools: Vec<&str> = document.recordings().map(|it| it.tool).collect();
         assert_eq!(tools, ["vmstat", "sar"]);
         assert_eq!(document.left_out, ["lines 1, 10 (prompt)", "lines 9, 19 (a note)"]);
     }

@@ -520,11 +520,9 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
     }
 
     fn recording(text: &str) -> Recording {
-        let mut told = document(text).told;
-        assert_eq!(told.len(), 1, "{told:?}");
-        match told.remove(0).1 {
-            Told::Recording(recording) => recording,
-        }
+        let document = document(text);
+        assert_eq!(document.told.len(), 1, "{:?}", document.told);
+        document.recordings().next().unwrap().clone()
     }
 
     fn swapped(text: &str) -> Vec<(f64, f64)> {

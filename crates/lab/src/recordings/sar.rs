@@ -390,7 +390,7 @@ Average:         1.50      0.00
     }
 
     fn recordings(text: &str) -> Vec<Recording> {
-        document(text).told.into_iter().map(|(_, Told::Recording(recording))| recording).collect()
+        document(text).recordings().cloned().collect()
     }
 
     fn samples(text: &str) -> Vec<Sample> {

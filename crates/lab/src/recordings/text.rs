@@ -64,6 +64,12 @@ pub struct Block<'t> {
 }
 
 impl Block<'_> {
+    /// Returns the last command that a prompt shows before line `number`.
+    #[must_use]
+    pub fn last_command(&self, number: usize) -> Option<&str> {
+        self.commands.iter().rev().find(|(at, _)| *at < number).map(|(_, command)| command.as_str())
+    }
+
     /// Returns the last command that a prompt shows before line `number`, if it calls `tool`.
     #[must_use]
     pub fn command_before(&self, number: usize, tool: &str) -> Option<&str> {

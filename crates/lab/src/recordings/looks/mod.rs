@@ -7,6 +7,7 @@
 
 pub mod buddyinfo;
 pub mod cgroup_files;
+pub mod formats;
 pub mod free;
 pub mod meminfo;
 pub mod pressure;
