@@ -25,7 +25,7 @@ impl<M: Machine> Lru<M> {
         let mut dropped = 0;
         let mut next = range.start;
         let mut may_be_held = Vec::new();
-        while let Some((page, _)) = file.index.next_present(next).filter(|(page, _)| *page < range.end) {
+        while let Some((page, _)) = file.index.first_present(next..range.end) {
             next = page + 1;
             // Not the frame that was just seen: it may be another's by now, who trusts in its lock.
             let Some(frame) = self.find_page(&file.index, page) else { continue };

@@ -357,8 +357,15 @@ impl FileIndex {
     /// The first page in the index from `index` on.
     #[must_use]
     pub fn next_present(&self, index: u32) -> Option<(u32, FrameNumber)> {
+        self.first_present(index..u32::MAX)
+    }
+
+    /// The first page in the index of a range. Nothing after the range is looked at.
+    #[must_use]
+    pub fn first_present(&self, pages: Range<u32>) -> Option<(u32, FrameNumber)> {
         let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));
-        self.used.within(index as usize..self.end() as usize).find_map(|mut part| part.find_map(present))
+        let end = pages.end.min(self.end());
+        self.used.within(pages.start as usize..end as usize).find_map(|mut part| part.find_map(present))
     }
 }
 
@@ -442,6 +449,9 @@ mod tests {
                     assert_eq!(index.next_tagged(at, Tag::Dirty), next);
                     let next = naive.range(at..).next().map(|(i, entry)| (*i, FrameNumber(entry.0)));
                     assert_eq!(index.next_present(at), next);
+                    let end = at + (state >> 20) as u32 % 50;
+                    let within = naive.range(at..end).next().map(|(i, entry)| (*i, FrameNumber(entry.0)));
+                    assert_eq!(index.first_present(at..end), within);
                 }
             }
             assert_eq!(index.get(at).map(|f| f.0), naive.get(&at).map(|entry| entry.0));

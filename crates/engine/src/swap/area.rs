@@ -13,11 +13,67 @@ const CLUSTER: u32 = 256;
 /// The use that the swap cache itself has of a slot.
 const CACHE: u16 = 1 << 15;
 
+/// Numbers below a bound. The next one from some number on is found by words and by words of words: in an area of 4 GiB that is
+/// nearly full, slot by slot took a million looks.
+#[derive(Debug)]
+struct Numbers {
+    words: Box<[u64]>,
+    /// By word, a bit: has it any?
+    has_any: Box<[u64]>,
+}
+
+impl Numbers {
+    fn none(bound: u32) -> Self {
+        let words = bound.div_ceil(64) as usize;
+        Self { words: vec![0; words].into(), has_any: vec![0; words.div_ceil(64)].into() }
+    }
+
+    fn all(bound: u32) -> Self {
+        let ones = |bits: usize| {
+            let mut words = vec![u64::MAX; bits.div_ceil(64)];
+            if let Some(last) = words.last_mut().filter(|_| !bits.is_multiple_of(64)) {
+                *last = (1 << (bits % 64)) - 1;
+            }
+            words.into_boxed_slice()
+        };
+        Self { words: ones(bound as usize), has_any: ones(bound.div_ceil(64) as usize) }
+    }
+
+    fn set(&mut self, number: u32, is_in: bool) {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        self.words[word] = if is_in { self.words[word] | bit } else { self.words[word] & !bit };
+        let (above, bit) = (word / 64, 1 << (word % 64));
+        let has_any = self.words[word] != 0;
+        self.has_any[above] = if has_any { self.has_any[above] | bit } else { self.has_any[above] & !bit };
+    }
+
+    /// The first from `from` on.
+    fn next(&self, from: u32) -> Option<u32> {
+        let word = from as usize / 64;
+        let here = self.words.get(word)? & u64::MAX << (from % 64);
+        if here != 0 {
+            return Some(word as u32 * 64 + here.trailing_zeros());
+        }
+        let next = word + 1;
+        let masks = std::iter::once(u64::MAX << (next % 64)).chain(std::iter::repeat(u64::MAX));
+        let mut above = (next / 64..self.has_any.len()).zip(masks);
+        let word = above.find_map(|(at, mask)| {
+            let words = self.has_any[at] & mask;
+            (words != 0).then(|| at * 64 + words.trailing_zeros() as usize)
+        })?;
+        Some(word as u32 * 64 + self.words[word].trailing_zeros())
+    }
+}
+
 /// The slots of one swap area.
 #[derive(Debug)]
 pub struct Slots {
-    /// Uses by page tables, and [`CACHE`].
+    /// Uses by page tables, and [`CACHE`]. Changed by [`Slots::set_uses`] only.
     uses: Box<[u16]>,
+    /// Slots without a use.
+    unused: Numbers,
+    /// Slots that only the cache uses.
+    only_cached: Numbers,
     free: u32,
     lowest: u32,
     highest: u32,
@@ -31,6 +87,8 @@ impl Slots {
     pub fn new(slots: u32) -> Self {
         Self {
             uses: vec![0; slots as usize].into_boxed_slice(),
+            unused: Numbers::all(slots),
+            only_cached: Numbers::none(slots),
             free: slots.saturating_sub(1),
             lowest: 1,
             highest: slots.saturating_sub(1),
@@ -95,7 +153,7 @@ impl Slots {
         self.cluster_next = slot + 1;
         let is_free = self.uses[slot as usize] == 0;
         if is_free {
-            self.uses[slot as usize] = CACHE;
+            self.set_uses(slot, CACHE);
             self.free -= 1;
             if slot == self.lowest {
                 self.lowest += 1;
@@ -123,34 +181,45 @@ impl Slots {
     }
 
     fn first_usable(&self, from: u32, to: u32, or_cached: bool, looked_at: &mut u32) -> Option<u32> {
-        let is_usable = |uses: u16| uses == 0 || or_cached && uses == CACHE;
-        let found = (from..=to).find(|slot| is_usable(self.uses[*slot as usize]));
+        let only_cached = or_cached.then(|| self.only_cached.next(from)).flatten();
+        let found = self.unused.next(from).into_iter().chain(only_cached).min().filter(|slot| *slot <= to);
+        // As many as are looked at by who goes slot by slot.
         *looked_at += found.unwrap_or(to).saturating_sub(from);
         found
+    }
+
+    fn set_uses(&mut self, slot: u32, uses: u16) {
+        let before = std::mem::replace(&mut self.uses[slot as usize], uses);
+        if (before == 0) != (uses == 0) {
+            self.unused.set(slot, uses == 0);
+        }
+        if (before == CACHE) != (uses == CACHE) {
+            self.only_cached.set(slot, uses == CACHE);
+        }
     }
 
     /// One more page table refers to the slot.
     pub fn duplicate(&mut self, slot: u32) {
         assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
-        self.uses[slot as usize] += 1;
+        self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
     /// One page table less refers to the slot; is it free now?
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
-        self.uses[slot as usize] -= 1;
+        self.set_uses(slot, self.uses[slot as usize] - 1);
         self.note_free(slot)
     }
 
     /// The cache takes an interest in a slot again, for a read.
     pub fn set_cached(&mut self, slot: u32) {
-        self.uses[slot as usize] |= CACHE;
+        self.set_uses(slot, self.uses[slot as usize] | CACHE);
     }
 
     /// The cache gives the slot up; is it free now?
     pub fn clear_cached(&mut self, slot: u32) -> bool {
         assert!(self.is_cached(slot), "swap slot {slot} is not in the cache");
-        self.uses[slot as usize] &= !CACHE;
+        self.set_uses(slot, self.uses[slot as usize] & !CACHE);
         self.note_free(slot)
     }
 
@@ -292,6 +361,33 @@ mod tests {
             let mut looked_at_fast = 0;
             proptest::prop_assert_eq!(slots.find_cluster(&mut looked_at_fast), slowly);
             proptest::prop_assert_eq!(looked_at_fast, looked_at);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_slot_is_where_who_goes_slot_by_slot_finds_it(
+            total in 1_u32..9000,
+            changes in proptest::collection::vec((0_u32..9000, 0..4_usize), 0..60),
+            full in 0_u32..9000,
+            from in 0_u32..9000,
+            length in 0_u32..9000,
+            or_cached in proptest::bool::ANY,
+        ) {
+            let mut slots = Slots::new(total);
+            (0..full.min(total)).for_each(|slot| slots.set_uses(slot, 2));
+            for (slot, uses) in changes.into_iter().filter(|(slot, _)| *slot < total) {
+                slots.set_uses(slot, [0, 1, CACHE, CACHE + 1][uses]);
+            }
+            let (from, to) = (from % total, (from % total + length).min(total - 1));
+            let is_usable = |slot: &u32| match slots.uses[*slot as usize] {
+                0 => true,
+                uses => or_cached && uses == CACHE,
+            };
+            let slowly = (from..=to).find(is_usable);
+            let mut looked_at = 0;
+            proptest::prop_assert_eq!(slots.first_usable(from, to, or_cached, &mut looked_at), slowly);
+            proptest::prop_assert_eq!(looked_at, slowly.unwrap_or(to) - from);
         }
     }
 

@@ -45,9 +45,11 @@ impl Checksums {
         self.forget_range(request.block, request.block + request.frames.len() as u64);
     }
 
-    /// Forgets all blocks from `block` on: the file was made shorter.
+    /// Forgets all blocks from `block` on: the file was made shorter, and nobody reads or writes what lies there.
     pub(super) fn forget_from(&self, block: u64) {
-        self.forget_range(block, self.end.load(Ordering::Relaxed));
+        // The next time there is nothing to forget, however long the file once was.
+        let end = self.end.fetch_min(block, Ordering::Relaxed);
+        self.forget_range(block, end);
     }
 
     fn forget_range(&self, start: u64, end: u64) {
