@@ -29,6 +29,11 @@
 //! A value has its variant's name in kebab-case. The number after `drawn` says when a swarm draws the choice: a new one is the
 //! last, so that the worlds of existing seeds keep what they drew before it.
 //!
+//! A choice that is read under a condition alone says so behind `drawn`: `with "swap.window" in ["by-use"]`, or `unless
+//! "reclaim.direct_reclaimers" in ["0"]`; each may stand several times, all of the first before those of the second, and all must hold.
+//! What has a dot is another key; what has none is a fact of the machine (see [`Condition`]). Behind `[section]` it is of all its keys.
+//! A swarm of worlds proves that a choice whose condition does not hold changes nothing.
+//!
 //! A default is the value of the oldest kernel, [`crate::kernel::ROOT`], whose file says the same. Since which kernel
 //! another value holds is told by kernel files: [`Choice::since`].
 
@@ -38,9 +43,26 @@ pub struct Section {
     /// Its name.
     pub name: &'static str,
     pub(crate) comment: &'static str,
+    /// What must hold for any of its keys to be read.
+    pub conditions: &'static [Condition],
     /// Its keys.
     pub choices: &'static [Choice],
 }
+
+/// What must hold for a choice to be read.
+#[derive(Debug)]
+pub struct Condition {
+    /// Another key, `lru.policy`; or, without a dot, a fact of the machine, one of [`FACTS`].
+    pub what: &'static str,
+    /// Values, as a kernel file has them, without quotes.
+    pub values: &'static [&'static str],
+    /// Must it have one of them? Otherwise it must have none.
+    pub is_one: bool,
+}
+
+/// Facts of a machine that decide whether a choice is read: how many nodes of memory it has, how many slots of swap, and whether swap
+/// answers at once (`yes`, `no`).
+pub const FACTS: [&str; 3] = ["memory nodes", "swap slots", "synchronous swap"];
 
 /// One key of a kernel file.
 #[derive(Debug)]
@@ -50,6 +72,8 @@ pub struct Choice {
     /// The key in it.
     pub key: &'static str,
     pub(crate) comment: &'static str,
+    /// What must hold for it to be read, beside what must for its section.
+    pub own_conditions: &'static [Condition],
     /// Its values, by name; none where it is a number.
     pub values: &'static [Named],
     /// Smallest and largest, of a number. Where a limit is the kernel's own sysctl's, it is that; the others keep out what no
@@ -159,10 +183,12 @@ pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> R
 macro_rules! choices {
     (
         $(#[doc = $comment:literal])*
-        [$section:ident]
+        [$section:ident] $(, with $only_with:literal in [$($only_value:literal),+])*
         $(
             $(#[doc = $about:literal])*
             $key:ident: $type:tt = $default:tt $(in $limits:expr)?, drawn $order:literal
+            $(, with $with:literal in [$($with_value:literal),+])*
+            $(, unless $unless:literal in [$($unless_value:literal),+])*
             $(: [$($drawn:expr),* $(,)?];)?
             $({ $($values:tt)* })?
         )*
@@ -214,10 +240,15 @@ macro_rules! choices {
         pub static SECTION: $crate::choice::Section = $crate::choice::Section {
             name: stringify!($section),
             comment: concat!($($comment, "\n"),*),
+            conditions: &[$($crate::choice::choices!(@condition true $only_with [$($only_value),+])),*],
             choices: &[$($crate::choice::Choice {
                 section: stringify!($section),
                 key: stringify!($key),
                 comment: concat!($($about, "\n"),*),
+                own_conditions: &[
+                    $($crate::choice::choices!(@condition true $with [$($with_value),+]),)*
+                    $($crate::choice::choices!(@condition false $unless [$($unless_value),+]),)*
+                ],
                 values: $crate::choice::choices!(@values $type [$($($values)*)?]),
                 limits: $crate::choice::choices!(@limits $($limits)?),
                 draw_order: $order,
@@ -250,7 +281,15 @@ macro_rules! choices {
         }
     };
 
+    (@condition $is_one:literal $what:literal [$($value:literal),+]) => {
+        $crate::choice::Condition { what: $what, values: &[$($value),+], is_one: $is_one }
+    };
+
     (@eq $a:expr, $b:expr, []) => { $a == $b };
+    (@condition $is_one:literal $what:literal [$($value:literal),+]) => {
+        $crate::choice::Condition { what: $what, values: &[$($value),+], is_one: $is_one }
+    };
+
     (@eq $a:expr, $b:expr, [$($values:tt)+]) => { $a as usize == $b as usize };
 
     (@default $type:tt = $default:tt []) => { $default };

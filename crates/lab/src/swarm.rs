@@ -10,6 +10,8 @@
 //! what a seed does.
 
 mod chance;
+#[cfg(test)]
+mod conditions;
 mod draw;
 mod drawn;
 mod store;
@@ -107,12 +109,16 @@ impl Shared {
 pub fn run(seed: u64) -> Result<SwarmReport, SwarmFailure> {
     let world = World::draw(seed);
     let drawn = world.to_string();
-    let work = || world.workload.as_ref().map_or_else(|| run_world(&world), |drawn| workload::run(&world, drawn));
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(crate::panics::message(&*payload)));
-    match result {
+    match run_drawn(&world) {
         Ok((fingerprint, vmstat)) => Ok(SwarmReport { drawn, fingerprint, vmstat }),
         Err(message) => Err(SwarmFailure { seed, drawn, message }),
     }
+}
+
+/// Runs a world: its fingerprint and its counters at the end, or what broke.
+fn run_drawn(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
+    let work = || world.workload.as_ref().map_or_else(|| run_world(world), |drawn| workload::run(world, drawn));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(crate::panics::message(&*payload)))
 }
 
 fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {

@@ -34,7 +34,7 @@ choices! {
     }
 
     /// Does a fault reclaim and compact for a huge page (`transparent_hugepage/defrag`)?
-    huge_defrag: HugeDefrag = Always, drawn 104 {
+    huge_defrag: HugeDefrag = Always, drawn 104, with "access.huge_pages" in ["always"] {
         /// Yes: it gets small pages only where that was in vain.
         Always,
         /// No: it takes one that is free, or else small pages.
@@ -42,7 +42,7 @@ choices! {
     }
 
     /// Does a kernel task make huge pages of small ones?
-    khugepaged: Khugepaged = Off, drawn 105 {
+    khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
         /// No: what a fault could not have, its range never gets.
         Off,
         /// Yes, as the next five choices say, where faults may try for huge pages at all.
@@ -50,7 +50,7 @@ choices! {
     }
 
     /// Does it reclaim and compact for a huge page (`khugepaged/defrag`)?
-    khugepaged_defrag: KhugepagedDefrag = Yes, drawn 106 {
+    khugepaged_defrag: KhugepagedDefrag = Yes, drawn 106, with "access.khugepaged" in ["on"] {
         /// Yes, as a fault does.
         Yes,
         /// No: it takes one that is free.
@@ -58,16 +58,16 @@ choices! {
     }
 
     /// Pages that it looks at before it sleeps (`khugepaged/pages_to_scan`).
-    khugepaged_pages_to_scan: u32 = 4096 in 1..=1 << 30, drawn 107: [512, 4096, 65536];
+    khugepaged_pages_to_scan: u32 = 4096 in 1..=1 << 30, drawn 107, with "access.khugepaged" in ["on"]: [512, 4096, 65536];
 
     /// How long it then sleeps, ms (`khugepaged/scan_sleep_millisecs`).
-    khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108: [1, 20, 10000];
+    khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
     /// How long it sleeps when it got no huge page, ms (`khugepaged/alloc_sleep_millisecs`).
-    khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109: [1, 20, 60000];
+    khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
     /// Pages of a range that nobody has touched, at most, for it to become a huge page (`khugepaged/max_ptes_none`).
-    khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110: [0, 64, 511];
+    khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
     /// How a task that dirties pages faster than they are written is throttled.
     dirty_throttle: DirtyThrottle = Writes, drawn 84 {

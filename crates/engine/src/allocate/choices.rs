@@ -97,7 +97,7 @@ choices! {
     }
 
     /// With several memory nodes: does a node remember for a second which zones were found full?
-    zonelist_cache: ZonelistCacheUse = Kept, drawn 91 {
+    zonelist_cache: ZonelistCacheUse = Kept, drawn 91, unless "memory nodes" in ["1"] {
         /// It does. A request that finds its first zone full leaves these out, and looks at them only when no other
         /// zone has room.
         Kept,

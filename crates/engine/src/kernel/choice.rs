@@ -2,9 +2,9 @@
 //!
 //! Choices are declared by the floors that obey them ([`crate::choice`]).
 
-pub use crate::choice::{Choice, Named, Section};
+pub use crate::choice::{Choice, Condition, FACTS, Named, Section};
 
-use super::{Kernel, Origin, Setting, defaults, files};
+use super::{Kernel, Origin, SECTIONS, Setting, defaults, files};
 use placed::Value;
 use std::sync::LazyLock;
 
@@ -22,6 +22,29 @@ impl Choice {
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
+    }
+
+    /// What must hold for it to be read.
+    pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
+        let of_section =
+            SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);
+        of_section.iter().chain(self.own_conditions)
+    }
+
+    /// Why it is not read: what has which value, such as `lru.policy = classic`; none where it is read, as far as is known. `value_of`
+    /// gives the values of other keys and the facts of the machine; what it does not know counts as if it held.
+    ///
+    /// A key that is not read makes others unused that need one of its values.
+    #[must_use]
+    pub fn unused(&self, value_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        self.conditions().find_map(|condition| {
+            let value = value_of(condition.what)?;
+            let holds = condition.values.contains(&value.as_str()) == condition.is_one;
+            if !holds {
+                return Some(format!("{} = {value}", condition.what));
+            }
+            Self::find(condition.what)?.unused(value_of)
+        })
     }
 
     /// What [`super::ROOT`] has, and every kernel whose files do not name it.
@@ -122,6 +145,42 @@ mod tests {
                 kernel.set(&it.path(), &value).unwrap_or_else(|error| panic!("{error}"));
             }
         }
+    }
+
+    #[test]
+    fn conditions_name_keys_that_there_are_and_values_that_they_may_have() {
+        let mut kernel = Kernel::built_in(ROOT).unwrap();
+        for it in all() {
+            for Condition { what, values, .. } in it.conditions() {
+                assert!(!values.is_empty(), "{}: {what}", it.path());
+                if !what.contains('.') {
+                    assert!(FACTS.contains(what), "{}: no fact is `{what}`", it.path());
+                    continue;
+                }
+                assert_ne!(*what, it.path());
+                for value in *values {
+                    kernel.set(what, value).unwrap_or_else(|error| panic!("{}: {error}", it.path()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_choice_that_is_not_read_says_why() {
+        let unused = |path: &str, known: &[(&str, &str)]| {
+            let value_of =
+                |what: &str| known.iter().find(|(key, _)| *key == what).map(|(_, value)| (*value).to_owned());
+            Choice::find(path).unwrap().unused(&value_of)
+        };
+        let classic = [("lru.policy", "classic")];
+        assert_eq!(unused("multigen.tiers", &classic).as_deref(), Some("lru.policy = classic"));
+        assert_eq!(unused("multigen.tiers", &[("lru.policy", "multigen")]), None);
+        assert_eq!(unused("multigen.tiers", &[]), None, "nothing is known");
+        assert_eq!(unused("lru.active_scan", &classic), None);
+        let huge = [("access.khugepaged", "on"), ("access.huge_pages", "never")];
+        assert_eq!(unused("access.khugepaged_defrag", &huge).as_deref(), Some("access.huge_pages = never"));
+        let nodes = |count| unused("reclaim.zone_reclaim_mode", &[("memory nodes", count)]);
+        assert_eq!((nodes("1").as_deref(), nodes("2")), (Some("memory nodes = 1"), None));
     }
 
     #[test]

@@ -21,7 +21,7 @@ choices! {
     }
 
     /// How many evictable lists a zone has.
-    lists: Lists = Two, drawn 5 {
+    lists: Lists = Two, drawn 5, unless "lru.policy" in ["multigen"] {
         /// An active and an inactive one, for anonymous pages and pages of files alike. They are counted as the file lists.
         Two,
         /// An active and an inactive one for each family.
@@ -32,7 +32,7 @@ choices! {
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
     /// When the list of a page in an add batch is decided.
-    list_choice: ListChoice = AtAdd, drawn 9 {
+    list_choice: ListChoice = AtAdd, drawn 9, unless "lru.policy" in ["multigen"] {
         /// When it is put into the batch: one batch for each list.
         AtAdd,
         /// When the batch is flushed, by the page's state then: a single batch.
@@ -40,7 +40,7 @@ choices! {
     }
 
     /// What a second access does to a page that still waits in an add batch.
-    accessed_in_batch: AccessedInBatch = Ignored, drawn 10 {
+    accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
         /// Nothing: the page stays inactive and referenced.
         Ignored,
         /// The page becomes active, if it waits in the batch of the CPU that accesses it; with
@@ -68,7 +68,7 @@ choices! {
     }
 
     /// When a file page that is used again becomes active.
-    activation: Activation = OnSecondAccess, drawn 13 {
+    activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
         /// At its second access: it is moved at once, through a batch, under the LRU lock. Active pages become
         /// inactive in the order in which they became active, used or not.
         OnSecondAccess,
@@ -86,7 +86,7 @@ choices! {
     }
 
     /// How long the LRU lock is held while pages go back to their lists.
-    putback: Putback = InBatches, drawn 6 {
+    putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
         /// It is released after each batch (`lru.batch`), to drop the references of isolation.
         InBatches,
         /// Until all are back.
@@ -94,7 +94,7 @@ choices! {
     }
 
     /// Which pages go on a list that a task reads and that were not read ahead.
-    admission: Admission = Always, drawn 15 {
+    admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All.
         Always,
         /// Those that are used again while they wait with up to 63 others of their CPU (with `activation =
@@ -107,7 +107,7 @@ choices! {
 
     /// What a page leaves that reclaim takes, and what becomes of one that comes back. Only with `admission = "always"`, which has
     /// shadows of its own otherwise.
-    refault: Refault = Ignored, drawn 112 {
+    refault: Refault = Ignored, drawn 112, with "lru.admission" in ["always"] {
         /// It leaves nothing: a page that comes back is as new.
         Ignored,
         /// Each leaves a shadow, those of files and those that go to swap. One that comes back joins the active list if it would
@@ -119,7 +119,7 @@ choices! {
     /// When reclaim learns how many pages came back and joined the active list (`active_scan = "when-low-or-refaulted"`), and how
     /// many are active and inactive, by which it decides whether active pages become inactive, and pages that come back active
     /// (`refault = "by-workingset"`).
-    cgroup_counters: CgroupCounters = AtOnce, drawn 141 {
+    cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// At once.
         AtOnce,
         /// Every two seconds: the counters of memory cgroups are added up so often. Between two sums nothing changes, as far as
@@ -143,7 +143,7 @@ choices! {
     }
 
     /// When so few pages of a family are inactive that active ones become inactive.
-    inactive_ratio: InactiveRatio = OfZone, drawn 114 {
+    inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
         /// Of files, when more are active. Of anonymous ones, when more than isqrt(10 GiB) times as many are, by the size of the
         /// zones.
         OfZone,
@@ -153,7 +153,7 @@ choices! {
     }
 
     /// When only anonymous pages are scanned, since next to no pages of files are left.
-    few_files: FewFiles = ScansAnon, drawn 115 {
+    few_files: FewFiles = ScansAnon, drawn 115, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// When these and the free pages are no more than the high marks.
         ScansAnon,
         /// The same, unless anonymous pages are to become inactive, or the inactive ones are too few for the priority.
@@ -161,7 +161,7 @@ choices! {
     }
 
     /// When scanning of a zone stops before its targets are used up.
-    early_exit: EarlyExit = Never, drawn 37 {
+    early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
         /// Never: all targets are scanned, also by tasks that need one page.
         Never,
         /// Once enough was freed at a priority under 12; the lists left over are not scanned.
@@ -172,7 +172,7 @@ choices! {
     }
 
     /// What the split between anonymous and file pages is at priority 0.
-    at_priority_zero: AtPriorityZero = Equal, drawn 48 {
+    at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// Both families in full, at any cost.
         Equal,
         /// The same rule as at every other priority.
@@ -180,7 +180,7 @@ choices! {
     }
 
     /// Are anonymous pages scanned while more file pages are inactive than active?
-    file_only: FileOnly = Never, drawn 61 {
+    file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// Yes, by the recent success of scanning each family.
         Never,
         /// No.
@@ -190,7 +190,7 @@ choices! {
     }
 
     /// What happens to a list's target that is smaller than a cluster.
-    small_targets: SmallTargets = SavedAndOne, drawn 62 {
+    small_targets: SmallTargets = SavedAndOne, drawn 62, unless "lru.policy" in ["multigen"] {
         /// It is saved, plus one page: even a list that is too small for its priority is scanned in the end.
         SavedAndOne,
         /// It is saved until it reaches a cluster: small lists are scanned seldom.
@@ -200,7 +200,7 @@ choices! {
     }
 
     /// How kswapd scans lists that are small for its priority in a zone that counts as hopeless.
-    hopeless_scan: HopelessScan = LikeOthers, drawn 63 {
+    hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
         /// Like all others.
         LikeOthers,
         /// A cluster of each, so that kswapd notices when the zone recovers.
@@ -208,7 +208,7 @@ choices! {
     }
 
     /// What `swappiness` makes of the weights of anonymous and file pages (`anon_prio`, `file_prio`).
-    family_weights: FamilyWeights = AndOne, drawn 64 {
+    family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
         /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
         AndOne,
         /// Swappiness and 200 - swappiness.
@@ -216,7 +216,7 @@ choices! {
     }
 
     /// When active pages are scanned.
-    active_scan: ActiveScan = Always, drawn 70 {
+    active_scan: ActiveScan = Always, drawn 70, unless "lru.policy" in ["multigen"] {
         /// Always, the same share of them as of the inactive ones, and before those.
         Always,
         /// When few pages are inactive.
@@ -227,7 +227,7 @@ choices! {
     }
 
     /// Which mapped pages of the active list become inactive.
-    mapped_pages: MappedPages = ByDistress, drawn 71 {
+    mapped_pages: MappedPages = ByDistress, drawn 71, unless "lru.policy" in ["multigen"] {
         /// None until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`), then
         /// those that were not used. Unmapped pages always do.
         ByDistress,
@@ -236,7 +236,7 @@ choices! {
     }
 
     /// Which recent use keeps an inactive page in memory.
-    reference_rule: ReferenceRule = AnyUse, drawn 72 {
+    reference_rule: ReferenceRule = AnyUse, drawn 72, unless "lru.policy" in ["multigen"] {
         /// Any use of a page that is mapped or in the swap cache, of its file's mappings too: it becomes active.
         AnyUse,
         /// Any use of an anonymous page; the second use of a file page.
@@ -246,7 +246,7 @@ choices! {
     }
 
     /// What happens to an unreferenced file page that two mappings have touched since the last scan.
-    mapped_twice: MappedTwice = Keep, drawn 60 {
+    mapped_twice: MappedTwice = Keep, drawn 60, unless "lru.policy" in ["multigen"] {
         /// The same as for one mapping: one more round of the inactive list.
         Keep,
         /// It becomes active.

@@ -8,7 +8,7 @@ choices! {
     [memory]
 
     /// How large `min_free_kbytes` is when it is not set by hand.
-    min_free: MinFree = Formula, drawn 0 {
+    min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
         /// The formula, raised so that each zone keeps a few free pageblocks for huge pages; at most a
@@ -46,7 +46,7 @@ choices! {
 
     /// Which requests raise the low mark (`watermark_boost_factor`), of those that take less than a whole pageblock of another migrate
     /// type?
-    watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146 {
+    watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
         /// All.
         EachFallback,
         /// Those that may claim the pageblock (`pageblock_claim`).

@@ -277,7 +277,7 @@ choices! {
 
     /// Raises that bound to one task for every N CPUs, where that is more. 0 leaves the bound as it is. No effect where
     /// `direct_reclaimers` is 0.
-    cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144: [0, 1, 4];
+    cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// How kswapd falls asleep.
     kswapd_sleep: KswapdSleep = AtOnce, drawn 73 {
@@ -310,7 +310,7 @@ choices! {
     /// What a task reclaims on its own node before it takes memory of another one, where there are several
     /// (`vm.zone_reclaim_mode`): 0 for nothing, or the sum of 1 (clean pages of files that are not mapped), 2 (dirty ones, which
     /// it writes) and 4 (mapped pages and anonymous ones, which go to swap).
-    zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90: [0, 1, 7];
+    zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90, unless "memory nodes" in ["1"]: [0, 1, 7];
 
     /// What kswapd shrinks in a pass; the latter only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {

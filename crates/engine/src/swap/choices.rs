@@ -7,10 +7,10 @@ choices! {
     [swap]
 
     /// Sysctl `page_cluster`: logarithm of the slots read together from swap.
-    page_cluster: u8 = 3 in 0..=9, drawn 23: [0, 3, 5];
+    page_cluster: u8 = 3 in 0..=9, drawn 23, unless "swap slots" in ["0"]: [0, 3, 5];
 
     /// Which slots are read from swap together with the wanted one.
-    readahead: SwapReadahead = FromBlockStart, drawn 26 {
+    readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
         /// Those in use from the start of its aligned block up to the first free one; if that comes before the wanted
         /// slot, it is read alone as well.
         FromBlockStart,
@@ -21,7 +21,7 @@ choices! {
     }
 
     /// How swap is used that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
-    synchronous: SynchronousSwap = LikeOthers, drawn 120 {
+    synchronous: SynchronousSwap = LikeOthers, drawn 120, with "synchronous swap" in ["yes"] {
         /// As any other.
         LikeOthers,
         /// A fault reads the wanted page alone, and its slot is free as soon as it is mapped. Reclaim waits for its writes.
@@ -29,7 +29,7 @@ choices! {
     }
 
     /// How many slots are read from swap together.
-    window: SwapWindows = Fixed, drawn 27 {
+    window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
         /// `2^page_cluster`.
         Fixed,
         /// At most as many, and fewer where pages of the region that were read ahead were not used.

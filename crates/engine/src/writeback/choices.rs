@@ -10,7 +10,7 @@ choices! {
     dirty_ratio: u64 = 10 in 0..=100, drawn 16: [2, 20, 60];
 
     /// Sysctl `dirty_background_ratio`, percent of dirtyable memory: the flusher starts at this.
-    dirty_background_ratio: u64 = 5 in 0..=100, drawn 17: [1, 10, 50];
+    dirty_background_ratio: u64 = 5 in 0..=100, drawn 17, with "writeback.dirty_background_bytes" in ["0"]: [1, 10, 50];
 
     /// Sysctl `dirty_bytes`: writers are held at so many bytes instead of at `dirty_ratio`; 0: at that.
     dirty_bytes: u64 = 0 in 0..=1 << 60, drawn 18: [0, 262144, 4194304];

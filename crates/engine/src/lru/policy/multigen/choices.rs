@@ -4,7 +4,7 @@ use crate::choice::choices;
 
 choices! {
     /// The multi-generational LRU, as its versions have it; only with `lru.policy = "multigen"`.
-    [multigen]
+    [multigen], with "lru.policy" in ["multigen"]
 
     /// Generations at most.
     generations: u32 = 4 in 3..=4, drawn 121: [3, 4];
