@@ -30,7 +30,7 @@ fn main() {
 const DECIDING: [&str; 5] = ["src", "../engine/src", "../machine/src", "../placed/src", "../sim/src"];
 
 /// What of `src` only shows, keeps or asks for what runs find.
-const NOT_DECIDING: [&str; 26] = [
+const NOT_DECIDING: [&str; 30] = [
     "src/ablation.rs",
     "src/bars.rs",
     "src/call_tree.rs",
@@ -42,7 +42,10 @@ const NOT_DECIDING: [&str; 26] = [
     "src/html",
     "src/import",
     "src/input.rs",
+    "src/known_names.rs",
+    "src/meanings.rs",
     "src/plot",
+    "src/profile.rs",
     "src/ranking.rs",
     "src/real_time",
     "src/recordings",
@@ -57,6 +60,7 @@ const NOT_DECIDING: [&str; 26] = [
     "src/swarm",
     "src/this_computer",
     "src/values.rs",
+    "src/versions.rs",
 ];
 
 /// A hash over the sources (FNV-1a), the same wherever the checkout lies and however its lines end.

@@ -71,13 +71,22 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
         experiment: "bench".into(),
         machine: "parallelio-8g".into(),
         scale: amount.scale,
-        seeds: (1..=amount.rounds).collect(),
+        // Rounds are repetitions on one computer; seeds are what the simulation draws from in each.
+        seeds: Vec::new(),
         fingerprint: Some(fold(fingerprints.into_iter())),
         columns: vec![Column { id: "here".into(), ..Column::new(KERNEL, "here") }],
-        notes: hits.notes(),
+        notes: [vec![rounds(amount.rounds)], hits.notes()].concat(),
     };
     hits.finish()?;
     Ok(Table::of_runs(head, &[runs], None))
+}
+
+/// What the figures are of.
+fn rounds(count: u64) -> String {
+    match count {
+        1 => "1 round: how far others would lie apart is not known".to_owned(),
+        _ => format!("medians of {count} rounds on this computer, one after the other"),
+    }
 }
 
 /// The kernel of parallelio: that whose reclaim works most.

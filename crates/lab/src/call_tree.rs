@@ -1,9 +1,10 @@
-//! A profile as text, in the two forms in which `perf report` prints one.
+//! A profile as text, in the two forms in which `perf report` prints one, for each column and each part of its runs.
 //!
 //! *Self time by task*: for each task what part of its time was spent in each function itself, and on which call paths. *Inclusive
 //! time of all tasks*: for each call path what part of all time was spent on it and on what it called. Both leave out what is less
 //! than half a percent.
 
+use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -50,32 +51,40 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes folded stacks, `column;part;task;func;func ns`, as text.
+/// Writes profiles as text.
 ///
 /// # Errors
 /// When writing fails.
-pub fn write(profile: &[String], out: &mut dyn Write) -> io::Result<()> {
-    let mut parts: BTreeMap<(&str, &str), Node<'_>> = BTreeMap::new();
-    for line in profile {
-        let Some((path, ns)) = line.rsplit_once(' ').and_then(|(path, ns)| Some((path, ns.parse().ok()?))) else {
-            continue;
-        };
-        let mut names = path.split(';');
-        let (Some(column), Some(part)) = (names.next(), names.next()) else { continue };
-        parts.entry((column, part)).or_default().add(&names.collect::<Vec<_>>(), ns);
-    }
-    for ((column, part), tasks) in &parts {
-        writeln!(out, "# {column}, {part}: self time by task, percent of the task's own")?;
-        for (task, node) in tasks.by_time() {
-            if share(node.total, tasks.total) >= LEAST {
-                write_own(task, node, out)?;
-            }
+pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Result<()> {
+    for column in &profile::columns(profile, view) {
+        let about = column.about();
+        if !about.is_empty() {
+            writeln!(out, "# {}: {about}\n", column.column)?;
         }
-        writeln!(out, "\n# {column}, {part}: inclusive time, percent of all tasks' together\n")?;
-        write_inclusive(tasks, tasks.total, 0, out)?;
-        writeln!(out)?;
+        for (part, tasks) in &trees(column) {
+            writeln!(out, "# {}, {part}: self time by task, percent of the task's own", column.column)?;
+            for (task, node) in tasks.by_time() {
+                if share(node.total, tasks.total) >= LEAST {
+                    write_own(task, node, out)?;
+                }
+            }
+            writeln!(out, "\n# {}, {part}: inclusive time, percent of all tasks' together\n", column.column)?;
+            write_inclusive(tasks, tasks.total, 0, out)?;
+            writeln!(out)?;
+        }
     }
     Ok(())
+}
+
+/// The tree of each part of a column's runs.
+fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
+    let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
+    for (path, ns) in &column.stacks {
+        let (part, rest) = path.split_once(';').unwrap_or((path, ""));
+        let names: Vec<&str> = rest.split(';').filter(|name| !name.is_empty()).collect();
+        parts.entry(part).or_default().add(&names, *ns);
+    }
+    parts
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -122,19 +131,25 @@ fn write_inclusive(node: &Node<'_>, all: u64, depth: usize, out: &mut dyn Write)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::tests::run;
 
     #[test]
     fn a_profile_is_told_by_task_and_for_all() {
-        let lines = [
-            "a;full;kswapd0;balance_pgdat;__remove_mapping 600",
-            "a;full;kswapd0;balance_pgdat;__remove_mapping;_raw_spin_lock 300",
-            "a;full;kswapd0;balance_pgdat 97",
-            "a;full;kswapd0;balance_pgdat;schedule 3",
-            "a;full;reader 0 3000",
+        let first = [
+            "full;kswapd0;balance_pgdat;__remove_mapping 400",
+            "full;kswapd0;balance_pgdat;__remove_mapping;_raw_spin_lock 300",
+            "full;kswapd0;balance_pgdat 97",
+            "full;kswapd0;balance_pgdat;schedule 3",
+            "full;reader 0 3000",
+            "full;reader 0;user 4000",
         ];
+        let runs =
+            [run("a", "a_seed_1", &first), run("a", "a_seed_2", &["full;kswapd0;balance_pgdat;__remove_mapping 200"])];
         let mut out = Vec::new();
-        write(&lines.map(str::to_owned), &mut out).unwrap();
+        write(&runs, View::default(), &mut out).unwrap();
         let expected = "\
+# a: kernel time alone: user time, 50.0 % of all, is shown with --user-time; 2 runs added up
+
 # a, full: self time by task, percent of the task's own
 
 reader 0: 0.000003 s

@@ -34,6 +34,15 @@ impl Format {
     /// `value` in this form; a median of whole percentages may have a half.
     #[must_use]
     pub fn show(self, value: f64) -> String {
+        // Nothing is left of a sign when nothing is left of the digits.
+        let text = self.digits(value);
+        match text.strip_prefix('-') {
+            Some(digits) if digits.bytes().all(|digit| b"0.".contains(&digit)) => digits.to_owned(),
+            _ => text,
+        }
+    }
+
+    fn digits(self, value: f64) -> String {
         match self {
             Self::Moment(_) if value == 0.0 => "never".into(),
             Self::Decimals(decimals) | Self::Moment(decimals) | Self::Points(decimals) => {
@@ -84,10 +93,19 @@ impl Row {
     }
 }
 
+/// What a row is called, and the block that it stands in: what `--rows` means it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowName {
+    /// As in [`Row`].
+    pub group: String,
+    /// As in [`Row`].
+    pub name: String,
+}
+
 /// The names of rows.
 #[must_use]
-pub fn names(rows: Vec<Row>) -> Vec<String> {
-    rows.into_iter().map(|row| row.name).collect()
+pub fn names(rows: Vec<Row>) -> Vec<RowName> {
+    rows.into_iter().map(|Row { group, name, .. }| RowName { group, name }).collect()
 }
 
 /// A published figure.
@@ -109,6 +127,8 @@ mod tests {
             [Format::Percent.show(6.0), Format::Percent.show(6.5), Format::Decimals(3).show(4.6264)],
             ["6", "6.5", "4.626"]
         );
+        assert_eq!([Format::Decimals(2).show(-0.001), Format::Percent.show(-0.0)], ["0.00", "0"]);
+        assert_eq!([Format::Decimals(0).show(-0.6), Format::Points(1).show(-0.05)], ["-1", "-0.1"]);
         assert_eq!([Format::Moment(2).show(0.0), Format::Moment(2).show(0.031)], ["never", "0.03"]);
     }
 }

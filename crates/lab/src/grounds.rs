@@ -2,6 +2,7 @@
 //! [`Backend`] that implements it, and a workload [`Runnable`] on all of them.
 
 use crate::backend::Backend;
+use crate::figure::RowName;
 use crate::ground::{Ground, Place};
 use crate::job::{Failure, Job, Order, Outcome, Runnable};
 use crate::progress::Progress;
@@ -93,7 +94,11 @@ impl<W: Workload> Runnable for W {
         W::extent(&job.params.read().ok()?, &resources, job.scale).time_s
     }
 
-    fn row_names(&self, job: &Job) -> Option<Vec<String>> {
+    fn about_param(&self, key: &str) -> Option<&'static str> {
+        W::about_param(key)
+    }
+
+    fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let resources = on!(job.ground, B => B::resources(job)).ok()?;
         W::row_names(&job.params.read().ok()?, &resources)
     }

@@ -3,6 +3,7 @@
 
 use crate::machine_file::MachineFile;
 use crate::scale::Scale;
+use documented::DocumentedFields;
 use engine::kernel::Source;
 use engine::memory::Layout;
 use machine::LockClass;
@@ -41,8 +42,9 @@ pub fn machine(
     Ok(machine)
 }
 
-/// A file laid over its base, that over its own, and so on: sections key by key, lists and constants with their origins as a
-/// whole. A base's words are about the base alone. The bases' names, nearest first, are with it.
+/// A file laid over its base, that over its own, and so on: tables key by key, lists and constants with their origins as a whole. A table
+/// over a list of tables changes its first: `[disk]` that of the base, where `[[disk]]` gives all disks anew. So does a table of another
+/// `model` or `name` than the base's. A base's words are about the base alone. The bases' names, nearest first, are with it.
 fn over_bases(
     name: &str,
     source: Source,
@@ -67,11 +69,21 @@ fn over_bases(
 /// One table laid over another.
 fn over(top: Node, base: Node) -> Node {
     let is_constant = |node: &Node| ["from", "value", "ns"].iter().any(|key| node.get(key).is_some());
-    if is_constant(&top) || is_constant(&base) {
+    let is_of_another_kind =
+        |key: &str| matches!((top.get(key), base.get(key)), (Some(a), Some(b)) if a.value != b.value);
+    if is_constant(&top) || is_constant(&base) || ["model", "name"].into_iter().any(is_of_another_kind) {
         return top;
     }
     let Node { value: Value::Table(mut top), place, comment } = top else { return top };
-    let Value::Table(base) = base.value else { return Node { value: Value::Table(top), place, comment } };
+    let base = match base.value {
+        Value::Table(base) => base,
+        Value::List(mut list) if matches!(list.first().map(|node| &node.value), Some(Value::Table(_))) => {
+            let top = Node { value: Value::Table(top), place: place.clone(), comment: comment.clone() };
+            list[0] = over(top, list[0].clone());
+            return Node { value: Value::List(list), place, comment };
+        }
+        _ => return Node { value: Value::Table(top), place, comment },
+    };
     for entry in base {
         match top.iter().position(|known| known.key == entry.key) {
             Some(at) => {
@@ -174,7 +186,7 @@ fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
 }
 
 /// The section `[cpu]` of a machine file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
     /// Logical CPUs.
@@ -196,7 +208,7 @@ pub struct Cpu {
 }
 
 /// The section `[cpu.tlb]`: translations of addresses that a CPU keeps, and what it takes to find another.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
     /// Translations of pages of 4 KiB.
@@ -231,7 +243,7 @@ impl Tlb {
 }
 
 /// The section `[cpu.cache_lines]`: lines of the caches that another CPU wrote last, and that come to the CPU that touches them.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLines {
     /// Time until such a line is there, ns.
@@ -307,7 +319,7 @@ impl Cpu {
 }
 
 /// The section `[network]` of a machine file: a network card.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// The CPU that takes its interrupts.
@@ -321,7 +333,7 @@ pub struct Network {
 }
 
 /// One `[[disk]]` of a machine file; the first holds files and swap.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Blocks for files, first and one past the last, at full scale.
@@ -338,7 +350,7 @@ pub struct Disk {
 }
 
 /// What memory held before a run. Sizes are of the machine at full scale.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
     /// Memory of the kernel itself, which is never freed, MiB.
@@ -379,7 +391,7 @@ impl Before {
 
 /// Programs and libraries that run beside a workload: daemons, shells, the monitors of a test. Their files are mapped
 /// executable, all of them were used once, and now and then something of them is used again.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
     /// What of their files was used, MiB.
@@ -448,7 +460,37 @@ mod tests {
         let bare = parse("base = \"base\"\n[cpu]\ncount = { value = 2 }\n".into()).unwrap_err();
         assert!(bare.starts_with("m.toml:3: in [cpu]: ") && bare.contains("from"), "{bare}");
 
+        // A table changes the first of a list, key by key, however deep; a list gives all anew.
+        let slots = "swap_slots = { value = 7, from = \"assumed\", source = \"a test\" }";
+        let found = parse(format!("base = \"base\"\n[disk]\n{slots}\n[disk.device.queue]\nnr_requests = {{ value = 9, from = \"assumed\", source = \"a test\" }}\n")).unwrap();
+        assert_eq!((found.disks[0].swap_slots.value, found.disks[0].device.queue().nr_requests.value), (7, 9));
+        assert_eq!(found.disks[0].file_blocks, base.disks[0].file_blocks);
+        let anew = parse(format!("base = \"base\"\n[[disk]]\n{slots}\n")).unwrap_err();
+        assert!(
+            anew.ends_with(
+                "key `file_blocks` is missing: `[[disk]]` gives all disks anew, `[disk]` changes the base's"
+            ),
+            "{anew}"
+        );
+        // What is of another model shares no keys with the base's.
+        let flash = parse("base = \"base\"\n[disk.device]\nmodel = \"flash\"\n".into()).unwrap_err();
+        assert!(flash.starts_with("m.toml:2: in [disk]: key `capacity_blocks` is missing"), "{flash}");
+
         let wrong = |text: &str| parse(text.into()).unwrap_err();
+        assert_eq!(
+            wrong("base = \"base\"\n[cpu]\ncount = 2"),
+            "m.toml:3: in [cpu]: `count`: expected a constant with where it is from, `count = { value = 2, from = \"assumed\", source = \"…\" }`, found 2"
+        );
+        let bare = wrong("base = \"base\"\n[cost]\nscan_page = { ns = 9 }");
+        assert!(
+            bare.contains("in [cost]: `scan_page`: key `from` is missing: `scan_page = { ns = 9, from = "),
+            "{bare}"
+        );
+        let unit = wrong("base = \"base\"\n[cpu]\ncount = { ns = 2, from = \"assumed\", source = \"\" }");
+        assert!(
+            unit.contains("in [cpu]: `count`: unknown key `ns`") && unit.contains("`count = { value = 2,"),
+            "{unit}"
+        );
         assert_eq!(wrong("\nbase = \"other\""), "m.toml:2: no machine `other`");
         assert_eq!(wrong("base = \"m\""), "m.toml:1: the bases go round in a circle: m -> m");
         assert_eq!(
@@ -503,7 +545,7 @@ mod tests {
         assert_eq!(
             wrong("elevator = 8"),
             format!(
-                "m.toml:{at}: in [disk]: expected an elevator's name in quotes, or a table with its `name`, found 8"
+                "m.toml:{at}: in [disk]: `elevator`: expected an elevator's name in quotes, or a table with its `name`, found 8"
             )
         );
         let rpm = line("rpm");

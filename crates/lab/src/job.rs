@@ -12,7 +12,7 @@ use sim::trace::{Trace, TraceConfig};
 
 use crate::{
     cgroup::Cgroup,
-    figure::Row,
+    figure::{Row, RowName},
     generations,
     ground::Ground,
     hardware::Machine,
@@ -21,7 +21,7 @@ use crate::{
     report::histogram::Times,
     scale::Scale,
     series::{Every, Series},
-    workload::{Curve, Steps},
+    workload::Curve,
 };
 
 /// One run: one kernel on one ground, one seed.
@@ -125,6 +125,9 @@ pub struct Outcome {
     pub virtual_time_ns: u64,
     /// Pages allocated, freed, faulted, scanned, reclaimed and moved between lists: the work done.
     pub page_events: u64,
+    /// Was no page looked at by reclaim? Of a simulated run; memory never filled then.
+    #[serde(default)]
+    pub is_idle: bool,
     /// Folded stacks, "`kswapd0;balance_pgdat;shrink_zone 1234`" with virtual nanoseconds, if wanted.
     pub profile: Option<Vec<String>>,
     /// Counters over time, if wanted.
@@ -146,9 +149,6 @@ pub struct Outcome {
     /// What its pictures show beside counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The steps that it had.
-    #[serde(default)]
-    pub steps: Steps,
     /// How long its operations took.
     #[serde(default)]
     pub times: Vec<Times>,
@@ -193,6 +193,12 @@ pub trait Runnable: Sync {
         None
     }
 
+    /// What a parameter means; none of one that it does not have, or does not describe.
+    fn about_param(&self, key: &str) -> Option<&'static str> {
+        let _ = key;
+        None
+    }
+
     /// Why it runs on the simulator alone, if it does.
     fn sim_only(&self) -> Option<&'static str> {
         None
@@ -212,7 +218,7 @@ pub trait Runnable: Sync {
     }
 
     /// Names of the rows that a job may find, if they are known before it runs.
-    fn row_names(&self, job: &Job) -> Option<Vec<String>> {
+    fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let _ = job;
         None
     }

@@ -17,7 +17,7 @@ use crate::{
     embedded,
     experiment::Experiment,
     hardware::{self, Machine},
-    input,
+    input, versions,
 };
 
 /// Does `word` mean a file rather than a name?
@@ -71,6 +71,15 @@ pub(crate) fn read(path: &Path, role: &str) -> Result<String, Error> {
 fn unknown(kind: &str, folder: &str, name: &str) -> String {
     let mut names: Vec<&str> = embedded::names(folder).collect();
     names.sort_unstable();
+    // A version says more than letters that are alike.
+    let near = placed::nearest(name, names.iter().copied());
+    let is_version = |near: &str| versions::version(near) == versions::version(name);
+    if kind == "kernel"
+        && !near.is_some_and(is_version)
+        && let Some(hint) = versions::hint(name)
+    {
+        return format!("no kernel is called `{name}`{hint}");
+    }
     let file = if names.is_empty() { ": none is embedded; a file has a `/` or ends in `.toml`" } else { "" };
     format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
 }

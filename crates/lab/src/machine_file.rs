@@ -14,7 +14,7 @@
 //! The types of the sections belong to who reads them; this loader gives their values places, so that
 //! whatever is wrong is told with file, line and the nearest known key.
 
-use placed::{Error, Node};
+use placed::{Entry, Error, Node, Place};
 use serde::de::DeserializeOwned;
 
 /// A machine file whose sections have these types.
@@ -101,9 +101,45 @@ fn tags_first(node: &mut Node) {
     }
 }
 
-/// Reads one section; a message about it names it.
+/// Reads one section; a message about it names it, and the key and its form where it does not do so itself.
 fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
-    node.read().map_err(|error| Error { message: format!("in [{name}]: {}", error.message), ..error })
+    node.read().map_err(|error| {
+        let message = with_key(name, node, &error);
+        Error { message: format!("in [{name}]: {message}"), ..error }
+    })
+}
+
+/// What is wrong with a value, with the key that has it and, of a constant, how it is written.
+fn with_key(section: &str, node: &Node, error: &Error) -> String {
+    let message = &error.message;
+    let entry = error.place.as_ref().and_then(|place| entry_at(node, place));
+    let Some(Entry { key, node: found, .. }) = entry else {
+        let is_list = matches!(node.value, placed::Value::List(_)) && message.ends_with("is missing");
+        let anew = format!(": `[[{section}]]` gives all {section}s anew, `[{section}]` changes the base's");
+        return if is_list { format!("{message}{anew}") } else { message.clone() };
+    };
+    let unit = if section == "cost" { "ns" } else { "value" };
+    let value = |value: &placed::Value| format!("`{key} = {{ {unit} = {value}, from = \"assumed\", source = \"…\" }}`");
+    let of_table = || ["value", "ns"].into_iter().find_map(|unit| Some(value(&found.get(unit)?.value)));
+    let is_of_constant = ["from", "source", "value", "ns"].iter().any(|key| message.contains(&format!("key `{key}`")));
+    match message.strip_prefix("expected a table") {
+        Some(rest) => format!("`{key}`: expected a constant with where it is from, {}{rest}", value(&found.value)),
+        None if is_of_constant => match of_table() {
+            Some(form) => format!("`{key}`: {message}: {form}"),
+            None => format!("`{key}`: {message}"),
+        },
+        None if message.starts_with("expected ") => format!("`{key}`: {message}"),
+        None => message.clone(),
+    }
+}
+
+/// The first entry of a table that stands at a place, itself or within others.
+fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
+    if let placed::Value::List(nodes) = &node.value {
+        return nodes.iter().find_map(|node| entry_at(node, place));
+    }
+    let own = node.entries().iter().find(|entry| entry.place == *place && entry.node.place == *place);
+    own.or_else(|| node.entries().iter().find_map(|entry| entry_at(&entry.node, place)))
 }
 
 /// Every `from` is one of the known origins.
@@ -174,7 +210,7 @@ mod tests {
         );
         assert_eq!(
             wrong("= 8", "= \"8\""),
-            "machines/m.toml:4: in [cpu]: expected a whole number from 0 to 4294967295, found \"8\""
+            "machines/m.toml:4: in [cpu]: `count`: expected a whole number from 0 to 4294967295, found \"8\""
         );
         assert_eq!(wrong("fitted", "fited"), "machines/m.toml:6: unknown origin `fited`: did you mean `fitted`?");
     }

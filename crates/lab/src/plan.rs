@@ -1,6 +1,8 @@
 //! What a comparison will run, checked before it runs, and the table that it ends in.
 
 mod column;
+pub mod cost;
+mod notes;
 mod run;
 mod sets;
 
@@ -12,6 +14,7 @@ use placed::Error;
 
 use crate::{
     experiment::{Experiment, Picture},
+    figure::RowName,
     generations::RunGenerations,
     ground::{Ground, Place},
     grounds,
@@ -19,6 +22,7 @@ use crate::{
     job::{Failure, Job, Order, Runnable},
     library,
     memory_map::RunMemory,
+    profile::RunProfile,
     ranking,
     report::{Column, Table, locks, nodes},
     rows,
@@ -143,9 +147,8 @@ struct Subject<'r> {
 pub struct Results {
     /// The table.
     pub table: Table,
-    /// Folded stacks of every job, each under its column's id (and seed, if there are several); empty
-    /// if none were wanted.
-    pub profile: Vec<String>,
+    /// Where CPU time of every job went; empty if that was not wanted.
+    pub profile: Vec<RunProfile>,
     /// Counters over time of every job; empty if none were wanted.
     pub series: Vec<RunSeries>,
     /// Memory over time of every job; empty if that was not wanted.
@@ -156,24 +159,6 @@ pub struct Results {
     pub traces: Vec<RunTrace>,
     /// What pictures show beside counters; empty where the workload finds none.
     pub curves: Vec<RunCurves>,
-    /// Runs that did not end well; what stands above is of the others.
-    pub failures: Vec<JobFailure>,
-}
-
-impl Results {
-    /// The results where nothing failed.
-    ///
-    /// # Errors
-    /// Every run that failed.
-    pub fn whole(self) -> Result<Self, Vec<JobFailure>> {
-        if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
-    }
-
-    /// Did no run end well?
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
-        self.table.columns.iter().all(Column::has_failed)
-    }
 }
 
 /// Jobs that did not end well.
@@ -221,26 +206,18 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Are the row that its experiment is about, and those to look at beside it, such as a run as its file has it may have? Names may tell
-    /// sizes: those of full size count, and those of this scale.
+    /// Is the row that its experiment is about one that a run as its file has it may have? Names may tell sizes: those of full size count,
+    /// and those of this scale.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
-        let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
-        let (Some(row), Some(first)) = (main_row, self.runs.first()) else { return Ok(()) };
+        let (Some(row), Some(first)) = (&self.experiment.main_row, self.runs.first()) else { return Ok(()) };
         let own = Job { machine: plain.machine.clone(), params: plain.params.clone(), ..(*first.job).clone() };
         let full = Job { scale: Scale::FULL, ..own.clone() };
         let (Some(names), Some(of_scale)) = (self.row_names_of(&full), self.row_names_of(&own)) else { return Ok(()) };
-        let known: Vec<&str> = names.iter().chain(&of_scale).map(String::as_str).collect();
-        let told = |place: &Option<placed::Place>, key: &str, word: &str| {
-            let message = format!("`{key}`: no run has the row `{word}`: there are {}", names.join(", "));
-            Err(Error { place: place.clone(), message })
-        };
-        if ranking::main_row(row, known.iter().copied()).is_none() {
-            return told(main_row_place, "main_row", row);
+        if ranking::main_row(row, names.iter().chain(&of_scale).map(|row| row.name.as_str())).is_some() {
+            return Ok(());
         }
-        match main_rows.iter().find(|word| !known.iter().any(|name| rows::contains(name, word))) {
-            Some(word) => told(main_rows_place, "main_rows", word),
-            None => Ok(()),
-        }
+        let message = format!("`main_row`: no run has the row `{row}`; {}", rows::listed(&names));
+        Err(Error { place: self.experiment.main_row_place.clone(), message })
     }
 
     /// A plan of what [`Plan::new`] found.
@@ -343,12 +320,12 @@ impl Plan {
 
     /// Names of the rows that the table may have, if they are known before it runs.
     #[must_use]
-    pub fn row_names(&self) -> Option<Vec<String>> {
+    pub fn row_names(&self) -> Option<Vec<RowName>> {
         self.row_names_of(&self.runs.first()?.job)
     }
 
     /// Names of the rows that a job may find, if they are known before it runs.
-    fn row_names_of(&self, job: &Job) -> Option<Vec<String>> {
+    fn row_names_of(&self, job: &Job) -> Option<Vec<RowName>> {
         let mut names = self.workload.row_names(job)?;
         if job.locks {
             names.extend(locks::names());
@@ -473,7 +450,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{job::Outcome, progress::Progress, report::tests::ops, workload::Steps};
+    use crate::{job::Outcome, profile, progress::Progress, report::tests::ops};
 
     /// Answers with the seed, the size of a batch and the kernel's name; fails where it is told to.
     struct Echo;
@@ -506,17 +483,9 @@ mod tests {
                 rows,
                 fingerprint: job.seed ^ u64::from(batch),
                 virtual_time_ns: 10,
-                page_events: 0,
                 profile,
-                series: None,
-                memory: None,
-                generations: None,
-                trace: None,
-                notes: vec![],
-                report: Vec::new(),
-                curves: Vec::new(),
-                steps: Steps::default(),
-                times: Vec::new(),
+                is_idle: job.seed == 7,
+                ..Outcome::default()
             })
         }
     }
@@ -542,14 +511,17 @@ mod tests {
 
     #[test]
     fn a_table_is_the_same_with_any_number_of_simulations_side_by_side() {
-        let run = |threads| plan(&request(1, 3), &["a", "b"]).unwrap().run(threads, &()).whole().unwrap().table;
+        let run = |threads| plan(&request(1, 3), &["a", "b"]).unwrap().run(threads, &()).unwrap().table;
         let table = run(1);
         let medians =
             |row: usize| table.rows[row].cells.iter().map(|cell| cell.value.unwrap().median).collect::<Vec<_>>();
         assert_eq!((medians(0), medians(1)), (vec![10.0, 11.0], vec![2.0, 2.0]));
         assert_eq!((table.seeds.as_slice(), table.fingerprint), ([1, 2, 3].as_slice(), run(8).fingerprint));
         assert_eq!(table, run(8));
-        assert_ne!(table.fingerprint, plan(&request(2, 3), &["a", "b"]).unwrap().run(1, &()).table.fingerprint);
+        assert_ne!(
+            table.fingerprint,
+            plan(&request(2, 3), &["a", "b"]).unwrap().run(1, &()).unwrap().table.fingerprint
+        );
     }
 
     #[test]
@@ -612,34 +584,59 @@ mod tests {
     #[test]
     fn profiles_stand_under_their_columns() {
         let wanted = Request { profile: true, ..request(1, 2) };
-        let results = plan(&wanted, &["a"]).unwrap().run(2, &());
+        let results = plan(&wanted, &["a"]).unwrap().run(2, &()).unwrap();
         let stacks = ["a_seed_1;kswapd0;balance_pgdat 7", "a_seed_2;kswapd0;balance_pgdat 7"];
-        assert_eq!(results.profile, stacks);
-        let table = plan(&request(1, 2), &["a"]).unwrap().run(2, &()).table;
+        assert_eq!(profile::lines(&results.profile).collect::<Vec<_>>(), stacks);
+        let table = plan(&request(1, 2), &["a"]).unwrap().run(2, &()).unwrap().table;
         assert_eq!(table, results.table, "a profile changes no figure");
     }
 
     #[test]
-    fn failures_and_panics_come_with_the_command_that_repeats_them() {
-        let wanted = Request { scale: "1/2".parse().ok(), machine: Some("a b.toml".into()), ..request(12, 2) };
-        let failures = plan(&wanted, &["a.toml"]).unwrap().run(1, &()).whole().unwrap_err();
-        let [JobFailure { column, seed: 13, failure, replay }] = failures.as_slice() else { panic!("{failures:?}") };
-        assert_eq!((column.as_str(), failure.0.as_str()), ("a", "swap is full: all 64 slots in use"));
-        assert_eq!(replay, "highwater run parallelio --kernel a.toml --seed 13 --machine 'a b.toml' --scale 1/2");
-        let failures = plan(&request(14, 1), &["a"]).unwrap().run(1, &()).failures;
-        assert!(failures[0].failure.0.contains("frame 0x2 isolated twice"), "{failures:?}");
+    fn columns_that_are_the_same_run_and_runs_without_reclaim_are_told() {
+        let notes = |seed, words: &[&str]| plan(&request(seed, 2), words).unwrap().run(1, &()).unwrap().table.notes;
+        // The kernel of a column has a batch of its own, and the fingerprint is the seed's and the batch's.
+        assert_eq!(notes(1, &["a", "b"]), [""; 0]);
+        let same = plan(&request(1, 2), &["a"]).unwrap();
+        let mut twice = plan(&request(1, 2), &["a", "b"]).unwrap();
+        twice.runs[2].job = same.runs[0].job.clone();
+        twice.runs[3].job = same.runs[1].job.clone();
+        assert_eq!(twice.run(1, &()).unwrap().table.notes, ["these columns are the same runs: a, b"]);
+        // Seed 7 alone reclaims nothing, seed 8 does.
+        assert_eq!(notes(7, &["a", "b"]), [""; 0]);
+        let idle = plan(&request(7, 1), &["a", "b"]).unwrap().run(1, &()).unwrap().table.notes;
+        assert!(matches!(&idle[..], [note] if note.starts_with("no page was reclaimed: memory never")), "{idle:?}");
     }
 
     #[test]
-    fn a_run_that_fails_costs_only_itself() {
-        let results = plan(&request(12, 4), &["a", "b"]).unwrap().run(2, &());
-        assert_eq!((results.failures.len(), results.is_nothing()), (4, false));
-        let told: Vec<Option<String>> = results.table.columns.iter().map(Column::failure).collect();
-        let both = "failed: swap is full (1 of 4), a bug stopped it (1 of 4)";
-        assert_eq!(told, [Some(both.into()), Some(both.into())]);
-        let seeds: Vec<u64> = results.table.rows[1].cells[1].samples.iter().map(|it| it.seed).collect();
-        assert_eq!(seeds, [12, 15], "values stand with their seeds");
-        assert!(plan(&request(13, 2), &["a"]).unwrap().run(1, &()).is_nothing());
+    fn settings_that_nothing_reads_are_told() {
+        let set = |key: &str, values: &[&str]| Set {
+            key: key.into(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let unused = |kernels: &[&str], sets: &[Set]| {
+            let kernels = kernels.iter().map(|kernel| (*kernel).to_owned()).collect();
+            let request = Request { experiment: "randread".into(), kernels, set: sets.to_vec(), ..request(1, 1) };
+            Plan::new(&request, crate::workloads::find).unwrap().unused()
+        };
+        let tiers = [set("multigen.tiers", &["2", "4"])];
+        let classic = "multigen.tiers: unused with lru.policy = classic";
+        assert_eq!(unused(&["6.18-classic"], &tiers), [classic]);
+        assert_eq!(unused(&["7.2-mglru"], &tiers), [""; 0]);
+        let both = format!("{classic} (6.18-classic+multigen.tiers=2, 6.18-classic+multigen.tiers=4)");
+        assert_eq!(unused(&["6.18-classic", "7.2-mglru"], &tiers), [both]);
+        let node = [set("reclaim.zone_reclaim_mode", &["1"])];
+        assert_eq!(unused(&["6.18-classic"], &node), ["reclaim.zone_reclaim_mode: unused with memory nodes = 1"]);
+    }
+
+    #[test]
+    fn failures_and_panics_come_with_the_command_that_repeats_them() {
+        let wanted = Request { scale: "1/2".parse().ok(), machine: Some("a b.toml".into()), ..request(12, 3) };
+        let failures = plan(&wanted, &["a.toml"]).unwrap().run(1, &()).unwrap_err();
+        let [JobFailure { column, seed: 13, failure, replay }] = failures.as_slice() else { panic!("{failures:?}") };
+        assert_eq!((column.as_str(), failure.0.as_str()), ("a", "swap is full: all 64 slots in use"));
+        assert_eq!(replay, "highwater run parallelio --kernel a.toml --seed 13 --machine 'a b.toml' --scale 1/2");
+        let failures = plan(&request(14, 1), &["a"]).unwrap().run(1, &()).unwrap_err();
+        assert!(failures[0].failure.0.contains("frame 0x2 isolated twice"), "{failures:?}");
     }
 
     #[test]

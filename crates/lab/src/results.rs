@@ -94,7 +94,7 @@ pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
 }
 
 fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> Table {
-    let mut columns: Vec<(Column, Vec<(u64, &Outcome)>)> = Vec::new();
+    let mut columns: Vec<(Column, Vec<&Outcome>)> = Vec::new();
     for StoredRun { identity, outcome, .. } in runs {
         let id = identity.column();
         let at = columns.iter().position(|(column, _)| column.id == id).unwrap_or_else(|| {
@@ -102,7 +102,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
             columns.push((Column { id, set, ..Column::new(&identity.kernel, Ground::Sim) }, Vec::new()));
             columns.len() - 1
         });
-        columns[at].1.push((identity.seed, outcome));
+        columns[at].1.push(outcome);
     }
     let kernels = if embedded::names("experiments").any(|known| known == experiment) {
         library::experiment(experiment).map_or_else(|_| Vec::new(), |experiment| experiment.kernels)
@@ -116,17 +116,13 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         machine: machine.to_owned(),
         scale: scale.parse().unwrap_or(Scale::FULL),
         seeds: seeds.into_iter().collect(),
-        fingerprint: Some(fold(columns.iter().flat_map(|(_, found)| found.iter().map(|(_, it)| it.fingerprint)))),
+        fingerprint: Some(fold(columns.iter().flat_map(|(_, found)| found.iter().map(|it| it.fingerprint)))),
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
         notes: Vec::new(),
     };
-    // A column need not have been run with every seed.
-    let run = |found: &[(u64, &Outcome)], seed: &u64| {
-        found.iter().find(|(of, _)| of == seed).map_or_else(Vec::new, |(_, outcome)| outcome.rows.clone())
-    };
-    let runs = columns.iter().map(|(_, found)| head.seeds.iter().map(|seed| run(found, seed)).collect());
-    let runs: Vec<Vec<Vec<Row>>> = runs.collect();
-    Table::of_runs(head, &runs, None)
+    let rows: Vec<Vec<Vec<Row>>> =
+        columns.iter().map(|(_, found)| found.iter().map(|it| it.rows.clone()).collect()).collect();
+    Table::of_runs(head, &rows, None)
 }
 
 /// Which of two columns is first, where an experiment has kernels in an order.
@@ -150,7 +146,7 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
 /// Leaves the rows whose names contain one of `words`; all of them where there are no words.
 pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     if !words.is_empty() {
-        let is_meant = |row: &Row| words.iter().any(|word| rows::contains(&row.name, word));
+        let is_meant = |row: &Row| words.iter().any(|word| rows::is_meant(&row.group, &row.name, word));
         runs.iter_mut().for_each(|run| run.outcome.rows.retain(is_meant));
     }
 }

@@ -1,43 +1,112 @@
 //! Which rows of a report are meant by words of the command line.
 
-use crate::report::Table;
+use crate::figure::RowName;
+use crate::report::{
+    Table, TableRow,
+    grid::{Look, hanging},
+};
 
-/// Does each of `words` fit one of `names`?
+/// Does each of `words` mean one of these rows?
 ///
 /// # Errors
-/// When one does not: the message has all such words, and lists the names.
-pub fn check(names: &[&str], words: &[String]) -> Result<(), String> {
-    fits(names, words)?.map_or(Ok(()), Err)
+/// When one does not: the message has all such words, the rows that are called nearly so, and a list of all by block.
+pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
+    match missing(names, words) {
+        None => Ok(()),
+        Some(message) => Err(format!("{message}; {}", listed(names))),
+    }
 }
 
-/// Says which of `words` fit none of `names`, and lists these; none where each fits.
+/// Says which of `words` mean none of these rows, with the rows that are called nearly so; none where each means some.
 ///
 /// # Errors
-/// The same where no word fits.
-pub fn fits(names: &[&str], words: &[String]) -> Result<Option<String>, String> {
-    let mut missing: Vec<String> = Vec::new();
-    for word in words.iter().filter(|word| !names.iter().any(|name| contains(name, word))) {
-        let word = format!("`{word}`");
-        if !missing.contains(&word) {
+/// The same where no word means a row, with a list of all.
+pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
+    match missing(names, words) {
+        Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),
+        missing => Ok(missing),
+    }
+}
+
+/// What is said of words that mean no row; none where there is no such word.
+fn missing(names: &[RowName], words: &[String]) -> Option<String> {
+    let mut missing: Vec<&str> = Vec::new();
+    for word in words.iter().filter(|word| !means_any(names, word)) {
+        if !missing.contains(&word.as_str()) {
             missing.push(word);
         }
     }
-    if missing.is_empty() {
-        return Ok(None);
-    }
-    // Groups and reports may have rows of one name.
-    let mut known: Vec<&str> = Vec::new();
-    for name in names {
-        if !known.contains(name) {
-            known.push(name);
-        }
-    }
-    let message = format!("no row has {} in its name; the rows are: {}", missing.join(" or "), known.join(", "));
-    let is_any = words.iter().any(|word| names.iter().any(|name| contains(name, word)));
-    if is_any { Ok(Some(message)) } else { Err(message) }
+    let quoted =
+        |words: &[&str], between| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between);
+    let near: Vec<&str> = near(names, &missing);
+    let near = if near.is_empty() { String::new() } else { format!("; near are {}", quoted(&near, ", ")) };
+    (!missing.is_empty())
+        .then(|| format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or ")))
 }
 
-/// Leaves the rows whose name contains one of `words`, in any case; a `.` stands for any character.
+/// Rows at most that are called nearly as some words.
+const NEAR_MAX: usize = 5;
+
+/// Rows that share a word with those of `words`, or nearly; those that share most first.
+fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
+    let pieces = |text: &str| -> Vec<String> {
+        let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| piece.len() > 2);
+        pieces.map(str::to_lowercase).collect()
+    };
+    let known: Vec<(&str, Vec<String>)> = names.iter().map(|row| (row.name.as_str(), pieces(&row.name))).collect();
+    let all = || known.iter().flat_map(|(_, pieces)| pieces).map(String::as_str);
+    let wanted: Vec<&str> =
+        words.iter().flat_map(|word| pieces(word)).filter_map(|piece| placed::nearest(&piece, all())).collect();
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for (name, pieces) in &known {
+        let shared = pieces.iter().filter(|piece| wanted.contains(&piece.as_str())).count();
+        if shared > 0 && !found.iter().any(|(_, other)| other == name) {
+            found.push((shared, name));
+        }
+    }
+    found.sort_by_key(|(shared, _)| std::cmp::Reverse(*shared));
+    found.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
+}
+
+/// All rows by block, as the end of a message: a name of a block means all of its rows.
+#[must_use]
+pub fn listed(names: &[RowName]) -> String {
+    let mut blocks: Vec<(&str, Vec<&str>)> = Vec::new();
+    for RowName { group, name } in names {
+        match blocks.iter_mut().find(|(known, _)| known == group) {
+            // Reports of several experiments may have rows of one name.
+            Some((_, rows)) if rows.contains(&name.as_str()) => {}
+            Some((_, rows)) => rows.push(name),
+            None => blocks.push((group, vec![name])),
+        }
+    }
+    let width = blocks.iter().map(|(group, _)| group.chars().count()).max().unwrap_or(0);
+    let block = |(group, rows): &(&str, Vec<&str>)| {
+        // A name is not broken.
+        let rows: Vec<String> = rows.iter().map(|name| name.replace(' ', UNBROKEN)).collect();
+        hanging(&format!("  {group:width$}  "), &rows.join(", "), Look::default()).replace(UNBROKEN, " ")
+    };
+    let blocks: String = blocks.iter().map(block).collect();
+    format!("the rows by block:\n{}", blocks.trim_end())
+}
+
+/// Stands for a blank at which no line is broken. `split_whitespace` takes a blank of Unicode that does not break for one that does.
+const UNBROKEN: &str = "\u{2060}";
+
+/// Does a word mean any of these rows?
+#[must_use]
+pub fn means_any(names: &[RowName], word: &str) -> bool {
+    names.iter().any(|RowName { group, name }| is_meant(group, name, word))
+}
+
+/// Does a word mean this row: is it in its name, or is its block called so?
+#[must_use]
+pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
+    contains(name, word) || group.to_lowercase() == word.to_lowercase()
+}
+
+/// Leaves the rows that `words` mean: those in whose name one of them is, in any case, where a `.` stands for any character; and those
+/// of a block that is called so.
 /// What a table says beside its rows stays: the fingerprint covers the whole run. Says which words fit no row, as [`fits`].
 ///
 /// # Errors
@@ -55,18 +124,13 @@ pub fn keep_of_all<'t>(
     words: &[String],
 ) -> Result<Option<String>, String> {
     let mut tables: Vec<&mut Table> = tables.into_iter().collect();
-    let names: Vec<&str> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.as_str()).collect();
+    let names: Vec<RowName> = tables.iter().flat_map(|table| table.row_names()).collect();
     let missing = fits(&names, words)?;
     if !words.is_empty() {
-        let is_meant = |name: &str| words.iter().any(|word| contains(name, word));
-        tables.iter_mut().for_each(|table| table.rows.retain(|row| is_meant(&row.name)));
+        let is_meant = |row: &TableRow| words.iter().any(|word| is_meant(&row.group, &row.name, word));
+        tables.iter_mut().for_each(|table| table.rows.retain(is_meant));
     }
     Ok(missing)
-}
-
-/// Is `name`, one of `names`, meant by `word`? A word that is a whole name means that row alone, another all that contain it.
-pub fn is_meant<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
-    if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }
 }
 
 /// Is `word` somewhere in `name`, in any case? A `.` stands for any character.
@@ -81,7 +145,10 @@ pub fn contains(name: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{head, ops};
+    use crate::report::{
+        duration_rows,
+        tests::{head, ops},
+    };
 
     fn table() -> Table {
         let rows = ["Ops memcachetest-0M", "Kswapd pages scanned", "Direct pages scanned"];
@@ -105,16 +172,39 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_fits_no_row_is_told_with_the_names() {
-        let names = ["Ops memcachetest-0M", "Kswapd pages scanned", "Ops memcachetest-0M"];
+    fn a_block_is_meant_by_its_name() {
+        let rows = vec![vec![[vec![ops("Ops a", 1.0)], duration_rows(1.0, 2.0, 3.0)].concat()]];
+        let mut table = Table::of_runs(head(&["a"], 1), &rows, None);
+        assert_eq!(keep(&mut table, &["DURATION".to_owned()]), Ok(None));
+        assert_eq!(table.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["User", "System", "Elapsed"]);
+    }
+
+    #[test]
+    fn a_word_that_fits_no_row_is_told_with_those_that_are_near() {
+        let names: Vec<RowName> = ["Ops memcachetest-0M", "Kswapd pages scanned", "Ops memcachetest-0M"]
+            .map(|name| RowName { group: "Ops".into(), name: name.into() })
+            .into();
         let of = |words: &[&str]| fits(&names, &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        let listed = "in its name; the rows are: Ops memcachetest-0M, Kswapd pages scanned";
-        let expected = format!("no row has `swaptotal` or `b` {listed}");
-        assert_eq!(of(&["scanned", "swaptotal", "b", "b"]), Ok(Some(expected.clone())));
-        assert_eq!(of(&["swaptotal", "b"]), Err(expected));
+        let listed = "the rows by block:\n  Ops  Ops memcachetest-0M, Kswapd pages scanned";
+        let missing = "no row has `xyzzy` or `b` in its name, and no block is called so";
+        assert_eq!(of(&["scanned", "xyzzy", "b", "b"]), Ok(Some(missing.to_owned())));
+        assert_eq!(of(&["xyzzy", "b"]), Err(format!("{missing}; {listed}")));
         assert_eq!((of(&["scanned"]), of(&[])), (Ok(None), Ok(None)));
+        let near = of(&["pgscan_kswpad"]).unwrap_err();
+        assert!(near.contains("is called so; near are `Kswapd pages scanned`; the rows"), "{near}");
         let words = ["scanned", "b"].map(str::to_owned);
         assert!(check(&names, &words).is_err() && check(&names, &words[..1]).is_ok());
         assert!(keep(&mut table(), &words).unwrap().unwrap().starts_with("no row has `b` in"));
+    }
+
+    #[test]
+    fn a_hundred_names_are_told_by_block_on_lines_that_fit() {
+        let names: Vec<RowName> = (0..130)
+            .map(|n| RowName { group: ["Ops", "vmstat"][n % 2].into(), name: format!("Pages of kind {n}") })
+            .collect();
+        let message = check(&names, &["xyzzy".to_owned()]).unwrap_err();
+        assert!(message.lines().skip(1).all(|line| line.chars().count() <= 100), "{message}");
+        assert!(message.contains("\n  vmstat  Pages of kind 1, Pages of kind 3,"), "{message}");
+        assert!(message.lines().all(|line| !line.ends_with("Pages")), "no name is broken: {message}");
     }
 }

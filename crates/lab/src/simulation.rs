@@ -28,7 +28,7 @@ use machine::{DeviceId, Nanos};
 use sim::{CostModel, LockFairness, NetworkConfig, Sim};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A run that goes on so long does not end, whatever its parameters let expect. The simulator's clock goes a little further.
@@ -187,13 +187,15 @@ impl Backend for Simulated {
         let ended = Arc::new(Mutex::new(Nanos(0)));
         let end = ended.clone();
         let engine = system.shared_engine();
-        let counted = Arc::new(AtomicU64::new(0));
-        let events = counted.clone();
+        let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (events, idle) = (counted.clone(), is_idle.clone());
         sim.run("main", move || {
             let outcome = before::prepare(&simulation.before, &system, simulation.scale)
                 .and_then(|()| W::run(&system, &params))
                 .map(|found| with_profile(found, &system));
-            events.store(page_events(&system.vmstat()), Ordering::Relaxed);
+            let vmstat = system.vmstat();
+            events.store(page_events(&vmstat), Ordering::Relaxed);
+            idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
             *end.lock().expect("nothing panicked") = system.now();
             *result.lock().expect("nothing panicked") = outcome;
         })
@@ -219,6 +221,7 @@ impl Backend for Simulated {
             fingerprint: sim.fingerprint(),
             virtual_time_ns,
             page_events,
+            is_idle: is_idle.load(Ordering::Relaxed),
             profile,
             series: recorded.series.borrow_mut().take().map(Recorder::finish),
             memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
@@ -227,7 +230,6 @@ impl Backend for Simulated {
             notes: Vec::new(),
             report: found.report,
             curves: found.curves,
-            steps: found.steps,
             times: found.times,
         })
     }
@@ -257,6 +259,14 @@ fn page_events(vmstat: &Vmstat) -> u64 {
     const EVENTS: [&str; 9] =
         ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];
     vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
+}
+
+/// Did reclaim look at no page?
+fn is_without_reclaim(vmstat: &Vmstat) -> bool {
+    // Tasks that wait for the reserves scan nothing.
+    const NO_SCANS: &str = "pgscan_direct_throttle";
+    let of_reclaim = |name: &str| (name.starts_with("pgscan") || name.starts_with("pgsteal")) && name != NO_SCANS;
+    vmstat.iter().all(|(name, count)| *count == 0 || !of_reclaim(name))
 }
 
 /// What is recorded of a run while it goes on.

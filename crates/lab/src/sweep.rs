@@ -9,16 +9,13 @@
 //! lru.swappiness = [0, 60]
 //! ```
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::Path,
-    str::FromStr,
-};
+use std::{collections::HashSet, path::Path, str::FromStr};
 
 use placed::{Error, Node, Place, Value};
 
 use crate::{
     difference::plain,
+    figure::RowName,
     job::{Failure, Outcome, Runnable},
     library,
     plan::{JobFailure, Plan, Request, Set},
@@ -92,8 +89,6 @@ pub struct Ran {
     pub found: usize,
     /// Runs that failed.
     pub failures: Vec<JobFailure>,
-    /// Why each of those did, by the hash of what decides it.
-    pub why: BTreeMap<String, Failure>,
 }
 
 /// What the runs of a sweep found.
@@ -212,8 +207,8 @@ impl Sweep {
     }
 
     /// Rows that its runs may have; none where that is not known before.
-    fn row_names(&self) -> Vec<String> {
-        let names: Option<Vec<Vec<String>>> = self.plans.iter().map(Plan::row_names).collect();
+    fn row_names(&self) -> Vec<RowName> {
+        let names: Option<Vec<Vec<RowName>>> = self.plans.iter().map(Plan::row_names).collect();
         names.unwrap_or_default().concat()
     }
 
@@ -271,20 +266,17 @@ impl Sweep {
             store.keep(&key, &outcome?)?;
             Ok(true)
         });
-        let mut ran = Ran { done: 0, found: 0, failures: Vec::new(), why: BTreeMap::new() };
+        let mut ran = Ran { done: 0, found: 0, failures: Vec::new() };
         for ((_, run), result) in results {
             match result {
                 Ok(true) => ran.done += 1,
                 Ok(false) => ran.found += 1,
-                Err(failure) => {
-                    ran.why.insert(run.hash.clone(), failure.clone());
-                    ran.failures.push(JobFailure {
-                        column: format!("{} {}", run.identity.experiment, run.identity.column()),
-                        seed: run.identity.seed,
-                        failure,
-                        replay: self.plans[run.plan].replay(run.number).to_owned(),
-                    });
-                }
+                Err(failure) => ran.failures.push(JobFailure {
+                    column: format!("{} {}", run.identity.experiment, run.identity.column()),
+                    seed: run.identity.seed,
+                    failure,
+                    replay: self.plans[run.plan].replay(run.number).to_owned(),
+                }),
             }
         }
         ran
@@ -296,26 +288,22 @@ impl Sweep {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// What all runs found, from a store that holds all but those that failed, `why` by their hashes.
+    /// What all runs found, from a store that holds them.
     ///
     /// # Errors
-    /// When another run is missing, or the file of one is damaged.
-    pub fn joined(&self, store: &Store, why: &BTreeMap<String, Failure>) -> Result<Joined, Failure> {
+    /// When a run is missing, or its file damaged.
+    pub fn joined(&self, store: &Store) -> Result<Joined, Failure> {
         let find = |key: &Key| {
-            if let Some(failure) = why.get(&key.hash) {
-                return Ok(Err(failure.clone()));
-            }
             let found = store.find(key)?;
-            found.map(Ok).ok_or_else(|| Failure(format!("{} holds no run {}", store.folder().display(), key.hash)))
+            found.ok_or_else(|| Failure(format!("{} holds no run {}", store.folder().display(), key.hash)))
         };
         let table = |plan: &Plan| {
-            let outcome = |key: Key| Ok(find(&key)?.map(|found| found.outcome));
-            Ok(plan.table(plan.keys().map(outcome).collect::<Result<_, Failure>>()?))
+            let outcomes = plan.keys().map(|key| Ok(find(&key)?.outcome)).collect::<Result<_, Failure>>()?;
+            Ok(plan.table(outcomes))
         };
-        let runs = self.runs.iter().map(|run| find(&self.key(run))).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Joined {
             tables: self.plans.iter().map(table).collect::<Result<_, Failure>>()?,
-            runs: runs.into_iter().filter_map(Result::ok).collect(),
+            runs: self.runs.iter().map(|run| find(&self.key(run))).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -394,9 +382,8 @@ fn sets(node: &Node, path: &str) -> Result<Vec<(Set, Vec<Place>)>, Error> {
     Ok(found)
 }
 
-fn check_rows(names: &[String], words: &[String]) -> Result<(), String> {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    if names.is_empty() { Ok(()) } else { rows::check(&names, words) }
+fn check_rows(names: &[RowName], words: &[String]) -> Result<(), String> {
+    if names.is_empty() { Ok(()) } else { rows::check(names, words) }
 }
 
 /// Is no key there twice? A table and a name in quotes can be of one key.
@@ -523,7 +510,12 @@ mod tests {
         let twice = of_set("\"lru.batch\" = 14\nlru.batch = [31]");
         assert_eq!(twice, "s.toml:6: `lru.batch` has values in line 5 already");
         let rows = error(&format!("{PLAIN}rows = [\"Ops\",\n \"kswpad\"]\n"));
-        assert!(rows.starts_with("s.toml:5: `rows`: no row has `kswpad` in its name; the rows are: "), "{rows}");
+        assert!(
+            rows.starts_with(
+                "s.toml:5: `rows`: no row has `kswpad` in its name, and no block is called so; near are `pgscan_kswapd`, "
+            ),
+            "{rows}"
+        );
         let many =
             error(&format!("{PLAIN}runs = 100_000\n[set]\nlru.batch = [{}]\n", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
         assert_eq!(many, "s.toml:4: expected at most 1000000 runs, found more");

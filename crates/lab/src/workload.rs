@@ -4,7 +4,7 @@
 //! and takes each to the ground of a job.
 
 use crate::extent::Extent;
-use crate::figure::Row;
+use crate::figure::{Row, RowName};
 use crate::report::histogram::Times;
 use crate::scale::Scale;
 use crate::system::{System, SystemError};
@@ -36,28 +36,6 @@ pub struct Found {
     pub curves: Vec<Curve>,
     /// How long its operations took, for histograms.
     pub times: Vec<Times>,
-    /// The steps that it had, where it had some.
-    pub steps: Steps,
-}
-
-/// The steps of a run one after the other, which pictures over time mark.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct Steps {
-    /// What each was, and when.
-    pub steps: Vec<Step>,
-    /// What happens between them.
-    pub between: String,
-}
-
-/// A step of a run.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct Step {
-    /// What is special of it, in a word or two.
-    pub name: String,
-    /// When it began, seconds of the run.
-    pub from_s: f64,
-    /// When it ended.
-    pub to_s: f64,
 }
 
 /// Something that grows while a workload runs, against something else that grows.
@@ -71,7 +49,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The curves and steps of a run, and which run that was.
+/// The curves of a run, and which run that was.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
     /// Its column.
@@ -80,8 +58,6 @@ pub struct RunCurves {
     pub seed: u64,
     /// The curves, the same ones in each run of a workload.
     pub curves: Vec<Curve>,
-    /// The steps.
-    pub steps: Steps,
 }
 
 /// A workload, written against [`System`] alone.
@@ -101,6 +77,14 @@ pub trait Workload: Sync + 'static {
     /// Why it runs on the simulator alone, if it does.
     const SIM_ONLY: Option<&'static str> = None;
 
+    /// What a parameter means; none of one that is not described. With `documented::DocumentedFields` derived for the parameters it
+    /// is `Params::get_field_docs(key).ok()`.
+    #[must_use]
+    fn about_param(key: &str) -> Option<&'static str> {
+        let _ = key;
+        None
+    }
+
     /// Looks at parameters before anything runs, quickly.
     ///
     /// # Errors
@@ -119,7 +103,7 @@ pub trait Workload: Sync + 'static {
     /// Names of the rows that a run may find, if they are known before it: with them a slip in `--rows` is told before the
     /// run. Not every run finds all of them. By default they are not known.
     #[must_use]
-    fn row_names(params: &Self::Params, resources: &Resources) -> Option<Vec<String>> {
+    fn row_names(params: &Self::Params, resources: &Resources) -> Option<Vec<RowName>> {
         let _ = (params, resources);
         None
     }

@@ -48,7 +48,8 @@ impl Folder {
 
 #[test]
 fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
-    assert!(print(&["--help"]).contains("compare"));
+    let help = print(&["--help"]);
+    assert!(help.contains("Simulate:\n  run ") && help.contains("Reports:\n  report "), "{help}");
     assert!(print(&["compare", "--help"]).contains("--published"));
     assert!(print(&["--version"]).starts_with("highwater "));
     assert!(message(2, &[]).contains("Usage"));
@@ -356,7 +357,7 @@ fn experiments_between_commas_have_a_table_each() {
 }
 
 #[test]
-fn an_experiment_that_fails_costs_neither_the_others_nor_an_earlier_report() {
+fn one_of_several_experiments_that_fails_costs_no_earlier_report() {
     let folder = Folder::new();
     let (store, saved) = (folder.path("store"), folder.file("saved.json", "an earlier one"));
     let small = ["--kernels", "6.18-classic", "--scale", "1/64", "--store", &store];
@@ -369,73 +370,28 @@ fn an_experiment_that_fails_costs_neither_the_others_nor_an_earlier_report() {
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("error: anon: 6.18-classic, seed 1: "), "{told}");
-    let both: serde_json::Value = serde_json::from_str(&fs::read_to_string(&saved).expect("a report")).expect("JSON");
-    assert_eq!(both[0]["columns"][0]["failed"][0], serde_json::json!({ "why": "damaged", "runs": 1, "of": 1 }));
-    assert!(both[1]["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "{both}");
-    // Where no run ended well there is nothing to report.
-    fs::write(&saved, "an earlier one").expect("it is there");
-    let alone = ["compare", "anon", "--format", "json", "--output", &saved];
-    assert_eq!(highwater(&[&alone, &small[..]].concat()).status.code(), Some(1));
     assert_eq!(fs::read_to_string(&saved).expect("it stays"), "an earlier one");
     assert_eq!(fs::read_dir(&store).expect("a store").count(), 2, "what the other found is kept");
-}
-
-#[test]
-fn a_column_that_fails_costs_only_itself() {
-    let folder = Folder::new();
-    let store = folder.path("store");
-    let small = ["randread", "--scale", "1/64", "--store", &store];
-    print(&[&["run", "--kernel", "highwater"], &small[..]].concat());
-    let of_run = fs::read_dir(&store).expect("a store").next().expect("a run").expect("readable").path();
-    fs::write(&of_run, "damaged").expect("it is there");
-    let compare = [&["compare", "--kernels", "highwater,6.18-classic"], &small[..]].concat();
-    for (format, failed, figure) in [
-        ("table", "highwater failed: ", "6.18-classic, has"),
-        ("markdown", "| Ops randread | ops/s | higher | failed: ", "6.18-classic has "),
-        ("csv", "Ops,Ops randread,ops/s,higher,highwater,,,", "Ops,Ops randread,ops/s,higher,6.18-classic,1"),
-        ("json", "\"failed\": [", "\"6.18-classic\": {"),
-        ("html", "highwater failed: ", "6.18-classic has "),
-    ] {
-        let output = highwater(&[&compare[..], &["--format", format]].concat());
-        let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!(output.status.code(), Some(1), "{format}: {told}");
-        assert!(text.contains(failed) && text.contains("damaged"), "{format}: {text}");
-        assert!(text.contains(figure) || format == "table" && text.contains("6.18-classic has "), "{format}: {text}");
-        assert!(told.contains("error: highwater, seed 1: ") && told.contains("replay: highwater run"), "{told}");
-    }
-    let saved = folder.path("saved.json");
-    highwater(&[&compare[..], &["--format", "json", "--output", &saved]].concat());
-    let again = print(&["report", &saved, "--format", "table"]);
-    assert!(again.contains("highwater failed: ") && again.contains("failed (1 of 1)"), "{again}");
-    // The other verbs that run plans.
-    let ranked = highwater(&["rank", "randread", "--kernels", "6.18-classic", "--scale", "1/64", "--store", &store]);
-    let text = String::from_utf8_lossy(&ranked.stdout);
-    assert_eq!((ranked.status.code(), text.contains("has none")), (Some(1), true), "{text}");
-    let sweep = folder.file(
-        "sweep.toml",
-        "experiments = [\"randread\"]\nkernels = [\"highwater\", \"6.18-classic\"]\nscales = [\"1/64\"]\n",
-    );
-    let swept = highwater(&["sweep", &sweep, "--store", &store]);
-    let text = String::from_utf8_lossy(&swept.stdout);
-    assert!(
-        swept.status.code() == Some(1) && text.contains("highwater failed: ") && text.contains("Ops randread"),
-        "{text}"
-    );
-    fs::remove_file(of_run).expect("it is there");
-    print(&compare);
 }
 
 #[test]
 fn a_slip_in_the_rows_is_told_before_the_run() {
     let text = message(2, &["compare", "parallelio", "--rows", "swaptotal,memcachedtest"]);
     assert!(
-        text.starts_with("error: no row has `memcachedtest` in its name; the rows are: Ops memcachetest-0M, "),
+        text.starts_with(
+            "error: no row has `memcachedtest` in its name, and no block is called so; near are `Ops memcachetest-0M`"
+        ),
         "{text}"
     );
+    assert!(text.contains("\n  Ops  ") && text.contains("\n  vmstat  "), "{text}");
+    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 100), "{text}");
+    let locks = message(2, &["compare", "randread", "--rows", "lru contended"]);
+    assert!(locks.ends_with("--rows lru contended: rows of locks are there with --locks\n"), "{locks}");
     assert!(message(2, &["compare", "randread", "--rows", "Ops randred"]).contains("Ops randread-at-full"));
     let scaled = message(2, &["compare", "parallelio", "--scale", "1/16", "--rows", "memcachetest-715M"]);
     assert!(
-        scaled.contains("Ops memcachetest-44M") && scaled.ends_with("; sizes in names are those at --scale 1/16\n")
+        scaled.contains("Ops memcachetest-44M") && scaled.ends_with("\nSizes in names are those at --scale 1/16.\n"),
+        "{scaled}"
     );
 }
 
@@ -446,11 +402,13 @@ fn rows_of_a_saved_report_are_listed_once_and_one_slip_of_several_costs_nothing(
     print(&["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--format", "json", "--output", &saved]);
     let beside = ["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--column", &saved];
     let text = message(2, &[&beside[..], &["--rows", "swaptotal,pgfree,hit"]].concat());
-    assert!(text.starts_with("error: no row has `swaptotal` or `pgfree` in its name; the rows are: "), "{text}");
+    assert!(text.starts_with("error: no row has `swaptotal` or `pgfree` in its name, and no block"), "{text}");
     assert_eq!(text.matches("pgscan_kswapd").count(), 1, "{text}");
     let output = highwater(&["report", &saved, "--format", "table", "--rows", "swaptotal,pgscan_kswapd"]);
     let (told, text) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert!(told.starts_with("warning: no row has `swaptotal` in its name; the rows are: "), "{told}");
+    assert!(told.starts_with("warning: no row has `swaptotal` in its name, and no block"), "{told}");
+    let block = print(&["report", &saved, "--format", "text", "--rows", "Duration"]);
+    assert!(block.contains("\nElapsed ") && !block.contains("pgscan_kswapd"), "a block is meant by its name: {block}");
     assert!(output.status.success() && text.contains("pgscan_kswapd") && !text.contains("pgfault"), "{text}");
     assert!(message(2, &["report", &saved, "--rows", "swaptotal"]).contains("no row has `swaptotal`"));
 }
@@ -792,14 +750,14 @@ fn generations_over_time_are_written_and_change_no_report() {
 #[test]
 fn a_kernel_has_a_standing_in_every_experiment() {
     let rank =
-        ["rank", "anon", "randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "4"];
+        ["rank", "anon", "randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "2"];
     let text = print(&rank);
     let line =
         |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
     let words: Vec<&str> = line("anon ").split_whitespace().collect();
     assert_eq!((&words[1..4], words.last()), (&["Ops", "anon,", "ops/s"][..], Some(&"wins")), "{text}");
     assert!(line("randread ").contains("3.10-rc4-vanilla"), "{text}");
-    assert!(text.contains("anon: Ops anon, ops/s (more is better)") && text.contains("seeds 1 to 4"), "{text}");
+    assert!(text.contains("anon: Ops anon, ops/s (more is better)") && text.contains("seeds 1 to 2"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&print(&[&rank[..], &["--format", "json"]].concat())).unwrap();
     let first = &json["experiments"][0];
     assert_eq!(
@@ -811,8 +769,6 @@ fn a_kernel_has_a_standing_in_every_experiment() {
     let head: Vec<&str> = markdown.lines().next().unwrap_or_default().split('|').map(str::trim).collect();
     assert_eq!(head[..4], ["", "experiment", "main figure", "highwater"], "{markdown}");
     assert!(!markdown.contains("###"), "{markdown}");
-    let one = print(&["rank", "anon", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--summary"]);
-    assert!(one.lines().any(|line| line.ends_with("too few seeds")), "one seed has no verdict: {one}");
     let twice = ["anon", "anon", "--kernels", "3.10-rc4-vanilla,highwater,3.10-rc4-vanilla", "--dry-run"];
     let twice = print(&[&["rank"], &twice[..]].concat());
     assert_eq!(twice, "rank: 2 to run\n  anon highwater\n  anon 3.10-rc4-vanilla\n");
@@ -839,7 +795,9 @@ fn a_standing_needs_a_row_and_another_kernel() {
             .contains("no run has the row `Ops anno`")
     );
     let run = message(2, &["run", &unknown, "--kernel", "highwater", "--scale", "1/64"]);
-    let expected = format!("error: {unknown}:5: `main_row`: no run has the row `Ops anno`: there are Ops anon, ");
+    let expected = format!(
+        "error: {unknown}:5: `main_row`: no run has the row `Ops anno`; the rows by block:\n  Ops       Ops anon, "
+    );
     assert!(run.starts_with(&expected), "{run}");
     assert!(message(2, &["rank", "anon", "--kernels", "highwater"]).contains("at least one other kernel"));
     assert!(message(2, &["rank", "anon", "--plot", "a.svg"]).contains("unexpected argument '--plot'"));
@@ -898,10 +856,7 @@ fn variants_and_ablations_run_with_changed_values_too() {
     assert!(wrong(&["--set", "lru.swappiness=0"]).contains("no value differs"));
     assert!(wrong(&["--set", "params.none=0"]).contains("`none`"));
     let missing = message(2, &with(&[]));
-    assert!(
-        missing.contains("--rows is missing: choose the rows to explain from Transactions per second"),
-        "{missing}"
-    );
+    assert!(missing.contains("--rows is missing: say which rows to explain; the rows by block:\n"), "{missing}");
     let text = print(&with(&[&rows[..], &["--set", "params.files=50", "--set", "lru.batch=3"]].concat()));
     assert!(text.contains("with 2.6.37-kanyzone+lru.batch=3, ") && !text.contains("lru.batch=3 "), "{text}");
 }
@@ -1104,18 +1059,82 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     for line in ["\n  zero  ", "\n  one   "] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    let of_mmotm = text.lines().find(|line| line.trim_start().starts_with("mm1-mmotm-20130606 ")).unwrap_or_default();
-    let words: Vec<&str> = of_mmotm.split_whitespace().collect();
-    assert!(words[1] == "one" && words[2].starts_with("crates/engine/kernels/mm1-mmotm-20130606.toml:"), "{text}");
+    // Kernels are grouped by the value that they have, with the source of the first.
+    let by_value = |text: &str, value: &str| {
+        let all = text.split("\nkernels\n").nth(1).unwrap_or_default().to_owned();
+        let from = all.find(&format!("  {value} ")).unwrap_or_else(|| panic!("{value}: {all}"));
+        all[from..].to_owned()
+    };
+    let zero = by_value(&text, "zero");
+    assert!(zero.contains("2.6.23-rc5, ") && zero.contains("crates/engine/kernels/2.6.23-rc5.toml:"), "{text}");
+    assert!(by_value(&text, "one").contains("mm1-mmotm-20130606"), "{text}");
     // Who writes the key otherwise is told its name first.
-    for asked in ["vm.swappiness", "reclaim.swappiness", "swappiness"] {
+    for asked in ["reclaim.swappiness", "swappiness"] {
         let text = print(&["explain", asked]);
-        let head = format!("`{asked}` means the key `lru.swappiness`:\n\nlru.swappiness\n");
+        let head = format!("`{asked}` means the key `lru.swappiness`\n\nlru.swappiness\n");
         assert!(text.starts_with(&head) && text.contains("a whole number from 0 to 200"), "{text}");
+        assert!(by_value(&text, "60").contains("6.18-classic"), "{text}");
     }
-    assert!(print(&["explain", "machine.cpu.count"]).contains("parallelio-8g "));
-    assert!(print(&["explain", "params.hogs"]).contains("ping  16"));
+    let cpus = print(&["explain", "machine.cpu.count"]);
+    assert!(cpus.contains("Logical CPUs.") && cpus.contains("parallelio-8g"), "{cpus}");
+    let hogs = print(&["explain", "params.hogs"]);
+    assert!(hogs.contains("\n  16 (assumed: ") && hogs.contains("  Tasks that write memory. `--set"), "{hogs}");
     assert!(message(2, &["explain", "swapiness"]).contains("did you mean `lru.swappiness`?"));
+}
+
+#[test]
+fn names_that_people_know_are_answered_and_words_list_what_has_them() {
+    let known = print(&["explain", "/proc/sys/vm/swappiness"]);
+    assert!(known.starts_with("/proc/sys/vm/swappiness: Modelled") && known.contains("\nlru.swappiness\n"), "{known}");
+    assert!(known.contains("\nsee also\n  lru.family_balance  "), "{known}");
+    for name in ["zswap", "memory.high", "vfs_cache_pressure", "vm.overcommit_memory", "ksm"] {
+        assert!(print(&["explain", name]).starts_with(&format!("{name}: Not modelled")), "{name}");
+    }
+    let list = print(&["explain", "kswapd"]);
+    for line in ["\nkeys of kernels\n", "\n  reclaim.kswapd_floor  ", "names with it:\n"] {
+        assert!(list.contains(line), "{line}: {list}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&print(&["explain", "6.18-classic", "--format", "json"])).expect("JSON");
+    let rows = json["sections"][0]["parts"][0]["rows"].as_array().expect("rows");
+    let policy = rows.iter().find(|row| row["key"] == "policy").expect("it has a policy");
+    assert_eq!((&policy["block"], &policy["value"]), (&"lru".into(), &"\"classic\"".into()));
+    let markdown = print(&["diff", "6.1-classic", "6.18-classic", "--format", "markdown"]);
+    assert!(markdown.starts_with("## 6.1-classic to 6.18-classic\n") && markdown.contains("\n|"), "{markdown}");
+    assert!(
+        message(2, &["run", "randread", "--kernel", "5.15"]).contains("nearest are `5.12-mainline` and `6.1-classic`")
+    );
+}
+
+#[test]
+fn settings_without_effect_columns_that_are_the_same_and_runs_without_reclaim_are_told() {
+    let small = ["--scale", "1/64", "--set", "params.operations=200", "--set", "params.file_percent=20"];
+    let compare = ["compare", "randread", "--kernels", "6.18-classic", "--set", "multigen.tiers=2,4"];
+    let text = highwater(&[&compare[..], &small].concat());
+    let (told, text) = (String::from_utf8_lossy(&text.stderr), String::from_utf8_lossy(&text.stdout));
+    assert!(told.starts_with("warning: multigen.tiers: unused with lru.policy = classic\nstarted: "), "{told}");
+    assert!(text.contains("\nmultigen.tiers: unused with lru.policy = classic\n"), "{text}");
+    let same = "these columns are the same run: 6.18-classic+multigen.tiers=2, 6.18-classic+multigen.tiers=4\n";
+    assert!(text.contains(same) && text.contains("no page was reclaimed: memory never filled"), "{text}");
+    let run = ["run", "randread", "--set", "reclaim.zone_reclaim_mode=1", "--dry-run"];
+    let told = String::from_utf8_lossy(&highwater(&run).stderr).into_owned();
+    assert_eq!(told, "warning: reclaim.zone_reclaim_mode: unused with memory nodes = 1\n");
+}
+
+#[test]
+fn one_experiment_that_is_too_small_at_a_scale_is_left_out_of_a_ranking() {
+    let rank = ["rank", "multibuild", "randread", "--kernels", "6.1-classic", "--scale", "1/64", "--dry-run"];
+    let output = highwater(&rank);
+    let (told, text) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(told.starts_with("warning: multibuild is left out: machine `multibuild-1g` at scale 1/64: too"), "{told}");
+    assert!(output.status.success() && text.starts_with("rank: 2 to run\n  randread "), "{text}");
+    assert!(message(2, &["rank", "multibuild", "--scale", "1/64", "--dry-run"]).contains("too small for multibuild"));
+}
+
+#[test]
+fn a_run_without_a_kernel_takes_the_first_of_its_experiment() {
+    let first = print(&["compare", "randread", "--dry-run"]).lines().nth(1).map(str::to_owned);
+    assert_eq!(print(&["run", "randread", "--dry-run"]).lines().nth(1).map(str::to_owned), first);
 }
 
 /// What the kernel counted while a command ran agrees with what can be read by hand, and the command's end is told.
@@ -1147,7 +1166,7 @@ fn stat_says_what_the_kernel_counted_while_a_command_ran() {
         "{counted} of {}",
         after - before
     );
-    assert!(value("Kswapd efficiency") >= 0.0 && value("Elapsed") > 0.0);
+    assert!(value("Kswapd pages scanned") >= 0.0 && value("Elapsed") > 0.0);
     let failed = highwater(&["stat", "--output", &saved, "--", "false"]);
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("the command ended with exit status: 1"));

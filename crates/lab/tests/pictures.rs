@@ -104,6 +104,9 @@ fn an_ablation_and_variants_are_drawn_as_bars() {
 fn a_flame_graph_is_drawn_without_a_profile_being_written() {
     let svg = drawn("--flamegraph", &["run", "randread", "--kernel", "highwater", "--scale", "1/64", "--rows", "hit"]);
     has(&svg, &["randread: virtual CPU time", "kswapd0", "balance_pgdat"]);
+    let columns = ["compare", "randread", "--scale", "1/64", "--runs", "2", "--set", "params.operations=500"];
+    let svg = drawn("--flamegraph-difference", &[&columns[..], &["--kernels", "6.1-classic,6.1-mglru"]].concat());
+    has(&svg, &["virtual CPU time of 6.1-mglru, and what it differs by from 6.1-classic", "2 runs added up"]);
 }
 
 #[test]

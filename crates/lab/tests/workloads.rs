@@ -1,7 +1,7 @@
 //! The workloads for all grounds, small, on a simulated machine: they run, verify, and find what must come out.
 
 use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
-use lab::figure::Row;
+use lab::figure::{Row, names};
 use lab::job::Job;
 use lab::progress::Progress;
 use lab::{library, workloads};
@@ -150,8 +150,7 @@ fn every_row_of_a_run_was_known_before_it() {
         ("scan", "cold_percent = 100\nalone_s = 0\n"),
     ] {
         let known = workloads::find(workload).expect("it is listed").row_names(&job(workload, params)).expect("known");
-        let unknown: Vec<String> =
-            run(workload, params).into_iter().map(|row| row.name).filter(|name| !known.contains(name)).collect();
+        let unknown: Vec<_> = names(run(workload, params)).into_iter().filter(|row| !known.contains(row)).collect();
         assert!(unknown.is_empty(), "{workload}: {unknown:?} are not among {known:?}");
     }
 }
@@ -224,7 +223,7 @@ fn blocks_are_asked_for_under_load_and_when_it_is_gone() {
         assert!(value(&rows, "Pass 1 failure p50") <= value(&rows, "Pass 1 failure max"));
         assert!(value(&rows, "Pass 1 begins with: slabs") > 0.0);
         let known = workload.row_names(&job).expect("known");
-        let unknown: Vec<String> = rows.into_iter().map(|row| row.name).filter(|name| !known.contains(name)).collect();
+        let unknown: Vec<_> = names(rows).into_iter().filter(|row| !known.contains(row)).collect();
         assert!(unknown.is_empty(), "{unknown:?} are not among {known:?}");
     }
 }
@@ -255,7 +254,7 @@ fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<
     workload.check(&job).expect("the parameters are right");
     let rows = workload.run(&job, &Progress::default()).expect("the run ends").rows;
     let known = workload.row_names(&job).expect("known");
-    let unknown: Vec<_> = rows.iter().filter(|row| !known.contains(&row.name)).collect();
+    let unknown: Vec<_> = names(rows.clone()).into_iter().filter(|row| !known.contains(row)).collect();
     assert!(unknown.is_empty(), "{unknown:?} are not among {known:?}");
     rows
 }

@@ -1,33 +1,37 @@
 //! `highwater bench`.
 
-use super::{End, form, output, with_command};
+use super::{End, Form, form, with_command};
 use crate::bench::{self, Amount};
 use crate::html::tables;
 use crate::job::Failure;
-use crate::report::{self, ReportFormat, Show};
+use crate::report::{ReportFormat, Show};
 use std::path::PathBuf;
 
 /// Arguments of `highwater bench`.
 #[derive(clap::Args)]
 pub struct Arguments {
+    /// How often everything is measured, one after the other: reports show medians and how far rounds lie apart
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(allow_negative_numbers = true)]
+    runs: u64,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
+    /// Write the report to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// The folder for the file that is read [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 /// Measures, and shows the medians of all rounds.
-pub fn run(Arguments { format, dir }: &Arguments) -> Result<(), End> {
+pub fn run(Arguments { runs, format, output, dir }: &Arguments) -> Result<(), End> {
     form::check_is_file(*format)?;
-    output::check_standard_output()?;
+    let form = Form::open(*format, output.as_deref())?;
     let scale = "1/16".parse().expect("a fraction");
-    let amount = Amount { rounds: 3, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
+    let amount = Amount { rounds: *runs, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
     let folder = dir.clone().unwrap_or_else(std::env::temp_dir);
     let table = bench::run(&amount, &folder).map_err(|Failure(message)| End::Failed(message))?;
-    output::report(None, |out, look| match format {
-        ReportFormat::Html => out.write_all(with_command(tables::page(&table, Show::default())).render().as_bytes()),
-        format => report::write(&table, *format, Show { look, ..Show::default() }, out),
-    })
+    form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))
 }

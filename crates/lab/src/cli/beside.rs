@@ -13,6 +13,7 @@ use crate::{
     call_tree, generations, memory_map,
     plan::{Plan, Request, Results},
     plot::{self, flames},
+    profile::{self, View},
     series::{self, Every},
     shown,
     trace::{self, RunTrace, Window},
@@ -20,20 +21,23 @@ use crate::{
 
 /// Options of what is written beside a report.
 #[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("sampled").multiple(true))]
+#[command(group = clap::ArgGroup::new("sampled").multiple(true), group = clap::ArgGroup::new("profiled").multiple(true))]
 pub struct BesideOptions {
-    /// Write a profile of virtual CPU time, as folded stacks
+    /// Write a profile of virtual CPU time, as folded stacks: all of it, each run below its own name
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Draw the profile of virtual CPU time as a flame graph, SVG
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw where the kernel spent virtual CPU time as a flame graph by task, all seeds together, SVG
+    #[arg(long, value_name = "FILE.svg", group = "profiled")]
     flamegraph: Option<PathBuf>,
     /// Draw how the profile of the second column differs from that of the first, as a flame graph, SVG
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", group = "profiled")]
     flamegraph_difference: Option<PathBuf>,
-    /// Write the profile as text: self time by task, and inclusive time of all tasks
-    #[arg(long, value_name = "FILE")]
+    /// Write where the kernel spent virtual CPU time as text: self time by task, and inclusive time of all tasks
+    #[arg(long, value_name = "FILE", group = "profiled")]
     call_tree: Option<PathBuf>,
+    /// Show in flame graphs and call trees the time, too, that programs spend in their own code
+    #[arg(long, requires = "profiled")]
+    user_time: bool,
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE", group = "sampled")]
     series: Option<PathBuf>,
@@ -131,6 +135,7 @@ impl BesideOptions {
             flames: open_svg("--flamegraph", self.flamegraph.as_deref())?,
             flames_apart: open_svg("--flamegraph-difference", self.flamegraph_difference.as_deref())?,
             call_tree: output::open("--call-tree", self.call_tree.as_deref())?,
+            view: View { user_time: self.user_time },
         })
     }
 }
@@ -151,26 +156,30 @@ pub struct Beside {
     flames: Option<Output>,
     flames_apart: Option<Output>,
     call_tree: Option<Output>,
+    /// What of profiles is shown.
+    view: View,
 }
 
 impl Beside {
     /// Writes them. One that cannot be written does not keep the others from it.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
-        let Self { profile, series, trace, map, buddyinfo, lru_gen, flames, flames_apart, call_tree } = self;
-        if let Some(profile) = profile {
-            let text = |out: &mut dyn io::Write| results.profile.iter().try_for_each(|line| writeln!(out, "{line}"));
-            losses.note(profile.write(text));
+        let Self { profile: stacks, series, trace, map, buddyinfo, lru_gen, flames, flames_apart, call_tree, view } =
+            self;
+        if let Some(file) = stacks {
+            let text =
+                |out: &mut dyn io::Write| profile::lines(&results.profile).try_for_each(|line| writeln!(out, "{line}"));
+            losses.note(file.write(text));
         }
         if let Some(file) = flames {
-            let svg = flames::picture(&results.table, &results.profile).map_err(End::Failed);
+            let svg = flames::picture(&results.table, &results.profile, view).map_err(End::Failed);
             losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
         }
         if let Some(file) = flames_apart {
-            let svg = flames::difference(&results.table, &results.profile).map_err(End::Failed);
+            let svg = flames::difference(&results.table, &results.profile, view).map_err(End::Failed);
             losses.note(svg.and_then(|svg| file.write(|out| out.write_all(&svg))));
         }
         if let Some(file) = call_tree {
-            losses.note(file.write(|out| call_tree::write(&results.profile, out)));
+            losses.note(file.write(|out| call_tree::write(&results.profile, view, out)));
         }
         if let Some(file) = series {
             losses.note(file.write(|out| series::write(&results.series, out)));

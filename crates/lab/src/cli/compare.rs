@@ -1,6 +1,6 @@
 //! `highwater compare` and `highwater run`.
 
-use std::{borrow::Borrow, path::PathBuf};
+use std::path::PathBuf;
 
 use super::{
     End, Form,
@@ -12,14 +12,16 @@ use super::{
 };
 use crate::{
     bars::Bars,
+    figure::RowName,
     ground::Ground,
-    html, interrupt,
-    plan::{JobFailure, Plan, Request, Results},
+    html, interrupt, library,
+    plan::{JobFailure, Plan, Request, cost},
     plot,
-    report::{self, ReportFormat, Show, Table, percent::PercentRule},
+    report::{self, ReportFormat, Show, Table, locks, percent::PercentRule},
     rows,
+    scale::Scale,
     series::Every,
-    variants, workloads,
+    shown, variants, workloads,
 };
 
 /// Arguments of `highwater compare`.
@@ -43,9 +45,9 @@ pub struct CompareArguments {
 pub struct RunArguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// The kernel, a name or a file
+    /// The kernel, a name or a file [default: the experiment's first]
     #[arg(long, value_name = "KERNEL")]
-    kernel: String,
+    kernel: Option<String>,
     #[command(flatten)]
     options: Options,
 }
@@ -65,9 +67,6 @@ struct Options {
     /// Repeatable
     #[arg(long, value_name = "FILE.json")]
     column: Vec<PathBuf>,
-    /// Show all rows. Without this, --rows and --locks a table is the answer, and the rows to look at first
-    #[arg(long)]
-    all: bool,
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
@@ -97,7 +96,17 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
 
 /// Runs an experiment with one kernel and shows its column.
 pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Result<(), End> {
-    carry_out(vec![options.experiment.request(experiment, std::slice::from_ref(kernel))], options)
+    let kernel = kernel_of(experiment, kernel.as_ref())?;
+    carry_out(vec![options.experiment.request(experiment, &[kernel])], options)
+}
+
+/// The kernel that runs: the one that was named, or the first of the experiment.
+pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<String, End> {
+    match named {
+        Some(kernel) => Ok(kernel.clone()),
+        // Its reader refuses an experiment without any.
+        None => Ok(library::experiment(experiment)?.kernels.swap_remove(0)),
+    }
 }
 
 /// Refuses with several experiments what is of one.
@@ -169,33 +178,38 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
         Plan::new(request, workloads::find).map_err(|error| End::Usage(of(&request.experiment) + &error.to_string()))
     };
     let plans = requests.iter().map(plan).collect::<Result<Vec<_>, End>>()?;
-    plans.iter().try_for_each(|plan| options.beside.check_columns(plan.titles().len())).map_err(End::Usage)?;
-    let row_names: Option<Vec<Vec<String>>> = plans.iter().map(Plan::row_names).collect();
-    if let Some(names) = &row_names {
-        let of_saved = saved.iter().flat_map(|(_, table)| &table.rows).map(|row| row.name.as_str());
-        let names: Vec<&str> = names.iter().flatten().map(String::as_str).chain(of_saved).collect();
-        let sizes = scale.map_or_else(String::new, |scale| format!("; sizes in names are those at --scale {scale}"));
-        rows::check(&names, rows).map_err(|message| End::Usage(format!("{message}{sizes}")))?;
+    plans.iter().try_for_each(|plan| options.beside.check_columns(plan.columns.len())).map_err(End::Usage)?;
+    let row_names: Option<Vec<Vec<RowName>>> = plans.iter().map(Plan::row_names).collect();
+    if let Some(names) = row_names {
+        let of_saved = saved.iter().flat_map(|(_, table)| table.row_names());
+        let names: Vec<RowName> = names.into_iter().flatten().chain(of_saved).collect();
+        check_rows(&names, rows, scale, options.locks).map_err(End::Usage)?;
+    }
+    for plan in &plans {
+        plan.unused().iter().for_each(|line| shown::warn(&format!("{}{line}", of(&plan.experiment.name))));
     }
     if options.experiment.output.dry_run {
-        return plans
-            .iter()
-            .try_for_each(|plan| options.experiment.output.is_dry(&plan.title(), &plan.titles()).map(drop));
+        return plans.iter().try_for_each(|plan| {
+            let cost = cost::in_words([plan]);
+            options.experiment.output.is_dry(&plan.title(), &plan.titles(), &cost).map(drop)
+        });
     }
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     for plan in plans {
         let bars = Bars::new(&plan.title(), plan.count());
-        let results = plan.run(seeds.threads(), &bars);
-        let of_plan = |it: &JobFailure| JobFailure { column: of(&plan.experiment.name) + &it.column, ..it.clone() };
-        failures.extend(results.failures.iter().map(of_plan));
-        found.push((plan, results));
-        if interrupt::is_set() {
-            return Err(if failures.is_empty() { End::Failed("interrupted".into()) } else { failed(&failures) });
+        match plan.run(seeds.threads(), &bars) {
+            Ok(results) => found.push((plan, results)),
+            Err(wrong) => {
+                let name = of(&plan.experiment.name);
+                failures.extend(wrong.into_iter().map(|it| JobFailure { column: name.clone() + &it.column, ..it }));
+            }
+        }
+        if interrupt::is_set() && failures.is_empty() {
+            return Err(End::Failed("interrupted".into()));
         }
     }
-    // Where no run ended well there is nothing to report, and an earlier report stays.
-    let is_nothing = found.iter().all(|(_, results)| results.is_nothing());
-    let Some((plan, results)) = found.first_mut().filter(|_| !is_nothing) else {
+    // A report without one of its columns would be another one.
+    let Some((plan, results)) = found.first_mut().filter(|_| failures.is_empty()) else {
         return Err(failed(&failures));
     };
     // A file that cannot be written costs neither the others nor the table.
@@ -212,33 +226,22 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     super::warn_of(
         rows::keep_of_all(found.iter_mut().map(|(_, results)| &mut results.table), rows).unwrap_or_else(Some),
     );
-    let is_short = rows.is_empty() && !options.all && !options.locks;
-    let show = Show { published: options.published, percent: options.percent, is_short, ..Show::default() };
+    let show = Show { published: options.published, percent: options.percent, ..Show::default() };
     let tables: Vec<&Table> = found.iter().map(|(_, results)| &results.table).collect();
     let page = |show| html::results::page(&found, show, &command());
     losses.note(form.write_all(&tables, show, page));
-    losses.note(ended(&failures));
     losses.end()
 }
 
-/// The failures of several plans, each named with its experiment.
-///
-/// # Errors
-/// When no run ended well, or an interrupt ended them: there is nothing to report.
-pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Vec<JobFailure>, End> {
-    let of_plan = |(plan, results): &(P, Results)| {
-        let name = plan.borrow().experiment.name.clone();
-        let named = move |it: JobFailure| JobFailure { column: format!("{name} {}", it.column), ..it };
-        results.failures.clone().into_iter().map(named).collect::<Vec<_>>()
-    };
-    let failures: Vec<JobFailure> = found.iter().flat_map(of_plan).collect();
-    let is_nothing = found.iter().all(|(_, results)| results.is_nothing());
-    if !failures.is_empty() && (is_nothing || interrupt::is_set()) { Err(failed(&failures)) } else { Ok(failures) }
-}
-
-/// How a command ends whose report is written, where some runs failed.
-pub(super) fn ended(failures: &[JobFailure]) -> Result<(), End> {
-    if failures.is_empty() { Ok(()) } else { Err(failed(failures)) }
+/// Does each word of `--rows` mean a row that the runs may have?
+fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_locks: bool) -> Result<(), String> {
+    let of_locks = if has_locks { Vec::new() } else { locks::names() };
+    let is_of_locks = |word: &&String| !rows::means_any(names, word) && rows::means_any(&of_locks, word);
+    if let Some(word) = words.iter().find(is_of_locks) {
+        return Err(format!("--rows {word}: rows of locks are there with --locks"));
+    }
+    let sizes = scale.map_or_else(String::new, |scale| format!("\nSizes in names are those at --scale {scale}."));
+    rows::check(names, words).map_err(|message| format!("{message}{sizes}"))
 }
 
 pub(super) fn failed(failures: &[JobFailure]) -> End {

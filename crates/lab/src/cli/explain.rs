@@ -28,7 +28,8 @@ use crate::{
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
-    /// A name from `highwater list`, or a file; or a key: `lru.swappiness`, `machine.cpu.count`, `params.hogs`
+    /// A name from `highwater list`, or a file; a key: `lru.swappiness`, `machine.cpu.count`, `params.hogs`; a sysctl or a file of a
+    /// cgroup: `vm.dirty_ratio`, `memory.high`; or a word, for all that has it in its name
     #[arg(required = true)]
     name: Option<String>,
     #[command(flatten)]
@@ -52,6 +53,11 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
         (None, None) => return Err(End::Usage("expected a name, a file or a key".into())),
     };
     let (plain, _) = library::split(name)?;
+    // Such files may be there, and are none of ours.
+    let is_of_kernel = ["/proc/", "/sys/"].iter().any(|folder| plain.starts_with(folder));
+    if let Some(found) = is_of_kernel.then(|| key::explain(plain)).transpose()?.flatten() {
+        return output.write(|look| found.text(look), || found.page());
+    }
     let is = |folder| embedded::names(folder).any(|known| known == plain);
     match kind_of_file(plain)? {
         Some(Kind::Experiment) => return show_experiment(name, output),
@@ -71,6 +77,10 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     if let Some(found) = key::explain(plain)? {
         return output.write(|look| found.text(look), || found.page());
     }
+    let matching = key::matching(plain);
+    if plain.chars().count() >= MATCHED_FROM && !matching.is_empty() {
+        return output.write(|look| list(plain, &matching, look), || list_page(plain, &matching));
+    }
     let known: Vec<&str> = ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
     let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
         (None, Some(key)) => format!(": did you mean `{key}`?"),
@@ -78,6 +88,41 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
         _ => one_of(plain, &known),
     };
     Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
+}
+
+/// Shorter words are in too many names to be meant as a part of one.
+const MATCHED_FROM: usize = 3;
+
+/// Names by kind, each with what is said of it.
+type Matching = [(&'static str, Vec<(String, String)>)];
+
+/// What has a word in its name.
+fn list(word: &str, matching: &Matching, look: Look) -> String {
+    let all: usize = matching.iter().map(|(_, lines)| lines.len()).sum();
+    let mut text = format!("`{word}` is no name of its own; {} with it:\n", counted(all, "name"));
+    for (kind, lines) in matching {
+        text += &format!("\n{kind}\n");
+        for (name, about) in lines {
+            text += &hanging(&format!("  {name}  "), first_sentence(about), look);
+        }
+    }
+    text
+}
+
+/// The same as a page.
+fn list_page(word: &str, matching: &Matching) -> Page {
+    let section = |(kind, lines): &(&'static str, Vec<(String, String)>)| {
+        let line = |(name, about): &(String, String)| vec![name.clone().into(), first_sentence(about).into()];
+        let lines = lines.iter().map(line).collect();
+        let grid = Grid { keys: 1, head: results::head(&["name", "is"]), lines, texts: vec![0, 1] };
+        Section::new(*kind, vec![Part::table(*kind, grid)])
+    };
+    Page { title: format!("Names with `{word}`"), about: Vec::new(), sections: matching.iter().map(section).collect() }
+}
+
+/// The first sentence of a text.
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first)
 }
 
 fn show_kernel(name: &str, output: &TextOptions) -> Result<(), End> {
@@ -205,8 +250,11 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
         (_, true, _) => Ok(Kind::Machine),
         _ if node.entries().iter().any(|entry| !["about", "base"].contains(&entry.key.as_str())) => Ok(Kind::Kernel),
         _ => {
-            let known: Vec<&str> = ["kernels", "machines"].into_iter().flat_map(embedded::names).collect();
-            let hint = one_of(name, &known);
+            let known = ["kernels", "machines"].into_iter().flat_map(embedded::names);
+            let hint = match nearest(name, known) {
+                Some(near) => format!(": did you mean `{near}`?"),
+                None => ": `highwater list` shows the names".to_owned(),
+            };
             Err(End::Usage(format!(
                 "{}: no kernel or machine is called `{name}`, nor is it beside this file{hint}",
                 base.place

@@ -16,7 +16,7 @@ use crate::{
     },
     html::{Page, Part, Section},
     library,
-    plan::{self, Plan, Request, Results},
+    plan::{self, Plan, Request, Results, cost},
     plot::of_tables,
     shown, workloads,
 };
@@ -52,18 +52,18 @@ struct Report<'a> {
 
 /// Runs the experiments at full size, and sets what comes out beside the published figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let output = arguments.output.open()?;
+    let output = arguments.output.open(arguments.format == ListFormat::Html)?;
     let plot = arguments.picture.open()?;
     let names = if arguments.experiments.is_empty() { printed()? } else { each_once(&arguments.experiments) };
     // Everything is looked at before anything runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
     let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
-    if arguments.output.is_dry("fidelity", &titles)? {
+    if arguments.output.is_dry("fidelity", &titles, &cost::in_words(&plans))? {
         return Ok(());
     }
     let bars = Bars::new("fidelity", titles.len());
-    let results = plan::run_all(&plans, arguments.seeds.threads(), &bars);
-    let failures = compare::all_failures(&results)?;
+    let results =
+        plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?;
     let of = |(plan, results): (&Plan, Results)| {
         let published = plan.experiment.published.as_ref().expect("looked at before");
         Fidelity::of(&results.table, published)
@@ -76,10 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         ListFormat::Html => with_command(page(&found, arguments)).render(),
         ListFormat::Json => shown::json(&Report { schema: 1, experiments: &found }),
     };
-    let mut losses = output::Losses::default();
-    losses.note(output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes()))));
-    losses.note(compare::ended(&failures));
-    losses.end()
+    output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))
 }
 
 /// The experiments of this binary that have published figures.

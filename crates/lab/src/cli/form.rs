@@ -9,7 +9,6 @@ use crate::{
     import::write,
     in_use::{self, Claim},
     report::{self, ReportFormat, Show, Table},
-    shown::warn,
 };
 use std::path::{Path, PathBuf};
 
@@ -34,10 +33,10 @@ impl Form {
     /// When it cannot be written to: wrong usage.
     pub fn open(format: ReportFormat, path: Option<&Path>) -> Result<Self, End> {
         if format != ReportFormat::Mmtests {
-            let file = match path {
-                Some(path) => Some(Output::open("--output", path)?),
-                None => check_standard_output().map(|()| None)?,
-            };
+            if path.is_none() {
+                check_standard_output()?;
+            }
+            let file = output::open_report(format == ReportFormat::Html, path)?;
             return Ok(Self { format, file, folder: None });
         }
         let Some(path) = path else {
@@ -67,10 +66,6 @@ impl Form {
             output::check_apart()?;
             let told = |error| End::Failed(format!("cannot write to {}: {}", folder.display(), why(&error)));
             return write::directory(table, &folder).map_err(told);
-        }
-        if format == ReportFormat::Csv {
-            // It has no place for them.
-            tables.iter().flat_map(|table| &table.notes).for_each(|note| warn(note));
         }
         output::report(file, |out, look| {
             let show = Show { look, ..show };

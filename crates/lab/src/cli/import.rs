@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "json")]
     format: ReportFormat,
     /// Write the report to a file instead of standard output; a directory with --format mmtests
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the counters over time of the monitor proc-vmstat, as CSV in the form of --series
     #[arg(long, value_name = "FILE")]

@@ -15,12 +15,23 @@ use crate::workloads;
 use machine::PAGE_BYTES;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Which computer.
 #[derive(clap::Subcommand)]
 pub enum Which {
     /// Write this computer as a machine file: what the kernel tells of it
     Here(Arguments),
+}
+
+/// Arguments of `highwater calibrate`.
+#[derive(clap::Args)]
+pub struct CalibrateArguments {
+    /// Measure only what takes some seconds: steps that a program can time, and the disk. Steps of reclaim stay as they are assumed
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    computer: Arguments,
 }
 
 /// Arguments of both verbs.
@@ -83,8 +94,8 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
 
-/// Writes what the kernel tells, and what was measured.
-pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
+/// Writes what the kernel tells, and what was measured. Who stops it gets what was measured by then.
+pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateArguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
     let limit_pages = arguments.limit_pages(&computer)?;
@@ -92,36 +103,41 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
     let before = Load::now();
     let folder = arguments.folder();
     let told = |error: std::io::Error| End::Failed(format!("cannot measure in {}: {error}", folder.display()));
-    eprintln!("measured: system calls, faults, copies, switches");
-    let costs = measure::costs(&folder).map_err(told)?;
-    eprintln!("measured: the disk under {}", folder.display());
-    let mut failures = Vec::new();
-    let mut fail = |why: String| {
-        shown::warn(&why);
-        failures.push(why);
-    };
-    let disk = match measure::disk(&folder) {
-        Ok(speed) => Some(speed),
-        Err(error) => {
-            fail(format!("the disk is left as it is assumed: {error}"));
-            None
+    let mut course = Course::new(if *quick { 0 } else { GROUPS.len() });
+    course.begin("system calls, faults, copies, switches");
+    let mut measured = Measured { costs: measure::costs(&folder).map_err(told)?, ..Measured::default() };
+    let mut left = Vec::new();
+    if course.is_stopped() {
+        left.push("the disk");
+    } else {
+        course.begin(&format!("the disk under {}", folder.display()));
+        match measure::disk(&folder) {
+            Ok(speed) => measured.disk = Some(speed),
+            Err(error) => fail(&mut measured, format!("the disk is left as it is assumed: {error}")),
         }
-    };
-    let mut measured = Measured { costs, disk, ..Measured::default() };
+    }
     // As many pages as the runs are made in; the file that is written has those that were asked for.
     let fitted_in = limit_pages.unwrap_or(LIMIT_DEFAULT / PAGE_BYTES as u64);
     for (n, group) in GROUPS.iter().enumerate() {
+        if *quick || course.is_stopped() {
+            left.push(group.about);
+            continue;
+        }
+        course.begin(&format!("{}, here and simulated", group.about));
         match factor(&computer, fitted_in, &measured, n, &folder) {
             Ok(factor) => measured.factors[n] = Some(factor),
-            // A machine that is measured in part is worth nothing to who stopped it.
-            Err(_) if interrupt::is_set() => return Err(End::Failed("interrupted".into())),
+            Err(_) if interrupt::is_set() => left.push(group.about),
             Err(End::Usage(why) | End::Failed(why)) => {
-                fail(format!("costs of {} are left as they are assumed: {why}", group.about));
+                fail(&mut measured, format!("costs of {} are left as they are assumed: {why}", group.about));
             }
             Err(other) => return Err(other),
         }
     }
-    measured.failures = failures;
+    let is_stopped = course.is_stopped();
+    if !left.is_empty() {
+        let why = if is_stopped { "stopped before all was measured" } else { "--quick" };
+        measured.failures.push(format!("{} ({why}): left as assumed", left.join(", ")));
+    }
     measured.others_percent = before.zip(Load::now()).and_then(|(before, now)| now.others_since(before));
     if let Some(others) = measured.others_percent.filter(|others| *others >= WARN_FROM_PERCENT) {
         shown::warn(&format!(
@@ -129,7 +145,61 @@ pub fn calibrate(arguments: &Arguments) -> Result<(), End> {
         ));
     }
     let text = text::machine(&computer, limit_pages, &measured)?;
-    output::report(file, |out, _| out.write_all(text.as_bytes()))
+    output::report(file, |out, _| out.write_all(text.as_bytes()))?;
+    match is_stopped {
+        true => {
+            Err(End::Failed(format!("interrupted: the machine file is partial; as assumed is {}", left.join(", "))))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Says what could not be measured, and why.
+fn fail(measured: &mut Measured, why: String) {
+    shown::warn(&why);
+    measured.failures.push(why);
+}
+
+/// Seconds that each step took on a computer of 2 CPUs with a disk of 0.1 ms a read, in the order of steps: costs, the disk, and each of
+/// [`GROUPS`]. A slower disk takes longer, first of all one that turns.
+const TOOK_S: [u64; 2 + GROUPS.len()] = [9, 4, 14, 16, 11];
+
+/// How far a calibration is, told on standard error.
+struct Course {
+    begun: Instant,
+    /// Steps that have begun, of so many.
+    step: usize,
+    steps: usize,
+}
+
+impl Course {
+    fn new(groups: usize) -> Self {
+        let steps = 2 + groups;
+        let expected: u64 = TOOK_S[..steps].iter().sum();
+        eprintln!(
+            "calibrate: {steps} steps, {expected} s where the disk answers in 0.1 ms, minutes on one that turns; Ctrl-C writes what is measured by then"
+        );
+        Self { begun: Instant::now(), step: 0, steps }
+    }
+
+    /// The next step begins; what is left is expected by how long earlier steps took.
+    fn begin(&mut self, what: &str) {
+        let left = self.left_s(self.begun.elapsed());
+        self.step += 1;
+        eprintln!("calibrate: step {} of {}, about {left:.0} s left: {what}", self.step, self.steps);
+    }
+
+    /// Seconds that the steps which have not begun will take, where those before took `elapsed` together.
+    fn left_s(&self, elapsed: Duration) -> f64 {
+        let sum = |steps: &[u64]| steps.iter().sum::<u64>() as f64;
+        let (before, after) = TOOK_S[..self.steps].split_at(self.step);
+        let slower = if before.is_empty() { 1.0 } else { elapsed.as_secs_f64() / sum(before) };
+        sum(after) * slower
+    }
+
+    fn is_stopped(&self) -> bool {
+        interrupt::is_set()
+    }
 }
 
 /// Factors that are believed. What is left when nothing else costs anything bounds them below.
@@ -156,7 +226,7 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
         };
         let plan = Plan::new(&request, workloads::find)?;
         let bars = Bars::new(&plan.title(), plan.count());
-        let results = plan.run(1, &bars).whole().map_err(|failures| {
+        let results = plan.run(1, &bars).map_err(|failures| {
             if !interrupt::is_set() {
                 scratch.is_kept.set(true);
             }
@@ -210,6 +280,15 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_expected_by_what_the_steps_before_took() {
+        let course = |step| Course { begun: Instant::now(), step, steps: TOOK_S.len() };
+        assert_eq!(course(0).left_s(Duration::ZERO), TOOK_S.iter().sum::<u64>() as f64);
+        let (before, after) = ((TOOK_S[0] + TOOK_S[1]) as f64, TOOK_S[2..].iter().sum::<u64>() as f64);
+        let left = course(2).left_s(Duration::from_secs_f64(3.0 * before));
+        assert!((left - 3.0 * after).abs() < 1e-6, "{left}");
+    }
 
     #[test]
     fn the_machine_file_of_a_failed_run_stays_for_its_replay() {

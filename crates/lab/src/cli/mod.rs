@@ -37,14 +37,14 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use placed::Error;
 
 use crate::{
     html::{Page, Part, Section},
     in_use, panics, plan,
     real_time::apart,
-    report::Look,
+    report::{Look, grid},
     shown::{harmless, warn},
     workloads,
 };
@@ -98,9 +98,42 @@ enum Verb {
     Machine(machine::Which),
     /// Write this computer as a machine file, with what steps and the disk cost: measured by runs on the kernel and the simulator
     #[cfg(feature = "linux")]
-    Calibrate(machine::Arguments),
+    Calibrate(machine::CalibrateArguments),
     /// Say in words what ails memory: of the kernel that runs here, or of a saved report
     Doctor(doctor::Arguments),
+}
+
+/// Verbs by what they are for, as `--help` lists them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "sweep", "swarm"]),
+    ("Explain", &["list", "explain", "diff"]),
+    ("This computer", &["doctor", "stat", "machine", "calibrate", "bench"]),
+    ("Reports", &["report", "results", "import", "help"]),
+];
+
+/// The command, whose help lists its verbs by groups.
+fn arguments(look: Look) -> clap::Command {
+    let command = Arguments::command();
+    let header = *command.get_styles().get_header();
+    let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|verb| verb.len()).max().unwrap_or(0);
+    // A help is no wider than its options.
+    let look = Look { width: look.width.min(100), ..look };
+    let verb = |name: &&str| {
+        let about = match (command.find_subcommand(name), *name) {
+            (Some(verb), _) => verb.get_about().map(ToString::to_string)?,
+            (None, "help") => "Print this, or the help of a verb".to_owned(),
+            (None, _) => return None,
+        };
+        Some(grid::hanging(&format!("  {name:width$}  "), &about, look))
+    };
+    let groups = GROUPS.map(|(title, verbs)| {
+        format!("{header}{title}:{header:#}\n{}", verbs.iter().filter_map(verb).collect::<String>())
+    });
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}\n{header}Options:{header:#}\n{{options}}",
+        groups.join("\n")
+    );
+    command.help_template(template)
 }
 
 /// How a command ends when it does not end well.
@@ -180,7 +213,8 @@ pub fn main() -> ExitCode {
 
 /// Does what the process's arguments say.
 fn carry_out() -> Result<(), End> {
-    match Arguments::try_parse().map_err(End::Arguments)?.verb {
+    let found = arguments(Look::of_stdout()).try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
+    match found.map_err(End::Arguments)?.verb {
         Verb::List => list::run(),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Compare(arguments) => compare::compare(&arguments),
@@ -217,7 +251,12 @@ fn command() -> String {
 enum TextFormat {
     /// For a terminal.
     #[default]
+    #[value(alias = "table")]
     Text,
+    /// The same for a text in Markdown.
+    Markdown,
+    /// The same for programs; docs/json.md describes it.
+    Json,
     /// One page that opens without a network.
     Html,
 }
@@ -227,6 +266,7 @@ enum TextFormat {
 enum ListFormat {
     /// A line for each experiment, then for each of its figures or kernels.
     #[default]
+    #[value(alias = "text")]
     Table,
     /// The same for programs; docs/json.md describes it.
     Json,
@@ -243,17 +283,22 @@ struct TextOptions {
     #[arg(long, value_enum, default_value_t)]
     format: TextFormat,
     /// Write it to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl TextOptions {
     /// Writes it: as text that depends on how wide it is, or as a page to which the command is added.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
-        let file = output::open("--output", self.output.as_deref())?;
-        output::report(file, |out, look| match self.format {
-            TextFormat::Text => out.write_all(text(look).as_bytes()),
-            TextFormat::Html => out.write_all(with_command(page()).render().as_bytes()),
+        let file = output::open_report(self.format == TextFormat::Html, self.output.as_deref())?;
+        output::report(file, |out, look| {
+            let text = match self.format {
+                TextFormat::Text => text(look),
+                TextFormat::Markdown => page().markdown(),
+                TextFormat::Json => page().json(),
+                TextFormat::Html => with_command(page()).render(),
+            };
+            out.write_all(text.as_bytes())
         })
     }
 }
@@ -284,10 +329,23 @@ fn print(text: &str) -> Result<(), End> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn arguments_are_consistent() {
-        Arguments::command().debug_assert();
+        arguments(Look::default()).debug_assert();
+    }
+
+    #[test]
+    fn every_verb_is_in_one_group_of_the_help() {
+        let command = Arguments::command();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        for verb in command.get_subcommands().map(clap::Command::get_name) {
+            assert_eq!(grouped.iter().filter(|name| **name == verb).count(), 1, "{verb}");
+        }
+        let help = arguments(Look::default()).render_help().to_string();
+        let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("no `{text}` in {help}"));
+        assert!(at("Simulate:") < at("  compare ") && at("  compare ") < at("Explain:"), "{help}");
+        assert!(at("This computer:") < at("  doctor ") && at("  import ") < at("Options:"), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     End,
-    output::{Output, check_standard_output},
+    output::{self, Output, check_standard_output},
     print,
 };
 use crate::{
@@ -23,7 +23,7 @@ pub struct SeedOptions {
     /// The seed of all chance, decimal or 0x…; with --runs the first of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// How many seeds to run, from --seed on. Reports of several show medians, and what is known of them: docs/verdicts.md
+    /// How many seeds to run, from --seed on. Reports of several show medians and 95% intervals
     #[arg(long, value_name = "N", alias = "count", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub runs: u32,
@@ -44,7 +44,7 @@ impl SeedOptions {
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutputOptions {
     /// Write the report to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Check the arguments and print what would run, without running it
     #[arg(long)]
@@ -52,24 +52,24 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Opens the file of the report, if it goes to one.
+    /// Opens the file of the report, if it goes to one; is it a page?
     ///
     /// # Errors
-    /// When the file cannot be written to, or there is neither a file nor a standard output.
-    pub(super) fn open(&self) -> Result<Option<Output>, End> {
-        match &self.output {
-            Some(path) => Output::open("--output", path).map(Some),
-            None => check_standard_output().map(|()| None),
+    /// When the file cannot be written to, there is neither a file nor a standard output, or a page would go to a terminal.
+    pub(super) fn open(&self, is_page: bool) -> Result<Option<Output>, End> {
+        if self.output.is_none() {
+            check_standard_output()?;
         }
+        output::open_report(is_page, self.output.as_deref())
     }
 
-    /// Where nothing is to run: says what would, a line for each run. Is that so?
+    /// Where nothing is to run: says what would, a line for each run, and what that would take. Is that so?
     ///
     /// # Errors
     /// When standard output cannot be written to.
-    pub(super) fn is_dry(&self, title: &str, runs: &[String]) -> Result<bool, End> {
+    pub(super) fn is_dry(&self, title: &str, runs: &[String], cost: &str) -> Result<bool, End> {
         if self.dry_run {
-            print(&format!("{title}: {} to run\n  {}\n", runs.len(), runs.join("\n  ")))?;
+            print(&format!("{title}: {} to run\n  {}\n{cost}", runs.len(), runs.join("\n  ")))?;
         }
         Ok(self.dry_run)
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, IsTerminal as _, Write},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -193,6 +193,18 @@ fn open_to_write(path: &Path) -> io::Result<File> {
 /// As [`Output::open`].
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
+}
+
+/// Opens the file of a report, if it is given. A page is written to a file or a pipe, not on a terminal.
+///
+/// # Errors
+/// As [`Output::open`]; where a page would go to a terminal.
+pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
+    if is_page && path.is_none() && io::stdout().is_terminal() {
+        let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
+        return Err(End::Usage(why.into()));
+    }
+    open("--output", path)
 }
 
 /// Has a file one name alone? Another one would go on to mean what it was.

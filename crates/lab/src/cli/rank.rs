@@ -11,19 +11,18 @@ use super::{
 use crate::{
     bars::Bars,
     embedded,
-    figure::Better,
+    figure::{Better, RowName},
     html::{Page, Part, Section},
     library,
-    plan::{self, Plan, Request},
-    ranking::{Place, Ranking, Standing, main_row},
+    plan::{self, Plan, Request, cost},
+    ranking::{Place, Ranking, Verdict, main_row},
     report::{
         grid::{self, Cell, Grid, Tone},
         markdown,
     },
+    rows,
     scale::Scale,
-    shown,
-    statistics::{coverage, percent},
-    workloads,
+    shown, workloads,
 };
 
 /// Arguments of `highwater rank`.
@@ -66,33 +65,43 @@ struct Report<'a> {
 
 /// Runs all kernels in all experiments.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let file = arguments.output.open()?;
+    let file = arguments.output.open(arguments.format == ListFormat::Html)?;
     let names: Vec<String> = if arguments.experiments.is_empty() {
         embedded::names("experiments").map(str::to_owned).collect()
     } else {
         each_once(&arguments.experiments)
     };
     // Everything is looked at before anything runs.
-    let all = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    for name in &names {
+        match plan(name, arguments, arguments.scale) {
+            Ok(found) => all.push(found),
+            // One that only its size keeps from it does not keep others from it.
+            Err(End::Usage(why)) if names.len() > 1 && plan(name, arguments, None).is_ok() => {
+                shown::warn(&format!("{name} is left out: {why}"));
+                left_out.push(name.as_str());
+            }
+            Err(end) => return Err(end),
+        }
+    }
+    if all.is_empty() {
+        return Err(End::Usage("no experiment runs at this scale".into()));
+    }
     let (rows, plans): (Vec<String>, Vec<Plan>) = all.into_iter().unzip();
     let of = plans[0].columns[0].id.clone();
     let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
-    if arguments.output.is_dry("rank", &titles)? {
+    if arguments.output.is_dry("rank", &titles, &cost::in_words(&plans))? {
         return Ok(());
     }
     let results = {
         let bars = Bars::new("rank", titles.len());
-        plan::run_all(&plans, arguments.seeds.threads(), &bars)
+        plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?
     };
-    let failures = compare::all_failures(&results)?;
-    // An experiment of which no run ended well has no standing; what failed is told at the end.
-    let results = || results.iter().zip(&rows).filter(|((_, results), _)| !results.is_nothing());
-    let found = results().map(|((_, results), row)| Ranking::of(&results.table, row));
+    let found = results.iter().zip(&rows).map(|((_, results), row)| Ranking::of(&results.table, row));
     let found = found.collect::<Result<Vec<Ranking>, String>>().map_err(End::Failed)?;
     let seeds = &plans[0].seeds;
-    let about = about(seeds, &found);
-    let mut losses = output::Losses::default();
-    let written = output::report(file, |out, look| {
+    let about = about(seeds, &found, &left_out);
+    output::report(file, |out, look| {
         let text = match arguments.format {
             ListFormat::Table => {
                 let rankings = found
@@ -115,14 +124,11 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             }
         };
         out.write_all(text.as_bytes())
-    });
-    losses.note(written);
-    losses.note(compare::ended(&failures));
-    losses.end()
+    })
 }
 
 /// The row that decides, and what is to run: the one kernel first.
-fn plan(name: &str, arguments: &Arguments) -> Result<(String, Plan), End> {
+fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(String, Plan), End> {
     let experiment = library::experiment(name)?;
     let Some(row) = experiment.main_row else {
         let message = format!("{}: it has no `main_row`: which row says that a kernel is better?", experiment.file);
@@ -139,16 +145,17 @@ fn plan(name: &str, arguments: &Arguments) -> Result<(String, Plan), End> {
         kernels: std::iter::once(arguments.of.clone()).chain(others).collect(),
         seed: arguments.seeds.seed,
         runs: arguments.seeds.runs.into(),
-        scale: arguments.scale,
+        scale,
         store: arguments.store.clone(),
         ..Request::default()
     };
     let plan = Plan::new(&request, workloads::find)?;
-    if let Some(names) = plan.row_names().filter(|names| main_row(&row, names.iter().map(String::as_str)).is_none()) {
+    let lacks_it = |names: &Vec<RowName>| main_row(&row, names.iter().map(|row| row.name.as_str())).is_none();
+    if let Some(names) = plan.row_names().filter(lacks_it) {
         let message = format!(
-            "{}: `main_row`: at this scale no run has the row `{row}`: there are {}",
+            "{}: `main_row`: at this scale no run has the row `{row}`; {}",
             experiment.file,
-            names.join(", ")
+            rows::listed(&names)
         );
         return Err(End::Usage(message));
     }
@@ -187,7 +194,7 @@ fn head(words: &[&str]) -> Vec<Cell> {
 /// A kernel's figure, with its interval where there is one.
 fn figure(ranking: &Ranking, place: &Place) -> String {
     place.value.map_or_else(
-        || place.failed.clone().unwrap_or_else(|| "-".into()),
+        || "-".into(),
         |value| {
             let [median, low, high] = [value.median, value.low, value.high].map(|it| ranking.format.show(it));
             if low == high { median } else { format!("{median} ({low} to {high})") }
@@ -196,15 +203,19 @@ fn figure(ranking: &Ranking, place: &Place) -> String {
 }
 
 fn ahead(place: &Place) -> String {
-    place.ahead.map_or_else(String::new, |share| format!("{:+.1}%", 100.0 * share))
+    place.ahead.map_or_else(String::new, |share| {
+        let percent = format!("{:+.1}%", 100.0 * share);
+        // What is printed as nothing has no sign.
+        if matches!(&*percent, "-0.0%" | "+0.0%") { "0.0%".to_owned() } else { percent }
+    })
 }
 
-const fn tone(verdict: Standing) -> Tone {
+const fn tone(verdict: Verdict) -> Tone {
     match verdict {
-        Standing::Wins => Tone::Better,
-        Standing::Ties | Standing::Open => Tone::Plain,
-        Standing::Loses => Tone::Worse,
-        Standing::Lacks => Tone::Faint,
+        Verdict::Wins => Tone::Better,
+        Verdict::Ties => Tone::Plain,
+        Verdict::Loses => Tone::Worse,
+        Verdict::Lacks => Tone::Faint,
     }
 }
 
@@ -251,21 +262,22 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
 }
 
 /// What is counted, and which runs the figures are of.
-fn about(seeds: &[u64], found: &[Ranking]) -> String {
+fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),
-        [first, .., last] => {
-            let n = seeds.len();
-            let known = coverage(n).map_or_else(|| "ranges".into(), |it| format!("{} intervals", percent(it)));
-            format!("medians of {n} runs, seeds {first} to {last}, with {known}")
-        }
+        [first, .., last] => format!("medians of {} runs, seeds {first} to {last}, with 95% intervals", seeds.len()),
         [] => String::new(),
     };
     let scale =
         found.first().filter(|it| it.scale != "1").map_or_else(String::new, |it| format!(" · scale {}", it.scale));
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));
+    let left_out = match left_out {
+        [] => String::new(),
+        names => format!(" · too small at this scale, and left out: {}", names.join(", ")),
+    };
     format!(
-        "{runs}{scale} · `ahead` is beside the best of the others; what is not told apart from it ties (docs/verdicts.md) · fingerprints {}",
+        "{runs}{scale}{left_out} · `ahead` is beside the best of the others; less than 1%, and intervals that overlap, are ties · \
+         fingerprints {}",
         prints.collect::<Vec<_>>().join(", ")
     )
 }

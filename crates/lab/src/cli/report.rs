@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "html")]
     format: ReportFormat,
     /// Write the report to a file instead of standard output
-    #[arg(long, visible_alias = "out", value_name = "FILE")]
+    #[arg(long, short, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]

@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     format: RunsFormat,
     /// Write the report to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
@@ -67,6 +67,7 @@ enum Verb {
 pub enum RunsFormat {
     /// A table for each experiment, machine and scale.
     #[default]
+    #[value(alias = "text")]
     Table,
     /// A line for each run.
     List,
@@ -129,7 +130,7 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     if path.is_none() && format == RunsFormat::Parquet {
         return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
     }
-    output::open("--output", path.map(PathBuf::as_path))
+    output::open_report(format == RunsFormat::Html, path.map(PathBuf::as_path))
 }
 
 /// Leaves the rows that `words` mean, and warns of words that fit none.

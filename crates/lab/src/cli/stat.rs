@@ -2,7 +2,7 @@
 
 use super::{End, Form, options::parse_word, with_command};
 use crate::cgroup::Cgroup;
-use crate::figure::{Better, Format, Row};
+use crate::figure::{self, Better, Format, Row};
 use crate::html::tables;
 use crate::interrupt;
 use crate::report::{Column, ReportFormat, Show, Table, TableHead};
@@ -12,6 +12,7 @@ use crate::shown;
 use crate::stat::{Interval, Snapshot, live, snapshot::Source};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -95,8 +96,7 @@ fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> 
     let nothing = Interval { before, after: before, command, elapsed_s: 0.0 };
     let words_missing = |rows: Vec<Row>| {
         let rows: Vec<Row> = rows.into_iter().chain(limit.into_iter().flat_map(limit_rows)).collect();
-        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-        rows::fits(&names, &arguments.rows)
+        rows::fits(&figure::names(rows), &arguments.rows)
     };
     if is_for_people && words_missing(nothing.short_rows()) == Ok(None) {
         return Ok(true);
@@ -206,7 +206,14 @@ fn limit_rows(limit: &Limit) -> impl Iterator<Item = Row> {
 
 fn table(title: &str, rows: Vec<Row>) -> Table {
     let kernel = format!("linux {}", counters::release());
-    let column = Column::new(&kernel, "linux");
+    let column = Column {
+        id: kernel.clone(),
+        kernel,
+        ground: "linux".into(),
+        set: BTreeMap::new(),
+        comparable: false,
+        saved: None,
+    };
     let head = TableHead {
         experiment: title.to_owned(),
         machine: "this computer".into(),

@@ -1,7 +1,24 @@
 //! `highwater swarm`.
 
-use super::{End, options::SeedOptions, output, print};
-use crate::{job::Failure, runner, swarm};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{End, options::SeedOptions, output};
+use crate::{
+    interrupt,
+    job::Failure,
+    runner,
+    shown::harmless,
+    swarm::{self, SwarmFailure, SwarmReport},
+};
 
 /// Arguments of `highwater swarm`.
 #[derive(clap::Args)]
@@ -11,44 +28,146 @@ pub struct Arguments {
     /// Go on after a failure, and list every failure at the end
     #[arg(long)]
     keep_going: bool,
+    /// Write what is told to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// How often it is looked whether somebody stops the command.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How far the worlds are.
+#[derive(Default)]
+struct State {
+    ran: u64,
+    failures: Vec<String>,
+    /// Seeds that have begun and not ended.
+    running: BTreeSet<u64>,
+    /// The seed after all that have begun, once one has.
+    after: Option<u64>,
+}
+
+impl State {
+    fn began(&mut self, seed: u64) {
+        self.running.insert(seed);
+        self.after = self.after.max(seed.checked_add(1));
+    }
+
+    fn ended(&mut self, seed: u64, failure: Option<&SwarmFailure>) {
+        self.running.remove(&seed);
+        self.ran += 1;
+        self.failures.extend(failure.map(ToString::to_string));
+    }
+
+    /// What is said where the worlds from `first` on, `count` in all, were stopped.
+    fn interrupted(&self, first: u64, count: u64) -> String {
+        let failed = match self.failures.len() {
+            0 => "none failed".to_owned(),
+            failed => format!("{failed} failed"),
+        };
+        let mut message = self.failures.join("\n");
+        if !message.is_empty() {
+            message.push('\n');
+        }
+        message += &format!("interrupted: {} of {count} worlds ran, {failed}", self.ran);
+        // All below it have ended.
+        let next = self.running.first().copied().or(self.after).unwrap_or(first);
+        let left = count - (next - first).min(count);
+        if left > 0 {
+            message += &format!("\n  those that are left: highwater swarm --seed {next:#x} --runs {left}");
+        }
+        message
+    }
 }
 
 /// Runs worlds until one fails, or all of them with `--keep-going`.
-pub fn run(Arguments { seeds, keep_going }: &Arguments) -> Result<(), End> {
-    let SeedOptions { seed, runs: count, .. } = seeds;
-    if seed.checked_add(u64::from(*count)).is_none() {
-        return Err(End::Usage(format!("seeds from {seed} on: {count} do not fit 64 bits")));
+pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), End> {
+    let SeedOptions { seed: first, runs: count, .. } = *seeds;
+    if first.checked_add(u64::from(count)).is_none() {
+        return Err(End::Usage(format!("seeds from {first} on: {count} do not fit 64 bits")));
     }
-    output::check_standard_output()?;
-    let worlds: Vec<u64> = (*seed..seed + u64::from(*count)).collect();
-    // What a single world drew is printed; of many it would only take memory.
-    let told = |report: swarm::SwarmReport| {
-        (*count == 1).then(|| format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint))
+    let file = output::open_report(false, output.as_deref())?;
+    if file.is_none() {
+        output::check_standard_output()?;
+    }
+    let worlds: Vec<u64> = (first..first + u64::from(count)).collect();
+    // What a single world drew is told; of many it would only take memory.
+    let told = move |report: SwarmReport| {
+        (count == 1).then(|| format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint))
     };
-    let world = |seed: &u64| match swarm::run(*seed) {
-        Ok(report) => Ok(Ok(told(report))),
-        Err(failure) if *keep_going => Ok(Err(failure.to_string())),
-        Err(failure) => Err(Failure(failure.to_string())),
+    let (state, keep_going) = (Arc::new(Mutex::new(State::default())), *keep_going);
+    let seen = state.clone();
+    let world = move |seed: &u64| {
+        lock(&seen).began(*seed);
+        let result = swarm::run(*seed);
+        lock(&seen).ended(*seed, result.as_ref().err());
+        match result {
+            Ok(report) => Ok(Ok(told(report))),
+            Err(failure) if keep_going => Ok(Err(failure.to_string())),
+            Err(failure) => Err(Failure(failure.to_string())),
+        }
     };
-    let (mut ran, mut text, mut failures) = (0, String::new(), Vec::new());
-    for (_, result) in runner::each(&worlds, seeds.threads(), world) {
-        ran += 1;
+    // What runs when somebody stops the command is not waited for: a world may take long.
+    let (_guard, threads) = (interrupt::guard(), seeds.threads());
+    let (send, results) = mpsc::channel();
+    thread::spawn(move || {
+        let ended = runner::each(&worlds, threads, world).into_iter().map(|(_, result)| result).collect::<Vec<_>>();
+        // Nobody waits for it where the command was stopped.
+        let _ = send.send(ended);
+    });
+    let ended = loop {
+        match results.recv_timeout(LOOK_EVERY) {
+            Ok(ended) => break ended,
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_set() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(End::Failed(lock(&state).interrupted(first, count.into())));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(End::Failed("the worlds ended without a word".into())),
+        }
+    };
+    let (ran, mut text, mut failures) = (ended.len(), String::new(), Vec::new());
+    for result in ended {
         match result {
             Ok(Ok(told)) => text.push_str(&told.unwrap_or_default()),
             Ok(Err(failure)) | Err(Failure(failure)) => failures.push(failure),
         }
     }
-    let (first, last) = (seed, seed + u64::from(*count) - 1);
+    let last = first + u64::from(count) - 1;
     if failures.is_empty() {
-        if *count > 1 {
+        if count > 1 {
             text = format!("{ran} worlds, seeds {first:#x} to {last:#x}: every check holds\n");
         }
-        return print(&text);
+        return output::report(file, |out, _| out.write_all(harmless(&text).as_bytes()));
     }
     let mut message = failures.join("\n");
-    if *count > 1 {
+    if count > 1 {
         let failed = failures.len();
         message.push_str(&format!("\n{ran} of {count} worlds ran, seeds {first:#x} to {last:#x}: {failed} failed"));
     }
     Err(End::Failed(message))
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_swarm_says_what_ran_and_what_is_left() {
+        let mut state = State::default();
+        assert!(state.interrupted(16, 9).starts_with("interrupted: 0 of 9 worlds ran, none failed\n"));
+        (16..19).for_each(|seed| state.began(seed));
+        [16, 18].iter().for_each(|seed| state.ended(*seed, None));
+        assert_eq!(
+            state.interrupted(16, 9),
+            "interrupted: 2 of 9 worlds ran, none failed\n  those that are left: highwater swarm --seed 0x11 --runs 8"
+        );
+        let failure = SwarmFailure { seed: 17, drawn: "a world".into(), message: "a page is lost".into() };
+        state.ended(17, Some(&failure));
+        let message = state.interrupted(16, 3);
+        assert!(message.starts_with("a world\n  a page is lost\n") && message.ends_with("3 of 3 worlds ran, 1 failed"));
+    }
 }

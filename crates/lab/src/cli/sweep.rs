@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     format: RunsFormat,
     /// Write the report to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Check the file and print what would run, without running it
     #[arg(long)]
@@ -72,17 +72,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let part = sweep.runs().iter().enumerate().filter(|(n, _)| shard.has(*n));
     let part: Vec<&str> = part.map(|(_, run)| run.hash.as_str()).collect();
     let store = Store::open_for(store, part.iter().copied()).map_err(|Failure(message)| End::Usage(message))?;
-    let Ran { done, found, failures, why } = {
+    let Ran { done, found, failures } = {
         let bars = Bars::new(&name, part.len());
         sweep.run(&store, *shard, jobs.map_or_else(runner::all_cores, |jobs| jobs as usize), &bars)
     };
-    let failed = || {
+    if !failures.is_empty() {
         let told = compare::told(&failures);
         let kept = format!("the store has {} of {}", sweep.there(&store), counted(all, "run"));
-        End::Failed(format!("{told}\n{kept}: `highwater results` shows them"))
-    };
-    if !failures.is_empty() && (*shard != Shard::ALL || sweep.there(&store) == 0) {
-        return Err(failed());
+        return Err(End::Failed(format!("{told}\n{kept}: `highwater results` shows them")));
     }
     if *shard != Shard::ALL {
         let (Shard { index, count }, there) = (shard, sweep.there(&store));
@@ -92,12 +89,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         );
         return output::report(output, |out, _| out.write_all(text.as_bytes()));
     }
-    let mut joined = sweep.joined(&store, &why)?;
+    let mut joined = sweep.joined(&store)?;
     let words = if rows.is_empty() { sweep.rows() } else { rows };
     results::keep(&mut joined.tables, &mut joined.runs, words).map_err(End::Usage)?;
-    // What failed is told in the report, and then here, with the command that repeats it.
-    let mut losses = output::Losses::default();
-    losses.note(results::write(*format, &joined.tables, &joined.runs, output));
-    losses.note(if failures.is_empty() { Ok(()) } else { Err(failed()) });
-    losses.end()
+    results::write(*format, &joined.tables, &joined.runs, output)
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     html::{self, Part, Section},
-    plan::Request,
+    plan::{Request, cost},
     plot::{memory, of_tables},
     report::{self, ReportFormat, Show, markdown},
     variants::Variants,
@@ -54,18 +54,15 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if let Some(ground) = request.grounds.iter().find(|ground| memory_map.is_some() && ground.is_timed_by_the_wall()) {
         return Err(End::Usage(format!("--memory-map works on the ground `sim` alone, not on `{ground}`")));
     }
-    let output = options.output.open()?;
+    let output = options.output.open(*format == ReportFormat::Html)?;
     let plot = options.picture.open()?;
     let map = open_svg("--memory-map", memory_map.as_deref())?;
     let request = Request { memory_every: map.is_some().then_some(*every), ..request };
     let variants = Variants::new(&request, &options.rows, variant, workloads::find)?;
-    if options.output.is_dry(&variants.title(), &variants.titles())? {
+    if options.output.is_dry(&variants.title(), &variants.titles(), &cost::in_words(variants.plans()))? {
         return Ok(());
     }
-    let (table, found, failures) = variants.run(options.seeds.threads());
-    if table.rows.is_empty() && !failures.is_empty() {
-        return Err(compare::failed(&failures));
-    }
+    let (table, found) = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
     let mut losses = Losses::default();
     if let Some(file) = plot {
         let svg = of_tables::variants(&table).draw();
@@ -85,6 +82,5 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         }
         format => report::write(&table, *format, Show { look, ..Show::default() }, out),
     }));
-    losses.note(compare::ended(&failures));
     losses.end()
 }

@@ -95,7 +95,7 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
         "kernel",
         "published",
         "here",
-        "interval",
+        "95% interval",
         "ratio",
         "published effect",
         "effect here",

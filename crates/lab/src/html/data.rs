@@ -169,15 +169,13 @@ impl Call {
 }
 
 impl Flame {
-    /// That of folded stacks, `kswapd0;balance_pgdat 1234` with nanoseconds; a line that is none is left out.
-    pub fn of<'l>(column: &str, lines: impl Iterator<Item = &'l str>) -> Self {
+    /// That of nanoseconds by call path.
+    #[must_use]
+    pub fn of(column: &str, stacks: &BTreeMap<String, u64>) -> Self {
         let mut root = Call::default();
-        for line in lines {
-            let Some((path, Ok(time))) = line.rsplit_once(' ').map(|(path, time)| (path, time.parse::<u64>())) else {
-                continue;
-            };
+        for (path, ns) in stacks {
             let call = path.split(';').fold(&mut root, |call, name| call.calls.entry(name.to_owned()).or_default());
-            call.own_ns += time;
+            call.own_ns += ns;
         }
         Self { column: column.to_owned(), root }
     }
@@ -223,7 +221,8 @@ mod tests {
 
     #[test]
     fn stacks_become_a_tree_with_the_longest_first() {
-        let flame = Flame::of("k", ["a;b 10", "a;c 30", "a 5", "d 100", "tiny 0", "broken"].into_iter());
+        let stacks = [("a;b", 10), ("a;c", 30), ("a", 5), ("d", 100), ("tiny", 0)];
+        let flame = Flame::of("k", &stacks.map(|(path, ns)| (path.to_owned(), ns)).into());
         assert_eq!(flame.json(), json!(["k", 145, [["d", 100, []], ["a", 45, [["c", 30, []], ["b", 10, []]]]]]));
     }
 

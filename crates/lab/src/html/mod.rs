@@ -12,6 +12,7 @@
 //! Next: [`data`].
 
 pub mod data;
+mod plain;
 pub mod results;
 pub mod tables;
 
@@ -377,7 +378,7 @@ mod tests {
             texts: vec![0],
         };
         let chart = Chart { caption: EVIL.into(), across: EVIL.into(), ..Chart::default() };
-        let flame = Flame::of("a", ["a;<script>;x 3"].into_iter());
+        let flame = Flame::of("a", &[("a;<script>;x".to_owned(), 3)].into());
         let parts = vec![
             Part::Words(EVIL.into()),
             Part::Lines(vec![EVIL.into()]),

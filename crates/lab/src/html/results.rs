@@ -1,12 +1,13 @@
 //! The page of comparisons: its figures, what happened over time, where time went, what its kernels and its machine are.
 
-use super::{Chart, Counters, Flame, Page, Part, Section, data, tables};
+use super::{Chart, Counters, Flame, Page, Part, Section, tables};
 use crate::difference::{Difference, differences};
 use crate::experiment::Picture;
 use crate::hardware::Machine;
 use crate::plan::{Plan, Results};
 use crate::plot::lines::{Lines, Plot};
 use crate::plot::{over_time, packets};
+use crate::profile::{self, ColumnProfile, RunProfile, View};
 use crate::report::grid::{Cell, Grid, Tone};
 use crate::report::{Show, Table};
 use crate::series::RunSeries;
@@ -46,7 +47,7 @@ pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
 /// What runs of a plan found: figures, what happened over time, how long operations took, where time went.
 fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     let Results { table, series, curves, traces, profile, .. } = results;
-    let mut sections: Vec<Section> = tables::answer(table).into_iter().chain([tables::figures(table, show)]).collect();
+    let mut sections = vec![tables::figures(table, show)];
     let mut over_time_parts = Vec::new();
     let lines = over_time::picture(&plan.experiment, table, series, curves);
     over_time_parts.extend(charts(lines));
@@ -62,7 +63,7 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
         sections.push(Section::new("Over time", over_time_parts));
     }
     sections.extend(tables::times(table));
-    sections.extend(flames(table, profile));
+    sections.extend(flames(profile));
     sections
 }
 
@@ -97,46 +98,28 @@ pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     Some(Section::new(title, charts(lines).into_iter().chain(counters).collect()))
 }
 
-/// Where CPU time went, by column; of several seeds together.
-fn flames(table: &Table, profile: &[String]) -> Option<Section> {
-    let flame = |id: &String| {
-        // The root of a stack is its run, which is called by its column and, of several, its seed.
-        let title = id.replace([' ', ';'], "_");
-        let is_of = |root: &str| {
-            let rest = root.strip_prefix(title.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || table.seeds.len() > 1 && is_seed(rest))
-        };
-        let stacks = profile.iter().filter_map(|line| line.split_once(';').filter(|(root, _)| is_of(root)));
-        data::Flame::of(id, stacks.map(|(_, stack)| stack))
-    };
-    of_flames(table.columns.iter().map(|column| flame(&column.id)).collect())
-}
-
-fn is_seed(rest: &str) -> bool {
-    rest.strip_prefix("_seed_").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+/// Where CPU time of the kernel went, by column and task.
+fn flames(profile: &[RunProfile]) -> Option<Section> {
+    let columns = profile::columns(profile, View::default());
+    let flame = |column: &ColumnProfile| Flame::of(&column.column, &column.by_task());
+    of_flames(&columns, columns.iter().map(flame).collect())
 }
 
 /// The section of trees that are not empty.
-fn of_flames(flames: Vec<Flame>) -> Option<Section> {
+fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     let flames: Vec<Flame> = flames.into_iter().filter(|flame| !flame.is_empty()).collect();
     let words = "CPU time by call path, in virtual time where the machine is simulated. A click, a tap or Enter zooms in, Escape zooms out.";
-    (!flames.is_empty()).then(|| Section::new("Where time goes", vec![Part::Words(words.into()), Part::Flames(flames)]))
+    let left_out = columns.iter().any(|column| column.left_out_ns > 0);
+    let left_out = if left_out { " Time that programs spend in their own code is left out." } else { "" };
+    let words = Part::Words(format!("{words}{left_out}"));
+    (!flames.is_empty()).then(|| Section::new("Where time goes", vec![words, Part::Flames(flames)]))
 }
 
 /// The section of folded stacks, as `--profile` wrote them: each line begins with its run.
 #[must_use]
 pub fn of_stacks(text: &str) -> Option<Section> {
-    let mut roots: Vec<&str> = Vec::new();
-    for root in text.lines().filter_map(|line| line.split(';').next()) {
-        if !roots.contains(&root) {
-            roots.push(root);
-        }
-    }
-    let of = |root: &&str| {
-        let stacks = text.lines().filter_map(|line| line.split_once(';').filter(|(own, _)| own == root));
-        Flame::of(root, stacks.map(|(_, stack)| stack))
-    };
-    of_flames(roots.iter().map(of).collect())
+    let columns = profile::columns(&profile::read(text), View::default());
+    of_flames(&columns, columns.iter().map(|column| Flame::of(&column.column, &column.stacks)).collect())
 }
 
 /// Each column's id and its kernel.
@@ -257,18 +240,21 @@ fn lines_of(key: &str, node: &Node) -> Vec<Vec<Cell>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests;
+    use crate::profile::tests::run;
 
     #[test]
     fn stacks_of_all_seeds_of_a_column_are_together() {
-        let profile = ["a_seed_1;run;x 3", "a_seed_2;run;x 4", "a;b 5", "ab_seed_1;run;x 7"].map(str::to_owned);
-        let table = Table::of_runs(tests::head(&["a", "ab"], 2), &[], None);
-        let section = flames(&table, &profile).unwrap();
+        let runs = [
+            run("a", "a_seed_1", &["run;x 3", "warm-up;x;user 90"]),
+            run("a", "a_seed_2", &["run;x 4", "warm-up;b 5"]),
+            run("ab", "ab_seed_1", &["run;x 7"]),
+        ];
+        let section = flames(&runs).unwrap();
         let Part::Flames(flames) = &section.parts[1] else { panic!("no flames") };
-        assert_eq!(flames[0].json(), serde_json::json!(["a", 12, [["run", 7, [["x", 7, []]]], ["b", 5, []]]]));
+        assert_eq!(flames[0].json(), serde_json::json!(["a", 12, [["x", 7, []], ["b", 5, []]]]));
         assert_eq!(flames.len(), 2);
-        let section = of_stacks("a;x 3\nb;x 4\n").unwrap();
-        assert!(matches!(&section.parts[1], Part::Flames(flames) if flames.len() == 2));
+        let section = of_stacks("a_seed_1;x 3\nb;x 4\na_seed_2;x 1\n").unwrap();
+        assert!(matches!(&section.parts[1], Part::Flames(flames) if flames.len() == 2), "seeds are added up");
         assert!(of_stacks("").is_none());
     }
 

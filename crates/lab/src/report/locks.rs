@@ -3,7 +3,7 @@
 //! They are of all CPUs together, and of the whole run, what comes before the workload included; those of interrupts only
 //! where the workload does not count them itself, from its beginning on.
 
-use crate::figure::{Better, Format, Row};
+use crate::figure::{self, Better, Format, Row, RowName};
 use machine::Nanos;
 use sim::{LockStatistics, MaskStatistics, Sim};
 
@@ -23,9 +23,8 @@ pub fn rows(sim: &Sim) -> Vec<Row> {
 
 /// Names of the rows.
 #[must_use]
-pub fn names() -> Vec<String> {
-    let sim = Sim::new(sim::Config::uniform(1, 1));
-    rows(&sim).into_iter().map(|row| row.name).collect()
+pub fn names() -> Vec<RowName> {
+    figure::names(rows(&Sim::new(sim::Config::uniform(1, 1))))
 }
 
 fn count(group: &str, name: String, value: u64) -> Row {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::counters;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::system::DiskSample;
 
 /// Zones in the order in which their velocities are printed.
@@ -18,7 +18,7 @@ const QUEUE_MIN: f64 = 0.01;
 
 /// Names of the rows that [`vmstat_rows`] may give.
 #[must_use]
-pub fn vmstat_row_names() -> Vec<String> {
+pub fn vmstat_row_names() -> Vec<RowName> {
     let scans = ZONES.iter().flat_map(|zone| ["kswapd", "direct"].map(|who| (format!("pgscan_{who}_{zone}"), 1)));
     names(vmstat_rows(&scans.collect(), 1.0))
 }

@@ -3,7 +3,7 @@
 //! They are of the whole run, what comes before the workload included.
 
 use crate::counters;
-use crate::figure::{Better, Format, Row};
+use crate::figure::{self, Better, Format, Row, RowName};
 use engine::stat::Vmstat;
 
 /// What is told of each node, and its unit. Counters that are kept by zone are summed.
@@ -44,9 +44,9 @@ fn name_of(node: usize, counter: &str) -> String {
 
 /// Names of the rows of a machine with so many nodes, where the kernel has all counters.
 #[must_use]
-pub fn names(nodes: usize) -> Vec<String> {
-    let nodes = if nodes < 2 { 0 } else { nodes };
-    (0..nodes).flat_map(|node| COUNTERS.map(|(counter, _)| name_of(node, counter))).collect()
+pub fn names(nodes: usize) -> Vec<RowName> {
+    let all = COUNTERS.map(|(counter, _)| (counter.to_owned(), 0));
+    figure::names(rows(&vec![all.into(); nodes]))
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
         let rows = rows(&[counts(7), counts(8)]);
         let value = |name: &str| rows.iter().find(|row| row.name == name).unwrap().value;
         assert_eq!((value("Node 0 pgalloc"), value("Node 1 pgalloc")), (8.0, 9.0));
-        assert!(rows.iter().all(|row| names(2).contains(&row.name)));
+        assert!(rows.iter().all(|row| names(2).iter().any(|known| known.name == row.name)));
         assert_eq!((rows.len(), names(1).len()), (2, 0), "what was not counted has no row");
     }
 }

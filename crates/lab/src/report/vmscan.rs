@@ -1,7 +1,7 @@
 //! The rows of MMTests of 2010 and 2011: duration, reclaim statistics out of `/proc/vmstat`, faults (mechanisms/benchmarks, 2.2).
 
 use crate::counters;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::system::CpuTimes;
 use engine::stat::Vmstat;
 
@@ -17,7 +17,7 @@ pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
 
 /// Names of all rows of this module.
 #[must_use]
-pub fn row_names() -> Vec<String> {
+pub fn row_names() -> Vec<RowName> {
     let counters = DIAGNOSIS.map(|(_, counter)| (counter.to_owned(), 1)).into();
     names([duration_rows(CpuTimes::default(), 1.0), rows(&counters)].concat())
 }

@@ -7,6 +7,7 @@ use crate::report::{duration_rows, mmtests};
 use crate::system::difference;
 use crate::system::linux::sys::Used;
 use engine::memory::PAGEBLOCK_ORDER;
+use engine::stat::Vmstat;
 use procfs_core::DiskStat;
 
 /// Bytes of a sector in `/proc/diskstats`.
@@ -112,7 +113,7 @@ impl Interval<'_> {
             let spent_s = after_s - self.before.kernel_cpu_s.get(task).copied().unwrap_or(0.0);
             rows.push(row("kernel", &format!("{task} CPU"), "s", Better::Lower, 2, spent_s.max(0.0)));
         }
-        rows.extend(mmtests::vmstat_rows(&counters, self.elapsed_s));
+        rows.extend(reclaim_rows(&counters, self.elapsed_s));
         let has = |(name, _): &&(&str, &str)| self.after.vmstat.contains_key(*name);
         rows.extend(MORE.iter().filter(has).map(|(name, unit)| {
             row("counters", name, unit, Better::Neutral, 0, counters.get(*name).copied().unwrap_or(0) as f64)
@@ -139,7 +140,8 @@ impl Interval<'_> {
             ];
             for (who, before_us, after_us, avg10) in shares {
                 let stalled_us = after_us.saturating_sub(before_us) as f64;
-                let share = if self.elapsed_s > 0.0 { stalled_us / 1e4 / self.elapsed_s } else { 0.0 };
+                // Both are read one after the other: what is stalled all the time seems stalled a little longer.
+                let share = if self.elapsed_s > 0.0 { (stalled_us / 1e4 / self.elapsed_s).min(100.0) } else { 0.0 };
                 let name = format!("{resource} {who}");
                 rows.push(row("pressure", &name, "% of the time", Better::Lower, 2, share));
                 rows.push(row("pressure", &format!("{name} total"), "ms", Better::Lower, 1, stalled_us / 1e3));
@@ -199,12 +201,28 @@ impl Interval<'_> {
                     2,
                     each(grown(|disk| disk.time_writing), writes),
                 ),
-                row("disks", &format!("{name} busy"), "%", Better::Lower, 1, share(busy_ms, 10.0)),
+                row("disks", &format!("{name} busy"), "%", Better::Lower, 1, share(busy_ms, 10.0).min(100.0)),
                 row("disks", &format!("{name} avgqz"), "requests", Better::Lower, 2, share(queue_ms, 1000.0)),
             ]);
         }
         rows
     }
+}
+
+/// The rows of MMTests without the efficiency of what scanned nothing; and what was reclaimed at limits of cgroups, which the kernel
+/// counts neither as kswapd's nor as direct.
+fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
+    let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
+    for who in ["Kswapd", "Direct"] {
+        let scanned = rows.iter().find(|row| row.name == format!("{who} pages scanned")).map_or(0.0, |row| row.value);
+        rows.retain(|row| scanned > 0.0 || row.name != format!("{who} efficiency"));
+    }
+    let [scanned, reclaimed] = counters::at_limits(counters).unwrap_or_default();
+    if scanned > 0 {
+        rows.push(row("vmstat", "Pages scanned at limits of cgroups", "pages", Better::Lower, 0, scanned as f64));
+        rows.push(row("vmstat", "Pages reclaimed at limits of cgroups", "pages", Better::Neutral, 0, reclaimed as f64));
+    }
+    rows
 }
 
 /// What the kernel wrote with two decimals, without what a shorter float adds.

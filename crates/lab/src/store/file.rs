@@ -59,6 +59,8 @@ struct Head {
     fingerprint: String,
     virtual_time_ns: u64,
     page_events: u64,
+    #[serde(default)]
+    is_idle: bool,
     report: Vec<String>,
     /// Hash over all that a reader takes from the file.
     digest: String,
@@ -74,12 +76,13 @@ const DECIDED_BY: &str = "highwater.key";
 /// Never: what is written into memory is well-formed.
 #[must_use]
 pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
-    let Outcome { fingerprint, virtual_time_ns, page_events, report, .. } = outcome;
+    let Outcome { fingerprint, virtual_time_ns, page_events, is_idle, report, .. } = outcome;
     let head = Head {
         identity: key.identity.clone(),
         fingerprint: format!("{fingerprint:016x}"),
         virtual_time_ns: *virtual_time_ns,
         page_events: *page_events,
+        is_idle: *is_idle,
         report: report.clone(),
         digest: digest(&key.hash, &key.identity, outcome),
     };
@@ -194,6 +197,7 @@ fn read(bytes: Vec<u8>) -> Result<StoredRun, String> {
         fingerprint: u64::from_str_radix(&head.fingerprint, 16).map_err(|_| "its fingerprint is none")?,
         virtual_time_ns: head.virtual_time_ns,
         page_events: head.page_events,
+        is_idle: head.is_idle,
         report: head.report,
         ..Outcome::default()
     };
@@ -205,7 +209,7 @@ fn read(bytes: Vec<u8>) -> Result<StoredRun, String> {
 
 /// A hash over all that a reader takes from a file.
 fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
-    let Outcome { rows, fingerprint, virtual_time_ns, page_events, report, .. } = outcome;
+    let Outcome { rows, fingerprint, virtual_time_ns, page_events, is_idle, report, .. } = outcome;
     let mut all = Sha256::new();
     let mut take = |text: &str| {
         all.update((text.len() as u64).to_le_bytes());
@@ -213,7 +217,9 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     };
     take(hash);
     take(&serde_json::to_string(identity).expect("texts and numbers"));
-    take(&format!("{fingerprint:016x} {virtual_time_ns} {page_events}"));
+    // Files of before say nothing of it.
+    let idle = if *is_idle { " idle" } else { "" };
+    take(&format!("{fingerprint:016x} {virtual_time_ns} {page_events}{idle}"));
     report.iter().for_each(|line| take(line));
     for Row { group, name, unit, better, value, format } in rows {
         let figure = format!("{} {} {:016x}", better_word(*better), format_word(*format), value.to_bits());

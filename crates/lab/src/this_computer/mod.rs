@@ -14,6 +14,7 @@ pub mod nearest;
 pub mod read;
 pub mod text;
 pub mod told;
+mod turns;
 
 pub use read::Computer;
 

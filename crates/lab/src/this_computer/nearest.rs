@@ -1,37 +1,14 @@
 //! Which kernel file is nearest to a running kernel.
 
 use super::Computer;
-use crate::embedded;
-
-/// What the name of a kernel file begins with: a version.
-fn version(name: &str) -> Option<(u32, u32)> {
-    let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|word| word.parse().ok());
-    let (major, rest) = name.split_once('.')?;
-    Some((major.parse().ok()?, digits(rest)?))
-}
-
-/// Is it a kernel as it was released, and not one with patches of a posting?
-fn is_released(name: &str, multigen: bool) -> bool {
-    let rest = name.split_once('-').map_or("", |(_, rest)| rest);
-    if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
-}
+use crate::versions;
 
 /// The kernel file that is nearest to the kernel of a computer: of those with or without the multi-generational LRU, as it has it on or
 /// off, the newest that is not newer; the oldest where all are.
-///
-/// # Panics
-/// Where no kernel file is built in.
 #[must_use]
 pub fn kernel(computer: &Computer) -> String {
-    let running = version(&computer.release).unwrap_or((u32::MAX, 0));
-    let multigen = computer.has_multigen == Some(true);
-    let mut known: Vec<((u32, u32), &str)> = embedded::names("kernels")
-        .filter(|name| is_released(name, multigen))
-        .filter_map(|name| Some((version(name)?, name)))
-        .collect();
-    known.sort_unstable();
-    let older = known.iter().rev().find(|(version, _)| *version <= running);
-    older.or(known.first()).expect("kernel files are built in").1.to_owned()
+    let running = versions::version(&computer.release).unwrap_or((u32::MAX, 0));
+    versions::nearest(running, computer.has_multigen == Some(true)).to_owned()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the running kernel tells of its computer.
 
+use super::turns;
 use crate::stat::Snapshot;
 use crate::stat::snapshot::Source;
 use std::fs;
@@ -33,8 +34,10 @@ pub struct Disk {
     pub name: String,
     /// Blocks of 4096 bytes.
     pub blocks: u64,
-    /// Does it turn?
+    /// Does its queue say that it turns?
     pub is_rotational: bool,
+    /// Why it does not, whatever its queue says: it is virtual, or its model is known.
+    pub why_not: Option<String>,
     /// Does it answer at once: zram, persistent memory, memory?
     pub is_synchronous: bool,
     /// Requests that its queue holds; none where it has no queue.
@@ -226,6 +229,7 @@ fn disk_at(place: &Path) -> Option<Disk> {
     Some(Disk {
         blocks: sectors / 8,
         is_rotational: of_queue("rotational").as_deref() == Some("1"),
+        why_not: turns::why_not(place),
         is_synchronous: is_synchronous(&name),
         nr_requests: of_queue("nr_requests").and_then(|word| word.parse().ok()),
         name,
@@ -311,6 +315,7 @@ mod tests {
             name: "sda1".into(),
             blocks: 1000,
             is_rotational: true,
+            why_not: None,
             is_synchronous: false,
             nr_requests: Some(256),
         };

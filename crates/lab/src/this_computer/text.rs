@@ -291,18 +291,20 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     }
     text.push_str("\n[disk.device]\n");
     let capacity = constant("capacity_blocks", disk.blocks + slots, from, &format!("{of_disk}, and swap"));
-    let turns = disk.is_rotational && measured.disk.is_none_or(|speed| speed.read_ns >= TURNS_FROM_NS);
+    // What was measured decides; else what the disk is called, and what its queue says.
+    let turns =
+        disk.is_rotational && measured.disk.map_or(disk.why_not.is_none(), |speed| speed.read_ns >= TURNS_FROM_NS);
     if turns {
         text.push_str(&rotational(disk, measured, &capacity));
         return;
     }
     text.push_str("model = \"flash\"\n");
-    if let Some(speed) = measured.disk.filter(|_| disk.is_rotational) {
-        let _ = writeln!(
-            text,
-            "# queue/rotational says that it turns, as it does of many virtual disks; a read of {} ns says that it does not.",
-            speed.read_ns
-        );
+    let why = match measured.disk {
+        Some(speed) => Some(format!("a read of {} ns says that it does not", speed.read_ns)),
+        None => disk.why_not.as_ref().map(|why| format!("but {}", why.replace(char::is_control, " "))),
+    };
+    if let Some(why) = why.filter(|_| disk.is_rotational) {
+        let _ = writeln!(text, "# queue/rotational says that it turns, as it does of many virtual disks; {why}.");
     }
     text.push_str(&capacity);
     let queue = disk.nr_requests.map_or((128, "assumed", "it has no queue, or does not tell"), |requests| {
@@ -361,6 +363,7 @@ fn assumed_disk(computer: &Computer) -> Disk {
         name: "nothing tells of the disk: a flash disk is assumed".into(),
         blocks: 16 * computer.pages().max(1 << 20),
         is_rotational: false,
+        why_not: None,
         is_synchronous: false,
         nr_requests: None,
     }
@@ -459,6 +462,7 @@ mod tests {
                 name: "zram0".into(),
                 blocks: 1_000_000,
                 is_rotational: false,
+                why_not: None,
                 is_synchronous: true,
                 nr_requests: None,
             }),
@@ -530,6 +534,7 @@ mod tests {
         let disk = Disk {
             name: "sda1".into(),
             is_rotational: true,
+            why_not: None,
             is_synchronous: false,
             nr_requests: Some(64),
             ..turning.disk.take().unwrap()

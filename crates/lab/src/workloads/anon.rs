@@ -12,11 +12,12 @@ use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes, check_theta, extent};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
-use crate::figure::{Row, names};
+use crate::figure::{Row, RowName, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 const STREAM: u64 = 5000;
 
 /// The `[params]` of an experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Size of all regions together, percent of memory. Default 150.
@@ -79,6 +80,10 @@ impl Workload for Anon {
 
     const VERIFIES: bool = true;
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         check_theta(params.distribution, params.theta)?;
@@ -96,7 +101,7 @@ impl Workload for Anon {
         extent(params.operations, params.tasks, params.touch_s, 0)
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         Some(names(rows(&Course::with_everything())))
     }
 

@@ -6,6 +6,7 @@
 use crate::extent::{kib_pages, mib_pages};
 use crate::scale::Scale;
 use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
+use documented::DocumentedFields;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use sim::Sourced;
@@ -19,7 +20,7 @@ const PARTS: u64 = 32;
 pub const COMPILER: &str = "cc1";
 
 /// What a build is like, at full scale: what follows that are sizes of memory and of the tree.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Files of an unpacked tree.

@@ -4,12 +4,13 @@
 //! ends, and after a pause the next one begins.
 
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::vmscan;
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{CpuTimes, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use engine::stat::{Vmstat, vmstat};
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub enum Of {
 }
 
 /// The `[params]` of an experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// What is exhausted: `"memory"` or `"disk"`. Default `"memory"`.
@@ -68,6 +69,10 @@ impl Workload for Exhaust {
 
     const SIM_ONLY: Option<&'static str> = Some("the other grounds end with the process that memory is exhausted for");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, _: &Resources) -> Result<(), String> {
         let positive = [("programs", params.programs), ("room_percent", params.room_percent)];
         match positive.into_iter().find(|(_, value)| *value == 0) {
@@ -89,7 +94,7 @@ impl Workload for Exhaust {
         }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         Some(names(rows(&[1], CpuTimes::default(), 1.0, &vmstat::zeroes())))
     }
 

@@ -11,11 +11,12 @@
 use super::build::{self, Build};
 use super::meter::add_profile;
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{CpuTimes, HeldPage, Started, System, SystemError, difference, page_bytes};
 use crate::workload::{Curve, Found, Resources, Workload};
+use documented::DocumentedFields;
 use engine::memory::{Gfp, MAX_ORDERS};
 use engine::stat::{Vmstat, vmstat};
 use machine::{Nanos, Order, PAGE_BYTES};
@@ -41,7 +42,7 @@ const LARGE_FILE: &str = "testfile";
 
 /// The `[params]` of an experiment, at full scale; `copies`, sizes and the number of inodes follow it. What the script of
 /// MMTests says has a default; what is assumed has none.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Copies of the tree that are built beside it. They do not follow the scale.
@@ -155,6 +156,13 @@ impl Workload for Highalloc {
     const SIM_ONLY: Option<&'static str> =
         Some("the other grounds give no blocks of memory, drop no inodes and have no sysctl");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        match key.strip_prefix("build.") {
+            Some(key) => build::Params::get_field_docs(key).ok(),
+            None => Params::get_field_docs(key).ok(),
+        }
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let positive = [
             ("every_ms", params.every_ms),
@@ -219,7 +227,7 @@ impl Workload for Highalloc {
         }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let attempt = |is_success| Attempt { is_success, took: Nanos(1), ended: Nanos(1), reclaimed: 1 };
         let pass = |name| Pass {
             name,
@@ -773,8 +781,9 @@ fn name_of_2012(name: String) -> String {
     }
 }
 
-fn mmtests_row_names() -> Vec<String> {
-    mmtests::vmstat_row_names().into_iter().map(name_of_2012).collect()
+fn mmtests_row_names() -> Vec<RowName> {
+    let known = mmtests::vmstat_row_names().into_iter();
+    known.map(|row| RowName { name: name_of_2012(row.name), ..row }).collect()
 }
 
 /// The group `compaction`: every counter of the engine that is about it, about requests of several pages and about huge pages of

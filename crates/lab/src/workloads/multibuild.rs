@@ -5,11 +5,12 @@
 
 use super::build::{self, Build};
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{CpuTimes, System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use machine::{Func, Nanos};
 use serde::{Deserialize, Serialize};
 use sim::Sourced;
@@ -21,7 +22,7 @@ const REAP_EVERY: Nanos = Nanos::from_secs(5);
 
 /// The `[params]` of an experiment, at full scale: what follows it are sizes of memory and of the tree. What the script
 /// of MMTests says has a default; what is assumed of a build has none.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Builds. Default 12.
@@ -114,6 +115,10 @@ impl Workload for Multibuild {
     const SIM_ONLY: Option<&'static str> =
         Some("its compilers map their text, and their times are told apart by task, which the other grounds cannot");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         if [params.builds, params.at_once, params.jobs, params.units.value].contains(&0) {
             return Err("`builds`, `at_once`, `jobs` and `units` must be above 0".to_owned());
@@ -137,7 +142,7 @@ impl Workload for Multibuild {
         }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let rows = [cputime_rows(&[Built::default()]), duration_rows(1.0, 1.0, 1.0)];
         Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
     }

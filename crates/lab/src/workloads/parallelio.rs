@@ -6,11 +6,12 @@
 
 use super::meter::add_profile;
 use crate::extent::{self, Extent};
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{EngineView, Faults, System, SystemError, difference, page_bytes};
-use crate::workload::{Found, Resources, Step, Steps, Workload};
+use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use engine::reclaim::PriorityZero;
 use engine::stat::Vmstat;
 use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
@@ -48,7 +49,7 @@ const ZERO_BLOCK: Nanos = Nanos(64_000);
 
 /// The `[params]` of an experiment. What the benchmark's own script says has a default; what is fitted
 /// or assumed has none: it stands in the experiment's file, with its origin.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Seconds that the client asks the filled server. Default 200.
@@ -151,6 +152,10 @@ impl Workload for Parallelio {
     const SIM_ONLY: Option<&'static str> =
         Some("the time of its server's operations is fitted to a computer of 2013, and takes that computer's memory");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         if params.operation_ns.value == 0 || params.populate_ns.value == 0 {
             return Err("`operation_ns` and `populate_ns` must be above 0: no server answers in no time".to_owned());
@@ -193,7 +198,7 @@ impl Workload for Parallelio {
         }
     }
 
-    fn row_names(params: &Params, resources: &Resources) -> Option<Vec<String>> {
+    fn row_names(params: &Params, resources: &Resources) -> Option<Vec<RowName>> {
         let round = |bytes| (bytes, Round { priority_zero: Some(None), ..Round::default() });
         let sizes = Sizes::of_memory(resources.memory_pages);
         let rounds: Vec<(u64, Round)> = sizes.writes(params.steps).into_iter().map(round).collect();
@@ -219,13 +224,8 @@ impl Workload for Parallelio {
         run_round(system, params, sizes, times, 0, 0)?;
         add_profile(&mut profile, "warm-up", &mut seen, system.profile());
         let mut rounds = Vec::new();
-        let between = "memcached starts anew and is filled, without an operation for its client".to_owned();
-        let mut steps = Steps { steps: Vec::new(), between };
         for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
-            let (round, asked) = run_round(system, params, sizes, times, n as u64 + 1, bytes)?;
-            let name = if bytes == 0 { "nothing copied".to_owned() } else { format!("{} MiB copied", bytes >> 20) };
-            steps.steps.push(Step { name, from_s: asked.start.as_secs_f64(), to_s: asked.end.as_secs_f64() });
-            rounds.push((bytes, round));
+            rounds.push((bytes, run_round(system, params, sizes, times, n as u64 + 1, bytes)?));
             add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
         }
         let elapsed_s = system.now().since(started).as_secs_f64();
@@ -236,7 +236,7 @@ impl Workload for Parallelio {
         rows.extend(mmtests::vmstat_rows(&difference(&counters, &system.vmstat()), elapsed_s));
         rows.extend(mmtests::iostat_rows("sda", &system.take_disk_samples()));
         rows.extend(diagnosis);
-        Ok(Found { rows, profile, steps, ..Found::default() })
+        Ok(Found { rows, profile, ..Found::default() })
     }
 }
 
@@ -293,7 +293,6 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
     rows
 }
 
-/// Runs a round; what it found, and when the client asked.
 fn run_round<S: System>(
     system: &S,
     params: &Params,
@@ -301,7 +300,7 @@ fn run_round<S: System>(
     times: Times,
     round: u64,
     write_bytes: u64,
-) -> Result<(Round, Range<Nanos>), SystemError> {
+) -> Result<Round, SystemError> {
     let counters = system.vmstat();
     let take_priority_zero = || system.engine_view().map(EngineView::take_first_priority_zero);
     take_priority_zero();
@@ -315,8 +314,6 @@ fn run_round<S: System>(
         system.start("dd", move |system| write_behind(system, delay, sizes, write_bytes, system.rng(2000 + round)))
     });
     let served = client.join(system);
-    let ended = system.now();
-    let asked = Nanos(ended.0.saturating_sub(Nanos::from_secs(params.run_s).0))..ended;
     let counters = difference(&counters, &system.vmstat());
     let mut written = (Nanos(0), Nanos(0));
     if let Some(writer) = writer {
@@ -324,8 +321,7 @@ fn run_round<S: System>(
         system.remove("background")?;
     }
     let ((operations, faults), (write_started, write_time)) = (served?, written);
-    let priority_zero = take_priority_zero();
-    Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
+    Ok(Round { operations, faults, write_started, write_time, counters, priority_zero: take_priority_zero() })
 }
 
 /// Server and client: fills the server, then asks it for as long as `run`; returns the operations done and the

@@ -4,13 +4,14 @@
 //! has the times without interrupts, and what packets sent between these would have seen of them.
 
 use crate::extent::{Extent, TIME_MAX_S};
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::duration_rows;
 use crate::report::histogram::Times;
 use crate::report::locks::mask_rows;
 use crate::scale::Scale;
 use crate::system::{System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use engine::stat::Vmstat;
 use hdrhistogram::Histogram;
 use machine::Nanos;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The `[params]` of an experiment. What the posting says has a default; what is assumed has none.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Packets that are sent. Default 3000.
@@ -80,6 +81,10 @@ impl Workload for Ping {
 
     const SIM_ONLY: Option<&'static str> = Some("only a simulated machine has a simulated network card");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         let positive = [
@@ -115,7 +120,7 @@ impl Workload for Ping {
         Extent { time_s: Some(time_s), operations: params.packets.into(), ..Extent::default() }
     }
 
-    fn row_names(params: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(params: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let trip = |sent: u64| RoundTrip { sent: Nanos(sent), returned: Some(Nanos(sent + 1)) };
         let masks = Sim::new(sim::Config::uniform(1, 1)).mask_statistics();
         let seen = Seen {

@@ -2,11 +2,12 @@
 //! the background reader of MMTests; mechanisms/benchmarks, 1.6).
 
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::vmscan;
 use crate::scale::Scale;
 use crate::system::{System, SystemError, difference};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use machine::{NANOS_PER_SECOND, Nanos};
 use serde::{Deserialize, Serialize};
 use sim::{Rng, Sourced};
@@ -27,7 +28,7 @@ const HOG_ROUNDS: u64 = 64;
 
 /// The `[params]` of an experiment; counts and sizes are those at full scale, and all but file sizes follow it. What the
 /// script of MMTests says has a default; what is assumed has none.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Files at the start. Default 5000.
@@ -106,6 +107,10 @@ impl Workload for Postmark {
     const SIM_ONLY: Option<&'static str> =
         Some("its idle program holds half of that computer's memory, and takes 15 s a step");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         if params.least_bytes == 0 || params.least_bytes >= params.most_bytes {
             return Err("`least_bytes` must be above 0 and below `most_bytes`".to_owned());
@@ -128,7 +133,7 @@ impl Workload for Postmark {
         Extent { operations, file_pages: files.saturating_mul(pages), wait_s, time_s: None }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         Some([names(rows([0.0; 7])), vmscan::row_names()].concat())
     }
 

@@ -8,17 +8,18 @@ use super::meter::{Course, LOOK_EVERY, Measured, measure};
 use super::random::{Access, Size, Verify, check_sizes, check_theta, extent, length, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
-use crate::figure::names;
+use crate::figure::{RowName, names};
 use crate::scale::Scale;
 use crate::system::{System, SystemError};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 
 /// Name of the file.
 const FILE: &str = "randread.dat";
 
 /// The `[params]` of an experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Size of the file, percent of memory. Default 400.
@@ -79,6 +80,10 @@ impl Workload for Randread {
 
     const VERIFIES: bool = true;
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         check_theta(params.distribution, params.theta)?;
         check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
@@ -89,7 +94,7 @@ impl Workload for Randread {
         extent(params.operations, params.tasks, params.full_s.saturating_add(params.filling_s), pages)
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         Some(names(rows(&Course::with_everything())))
     }
 

@@ -11,10 +11,11 @@ use super::meter::{Course, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes, check_theta};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::scale::Scale;
 use crate::system::{System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ const READERS: &str = "reader";
 const STREAM: u64 = 5000;
 
 /// The `[params]` of an experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Size of all files together, percent of memory. Default 1600.
@@ -100,6 +101,10 @@ impl Workload for RandreadAsync {
 
     const ABOUT: &'static str = "random reads of 4 KiB, many of them under way at a time, of files larger than memory";
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         check_theta(params.distribution, params.theta)?;
         if params.depth == 0 || params.depth > 65_536 {
@@ -126,7 +131,7 @@ impl Workload for RandreadAsync {
         Extent { time_s: Some(time_s), operations: 0, file_pages: pages, wait_s: 0 }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let mut course = Course::with_everything();
         // Of several nodes: as many as there may be have rows.
         let tasks = (0..8).map(|node| format!("{}{node}", KSWAPD.prefix)).chain([READERS.to_owned()]);

@@ -7,12 +7,13 @@ use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, Tally, latency_rows, measure};
 use super::random::{Size, check_sizes, extent, length};
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::histogram::Times;
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use hdrhistogram::Histogram;
 use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ const FILE: &str = "randwrite.dat";
 const STREAM: u64 = 4000;
 
 /// The `[params]` of an experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Size of the file, percent of memory. Default 200.
@@ -86,6 +87,10 @@ impl Workload for Randwrite {
 
     const VERIFIES: bool = true;
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         check_sizes(params.tasks, params.size().pages(resources.memory_pages, Scale::FULL), "a file")
     }
@@ -95,7 +100,7 @@ impl Workload for Randwrite {
         extent(params.operations, params.tasks, params.full_s.saturating_add(params.filling_s), pages)
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let mut syncs = Histogram::new(3).expect("three digits are a precision");
         syncs.record(1).expect("it grows as far as need be");
         Some(names(rows(&Course::with_everything(), &syncs, 0)))

@@ -8,11 +8,12 @@ use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
 use super::random::{Access, Size, Verify, check_sizes, check_theta, read_at_random};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const HOT: &str = "hot.dat";
 const COLD: &str = "cold.dat";
 
 /// The `[params]` of an experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Size of the hot set, percent of memory. Default 50.
@@ -86,6 +87,10 @@ impl Workload for Scan {
 
     const VERIFIES: bool = true;
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         check_theta(params.distribution, params.theta)?;
         let (hot, cold) = params.pages(resources.memory_pages, Scale::FULL);
@@ -100,7 +105,7 @@ impl Workload for Scan {
         Extent { wait_s: params.alone_s, operations: file_pages, file_pages, time_s: None }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         Some(names(rows(&Course::with_everything(), &Course::with_everything(), 0, Nanos(1))))
     }
 

@@ -10,13 +10,14 @@
 use super::big_file::read_whole;
 use super::meter::{add_profile, counter_rows};
 use crate::extent::{self, Extent, TIME_MAX_S};
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::duration_rows;
 use crate::scale::Scale;
 use crate::system::contents::Pattern;
 use crate::system::{EngineView, Started, System, SystemError, ZoneView, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use ::sim::Rng;
+use documented::DocumentedFields;
 use engine::Unacknowledged;
 use engine::memory::NodeId;
 use engine::reclaim::KswapdCalls;
@@ -53,7 +54,7 @@ const FILES_MAX: u64 = 1 << 20;
 const COMPUTE: Nanos = Nanos(200_000);
 
 /// The `[params]` of an experiment. Sizes are of the machine at full scale.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Memory of the daemons, MiB. Default 1000.
@@ -137,6 +138,10 @@ impl Workload for Simon {
 
     const SIM_ONLY: Option<&'static str> = Some("the other grounds have no network of their own");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let positive = [
             ("touch_every_us", params.touch_every_us),
@@ -192,7 +197,7 @@ impl Workload for Simon {
         Extent { time_s: Some(time_s), wait_s: params.print_every_s, operations, file_pages }
     }
 
-    fn row_names(params: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(params: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let zones = ["DMA32", "Normal"].map(|name| ZoneView { node: NodeId(0), name, pages: 0, free: 0 });
         let look = |at_s| Look { at_s, free: 0, zones: zones.into() };
         let seen = Seen {

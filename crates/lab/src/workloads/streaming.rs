@@ -4,11 +4,12 @@
 //! ever wanted again. Written pages become dirty through the page table.
 
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::vmscan;
 use crate::scale::Scale;
 use crate::system::{MapMode, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use engine::ReadPattern;
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ pub enum Access {
 }
 
 /// The `[params]` of an experiment. What the benchmark's own script says has a default; what is assumed has none.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Size of all files together, percent of memory. Default 1000.
@@ -67,6 +68,10 @@ impl Workload for Streaming {
 
     const SIM_ONLY: Option<&'static str> = Some("the other grounds do not map files");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         if params.tasks.value == 0 || params.percent == 0 {
             return Err("`tasks` and `percent` must be above 0: nobody streams nothing".to_owned());
@@ -89,8 +94,8 @@ impl Workload for Streaming {
         Extent { operations: pages, file_pages, wait_s, time_s: None }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
-        Some([vec![rate_row(0.0).name], vmscan::row_names()].concat())
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
+        Some([names(vec![rate_row(0.0)]), vmscan::row_names()].concat())
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {

@@ -10,11 +10,12 @@
 
 use super::meter::add_profile;
 use crate::extent::{Extent, times};
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{CpuTimes, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
+use documented::DocumentedFields;
 use engine::stat::{Vmstat, vmstat};
 use machine::{Func, Nanos};
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ const SOURCE: &str = "source";
 const TARGET: &str = "target";
 
 /// The `[params]` of an experiment; sizes follow its scale.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Memory of the program, percent of memory. Default 60.
@@ -94,6 +95,10 @@ impl Workload for Thp {
 
     const SIM_ONLY: Option<&'static str> = Some("the other grounds have no memory with huge pages");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let positive = [
             ("tasks", &params.tasks),
@@ -144,7 +149,7 @@ impl Workload for Thp {
         }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let seen = Seen {
             tasks: vec![OfTask { faults: vec![Nanos(1)], ..OfTask::default() }],
             coverage: vec![0.0],

@@ -9,6 +9,7 @@
 
 use super::tagged;
 use crate::sourced::{Origin, Sourced};
+use documented::DocumentedFields;
 use serde::de::value::StrDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -115,7 +116,7 @@ impl DiskConfig {
 pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
 
 /// The request queue in front of a disk (`/sys/block/sda/queue`).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
     /// Requests that may be allocated for each direction, waiting or in service. Congestion
@@ -243,7 +244,7 @@ impl Default for ElevatorConfig {
 }
 
 /// Constants of [`ElevatorConfig::Deadline`].
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineConfig {
     /// A read that has waited as long starts the next batch of reads. Default 500 ms.
@@ -271,7 +272,7 @@ impl Default for DeadlineConfig {
 ///
 /// A slice of the whole synchronous class, not of each task: tasks that read at the same time share
 /// one sweep, so fairness between readers is not modelled.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CfqConfig {
     /// Reads and synchronous writes are preferred for as long. Default 100 ms.
@@ -322,7 +323,7 @@ pub enum SyncArrival {
 ///
 /// The disk has no write cache and reorders nothing itself (no command queueing): what the elevator
 /// chooses is what the arm does.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotationalConfig {
     /// Size in blocks of 4096 bytes.
@@ -370,7 +371,7 @@ impl RotationalConfig {
 ///
 /// Consecutive blocks, or stripes of them, lie on consecutive channels. Latency is also occupation: a channel serves one
 /// access after the other, so `channels / read_latency_ns` bounds the rate of random reads.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashConfig {
     /// Size in blocks of 4096 bytes.
@@ -402,7 +403,7 @@ pub struct FlashConfig {
 }
 
 /// When a channel of a flash disk stalls to erase.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseConfig {
     /// Pages written to a channel between two stalls of it.

@@ -2,7 +2,7 @@
 
 use engine::kernel::{
     ROOT,
-    choice::{self, Choice},
+    choice::{self, Choice, Condition},
     meant_key,
 };
 use placed::Error;
@@ -12,7 +12,7 @@ use crate::{
     difference::plain,
     embedded,
     html::{Page, Part, Section, results},
-    library,
+    known_names, library, meanings,
     plan::{OF_MACHINE, OF_PARAMS},
     report::{
         Look,
@@ -23,28 +23,58 @@ use crate::{
 };
 
 /// What is known of a key.
+#[derive(Default)]
 pub struct Known {
-    /// The key as it was asked for, where that is not its name: without its section, in another, or a sysctl.
+    /// What was asked for, where that is not the key's name: without its section, in another, or a sysctl.
     asked: Option<String>,
-    /// Its name.
+    /// What is said of the name that was asked for.
+    says: Option<String>,
+    /// The key's name; empty where nothing stands for what was asked for.
     key: String,
     /// What it means.
     about: String,
     /// Its values, each with its meaning.
     values: Vec<(&'static str, String)>,
-    /// Its range and its default.
+    /// Its range, its default, and when it is read.
     limits: Vec<String>,
     /// What has it: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// Each that has it, with its value and where that is from.
-    lines: Vec<[String; 3]>,
+    /// Each value, those that have it, and where that is from.
+    by_value: Vec<Owned>,
+    /// Other keys that belong to what was asked for, with what they mean.
+    also: Vec<(String, String)>,
+}
+
+/// A value of a key.
+struct Owned {
+    value: String,
+    owners: Vec<String>,
+    /// Where the first of them has it from.
+    source: String,
+}
+
+/// Adds one that has a value.
+fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
+    match all.iter_mut().find(|known| known.value == value) {
+        Some(known) => known.owners.push(owner.to_owned()),
+        None => all.push(Owned { value, owners: vec![owner.to_owned()], source }),
+    }
 }
 
 impl Known {
+    /// What is said before the key.
+    fn asked(&self) -> Option<String> {
+        let Self { asked, says, key, .. } = self;
+        let asked = asked.as_ref()?;
+        Some(match says {
+            Some(says) => format!("{asked}: {says}"),
+            None => format!("`{asked}` means the key `{key}`"),
+        })
+    }
+
     /// The key as a page.
     pub fn page(&self) -> Page {
-        let Self { asked, key, about, values, limits, owners, lines } = self;
-        let asked = asked.iter().map(|asked| format!("`{asked}` means the key `{key}`"));
+        let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let grid = |head: &[&str], lines: Vec<Vec<Cell>>| Grid {
             keys: 1,
             head: results::head(head),
@@ -57,41 +87,61 @@ impl Known {
             parts.push(Part::table("Values", grid(&["value", "means"], lines)));
         }
         parts.extend(limits.iter().cloned().map(Part::Words));
-        let owned = lines.iter().map(|line| line.iter().cloned().map(Cell::from).collect()).collect();
-        let owned = Part::table(*owners, grid(&["who", "value", "source"], owned));
-        let sections = vec![Section::new("Values", parts), Section::new(*owners, vec![owned])];
-        let sections = sections.into_iter().filter(|section| !section.parts.is_empty()).collect();
-        Page { title: key.clone(), about: asked.chain([about.clone()]).collect(), sections }
+        let mut sections = vec![Section::new("Values", parts)];
+        if !by_value.is_empty() {
+            let line = |it: &Owned| [it.value.clone(), it.owners.join(", "), it.source.clone()].map(Cell::from).into();
+            let owned = grid(&["value", *owners, "source"], by_value.iter().map(line).collect());
+            sections.push(Section::new(*owners, vec![Part::table(*owners, owned)]));
+        }
+        if !also.is_empty() {
+            let line = |(key, about): &(String, String)| vec![key.clone().into(), about.clone().into()];
+            let other = grid(&["key", "means"], also.iter().map(line).collect());
+            sections.push(Section::new("See also", vec![Part::table("See also", other)]));
+        }
+        sections.retain(|section| !section.parts.is_empty());
+        let title = if key.is_empty() { self.asked.clone().unwrap_or_default() } else { key.clone() };
+        Page { title, about: self.asked().into_iter().chain([about.clone()]).collect(), sections }
     }
 
     /// The key as text.
     pub fn text(&self, look: Look) -> String {
-        let Self { asked, key, about, values, limits, owners, lines } = self;
+        let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let mut text = String::new();
-        if let Some(asked) = asked {
-            text += &format!("`{asked}` means the key `{key}`:\n\n");
+        if let Some(asked) = self.asked() {
+            text += &hanging("", &asked, look);
         }
-        text += &format!("{key}\n{}\n", hanging("  ", about, look));
+        if !key.is_empty() {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text += &format!("{gap}{key}\n{}\n", hanging("  ", about, look));
+        }
         if !values.is_empty() || !limits.is_empty() {
             text += "values\n";
             let width = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
             for (name, about) in values {
                 text += &hanging(&format!("  {name:width$}  "), about, look);
             }
-            text.extend(limits.iter().map(|limit| format!("  {limit}\n")));
+            text.extend(limits.iter().map(|limit| hanging("  ", limit, look)));
             text.push('\n');
         }
-        text += &format!("{owners}\n");
-        let width = |cell: usize| lines.iter().map(|line| line[cell].chars().count()).max().unwrap_or(0);
-        let (name_width, value_width) = (width(0), width(1).min(64));
-        for [name, value, place] in lines {
-            text += &hanging(&format!("  {name:name_width$}  {value:value_width$}  "), place, look);
+        if !by_value.is_empty() {
+            text += &format!("{owners}\n");
+        }
+        let width = by_value.iter().map(|it| it.value.chars().count()).max().unwrap_or(0).min(40);
+        for Owned { value, owners, source } in by_value {
+            text += &hanging(&format!("  {value:width$}  "), &owners.join(", "), look);
+            text += &hanging(&" ".repeat(width + 6), source, look);
+        }
+        if !also.is_empty() {
+            text += "\nsee also\n";
+        }
+        for (key, about) in also {
+            text += &hanging(&format!("  {key}  "), about, look);
         }
         text
     }
 }
 
-/// What is known of a key; none where no kernel, machine or workload has it.
+/// What is known of a key, or of a name that people know; none where no kernel, machine or workload has it, or several may be meant.
 ///
 /// # Errors
 /// When an embedded file is wrong.
@@ -102,10 +152,46 @@ pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     if let Some(param) = key.strip_prefix(OF_PARAMS) {
         return of_experiments(param);
     }
-    let meant = || meant_key(key).and_then(|key| Choice::find(&key));
-    let Some(choice) = Choice::find(key).or_else(meant) else { return Ok(None) };
-    let asked = (choice.path() != key).then(|| key.to_owned());
-    Ok(Some(Known { asked, ..of_kernels(choice)? }))
+    if let Some(choice) = choice::all().find(|choice| choice.path() == key) {
+        return of_kernels(choice).map(Some);
+    }
+    if let Some(named) = known_names::find(key).filter(|_| key.contains(['.', '/']) || last_parts(key).is_empty()) {
+        return of_name(key, named).map(Some);
+    }
+    let found = match &last_parts(key)[..] {
+        [only] => explain(only)?,
+        [] => meant_key(key).and_then(|key| Choice::find(&key)).map(of_kernels).transpose()?,
+        _ => None,
+    };
+    Ok(found.map(|found| Known { asked: Some(key.to_owned()), ..found }))
+}
+
+/// Keys of kernels, machines and experiments whose last part it is.
+fn last_parts(word: &str) -> Vec<String> {
+    let of_kernels = choice::all().filter(|choice| choice.key == word).map(Choice::path);
+    let is_last = |path: &String| path.rsplit('.').next() == Some(word);
+    let of_machines = meanings::of_machines().into_iter().map(|(path, _)| path).filter(is_last);
+    let params = meanings::params().into_iter().filter(is_last);
+    let all = of_kernels
+        .chain(of_machines.map(|path| format!("{OF_MACHINE}{path}")))
+        .chain(params.map(|param| format!("{OF_PARAMS}{param}")));
+    all.collect()
+}
+
+/// What is said of a name, with the first of its keys, and what the others mean.
+fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
+    let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
+    let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
+    Ok(Known { asked: Some(asked.to_owned()), says: Some(named.says.clone()), also, ..first })
+}
+
+/// What a key means, in a sentence or two.
+fn meaning(key: &str) -> String {
+    match (key.strip_prefix(OF_MACHINE), key.strip_prefix(OF_PARAMS)) {
+        (Some(path), _) => meanings::of_machine(path).unwrap_or_default(),
+        (_, Some(param)) => meanings::of_param(param).swap_remove(0).0,
+        _ => Choice::find(key).map(Choice::about).unwrap_or_default(),
+    }
 }
 
 /// The key of kernels that comes nearest.
@@ -114,57 +200,124 @@ pub fn nearest(key: &str) -> Option<String> {
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
-/// A choice: its meaning, its values, and the value of each kernel with its source.
+/// All that has a word in its name, by kind, each with a line about it; where nothing has, what has it in that line.
+#[must_use]
+pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
+    let word = word.to_lowercase();
+    let named = |folder: &'static str| -> Vec<(String, String)> {
+        embedded::names(folder).map(|name| (name.to_owned(), about_file(folder, name))).collect()
+    };
+    let keys = choice::all().flat_map(|choice| {
+        let value =
+            |value: &engine::kernel::choice::Named| (format!("{} = {}", choice.path(), value.name), value.about());
+        std::iter::once((choice.path(), choice.about())).chain(choice.values.iter().map(value))
+    });
+    let machine_keys = meanings::of_machines().into_iter().map(|(path, _)| (format!("{OF_MACHINE}{path}"), path));
+    let machine_keys = machine_keys.map(|(key, path)| (key, meanings::of_machine(&path).unwrap_or_default()));
+    let params = meanings::params().into_iter().map(|param| (format!("{OF_PARAMS}{param}"), param));
+    let params = params.map(|(key, param)| (key, meanings::of_param(&param).swap_remove(0).0));
+    let names =
+        known_names::all().iter().flat_map(|known| known.names.iter().map(|name| (name.clone(), known.says.clone())));
+    let workloads = workloads::all().iter().map(|it| (it.name().to_owned(), it.about().to_owned()));
+    let all = [
+        ("kernels", named("kernels")),
+        ("machines", named("machines")),
+        ("experiments", named("experiments")),
+        ("workloads", workloads.collect()),
+        ("keys of kernels", keys.collect()),
+        ("keys of machines", machine_keys.collect()),
+        ("parameters", params.collect::<Vec<_>>()),
+        ("names of Linux", names.collect()),
+    ];
+    let with = |is_meant: &dyn Fn(&(String, String)) -> bool| {
+        let kinds =
+            all.iter().map(|(kind, lines)| (*kind, lines.iter().filter(|line| is_meant(line)).cloned().collect()));
+        kinds.filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty()).collect::<Vec<_>>()
+    };
+    let by_name = with(&|(name, _)| name.to_lowercase().contains(&word));
+    if by_name.is_empty() { with(&|(_, about)| about.to_lowercase().contains(&word)) } else { by_name }
+}
+
+/// The line about an embedded file.
+fn about_file(folder: &str, name: &str) -> String {
+    match folder {
+        "kernels" => library::kernel(name).map(|kernel| kernel.about),
+        "machines" => library::machine(name).map(|machine| machine.about),
+        _ => library::experiment(name).map(|experiment| experiment.about),
+    }
+    .unwrap_or_default()
+}
+
+/// A choice: its meaning, its values, and who has which with its source.
 fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
-    let mut lines = Vec::new();
+    let mut by_value = Vec::new();
     for name in embedded::names("kernels") {
         let kernel = library::kernel(name)?;
-        let setting = kernel.settings.iter().find(|it| (&*it.section, &*it.key) == (section, key));
-        lines.extend(setting.map(|setting| [name.to_owned(), plain(&setting.value), origin(setting)]));
+        let Some(setting) = kernel.settings.iter().find(|it| (&*it.section, &*it.key) == (section, key)) else {
+            continue;
+        };
+        own(&mut by_value, name, plain(&setting.value), origin(setting));
     }
     let default = format!("default: {}, as in {ROOT}", plain(&choice.default()));
+    let conditions = choice.conditions().map(|Condition { what, values, is_one }| {
+        format!("read {} {what} = {}", if *is_one { "with" } else { "unless" }, values.join(" or "))
+    });
     Ok(Known {
-        asked: None,
         key: choice.path(),
         about: choice.about(),
         values: values.iter().map(|value| (value.name, value.about())).collect(),
-        limits: choice.range().into_iter().chain([default]).collect(),
+        limits: choice.range().into_iter().chain([default]).chain(conditions).collect(),
         owners: "kernels",
-        lines,
+        by_value,
+        ..Known::default()
     })
 }
 
-/// A constant of machines: the value of each that has it, with its origin.
+/// A key of machines: what it means, and the value of each machine that has it, with its origin.
 fn of_machines(path: &str) -> Result<Option<Known>, Error> {
-    let mut lines = Vec::new();
+    let mut by_value = Vec::new();
     for name in embedded::names("machines") {
         let node = library::machine(name)?.node;
         let found = path.split('.').try_fold(&node, |node, key| node.first().get(key));
-        lines.extend(found.map(|node| [name.to_owned(), constant(node), node.place.to_string()]));
+        if let Some(node) = found {
+            own(&mut by_value, name, constant(node), node.place.to_string());
+        }
     }
-    Ok(set_alone(OF_MACHINE, path, "machines", lines))
+    Ok(known(OF_MACHINE, path, meanings::of_machine(path), "machines", by_value))
 }
 
-/// A parameter of workloads: the value of each experiment whose workload has it.
+/// A parameter of workloads: what it means, and the value of each experiment whose workload has it.
 fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
-    let mut lines = Vec::new();
+    let mut by_value = Vec::new();
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name)?;
         let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
-        match (experiment.params.get(param), params.as_ref().and_then(|params| params.get(param))) {
-            (Some(node), _) => lines.push([name.to_owned(), constant(node), node.place.to_string()]),
-            (None, Some(value)) => lines.push([name.to_owned(), value.to_string(), "default".into()]),
+        let at = || param.split('.').try_fold(params.as_ref()?, |value, key| value.get(key));
+        let given = param.split('.').try_fold(&experiment.params, |node, key| node.get(key));
+        match (given, at()) {
+            (Some(node), _) => own(&mut by_value, name, constant(node), node.place.to_string()),
+            (None, Some(value)) => own(&mut by_value, name, value.to_string(), "default".into()),
             (None, None) => {}
         }
     }
-    Ok(set_alone(OF_PARAMS, param, "experiments", lines))
+    let meanings = meanings::of_param(param);
+    let several = meanings.len() > 1;
+    let about = meanings.into_iter().map(|(about, workloads)| match several {
+        true => format!("{}: {about}", workloads.join(", ")),
+        false => about,
+    });
+    let about = about.collect::<Vec<_>>().join(" ");
+    Ok(known(OF_PARAMS, param, (!about.is_empty()).then_some(about), "experiments", by_value))
 }
 
-/// A key of which nothing is known but who has it; none where nobody has it.
-fn set_alone(prefix: &str, path: &str, owners: &'static str, lines: Vec<[String; 3]>) -> Option<Known> {
+/// A key that files set; none where nobody has it and nothing is known of it.
+fn known(prefix: &str, path: &str, about: Option<String>, owners: &'static str, by_value: Vec<Owned>) -> Option<Known> {
+    if about.is_none() && by_value.is_empty() {
+        return None;
+    }
     let key = format!("{prefix}{path}");
-    let about = format!("`--set {key}=VALUE` changes it");
-    let known = Known { asked: None, key, about, values: Vec::new(), limits: Vec::new(), owners, lines };
-    (!known.lines.is_empty()).then_some(known)
+    let set = format!("`--set {key}=VALUE` changes it.");
+    let about = [about, (!by_value.is_empty()).then_some(set)].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    Some(Known { key, about, owners, by_value, ..Known::default() })
 }

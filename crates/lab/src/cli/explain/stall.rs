@@ -3,7 +3,7 @@
 use super::super::{
     End,
     beside::parse_window,
-    compare::failed,
+    compare::{failed, kernel_of},
     options::{parse_seed, parse_set},
     output::{self, Losses},
     with_command,
@@ -25,9 +25,9 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// The kernel, a name or a file
+    /// The kernel, a name or a file [default: the experiment's first]
     #[arg(long, value_name = "KERNEL")]
-    kernel: String,
+    kernel: Option<String>,
     /// Stalls that are shorter are left out, ms of the run
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_over)]
     over: Nanos,
@@ -65,9 +65,12 @@ pub struct Arguments {
 enum StallFormat {
     /// Words for people.
     #[default]
+    #[value(alias = "table")]
     Text,
     /// docs/doctor.md describes it.
     Json,
+    /// The words for a text in Markdown.
+    Markdown,
     /// The words, as one page that opens without a network.
     Html,
 }
@@ -77,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { experiment, kernel, over, most, set, scale, machine, seed, window, .. } = arguments;
     let request = Request {
         experiment: experiment.clone(),
-        kernels: vec![kernel.clone()],
+        kernels: vec![kernel_of(experiment, kernel.as_ref())?],
         set: set.clone(),
         machine: machine.clone(),
         seed: *seed,
@@ -86,12 +89,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         trace: Some(window.unwrap_or_default()),
         ..Request::default()
     };
-    let file = output::open("--output", arguments.output.as_deref())?;
+    let file = output::open_report(arguments.format == StallFormat::Html, arguments.output.as_deref())?;
     let traced = output::open("--trace", arguments.trace.as_deref())?;
     let plan = Plan::new(&request, workloads::find)?;
     let results = {
         let bars = Bars::new(&plan.title(), plan.count());
-        plan.run(1, &bars).whole().map_err(|failures| failed(&failures))?
+        plan.run(1, &bars).map_err(|failures| failed(&failures))?
     };
     results.traces.iter().filter_map(RunTrace::warning).for_each(|warning| shown::warn(&warning));
     let found: Vec<_> = results.traces.iter().map(|run| stalls::find(run, *over, *most as usize)).collect();
@@ -100,13 +103,15 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         losses.note(traced.write(|out| trace::write(&results.traces, out)));
     }
     let path = arguments.trace.as_ref().map(|path| path.display().to_string());
+    let page = || Page {
+        title: format!("Why tasks of {experiment} stood still"),
+        about: Vec::new(),
+        sections: stalls::sections(&found, path.as_deref()),
+    };
     losses.note(output::report(file, |out, look| match arguments.format {
         StallFormat::Text => out.write_all(stalls::text(&found, path.as_deref(), look).as_bytes()),
-        StallFormat::Html => {
-            let sections = stalls::sections(&found, path.as_deref());
-            let page = Page { title: format!("Why tasks of {experiment} stood still"), about: Vec::new(), sections };
-            out.write_all(with_command(page).render().as_bytes())
-        }
+        StallFormat::Markdown => out.write_all(page().markdown().as_bytes()),
+        StallFormat::Html => out.write_all(with_command(page()).render().as_bytes()),
         StallFormat::Json => out.write_all(stalls::json(&found).as_bytes()),
     }));
     losses.end()

@@ -1,0 +1,147 @@
+//! Names that people know, and what stands for them here: `names.toml`.
+
+use placed::{Error, Node};
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+/// What is said of some names.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The names, with what leads to them.
+    pub names: Vec<String>,
+    /// How they are modelled, or what happens instead.
+    pub says: String,
+    /// Keys that stand for them.
+    #[serde(default)]
+    pub keys: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Names {
+    name: Vec<Known>,
+}
+
+const FILE: &str = "names.toml";
+
+/// All names.
+///
+/// # Panics
+/// Never: a test reads the file.
+pub fn all() -> &'static [Known] {
+    static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
+        let read = || -> Result<Names, Error> { Node::parse(FILE, include_str!("../names.toml"))?.read() };
+        read().unwrap_or_else(|error| panic!("{error}")).name
+    });
+    &ALL
+}
+
+/// Folders that lead to names, longest first.
+const FOLDERS: [&str; 9] = [
+    "/proc/sys/",
+    "/sys/kernel/mm/",
+    "/sys/kernel/debug/",
+    "/sys/fs/cgroup/",
+    "/sys/module/",
+    "/sys/block/",
+    "/sys/",
+    "/proc/",
+    "/",
+];
+
+/// A name without the folder that leads to it, its parts apart.
+fn parts(name: &str) -> Vec<String> {
+    let lower = name.trim().to_lowercase();
+    let rest = FOLDERS.iter().find_map(|folder| lower.strip_prefix(folder)).unwrap_or(&lower);
+    let separated = rest.split(['/', '.']).filter(|part| !part.is_empty());
+    separated.map(|part| part.replace('-', "_")).collect()
+}
+
+/// What is said of a name: it stands there, or ends as one that does, as `swappiness` and `block/sda/queue/scheduler` do.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Known> {
+    let wanted = parts(name);
+    if wanted.is_empty() {
+        return None;
+    }
+    let only = |fits: &dyn Fn(&[String]) -> bool| {
+        let mut found = all().iter().filter(|known| known.names.iter().any(|name| fits(&parts(name))));
+        // What may be one or the other is none: `defrag`, `enabled`.
+        found.next().filter(|_| found.next().is_none())
+    };
+    // A device or a group that lies between is not in the list.
+    let within = |known: &[String]| known.len() > 1 && wanted.len() > known.len() && wanted.ends_with(known);
+    // A bare word is a sysctl before it is anything else.
+    let sysctl: Vec<String> = std::iter::once("vm".to_owned()).chain(wanted.iter().cloned()).collect();
+    only(&|known| known == wanted)
+        .or_else(|| only(&|known| known == sysctl))
+        .or_else(|| only(&|known| known.ends_with(&wanted)))
+        .or_else(|| only(&within))
+}
+
+/// What is said of names in which a word is.
+pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
+    let word = word.to_lowercase();
+    all().iter().filter(move |known| known.names.iter().any(|name| name.to_lowercase().contains(&word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{meanings, plan};
+    use engine::kernel::choice::Choice;
+
+    /// The sysctls of `vm` that the documentation of Linux 6.18 describes (admin-guide/sysctl/vm), and `vfs_cache_pressure_denom`.
+    const VM: &str = "admin_reserve_kbytes compact_memory compact_unevictable_allowed compaction_proactiveness defrag_mode \
+        dirty_background_bytes dirty_background_ratio dirty_bytes dirty_expire_centisecs dirty_ratio dirty_writeback_centisecs \
+        dirtytime_expire_seconds drop_caches enable_soft_offline extfrag_threshold highmem_is_dirtyable hugetlb_shm_group laptop_mode \
+        legacy_va_layout lowmem_reserve_ratio max_map_count mem_profiling memory_failure_early_kill memory_failure_recovery \
+        min_free_kbytes min_slab_ratio min_unmapped_ratio mmap_min_addr mmap_rnd_bits mmap_rnd_compat_bits movable_gigantic_pages \
+        nr_hugepages nr_hugepages_mempolicy nr_overcommit_hugepages nr_trim_pages numa_stat numa_zonelist_order oom_dump_tasks \
+        oom_kill_allocating_task overcommit_kbytes overcommit_memory overcommit_ratio page-cluster page_lock_unfairness panic_on_oom \
+        percpu_pagelist_high_fraction stat_interval stat_refresh swappiness unprivileged_userfaultfd user_reserve_kbytes \
+        vfs_cache_pressure vfs_cache_pressure_denom watermark_boost_factor watermark_scale_factor zone_reclaim_mode";
+
+    #[test]
+    fn every_key_that_is_named_is_there() {
+        let machines = meanings::of_machines();
+        for Known { names, says, keys } in all() {
+            assert!(says.ends_with('.') && !names.is_empty(), "{names:?}");
+            for key in keys {
+                let is_there = match (key.strip_prefix(plan::OF_MACHINE), key.strip_prefix(plan::OF_PARAMS)) {
+                    (Some(path), _) => machines.iter().any(|(known, _)| known == path),
+                    (_, Some(param)) => meanings::params().iter().any(|known| known == param),
+                    _ => Choice::find(key).is_some_and(|choice| choice.path() == *key),
+                };
+                assert!(is_there, "{names:?}: there is no key `{key}`");
+            }
+        }
+    }
+
+    #[test]
+    fn no_name_stands_twice_and_each_sysctl_of_vm_is_answered() {
+        let names: Vec<Vec<String>> = all().iter().flat_map(|known| &known.names).map(|name| parts(name)).collect();
+        for (n, name) in names.iter().enumerate() {
+            assert!(!names[..n].contains(name), "{name:?} stands twice");
+        }
+        for name in VM.split_whitespace() {
+            let known = find(&format!("vm.{name}")).unwrap_or_else(|| panic!("nothing is said of vm.{name}"));
+            assert_eq!(find(&format!("/proc/sys/vm/{name}")), Some(known));
+            assert_eq!(find(name), Some(known));
+        }
+    }
+
+    #[test]
+    fn names_are_found_however_they_are_written() {
+        let first = |name: &str| find(name).map(|known| known.names[0].as_str());
+        assert_eq!(first("memory.high"), Some("memory.high"));
+        assert_eq!(first("/sys/fs/cgroup/user.slice/memory.high"), Some("memory.high"));
+        assert_eq!(first("transparent_hugepage/enabled"), Some("/sys/kernel/mm/transparent_hugepage/enabled"));
+        assert_eq!(first("lru_gen"), first("/sys/kernel/mm/lru_gen/enabled"));
+        assert_eq!(first("/sys/block/sda/queue/scheduler"), Some("/sys/block/queue/nr_requests"));
+        assert_eq!(first("VM.Page_Cluster"), Some("vm.page-cluster"));
+        assert_eq!(["enabled", "", "/", "nonesuch"].map(first), [None; 4]);
+        assert!(containing("oom").count() > 0);
+    }
+}

@@ -1,0 +1,176 @@
+//! What keys of machine files and parameters of workloads mean: the words beside their declarations.
+
+use crate::{
+    embedded,
+    hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb},
+    library, workloads,
+};
+use documented::DocumentedFields;
+use machine::Step;
+use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
+
+/// Keys of a machine file that no struct of this crate declares: those of its top level, and what the engine reads.
+const OTHERS: [(&str, &str); 11] = [
+    ("about", "One line about it."),
+    ("base", "The machine that this one is but for what follows: a name, or a file beside this one."),
+    ("memory.nodes", "The nodes of memory, each with its zones."),
+    ("memory.nodes.zones", "The zones of a node, lowest first."),
+    ("memory.nodes.zones.kind", "Which zone it is: `dma`, `dma32` or `normal`."),
+    (
+        "memory.nodes.zones.managed_pages",
+        "Pages that the allocator manages: present ones without those reserved at boot.",
+    ),
+    ("memory.nodes.zones.spanned_pages", "Pages that it may grow to; 0 for as many as there are."),
+    (
+        "memory.distances",
+        "How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself, 20 where an \
+         access takes twice as long. Without it, 20 to all others.",
+    ),
+    ("memory.limit_pages", "The limit of a memory cgroup that all tasks are in, pages; none without it."),
+    (
+        "disk.device.model",
+        "How the disk works: `rotational` has one arm, so that position decides what a request costs; `flash` has many channels.",
+    ),
+    (
+        "disk.device.queue.elevator.name",
+        "Which waiting request is served next: `noop` in order of arrival, `deadline` by block with bounded waits, `cfq` by slices.",
+    ),
+];
+
+/// Each key of a machine file by its path, with what it means.
+#[must_use]
+pub fn of_machines() -> Vec<(String, &'static str)> {
+    let sections: [(&str, &[&str], &[&str]); 13] = [
+        ("cpu", Cpu::FIELD_NAMES, Cpu::FIELD_DOCS),
+        ("cpu.tlb", Tlb::FIELD_NAMES, Tlb::FIELD_DOCS),
+        ("cpu.cache_lines", CacheLines::FIELD_NAMES, CacheLines::FIELD_DOCS),
+        ("disk", Disk::FIELD_NAMES, Disk::FIELD_DOCS),
+        ("disk.device", RotationalConfig::FIELD_NAMES, RotationalConfig::FIELD_DOCS),
+        ("disk.device", FlashConfig::FIELD_NAMES, FlashConfig::FIELD_DOCS),
+        ("disk.device.erase", EraseConfig::FIELD_NAMES, EraseConfig::FIELD_DOCS),
+        ("disk.device.queue", QueueConfig::FIELD_NAMES, QueueConfig::FIELD_DOCS),
+        ("disk.device.queue.elevator", DeadlineConfig::FIELD_NAMES, DeadlineConfig::FIELD_DOCS),
+        ("disk.device.queue.elevator", CfqConfig::FIELD_NAMES, CfqConfig::FIELD_DOCS),
+        ("network", Network::FIELD_NAMES, Network::FIELD_DOCS),
+        ("before", Before::FIELD_NAMES, Before::FIELD_DOCS),
+        ("before.programs", Programs::FIELD_NAMES, Programs::FIELD_DOCS),
+    ];
+    let others = OTHERS.iter().map(|(path, about)| ((*path).to_owned(), *about));
+    let costs = Step::ALL.iter().map(|step| (format!("cost.{}", step.name()), step.about().trim()));
+    let mut keys: Vec<(String, &str)> = others.chain(costs).collect();
+    for (section, names, docs) in sections {
+        for (name, about) in names.iter().zip(docs) {
+            let path = format!("{section}.{name}");
+            if !keys.iter().any(|(known, _)| *known == path) {
+                keys.push((path, about));
+            }
+        }
+    }
+    keys
+}
+
+/// What a key of a machine file means, by its path without numbers: `cpu.count`, `memory.nodes.zones.kind`.
+#[must_use]
+pub fn of_machine(path: &str) -> Option<String> {
+    let found = of_machines().into_iter().find(|(known, _)| known == path);
+    found.map(|(_, about)| plain(about))
+}
+
+/// What a parameter means, with the workloads that have it: one line for each meaning.
+#[must_use]
+pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
+    let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();
+    for workload in workloads::all() {
+        let Some(about) = workload.about_param(param).map(plain) else { continue };
+        match found.iter_mut().find(|(known, _)| *known == about) {
+            Some((_, names)) => names.push(workload.name()),
+            None => found.push((about, vec![workload.name()])),
+        }
+    }
+    found
+}
+
+/// Each parameter of the experiments, once.
+#[must_use]
+pub fn params() -> Vec<String> {
+    let mut found = Vec::new();
+    for name in embedded::names("experiments") {
+        let Ok(experiment) = library::experiment(name) else { continue };
+        let params = workloads::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
+        collect(&params.unwrap_or_default(), "", &mut found);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The paths of values; a constant with its origin is one.
+fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+    let Some(keys) = value.as_object().filter(|keys| !keys.contains_key("from")) else {
+        return found.push(path.to_owned());
+    };
+    for (key, value) in keys {
+        collect(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, found);
+    }
+}
+
+/// A comment as a text: one line, without the brackets of links.
+fn plain(comment: &str) -> String {
+    comment.split_whitespace().collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use placed::{Node, Value};
+
+    /// Paths of all keys of a file, those of lists without numbers.
+    fn paths(node: &Node, path: &str, found: &mut Vec<String>) {
+        match &node.value {
+            Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {
+                nodes.iter().for_each(|node| paths(node, path, found));
+            }
+            Value::Table(entries) if node.get("from").is_none() => {
+                for entry in entries {
+                    let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+                    paths(&entry.node, &path, found);
+                }
+            }
+            _ => found.push(path.to_owned()),
+        }
+    }
+
+    #[test]
+    fn every_key_of_every_machine_has_a_meaning() {
+        for name in embedded::names("machines") {
+            let mut keys = Vec::new();
+            paths(&library::machine(name).unwrap().node, "", &mut keys);
+            assert!(keys.len() > 60, "{name}: {keys:?}");
+            for key in keys {
+                // An elevator is a name, or a table.
+                assert!(of_machine(&key).is_some_and(|about| about.ends_with(['.', ')'])), "{name}: {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_parameter_of_every_experiment_has_a_meaning() {
+        let params = params();
+        assert!(params.contains(&"operations".to_owned()) && params.contains(&"build.units".to_owned()), "{params:?}");
+        for param in params {
+            assert!(!of_param(&param).is_empty(), "`{param}` has no meaning: `about_param` of its workload gives it");
+        }
+    }
+
+    #[test]
+    fn a_meaning_is_one_line_with_the_workloads_that_have_it() {
+        assert_eq!(of_machine("cpu.count").as_deref(), Some("Logical CPUs."));
+        assert_eq!(of_machine("cost.scan_page").as_deref(), Some(Step::ScanPage.about().trim()));
+        assert_eq!((of_machine("cpu.cuont"), of_param("nonesuch")), (None, Vec::new()));
+        let found = of_param("sync_every");
+        assert!(
+            matches!(&found[..], [(about, names)] if !about.contains('\n') && names == &["randwrite"]),
+            "{found:?}"
+        );
+    }
+}

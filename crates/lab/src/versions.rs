@@ -1,0 +1,96 @@
+//! Versions of Linux that kernel files are named after.
+
+use crate::embedded;
+
+/// Major and minor.
+pub type Version = (u32, u32);
+
+/// What a name begins with, `6.8` of `6.8.0-45-generic`, `v6.8` and `linux-6.8`; none where it begins with no version.
+#[must_use]
+pub fn version(name: &str) -> Option<Version> {
+    let lower = name.to_lowercase();
+    let bare = lower.trim_start_matches("linux").trim_start_matches(['-', ' ']).trim_start_matches('v');
+    let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|word| word.parse().ok());
+    let (major, rest) = bare.split_once('.')?;
+    Some((major.parse().ok()?, digits(rest)?))
+}
+
+/// Is it a kernel as it was released, and not one with patches of a posting?
+fn is_released(name: &str, multigen: bool) -> bool {
+    let rest = name.split_once('-').map_or("", |(_, rest)| rest);
+    if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
+}
+
+/// Kernel files of released versions, oldest first: those with the multi-generational LRU, or those without.
+fn released(multigen: bool) -> Vec<(Version, &'static str)> {
+    let mut known: Vec<(Version, &str)> = embedded::names("kernels")
+        .filter(|name| is_released(name, multigen))
+        .filter_map(|name| Some((version(name)?, name)))
+        .collect();
+    known.sort_unstable();
+    known
+}
+
+/// The kernel file that is nearest to a version: of those with or without the multi-generational LRU the newest that is not newer; the
+/// oldest where all are.
+///
+/// # Panics
+/// Where no kernel file is built in.
+#[must_use]
+pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
+    let known = released(multigen);
+    let older = known.iter().rev().find(|(version, _)| *version <= wanted);
+    older.or(known.first()).expect("kernel files are built in").1
+}
+
+/// What is said of a name that is a version without a kernel file: the files before and after it. None where it is no version.
+#[must_use]
+pub fn hint(name: &str) -> Option<String> {
+    let wanted = version(name)?;
+    let around = |multigen: bool| {
+        let known = released(multigen);
+        let older = known.iter().rev().find(|(version, _)| *version <= wanted);
+        let newer = known.iter().find(|(version, _)| *version > wanted);
+        let names: Vec<String> = older.into_iter().chain(newer).map(|(_, name)| format!("`{name}`")).collect();
+        names.join(" and ")
+    };
+    let lower = name.to_lowercase();
+    let says_multigen = ["mglru", "multigen", "lru_gen"].iter().any(|word| lower.contains(word));
+    // The multi-generational LRU came with 6.1.
+    let may_be_multigen = !lower.contains("classic") && wanted >= (6, 1);
+    Some(match (says_multigen, may_be_multigen) {
+        (true, _) => format!(": the nearest with generations are {}", around(true)),
+        (false, true) => format!(": the nearest are {}; with generations {}", around(false), around(true)),
+        (false, false) => format!(": the nearest are {}", around(false)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_what_a_name_begins_with() {
+        let all = ["6.8.0-45-generic", "v6.8", "linux-6.8", "Linux 6.8.1", "6.8", "6.8-rc3"];
+        assert_eq!(all.map(version), [Some((6, 8)); 6]);
+        assert_eq!(["highwater", "mglru-v1", "6", "v", ""].map(version), [None; 5]);
+    }
+
+    #[test]
+    fn a_version_without_a_file_names_those_around_it() {
+        assert_eq!(hint("5.15").as_deref(), Some(": the nearest are `5.12-mainline` and `6.1-classic`"));
+        assert_eq!(hint("5.15.0-91-generic"), hint("v5.15"));
+        let both = hint("6.8").unwrap();
+        assert!(
+            both.contains("`6.1-classic` and `6.18-classic`; with generations `6.1-mglru` and `6.14-mglru`"),
+            "{both}"
+        );
+        assert_eq!(
+            hint("6.8-mglru").as_deref(),
+            Some(": the nearest with generations are `6.1-mglru` and `6.14-mglru`")
+        );
+        assert_eq!(hint("6.8-classic").as_deref(), Some(": the nearest are `6.1-classic` and `6.18-classic`"));
+        assert_eq!(hint("9.9").as_deref(), Some(": the nearest are `6.18-classic`; with generations `7.2-mglru`"));
+        assert_eq!(hint("vanilla"), None);
+    }
+}
