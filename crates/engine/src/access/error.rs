@@ -21,6 +21,8 @@ pub enum Error {
         total_slots: u32,
         /// Pages of files that are dirty or being written: they can be freed only after that.
         unwritten_pages: u64,
+        /// Is `lru.swappiness` more than 0? With 0 free slots may stay so.
+        may_swap: bool,
     },
     /// A page of a file could not be read.
     Read {
@@ -92,12 +94,15 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfMemory { cause, free_pages, free_slots, total_slots, unwritten_pages } => {
+            Self::OutOfMemory { cause, free_pages, free_slots, total_slots, unwritten_pages, may_swap } => {
                 write!(f, "{cause} ({free_pages} pages in reserve, {unwritten_pages} dirty or being written; ")?;
                 match (free_slots, total_slots) {
                     (_, 0) => write!(f, "there is no swap)"),
                     (0, total) => write!(f, "swap is full: all {total} slots in use)"),
-                    (free, total) => write!(f, "{free} of {total} swap slots free)"),
+                    (free, total) if *may_swap => write!(f, "{free} of {total} swap slots free)"),
+                    (free, total) => {
+                        write!(f, "{free} of {total} swap slots free, unused with lru.swappiness = 0)")
+                    }
                 }
             }
             Self::Read { file, offset, source } => write!(f, "file {file}, offset {offset}: read failed: {source}"),

@@ -72,6 +72,7 @@ impl<M: Machine> Access<M> {
             free_slots: self.swap.free_slots(),
             total_slots: self.swap.total_slots(),
             unwritten_pages: self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback),
+            may_swap: self.is_swappy(),
         }
     }
 

@@ -25,7 +25,8 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 ///
 /// mechanisms/reclaim, 17.1 would have the request try for ever in the first case, for a zone that is never scanned is never
 /// hopeless, and fail at once in the second. But a mark is set by whoever scanned last, and only a freed page clears
-/// it: pages that were held then, and are not any more, would never be found. So all reclaims but the first doubt it.
+/// it: pages that were held then, and are not any more, would never be found. So all reclaims but the first doubt it, and sums of
+/// counters that may be old (`lru.cgroup_counters`). Linux believes them to the end, and then kills; here nobody is killed.
 /// Waits between them grow to a quarter of a second in all: what others hold for a moment is back by then, even where a
 /// thread that holds pages is not given a CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;

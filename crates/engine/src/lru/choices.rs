@@ -123,7 +123,7 @@ choices! {
         /// At once.
         AtOnce,
         /// Every two seconds: the counters of memory cgroups are added up so often. Between two sums nothing changes, as far as
-        /// reclaim knows.
+        /// reclaim knows. Who has reclaimed in vain counts anew, but not at a cgroup's limit.
         EveryTwoSeconds,
     }
 

@@ -78,6 +78,11 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
+    /// Is `lru.swappiness` more than 0? With 0 reclaim leaves swap alone, or almost.
+    pub(crate) const fn is_swappy(&self) -> bool {
+        self.choices.swappiness > 0
+    }
+
     /// Empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
         let (machine, lruvecs) = (&writeback.machine, writeback.lruvecs());

@@ -1,7 +1,7 @@
 //! Classic reclaim as of Linux 5.12: pages that come back, families balanced by cost, kswapd of a node.
 
 use crate::choices::everything;
-use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
+use crate::ground::{Found, Ground, PAGES, Plan, choices_of, stamp};
 use engine::allocate::choices::MigrateFallback;
 use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPages};
 use engine::memory::{Flags, Gfp, Layout, NodeLayout, Zone, ZoneKind, ZoneLayout};
@@ -540,6 +540,47 @@ fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     let (late, at_once) = (wait(CgroupCounters::EveryTwoSeconds), wait(CgroupCounters::AtOnce));
     assert!((Nanos::from_millis(200)..Nanos::from_secs(3)).contains(&late), "{late:?}");
     assert!(at_once < Nanos::from_millis(100), "{at_once:?}");
+}
+
+/// With swappiness 0 anonymous pages are scanned only where pages of files are few, and only the inactive ones. All of those may be in
+/// use, and become active, within a hundredth of the two seconds after which reclaim knows of it: the smaller memory is, the sooner.
+/// There is room in swap, so memory of no size is exhausted.
+#[test]
+fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_size() {
+    let kernels = ["5.12-mainline", "6.1-classic", "6.18-classic"];
+    for (kernel, memory_pages) in kernels.into_iter().flat_map(|kernel| [1024, PAGES].map(|pages| (kernel, pages))) {
+        let layout = Layout::flat(memory_pages);
+        let mut plan = Plan { choices: choices_of(kernel), layout, swap_slots: 4 * PAGES as u32, ..Plan::default() };
+        plan.choices.lru.swappiness = 0;
+        let vmstat = plan.run(move |ground| {
+            let pages = memory_pages as u32 / 2 * 3;
+            let region = ground.region(pages);
+            ground.write_stamps(&region, 0..pages).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+            let mut rng = sim::Rng::new(1, 1);
+            for _ in 0..4 * pages {
+                let page = rng.below(pages.into()) as u32;
+                let read = ground.read_stamp(&region, page);
+                assert_eq!(read.unwrap_or_else(|error| panic!("{kernel}: {error}")), stamp(page));
+            }
+        });
+        assert!(vmstat["oom"] == 0 && vmstat["pswpin"] > memory_pages / 4, "{kernel}, {memory_pages}: {vmstat:?}");
+    }
+}
+
+/// Multi-gen swaps nothing with swappiness 0, whatever is free; the error says so.
+#[test]
+fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
+    for kernel in ["mglru-v2", "6.1-mglru", "7.2-mglru"] {
+        let mut plan = Plan { choices: choices_of(kernel), swap_slots: 4 * PAGES as u32, ..Plan::default() };
+        plan.choices.lru.swappiness = 0;
+        let vmstat = plan.run(move |ground| {
+            let region = ground.region(2 * PAGES as u32);
+            let error = ground.touch(&region, 0..2 * PAGES as u32, true).unwrap_err().to_string();
+            assert!(error.ends_with("16383 of 16383 swap slots free, unused with lru.swappiness = 0)"), "{error}");
+            ground.engine.access().drop_region(&region);
+        });
+        assert_eq!(vmstat["pswpout"], 0, "{kernel}");
+    }
 }
 
 /// In a cgroup no mark says that pages of files are few: where there are none, anonymous ones go.

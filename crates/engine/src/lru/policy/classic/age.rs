@@ -138,16 +138,20 @@ impl<M: Machine> Lru<M> {
         if let Some(multigen) = &self.multigen {
             return self.age_before_round(multigen, zone, demand);
         }
-        if self.is_inactive_low(zone, Family::Anon) {
+        if self.is_inactive_low(zone, Family::Anon, demand) {
             self.shrink_active(zone, ListKind::ActiveAnon, CLUSTER, demand);
         }
     }
 
     /// Is the inactive list of a family too short for pages to prove themselves there?
     ///
-    /// By `lru.inactive_ratio`; anonymous ones are never too few without swap.
-    pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family) -> bool {
-        let pages = |kind| self.summed_list_pages(zone, kind).unwrap_or_else(|| self.list_pages(zone, kind));
+    /// By `lru.inactive_ratio`; anonymous ones are never too few without swap. A reclaim that has found nothing so far does not believe
+    /// sums that may be old (`lru.cgroup_counters`), and counts anew, before memory counts as exhausted. At a cgroup's limit it
+    /// believes them: the task waits there until they are added up, and Linux was seen to fail by them.
+    pub fn is_inactive_low(&self, zone: &Zone<M>, family: Family, demand: &Demand) -> bool {
+        let counts_anew = demand.doubts_marks && !demand.is_cgroup;
+        let sum = |kind| if counts_anew { None } else { self.summed_list_pages(zone, kind) };
+        let pages = |kind| sum(kind).unwrap_or_else(|| self.list_pages(zone, kind));
         let (inactive, active) = (pages(family.inactive()), pages(family.active()));
         if family == Family::Anon && self.swap.total_slots() == 0 {
             return false;

@@ -88,11 +88,11 @@ impl<M: Machine> Lru<M> {
         match self.choices.active_scan {
             ActiveScan::Always => true,
             // Asked again at each of its turns.
-            ActiveScan::WhenInactiveLow => self.is_inactive_low(zone, family),
+            ActiveScan::WhenInactiveLow => self.is_inactive_low(zone, family, demand),
             ActiveScan::WhenLowOrRefaulted => {
                 demand.forces_aging
                     || demand.doubts_marks
-                    || self.is_inactive_low(zone, family)
+                    || self.is_inactive_low(zone, family, demand)
                     || self.has_refaulted(zone, family)
             }
         }
@@ -113,7 +113,9 @@ impl<M: Machine> Lru<M> {
         // Where nothing was found, there may be inactive pages enough, and all of them held.
         let is_wanted = match self.choices.active_scan {
             ActiveScan::Always => true,
-            ActiveScan::WhenInactiveLow => scan.demand.doubts_marks || self.is_inactive_low(zone, kind.family()),
+            ActiveScan::WhenInactiveLow => {
+                scan.demand.doubts_marks || self.is_inactive_low(zone, kind.family(), &scan.demand)
+            }
             ActiveScan::WhenLowOrRefaulted => scan.may_age[kind.family() as usize],
         };
         if is_wanted {

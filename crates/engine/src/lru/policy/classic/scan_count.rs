@@ -99,7 +99,11 @@ impl<M: Machine> Lru<M> {
         let has_share = |family: Family| self.list_pages(zone, family.inactive()) >> demand.priority > 0;
         let may_be_anon_only = match self.choices.few_files {
             FewFiles::ScansAnon => true,
-            FewFiles::ScansInactiveAnon => !may_age[Family::Anon as usize] && has_share(Family::Anon),
+            // Who has found nothing so far takes what there is: the others wait until active pages have become inactive, and where
+            // `swappiness` is 0 nothing else scans anonymous pages.
+            FewFiles::ScansInactiveAnon => {
+                demand.doubts_marks || !may_age[Family::Anon as usize] && has_share(Family::Anon)
+            }
         };
         if !demand.is_cgroup && file + free <= high && may_be_anon_only {
             return Balance::Only(Family::Anon);
@@ -108,7 +112,7 @@ impl<M: Machine> Lru<M> {
         let is_file_enough = match self.choices.file_only {
             // In a cgroup no mark has said above that files are few: an empty list is not enough.
             FileOnly::WhileInactiveSuffices => {
-                !self.is_inactive_low(zone, Family::File) && (!demand.is_cgroup || has_share(Family::File))
+                !self.is_inactive_low(zone, Family::File, demand) && (!demand.is_cgroup || has_share(Family::File))
             }
             FileOnly::WhileInactiveIsScanned => !may_age[Family::File as usize] && has_share(Family::File),
             FileOnly::Never => false,
