@@ -235,11 +235,10 @@ impl<M: Machine> Lru<M> {
         let mut moved = 0;
         for zone in self.zones_of_lruvec(zone).iter().filter(|_| !takes_slot_over) {
             let list = ListId::new(from, family, zone.kind);
-            while let Some(frame) = lists.last(list) {
-                if moved == LOOKED_AT_MAX {
-                    self.machine.spend(Step::LruMove, moved as u32);
-                    return false;
-                }
+            let mut counted = 0;
+            while moved < LOOKED_AT_MAX
+                && let Some(frame) = lists.last(list)
+            {
                 moved += 1;
                 let weight = self.frames[frame].pages();
                 let changed = |flags: Flags| {
@@ -250,8 +249,7 @@ impl<M: Machine> Lru<M> {
                 match result {
                     Ok(before) => {
                         debug_assert!(is_of(before) == family, "{frame} is on a list of {family:?}");
-                        self.count_pages(of, zone, family, from, -weight.cast_signed());
-                        self.count_pages(of, zone, family, to, weight.cast_signed());
+                        counted += weight;
                         let is_counted = match choices.saturated {
                             Saturated::Lifted => !uses::is_saturated(before),
                             Saturated::LikeOthers | Saturated::Protected => true,
@@ -267,6 +265,11 @@ impl<M: Machine> Lru<M> {
                         lists.push_front(&self.frames, ListId::new(slot_in(now), family, zone.kind), frame);
                     }
                 }
+            }
+            self.count_moved(of, zone, family, (from, to), counted);
+            if !lists.is_empty(list) {
+                self.machine.spend(Step::LruMove, moved as u32);
+                return false;
             }
         }
         self.machine.spend(Step::LruMove, moved as u32);

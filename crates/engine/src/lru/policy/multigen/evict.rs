@@ -2,7 +2,7 @@
 
 use super::choices::{DirtyAtTail, Rejected, Saturated, TypeRule};
 use super::controller::Choice;
-use super::generations::{is_of, slot_in, slot_of, with_slot};
+use super::generations::{GENERATIONS, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
 use super::placement::{Coming, place};
 use super::{Multigen, uses};
@@ -147,18 +147,21 @@ impl<M: Machine> Lru<M> {
             return;
         }
         let slot = slot_of(seqs.min[choice.family as usize]);
+        let next = next_slot(slot);
         let most = multigen.choices.isolate_batch as usize;
         let mut left = budget.min(LOOKED_AT_MAX);
         for zone in self.zones_served(zone).iter().rev() {
             let list = ListId::new(slot, choice.family, zone.kind);
             let mut skipped = Vec::new();
+            let mut moved_to_next = 0;
             while left > 0 && batch.pages.len() < most && skipped.len() < most {
                 let Some(frame) = lists.last(list) else { break };
                 let weight = self.frames[frame].pages();
                 batch.scanned += weight;
                 left = left.saturating_sub(weight);
-                if self.sort(multigen, lists, zone, frame, slot, choice.tier_limit, batch) {
+                if let Some(to_next) = self.sort(multigen, lists, zone, frame, slot, choice.tier_limit, batch) {
                     batch.moved += weight;
+                    moved_to_next += to_next;
                 } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
                     self.unlink_listed(multigen.of(zone), lists, frame);
                     batch.taken += weight;
@@ -168,6 +171,7 @@ impl<M: Machine> Lru<M> {
                     skipped.push(frame);
                 }
             }
+            self.count_moved(multigen.of(zone), zone, choice.family, (slot, next), moved_to_next);
             zone.stat.count(ZoneEvent::Pgskip, skipped.len() as u64);
             skipped.into_iter().rev().for_each(|frame| lists.push_front(&self.frames, list, frame));
         }
@@ -180,7 +184,8 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Looks at a page at the tail of the list of `slot`; does it belong elsewhere, and went there?
+    /// Looks at a page at the tail of the list of `slot`. Does it belong elsewhere, and went there? Then how many pages the next
+    /// generation has more, which the caller counts.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
@@ -191,19 +196,18 @@ impl<M: Machine> Lru<M> {
         slot: usize,
         tier_limit: usize,
         batch: &mut Batch,
-    ) -> bool {
+    ) -> Option<u64> {
         let choices = &multigen.choices;
         let flags = self.frames[frame].flags();
         let family = is_of(flags);
         let tier = uses::tier(choices.use_marks, choices.tiers, flags);
         let sorted = sorted(flags, slot, tier > tier_limit, choices.saturated, choices.dirty_at_tail);
-        let next = (slot + 1) % super::generations::GENERATIONS;
         match sorted {
-            Sorted::Old => return false,
+            Sorted::Old => return None,
             Sorted::Elsewhere => {
                 lists.remove(&self.frames, frame);
                 lists.push_front(&self.frames, ListId::new(slot_in(flags), family, zone.kind), frame);
-                return true;
+                return Some(0);
             }
             Sorted::Protected => {
                 self.note_protected(multigen, zone, family, tier, 1);
@@ -219,16 +223,16 @@ impl<M: Machine> Lru<M> {
             Sorted::Lifted | Sorted::Locked => {}
         }
         let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };
-        self.move_to_slot(multigen, lists, zone, frame, (slot, next), mark);
+        let moved = self.move_to_slot(multigen, lists, zone, frame, (slot, next_slot(slot)), mark);
         if flags.has(Flags::HAZARD) && self.frames[frame].get_unless_zero() {
             batch.opened.push(frame);
         }
-        true
+        Some(moved)
     }
 
     /// Moves a page to the list of another generation, where it counts its uses anew; unless a walk has just found it used: then it
-    /// goes where that put it.
-    pub(super) fn move_to_slot(
+    /// goes where that put it. Returns how many pages changed their generation here.
+    fn move_to_slot(
         &self,
         multigen: &Multigen<M>,
         lists: &mut Lists,
@@ -236,24 +240,19 @@ impl<M: Machine> Lru<M> {
         frame: FrameNumber,
         (from, to): (usize, usize),
         mark: Flags,
-    ) {
+    ) -> u64 {
         let marks = multigen.choices.use_marks;
         let moved =
             |flags: Flags| (slot_in(flags) == from).then(|| with_slot(uses::cleared(marks, flags), to).with(mark));
         let result = self.frames[frame].update(moved);
         let (Ok(before) | Err(before)) = result;
-        let family = is_of(before);
-        let weight = self.frames[frame].pages().cast_signed();
-        let slot = match result {
-            Ok(_) => {
-                self.count_pages(multigen.of(zone), zone, family, from, -weight);
-                self.count_pages(multigen.of(zone), zone, family, to, weight);
-                to
-            }
-            Err(_) => slot_in(before),
+        let (slot, moved) = match result {
+            Ok(_) => (to, self.frames[frame].pages()),
+            Err(_) => (slot_in(before), 0),
         };
         lists.remove(&self.frames, frame);
-        lists.push_front(&self.frames, ListId::new(slot, family, zone.kind), frame);
+        lists.push_front(&self.frames, ListId::new(slot, is_of(before), zone.kind), frame);
+        moved
     }
 
     /// Of pages that were isolated and stay, takes out those that are worth another look: they may have become free to go
@@ -304,6 +303,11 @@ impl<M: Machine> Lru<M> {
         self.put_back_generations(multigen, zone, stay, Coming::Rejected);
         self.end_isolation(zone, batch.pool.family(), batch.taken);
     }
+}
+
+/// The slot of the generation after that in `slot`.
+const fn next_slot(slot: usize) -> usize {
+    (slot + 1) % GENERATIONS
 }
 
 /// What a page at the tail of the list of `slot` is.

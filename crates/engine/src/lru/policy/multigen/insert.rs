@@ -24,6 +24,22 @@ impl<M: Machine> Lru<M> {
         zone.gauges.add(gauge(family, of.generations.seqs().is_active(slot)), pages);
     }
 
+    /// Counts pages of a zone that went from the generation in slot `from` to that in `to`, once for all that were moved under one
+    /// hold of the lock of the lists.
+    pub(super) fn count_moved(
+        &self,
+        of: &Generational<M>,
+        zone: &Zone<M>,
+        family: Family,
+        (from, to): (usize, usize),
+        pages: u64,
+    ) {
+        if pages > 0 {
+            self.count_pages(of, zone, family, from, -pages.cast_signed());
+            self.count_pages(of, zone, family, to, pages.cast_signed());
+        }
+    }
+
     /// The generation before the youngest is about to be inactive, and the one after it active: their pages change sides.
     pub(super) fn swap_sides(&self, of: &Generational<M>, zone: &Zone<M>) {
         let Seqs { max, .. } = of.generations.seqs();
