@@ -150,10 +150,16 @@ impl Shared {
     fn redraw(&self) {
         for (bar, progress, since) in self.running().values() {
             let (now_ns, total_ns) = (progress.now_ns(), progress.total_ns());
-            if let Some(permille) = now_ns.saturating_mul(1000).checked_div(total_ns) {
+            let (done, of) = (progress.operations(), progress.total_operations());
+            // A run that ends after so many operations knows no end in time.
+            let part = if total_ns == 0 { (done, of) } else { (now_ns, total_ns) };
+            if let Some(permille) = part.0.saturating_mul(1000).checked_div(part.1) {
                 bar.set_position(permille.min(1000));
             }
-            bar.set_message(message(now_ns, total_ns, since.elapsed()));
+            bar.set_message(match (total_ns, of) {
+                (0, 1..) => message_of_operations(done, of, now_ns, since.elapsed()),
+                _ => message(now_ns, total_ns, since.elapsed()),
+            });
         }
     }
 }
@@ -179,6 +185,16 @@ fn cut(title: &str) -> String {
         return title.to_owned();
     }
     std::iter::once('…').chain(title.chars().skip(length + 1 - TITLE)).collect()
+}
+
+/// "`8000 of 32000 ops, 4.1 s, 24 s left`": operations, virtual time, wall time left.
+fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> String {
+    let told = format!("{done} of {of} ops, {:.1} s", now_ns as f64 / 1e9);
+    // After the last there may be work that is no operation.
+    if done == 0 || done >= of {
+        return told;
+    }
+    format!("{told}, {:.0} s left", wall.as_secs_f64() * (of - done) as f64 / done as f64)
 }
 
 /// "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, wall time left.
@@ -218,6 +234,25 @@ mod tests {
         bars.ended(0);
         bars.ended(1);
         assert_eq!(term.contents(), "");
+    }
+
+    #[test]
+    fn a_run_of_operations_tells_how_many_are_done() {
+        let wall = Duration::from_secs(8);
+        let told = |done| message_of_operations(done, 32_000, 4_100_000_000, wall);
+        assert_eq!(told(8_000), "8000 of 32000 ops, 4.1 s, 24 s left");
+        assert_eq!(told(0), "0 of 32000 ops, 4.1 s");
+        assert_eq!(told(32_000), "32000 of 32000 ops, 4.1 s");
+        let term = InMemoryTerm::new(10, 80);
+        let bars = Bars::drawn_on(ProgressDrawTarget::term_like(Box::new(term.clone())), "randwrite", 1);
+        let progress = Progress::default();
+        progress.set_total_operations(32_000);
+        progress.set_operations(16_000);
+        bars.began(0, "6.1-mglru", &progress);
+        bars.shared.redraw();
+        let text = term.contents();
+        assert!(text.contains("16000 of 32000 ops, 0.0 s, 0 s left") && text.matches('█').count() == 5, "{text}");
+        bars.ended(0);
     }
 
     #[test]

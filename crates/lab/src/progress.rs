@@ -11,6 +11,7 @@ pub struct Progress {
     now_ns: Arc<AtomicU64>,
     total_ns: Arc<AtomicU64>,
     operations: Arc<AtomicU64>,
+    total_operations: Arc<AtomicU64>,
     is_cancelled: Arc<AtomicBool>,
 }
 
@@ -51,6 +52,17 @@ impl Progress {
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Says that the run will end after so many operations; 0 if that is not known.
+    pub fn set_total_operations(&self, operations: u64) {
+        self.total_operations.store(operations, Ordering::Relaxed);
+    }
+
+    /// Operations at the end; 0 if that is not known.
+    #[must_use]
+    pub fn total_operations(&self) -> u64 {
+        self.total_operations.load(Ordering::Relaxed)
     }
 
     /// Virtual time, ns.

@@ -332,11 +332,16 @@ fn watch<S: System>(
     let reclaimed = pages_reclaimed(&system.vmstat());
     let (mut full, mut at_full) = (None, None);
     let mut looks = vec![(started, 0)];
+    let progress = &system.given().progress;
+    if let Length::Operations(of_task) = measured.length {
+        progress.set_total_operations(of_task.saturating_mul(measured.tasks));
+    }
     loop {
         system.sleep(measured.look_every);
         let now = system.now();
         let operations = shared.operations.iter().map(|count| count.0.load(Relaxed)).sum();
-        system.given().progress.set_operations(operations);
+        progress.set_operations(operations);
+        progress.set_now_ns(now.0);
         if looks.last().is_none_or(|last| last.0 < now) {
             looks.push((now, operations));
         }
