@@ -6,7 +6,7 @@
 
 use std::{env, process::Command, time::Instant};
 
-use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, target};
+use crate::{Outcome, cargo, highwater, links, output, package, readme, root, run, sanitize, scales, target};
 
 /// How a step ended that found nothing.
 enum Ended {
@@ -39,23 +39,29 @@ const STEPS: [(&str, Step); 17] = [
     ("readme", || well(readme::splice(&root(), true))),
 ];
 
+/// Steps that take hours: they run only where they are named, every night.
+const NIGHTLY: [(&str, Step); 1] = [("scales", || well(scales::check(&root())))];
+
 fn well(outcome: Outcome) -> Result<Ended, String> {
     outcome.map(|()| Ended::Well)
 }
 
-/// Runs the steps of these names, or all where none is named, and says what each took.
+/// Runs the steps of these names, or all but those of the night where none is named, and says what each took.
 ///
 /// # Errors
 /// What the first step found that failed; or when there is none of a name.
 pub fn run_steps(names: &[&str]) -> Outcome {
-    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|(known, _)| known != *name)) {
-        let known = STEPS.map(|(name, _)| name).join(", ");
+    let all = || STEPS.iter().chain(&NIGHTLY);
+    if let Some(unknown) = names.iter().find(|name| all().all(|(known, _)| known != *name)) {
+        let known = all().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         return Err(format!("there is no step `{unknown}`, only {known}"));
     }
     let started = Instant::now();
     let mut told = Vec::new();
     let mut outcome = Ok(());
-    for (name, step) in STEPS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+    let wanted = all().filter(|(name, _)| names.contains(name));
+    let wanted: Vec<_> = if names.is_empty() { STEPS.iter().collect() } else { wanted.collect() };
+    for (name, step) in wanted {
         eprintln!("=== {name}");
         let began = Instant::now();
         let result = step();

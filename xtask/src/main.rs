@@ -8,6 +8,7 @@ mod package;
 mod pictures;
 mod readme;
 mod sanitize;
+mod scales;
 mod splice;
 
 use std::{
@@ -26,6 +27,10 @@ usage: cargo xtask VERB
   fidelity [--only EXPERIMENT,...]
                     set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes; or make
                     the tables alone that have these experiments
+  scales [--only EXPERIMENT,...] [--scale SCALE,...] [--missing]
+                    run every experiment by every kernel at every scale, put the figures into docs/scales.csv and the tables
+                    into docs/scales.md; takes hours; or those that are named, or that docs/scales.csv lacks
+  scales --page     make the tables anew, by docs/scales.csv
   package           package every crate that is published, and look at what the packages hold
   links             look for what links in README.md and docs/, and citations of docs/mechanisms, point to
   sanitize [CHECK...]
@@ -46,19 +51,49 @@ fn main() -> ExitCode {
         ["figures", "--only", names] => figures::write(&root(), Some(names)),
         ["fidelity"] => fidelity::write(&root(), None),
         ["fidelity", "--only", names] => fidelity::write(&root(), Some(names)),
+        ["scales", "--page"] => scales::write_page(&root()),
+        ["scales", rest @ ..] => match wanted_scales(rest) {
+            Some(wanted) => scales::write(&root(), wanted),
+            None => return wrong_usage(),
+        },
         ["package"] => package::check(),
         ["links"] => links(),
         ["sanitize", names @ ..] => sanitize::sanitize(names).map(drop),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return wrong_usage(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn wrong_usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// What the words after `scales` want; none where they are wrong.
+fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
+    let mut wanted = scales::Wanted::default();
+    loop {
+        words = match words {
+            [] => return Some(wanted),
+            ["--missing", rest @ ..] => {
+                wanted.missing = true;
+                rest
+            }
+            ["--only", names, rest @ ..] => {
+                wanted.experiments = Some(names);
+                rest
+            }
+            ["--scale", scales, rest @ ..] => {
+                wanted.scales = Some(scales);
+                rest
+            }
+            _ => return None,
         }
     }
 }

@@ -1,0 +1,229 @@
+//! docs/scales.md: does every experiment run by every kernel at every scale, and does its main row keep its sign?
+//!
+//! Each run is a process of its own: one that fails costs only itself. What it found is a line of docs/scales.csv, the record, as
+//! soon as it is there. Between `<!-- scales: NAME -->` and `<!-- end -->` the page has what the record says.
+
+mod page;
+mod record;
+mod sign;
+
+use std::{collections::BTreeSet, fs, iter, path::Path, process::Command, sync::Mutex, thread};
+
+use crate::{Outcome, highwater, shown, splice::spliced};
+use record::{Case, Experiment, Found, Record};
+
+const PAGE: &str = "docs/scales.md";
+const RECORD: &str = "docs/scales.csv";
+const BEGIN: &str = "<!-- scales: ";
+
+/// The scales, the cheapest first.
+pub const SCALES: [&str; 4] = ["1/16", "1/8", "1/4", "1"];
+
+/// Seeds by which a sign is told that one seed has changed. Of two kernels that do not differ, all five seeds of one are on one side of
+/// all five of the other in 0.8 % of cases.
+const SEEDS: u64 = 5;
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Experiments, with commas between; all where nothing is given.
+    pub experiments: Option<&'a str>,
+    /// Likewise scales.
+    pub scales: Option<&'a str>,
+    /// Only what the record lacks.
+    pub missing: bool,
+}
+
+/// Runs what is wanted, writes it into the record, and the page.
+pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
+    let all = experiments(root)?;
+    let mut record = Record::read(&root.join(RECORD))?;
+    let is_wanted = |list: Option<&str>, word: &str| list.is_none_or(|list| list.split(',').any(|it| it == word));
+    if let Some(unknown) = wanted
+        .experiments
+        .iter()
+        .flat_map(|list| list.split(','))
+        .find(|it| !all.iter().any(|known| known.name == **it))
+    {
+        return Err(format!("there is no experiment `{unknown}`"));
+    }
+    if let Some(unknown) = wanted.scales.iter().flat_map(|list| list.split(',')).find(|it| !SCALES.contains(it)) {
+        return Err(format!("there is no scale `{unknown}`, only {}", SCALES.join(", ")));
+    }
+    let mut cases = cases(root, &all)?;
+    cases.retain(|case| {
+        let is_asked_for = is_wanted(wanted.experiments, &case.experiment) && is_wanted(wanted.scales, &case.scale);
+        is_asked_for && !(wanted.missing && record.has(case))
+    });
+    run_into(&mut record, &all, cases, Some(&root.join(RECORD)))?;
+    let doubtful = doubtful(&record, &all);
+    run_into(&mut record, &all, doubtful, Some(&root.join(RECORD)))?;
+    write_page(root)
+}
+
+/// Writes the page by the record.
+pub fn write_page(root: &Path) -> Outcome {
+    let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
+    fs::write(root.join(PAGE), of_record(root, &page)?).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+/// The page with what the record says, of the experiments that it has.
+fn of_record(root: &Path, page: &str) -> Result<String, String> {
+    let (mut all, record) = (experiments(root)?, Record::read(&root.join(RECORD))?);
+    all.retain(|experiment| record.lines().any(|(case, _)| case.experiment == experiment.name));
+    let changes = sign::Change::all()?;
+    let body = |name: &str| match name {
+        "summary" => Ok(Some(page::summary(&all, &record, &changes))),
+        "figures" => Ok(Some(page::figures(&all, &record))),
+        _ => Err(format!("{PAGE}: there is no table `{name}`")),
+    };
+    spliced(page, BEGIN, &body)
+}
+
+/// Runs everything anew, at all scales, and compares: nothing fails that does not in the record, and each sign is the same at all scales,
+/// but for changes that are listed with their reason.
+pub fn check(root: &Path) -> Outcome {
+    let all = experiments(root)?;
+    let known = Record::read(&root.join(RECORD))?;
+    let mut record = Record::default();
+    run_into(&mut record, &all, cases(root, &all)?, None)?;
+    let again = doubtful(&record, &all);
+    run_into(&mut record, &all, again, None)?;
+    let changes = sign::Change::all()?;
+    println!("{}", page::summary(&all, &record, &changes));
+    let failed = record.lines().filter(|(case, found)| found.is_err() && !known.fails(case));
+    let failed = failed.map(|(case, found)| format!("{case}: {}", found.as_ref().err().cloned().unwrap_or_default()));
+    let changed = all.iter().flat_map(|experiment| {
+        let kernels = sign::kernels_that_change(experiment, &record, &SCALES);
+        kernels.into_iter().filter(|kernel| !changes.iter().any(|change| change.is_of(&experiment.name, kernel))).map(
+            |kernel| {
+                format!(
+                    "{}, {kernel}: `{}` is better at one scale and worse at another",
+                    experiment.name, experiment.main_row
+                )
+            },
+        )
+    });
+    let wrong: Vec<String> = failed.chain(changed).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Runs of which one seed says that a sign changes: more seeds of these kernels and of those that they are set beside.
+fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
+    let mut cases = BTreeSet::new();
+    for experiment in all {
+        for kernel in sign::kernels_that_change(experiment, record, &SCALES) {
+            for (kernel, scale) in
+                [&kernel, &experiment.kernels[0]].into_iter().flat_map(|it| SCALES.map(|scale| (it, scale)))
+            {
+                let of_seed = |seed| Case::new(&experiment.name, kernel, scale, seed);
+                if record.has(&of_seed(1)) {
+                    cases.extend((2..=SEEDS).map(of_seed).filter(|case| !record.has(case)));
+                }
+            }
+        }
+    }
+    cases.into_iter().collect()
+}
+
+/// One seed of every experiment by its own kernels and all that there are, at every scale, the smallest first.
+fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
+    let kernels = names(&root.join("crates/engine/kernels"), ".toml")?;
+    let mut cases = Vec::new();
+    for (scale, experiment) in SCALES.into_iter().flat_map(|scale| all.iter().map(move |it| (scale, it))) {
+        let others = kernels.iter().filter(|kernel| !experiment.kernels.contains(kernel));
+        let kernels = experiment.kernels.iter().chain(others);
+        cases.extend(kernels.map(|kernel| Case::new(&experiment.name, kernel, scale, 1)));
+    }
+    Ok(cases)
+}
+
+/// All experiments, by name.
+fn experiments(root: &Path) -> Result<Vec<Experiment>, String> {
+    let folder = root.join("crates/lab/experiments");
+    names(&folder, "")?.iter().map(|name| Experiment::read(&folder, name)).collect()
+}
+
+/// Names in a folder that end so, without that end, sorted.
+fn names(folder: &Path, end: &str) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(end)?.to_owned()));
+    Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
+}
+
+/// Runs cases, as many at once as there are cores; each is noted as soon as it has ended, and written to the record's file.
+fn run_into(record: &mut Record, all: &[Experiment], cases: Vec<Case>, file: Option<&Path>) -> Outcome {
+    if cases.is_empty() {
+        return Ok(());
+    }
+    let program = highwater()?;
+    let count = cases.len();
+    let (cases, record) = (Mutex::new(cases.into_iter().enumerate()), Mutex::new((record, Ok(()))));
+    let next = || cases.lock().expect("nothing panics in there").next();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                for (n, case) in iter::from_fn(next) {
+                    let main_row = all.iter().find(|it| it.name == case.experiment).map_or("", |it| &it.main_row);
+                    let found = run(&program, &case, main_row);
+                    eprintln!(
+                        "--- {} of {count}: {case}: {}",
+                        n + 1,
+                        found.as_ref().map_or_else(Clone::clone, ToString::to_string)
+                    );
+                    let mut record = record.lock().expect("nothing panics in there");
+                    record.0.note(case, found);
+                    if let Some(file) = file {
+                        record.1 = record.0.write(file);
+                    }
+                }
+            });
+        }
+    });
+    record.into_inner().expect("nothing panics in there").1
+}
+
+/// Runs one case.
+fn run(program: &Path, case: &Case, main_row: &str) -> Result<Found, String> {
+    let Case { experiment, kernel, scale, seed } = case;
+    let seed = seed.to_string();
+    let mut command = Command::new(program);
+    command.args(["run", experiment, "--kernel", kernel, "--scale", scale, "--seed", &seed, "--format", "json"]);
+    let output = command.output().map_err(|error| format!("{}: {error}", shown(&command)))?;
+    let report = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() {
+        return Found::of_report(&report, main_row);
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    let why = told.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it ended without a word");
+    Err(why.strip_prefix(&format!("{kernel}, seed {seed}: ")).unwrap_or(why).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_the_record_says() {
+        let root = crate::root();
+        let page = fs::read_to_string(root.join(PAGE)).unwrap();
+        assert!(page == of_record(&root, &page).unwrap(), "{PAGE} is stale: run `cargo xtask scales --page`");
+        assert!(
+            page.matches("<details>").count() > 10 && Record::read(&root.join(RECORD)).unwrap().lines().count() > 300
+        );
+    }
+
+    #[test]
+    fn every_kernel_is_run_at_every_scale_and_the_smallest_first() {
+        let all = experiments(&crate::root()).unwrap();
+        let cases: Vec<Case> = cases(&crate::root(), &all).unwrap();
+        let kernels = names(&crate::root().join("crates/engine/kernels"), ".toml").unwrap();
+        for (experiment, scale) in all.iter().flat_map(|it| SCALES.map(|scale| (it, scale))) {
+            let of_it: Vec<&Case> =
+                cases.iter().filter(|case| case.experiment == experiment.name && case.scale == scale).collect();
+            assert_eq!(of_it[0].kernel, experiment.kernels[0], "the others are set beside it");
+            assert!(kernels.iter().all(|kernel| of_it.iter().filter(|case| case.kernel == *kernel).count() == 1));
+        }
+        assert!(cases.is_sorted_by_key(|case| SCALES.iter().position(|scale| *scale == case.scale)));
+    }
+}

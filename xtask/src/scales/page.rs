@@ -1,0 +1,145 @@
+//! The tables of docs/scales.md, in Markdown.
+
+use super::{
+    SCALES,
+    record::{Case, Experiment, Record},
+    sign::{Change, Sign, change, kernels_that_change, of},
+};
+
+/// A line for each experiment: how many of its runs ended, and how many kernels keep their sign.
+pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> String {
+    let mut text = line([
+        "experiment",
+        "main row",
+        "beside",
+        "runs that ended",
+        "kernels with one sign",
+        "no sign",
+        "changes of sign",
+    ]);
+    text.push_str(&format!("|{}\n", "---|".repeat(7)));
+    for experiment in all {
+        let name = &experiment.name;
+        let of_it = || record.lines().filter(|(case, _)| case.experiment == *name && case.seed == 1);
+        let (ended, runs) = (of_it().filter(|(_, found)| found.is_ok()).count(), of_it().count());
+        let changing = kernels_that_change(experiment, record, &SCALES);
+        let kernels = kernels(experiment, record);
+        let has_sign = |kernel: &String| {
+            let signs = SCALES.map(|scale| sign(experiment, record, kernel, scale));
+            signs.iter().any(|sign| matches!(sign, Some(Sign::Better | Sign::Worse)))
+        };
+        let with_sign = kernels.iter().filter(|kernel| has_sign(kernel) && !changing.contains(kernel)).count();
+        let without = kernels.len() - with_sign - changing.len();
+        let told = changing.iter().map(|kernel| {
+            let known = changes.iter().find(|change| change.is_of(name, kernel));
+            format!("`{kernel}`: {}", known.map_or("unknown why", |change| &change.why))
+        });
+        let told = told.collect::<Vec<_>>().join("; ");
+        text.push_str(&line([
+            format!("`{name}`"),
+            experiment.main_row.trim_end_matches('-').to_owned(),
+            format!("`{}`", experiment.kernels[0]),
+            format!("{ended} of {runs}"),
+            with_sign.to_string(),
+            without.to_string(),
+            told,
+        ]));
+    }
+    text
+}
+
+/// The changes of all kernels, an experiment after the other, and why runs failed.
+pub fn figures(all: &[Experiment], record: &Record) -> String {
+    let table = |experiment: &Experiment| {
+        let mut table = line(["kernel"].into_iter().chain(SCALES));
+        table.push_str(&format!("|{}\n", "---|".repeat(1 + SCALES.len())));
+        let mut reasons: Vec<&str> = Vec::new();
+        for kernel in [&experiment.kernels[0]].into_iter().chain(kernels(experiment, record)) {
+            let cells = SCALES.map(|scale| match record.of(&Case::new(&experiment.name, kernel, scale, 1)) {
+                None => String::new(),
+                Some(Ok(found)) if *kernel == experiment.kernels[0] => {
+                    format!("{} {}", figure(found.value), found.unit)
+                }
+                Some(Ok(_)) => told(experiment, record, kernel, scale),
+                Some(Err(why)) => {
+                    let known = reasons.iter().position(|reason| *reason == why);
+                    let n = known.unwrap_or_else(|| {
+                        reasons.push(why);
+                        reasons.len() - 1
+                    });
+                    format!("failed ({})", n + 1)
+                }
+            });
+            table.push_str(&line([format!("`{kernel}`")].into_iter().chain(cells)));
+        }
+        let reasons = reasons.iter().enumerate().map(|(n, why)| format!("\n({}) {why}\n", n + 1)).collect::<String>();
+        format!("<details><summary>{}</summary>\n\n{table}{reasons}\n</details>\n", experiment.name)
+    };
+    all.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// The kernels of an experiment, but for the first, by name.
+fn kernels<'r>(experiment: &Experiment, record: &'r Record) -> Vec<&'r String> {
+    let of_it =
+        record.lines().filter(|(case, _)| case.experiment == experiment.name && case.kernel != experiment.kernels[0]);
+    let mut kernels: Vec<&String> = of_it.map(|(case, _)| &case.kernel).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    kernels
+}
+
+fn sign(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> Option<Sign> {
+    let figures = |kernel: &str| record.figures(&experiment.name, kernel, scale);
+    of(&figures(kernel), &figures(&experiment.kernels[0]))
+}
+
+/// A change in percent, in brackets where it has no sign.
+fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> String {
+    let figures = |kernel: &str| record.figures(&experiment.name, kernel, scale);
+    let change = change(&figures(kernel), &figures(&experiment.kernels[0]));
+    match (change.map(|change| format!("{:+.0} %", 100.0 * change)), sign(experiment, record, kernel, scale)) {
+        (Some(told), Some(Sign::None)) => format!("({})", told.replace("-0 %", "+0 %")),
+        (Some(told), _) => told,
+        (None, _) => "ended".into(),
+    }
+}
+
+/// A figure with three digits or more.
+fn figure(value: f64) -> String {
+    if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn line(cells: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let cells = cells.into_iter().map(|cell| format!(" {} |", cell.as_ref()).replace("  ", " "));
+    format!("|{}\n", cells.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scales::record::Found;
+
+    #[test]
+    fn tables_tell_changes_failures_and_known_reasons() {
+        let experiment = Experiment { name: "e".into(), kernels: vec!["base".into()], main_row: "Ops x-".into() };
+        let mut record = Record::default();
+        let mut note = |kernel: &str, scale: &str, value: f64| {
+            record
+                .note(Case::new("e", kernel, scale, 1), Ok(Found { value, unit: "s".into(), is_higher_better: false }));
+        };
+        for (kernel, small, full) in [("base", 100.0, 100.0), ("k1", 50.0, 99.9), ("k2", 200.0, 50.0)] {
+            note(kernel, "1/16", small);
+            note(kernel, "1", full);
+        }
+        record.note(Case::new("e", "k3", "1", 1), Err("out of memory".into()));
+        let all = [experiment];
+        let known = Change { experiment: "e".into(), kernels: vec!["k2".into()], why: "it is small".into() };
+        let summary = summary(&all, &record, &[known]);
+        assert!(summary.ends_with("| `e` | Ops x | `base` | 6 of 7 | 1 | 1 | `k2`: it is small |\n"), "{summary}");
+        let figures = figures(&all, &record);
+        let lines =
+            ["| `base` | 100 s | | | 100 s |", "| `k1` | +50 % | | | (+0 %) |", "| `k2` | -100 % | | | +50 % |"];
+        assert!(lines.iter().all(|line| figures.contains(line)), "{figures}");
+        assert!(figures.contains("| `k3` | | | | failed (1) |") && figures.contains("(1) out of memory"), "{figures}");
+    }
+}

@@ -1,0 +1,151 @@
+//! When a kernel is better than another, and which changes of that are known.
+
+use serde::Deserialize;
+
+use super::record::{Experiment, Found, Record};
+
+/// Changes of less than this share of the other kernel's figure have no sign: as few as docs/fidelity.md takes for an effect.
+pub const EFFECT: f64 = 0.05;
+
+/// How a kernel's main row is beside the first kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// Better.
+    Better,
+    /// Worse.
+    Worse,
+    /// Not told apart.
+    None,
+}
+
+/// A change of sign between scales that is known, and why it is none of a fault.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// The experiment.
+    pub experiment: String,
+    /// The kernels that change their sign.
+    pub kernels: Vec<String>,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+impl Change {
+    /// All that are known.
+    pub fn all() -> Result<Vec<Self>, String> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Changes {
+            #[serde(default)]
+            change: Vec<Change>,
+        }
+        let changes: Changes =
+            toml::from_str(include_str!("changes.toml")).map_err(|error| format!("changes.toml: {error}"))?;
+        Ok(changes.change)
+    }
+
+    /// Is it of this kernel in this experiment?
+    pub fn is_of(&self, experiment: &str, kernel: &str) -> bool {
+        self.experiment == experiment && self.kernels.iter().any(|it| it == kernel)
+    }
+}
+
+/// The change of the median from `base` to `figures`, as a share of the former, more than 0 where it is for the better.
+pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
+    let (ours, theirs) = (median(figures)?, median(base)?);
+    let change = if ours == theirs { 0.0 } else { (ours - theirs) / theirs.abs() };
+    Some(if figures[0].is_higher_better { change } else { -change })
+}
+
+/// The sign of that. With several seeds, one is told only where all figures of one are on one side of all of the other.
+pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
+    let change = change(figures, base)?;
+    let [ours, theirs] = [figures, base].map(range);
+    let overlap = figures.len() > 1 && base.len() > 1 && ours.0 <= theirs.1 && theirs.0 <= ours.1;
+    Some(match change {
+        _ if change.abs() < EFFECT || overlap => Sign::None,
+        _ if change > 0.0 => Sign::Better,
+        _ => Sign::Worse,
+    })
+}
+
+/// The kernels that are better at one scale and worse at another.
+pub fn kernels_that_change(experiment: &Experiment, record: &Record, scales: &[&str]) -> Vec<String> {
+    let mut kernels: Vec<&String> =
+        record.lines().filter(|(case, _)| case.experiment == experiment.name).map(|(case, _)| &case.kernel).collect();
+    kernels.dedup();
+    kernels.sort_unstable();
+    kernels.dedup();
+    let signs = |kernel: &str| {
+        let figures = |kernel: &str, scale: &str| record.figures(&experiment.name, kernel, scale);
+        let of_scale = |scale: &&str| of(&figures(kernel, scale), &figures(&experiment.kernels[0], scale));
+        scales.iter().filter_map(of_scale).collect::<Vec<_>>()
+    };
+    let changes = |signs: &[Sign]| signs.contains(&Sign::Better) && signs.contains(&Sign::Worse);
+    kernels.into_iter().filter(|kernel| changes(&signs(kernel))).cloned().collect()
+}
+
+fn median(figures: &[&Found]) -> Option<f64> {
+    let mut values: Vec<f64> = figures.iter().map(|it| it.value).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len().checked_sub(1)?;
+    Some(f64::midpoint(values[middle / 2], values[middle.div_ceil(2)]))
+}
+
+fn range(figures: &[&Found]) -> (f64, f64) {
+    let values = figures.iter().map(|it| it.value);
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scales::record::Case;
+
+    fn found(value: f64, is_higher_better: bool) -> Found {
+        Found { value, unit: "s".into(), is_higher_better }
+    }
+
+    fn sign(ours: &[f64], theirs: &[f64], is_higher_better: bool) -> Option<Sign> {
+        let of_values = |values: &[f64]| values.iter().map(|it| found(*it, is_higher_better)).collect::<Vec<_>>();
+        let (ours, theirs) = (of_values(ours), of_values(theirs));
+        of(&ours.iter().collect::<Vec<_>>(), &theirs.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_sign_is_of_the_better_direction_and_small_or_overlapping_changes_have_none() {
+        assert_eq!(sign(&[110.0], &[100.0], true), Some(Sign::Better));
+        assert_eq!(sign(&[110.0], &[100.0], false), Some(Sign::Worse));
+        assert_eq!(sign(&[104.9], &[100.0], true), Some(Sign::None));
+        assert_eq!(sign(&[110.0, 130.0], &[100.0, 111.0], true), Some(Sign::None));
+        assert_eq!(sign(&[112.0, 130.0], &[100.0, 111.0], true), Some(Sign::Better));
+        assert_eq!(sign(&[0.0], &[0.0], true), Some(Sign::None));
+        assert_eq!(sign(&[1.0], &[0.0], true), Some(Sign::Better));
+        assert_eq!(sign(&[], &[1.0], true), None);
+    }
+
+    #[test]
+    fn who_is_better_at_one_scale_and_worse_at_another_changes() {
+        let experiment = Experiment { name: "e".into(), kernels: vec!["base".into()], main_row: "r".into() };
+        let mut record = Record::default();
+        let figures = [("1/16", 100.0, 120.0, 120.0), ("1/4", 100.0, 98.0, 70.0), ("1", 100.0, 130.0, 101.0)];
+        for (scale, base, kept, changed) in figures {
+            for (kernel, value) in [("base", base), ("kept", kept), ("changed", changed)] {
+                record.note(Case::new("e", kernel, scale, 1), Ok(found(value, true)));
+            }
+        }
+        record.note(Case::new("e", "failed", "1/4", 1), Err("out of memory".into()));
+        assert_eq!(kernels_that_change(&experiment, &record, &["1/16", "1/4", "1"]), ["changed"]);
+        assert!(kernels_that_change(&experiment, &record, &["1/4", "1"]).is_empty());
+    }
+
+    #[test]
+    fn known_changes_are_of_experiments_and_kernels_that_there_are() {
+        let root = crate::root();
+        for Change { experiment, kernels, why } in Change::all().unwrap() {
+            assert!(root.join("crates/lab/experiments").join(&experiment).is_dir(), "{experiment}");
+            let is_known = |kernel: &String| root.join(format!("crates/engine/kernels/{kernel}.toml")).is_file();
+            assert!(kernels.iter().all(is_known) && !why.is_empty(), "{experiment}: {kernels:?}");
+        }
+    }
+}
