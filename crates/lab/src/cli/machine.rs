@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 pub enum Which {
     /// Write this computer as a machine file: what the kernel tells of it
     Here(Arguments),
+    /// Write another computer as a machine file: by its /proc/zoneinfo, /proc/meminfo or kernel log
+    From(super::machine_from::Arguments),
 }
 
 /// Arguments of `highwater calibrate`.

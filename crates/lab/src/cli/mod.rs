@@ -17,6 +17,8 @@ mod import;
 mod list;
 #[cfg(feature = "linux")]
 mod machine;
+#[cfg(feature = "linux")]
+mod machine_from;
 mod options;
 mod output;
 mod rank;
@@ -92,7 +94,7 @@ enum Verb {
     /// Say what reclaim of the running kernel did while a command ran, or until Ctrl-C
     #[cfg(feature = "linux")]
     Stat(stat::Arguments),
-    /// Write this computer as a machine file: what the kernel tells of it
+    /// Write a computer as a machine file: this one, or another by what was pasted of it
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Machine(machine::Which),
@@ -234,6 +236,8 @@ fn carry_out() -> Result<(), End> {
         Verb::Stat(arguments) => stat::run(&arguments),
         #[cfg(feature = "linux")]
         Verb::Machine(machine::Which::Here(arguments)) => machine::here(&arguments),
+        #[cfg(feature = "linux")]
+        Verb::Machine(machine::Which::From(arguments)) => machine_from::run(&arguments),
         #[cfg(feature = "linux")]
         Verb::Calibrate(arguments) => machine::calibrate(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
