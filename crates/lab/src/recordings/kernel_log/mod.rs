@@ -259,10 +259,11 @@ impl Report {
         }
     }
 
-    /// KiB of a page: the smallest block of the buddy system; 4 where no block is told.
+    /// KiB of a page: the smallest block of the buddy system; 4 where no block is told. Pages have 4 to 64 KiB.
     #[must_use]
     pub fn page_kib(&self) -> u64 {
-        self.zones.iter().flat_map(|zone| zone.blocks.first()).map(|blocks| blocks.kib).next().unwrap_or(4)
+        let smallest = self.zones.iter().find_map(|zone| zone.blocks.first()).map(|blocks| blocks.kib);
+        smallest.filter(|kib| (4..=64).contains(kib)).unwrap_or(4)
     }
 
     fn cgroup(&mut self) -> &mut CgroupReport {
@@ -431,8 +432,7 @@ impl Reader {
             report.huge.push(huge);
         } else if let Some(rest) = text.strip_prefix("lowmem_reserve[]:") {
             if let Some((node, kind)) = self.last_zone {
-                report.zone(node, kind).reserve =
-                    rest.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+                report.zone(node, kind).reserve = rest.split_whitespace().filter_map(counted).collect();
             }
         } else if let Some(zone) = zone(report, text) {
             self.last_zone = Some(zone);
@@ -554,18 +554,26 @@ fn release_of(text: &str) -> Option<&str> {
     words.get(number.checked_sub(1)?).copied().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// No computer has so many pages, KiB or events: a larger number is a line that was spoilt, and sums stay far from the end of 64 bits.
+const COUNTED_MAX: u64 = 1 << 50;
+
+/// A number that a kernel can have counted.
+fn counted(word: &str) -> Option<u64> {
+    word.parse().ok().filter(|number| *number < COUNTED_MAX)
+}
+
 /// The number at the start of a text.
 fn first_number(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
+    counted(&text[..end])
 }
 
 /// A size with its name, `free:518900kB`, KiB.
 fn sized(word: &str) -> Option<(&str, u64)> {
     let (name, value) = word.trim_end_matches(',').split_once(':')?;
     let number = value.strip_suffix("kB").or_else(|| value.strip_suffix("KB"))?;
-    Some((name, number.parse().ok()?))
+    Some((name, counted(number)?))
 }
 
 /// Nodes of a list of the kernel's, `0-1,3`; none of `(null)`, which are all.
@@ -619,7 +627,7 @@ fn constraint(report: &mut Report, text: &str) {
 fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     let mut words = text.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return false };
-    let Ok(value) = value.parse() else { return false };
+    let Some(value) = counted(value) else { return false };
     report.cgroup().stats.insert(name.to_owned(), value);
     true
 }
@@ -631,7 +639,7 @@ fn slab(report: &mut Report, text: &str) -> bool {
     if (*name, *total) == ("Name", "Total") {
         return true;
     }
-    let Some(kib) = total.strip_suffix("KB").and_then(|number| number.parse().ok()) else { return false };
+    let Some(kib) = total.strip_suffix("KB").and_then(counted) else { return false };
     report.slabs.insert((*name).to_owned(), kib);
     true
 }
@@ -643,7 +651,7 @@ fn task(text: &str, columns: &[String]) -> Option<Task> {
     let numbers = columns.len().checked_sub(1)?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     let (values, name) = words.split_at_checked(numbers)?;
-    let of = |column: &str| values[columns.iter().position(|it| it == column)?].parse::<u64>().ok();
+    let of = |column: &str| counted(values.get(columns.iter().position(|it| it == column)?)?);
     Some(Task {
         pid,
         name: name.join(" "),
@@ -653,17 +661,15 @@ fn task(text: &str, columns: &[String]) -> Option<Task> {
     })
 }
 
-/// No limit, as kernels print it: the largest number of pages that they count, KiB.
-const UNLIMITED_KIB: u64 = 1 << 50;
-
 /// `memory: usage 524288kB, limit 524288kB, failcnt 1234`.
 fn limit(text: &str) -> Option<(&str, Limit)> {
     let (what, rest) = text.split_once(": usage ")?;
     let (usage, rest) = rest.split_once("kB, limit ")?;
     let (limit, rest) = rest.split_once("kB")?;
     let failures = rest.split_once("failcnt ").and_then(|(_, word)| first_number(word)).unwrap_or(0);
-    let limit_kib = limit.parse().ok().filter(|limit| *limit < UNLIMITED_KIB);
-    Some((what, Limit { usage_kib: usage.parse().ok()?, limit_kib, failures }))
+    // Without a limit kernels print the largest number of pages that they count.
+    let limit_kib = counted(limit);
+    Some((what, Limit { usage_kib: counted(usage)?, limit_kib, failures }))
 }
 
 /// `Node 0 hugepages_total=8 hugepages_free=8 hugepages_surp=0 hugepages_size=2048kB`.
@@ -709,7 +715,7 @@ fn blocks(text: &str) -> Vec<Blocks> {
         if let (Some(kinds), Some(last)) = (word.strip_prefix('('), found.last_mut()) {
             kinds.trim_end_matches(')').clone_into(&mut last.kinds);
         } else if let Some((count, size)) = word.split_once('*')
-            && let (Ok(count), Some(kib)) = (count.parse(), size.strip_suffix("kB").and_then(|kib| kib.parse().ok()))
+            && let (Some(count), Some(kib)) = (counted(count), size.strip_suffix("kB").and_then(counted))
         {
             found.push(Blocks { kib, count, kinds: String::new() });
         }
@@ -722,18 +728,18 @@ fn totals(report: &mut Report, text: &str) {
     let words: Vec<&str> = text.split_whitespace().collect();
     if let [which, "swap", "=", size] = words.as_slice() {
         let place = usize::from(*which == "Free");
-        report.swap[place] = size.trim_end_matches("kB").parse().ok();
+        report.swap[place] = counted(size.trim_end_matches("kB"));
         return;
     }
     if let [count, "pages", what @ ..] = words.as_slice() {
-        if let Ok(count) = count.parse() {
+        if let Some(count) = counted(count) {
             report.pages.insert(what.join(" "), count);
         }
         return;
     }
     let counter = |word: &&str| {
         let (name, value) = word.split_once(':')?;
-        Some((name.to_owned(), value.parse().ok()?))
+        Some((name.to_owned(), counted(value)?))
     };
     let counters: Vec<(String, u64)> = words.iter().filter_map(counter).collect();
     // Counters of a node or of a CPU's batches stand among other words.

@@ -179,3 +179,22 @@ fn lines_of_other_texts_are_not_taken_for_a_log() {
     );
     assert_eq!(read("[    0.000000] Linux version 6.1\n"), Log::default());
 }
+
+#[test]
+fn spoilt_numbers_and_tables_are_left_out() {
+    let huge = "18446744073709551615";
+    for text in [NEW.to_owned(), CGROUP_1.to_owned(), FAILURE.to_owned()] {
+        for (from, to) in [
+            ("total_vm      rss", "total_vm"),
+            ("*4kB", "*99999999999kB"),
+            ("free:", &format!("free:{huge}")),
+            ("rss:", &format!("rss:{huge}")),
+            ("order=0", "order=2147483647"),
+            ("Node 0", "Node 4294967295"),
+            ("mems_allowed=0", "mems_allowed=0-4294967295"),
+        ] {
+            let log = read(&text.replace(from, to));
+            assert!(log.reports.iter().all(|report| report.page_kib() == 4), "{from}");
+        }
+    }
+}

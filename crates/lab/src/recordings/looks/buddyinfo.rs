@@ -10,6 +10,9 @@ pub struct Buddyinfo {
     pub zones: Vec<(u32, String, Vec<u64>)>,
 }
 
+/// No kernel has more orders.
+const ORDERS_MAX: usize = 32;
+
 /// Is a line one of it?
 #[must_use]
 pub fn begins(line: &str) -> bool {
@@ -20,7 +23,7 @@ pub fn begins(line: &str) -> bool {
 fn blocks(line: &str) -> Option<(u32, &str, Vec<u64>)> {
     let (node, name, numbers) = heading(line)?;
     let numbers: Option<Vec<u64>> = numbers.split_whitespace().map(|word| word.parse().ok()).collect();
-    numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| (node, name, numbers))
+    numbers.filter(|numbers| (1..=ORDERS_MAX).contains(&numbers.len())).map(|numbers| (node, name, numbers))
 }
 
 impl Look for Buddyinfo {

@@ -57,6 +57,9 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))
 }
 
+/// No counter is so large: sums of a counter's zones stay within 64 bits.
+const COUNTED_MAX: u64 = 1 << 60;
+
 /// Name and value of a line.
 fn pair(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_whitespace();
@@ -65,7 +68,7 @@ fn pair(line: &str) -> Option<(&str, u64)> {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     // Levels of CPUs that are added up late may be below 0 for a moment.
     let number = value.parse::<u64>().ok().or_else(|| value.parse::<i64>().ok().map(|_| 0));
-    number.filter(|_| is_name).map(|number| (name, number))
+    number.filter(|number| is_name && *number < COUNTED_MAX).map(|number| (name, number))
 }
 
 impl Look for VmstatFile {

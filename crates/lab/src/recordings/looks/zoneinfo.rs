@@ -118,7 +118,8 @@ impl Look for Zoneinfo {
             [name, ..] if name.ends_with(':') => return Took::Yes,
             _ => return Took::No,
         };
-        let Ok(value) = value.parse() else { return Took::No };
+        // No zone has so many pages: sums of zones stay within 64 bits.
+        let Some(value) = value.parse().ok().filter(|value: &u64| *value < 1 << 50) else { return Took::No };
         if self.part == Part::Marks {
             zone.pages.entry(name.to_owned()).or_insert(value);
         }
