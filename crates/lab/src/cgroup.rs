@@ -68,6 +68,20 @@ impl Cgroup {
         times_at_limit(&self.path)
     }
 
+    /// Its own `memory.stat`: events, and sizes in bytes; empty where it does not tell.
+    #[cfg(feature = "linux")]
+    #[must_use]
+    pub fn stat(&self) -> engine::stat::Vmstat {
+        crate::system::linux::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
+    }
+
+    /// How long its processes waited for memory so far (PSI); none where it does not tell.
+    #[cfg(feature = "linux")]
+    #[must_use]
+    pub fn stalled(&self) -> Option<crate::stat::snapshot::Stalled> {
+        Some(crate::stat::snapshot::stalled(&fs::read_to_string(self.path.join("memory.pressure")).ok()?))
+    }
+
     /// Do its processes wait for memory that nothing has freed so far? Version 1 alone lets them.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {

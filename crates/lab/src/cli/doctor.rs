@@ -20,6 +20,14 @@ pub struct Arguments {
     /// How long the running kernel is looked at [default: 5]; of two copies of /proc/vmstat or of PSI, the time between them
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
+    /// Look at one cgroup alone: its path below /sys/fs/cgroup, or its name
+    #[cfg(feature = "linux")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "pid", "interval"])]
+    cgroup: Option<String>,
+    /// Look at one process, and at its cgroup
+    #[cfg(feature = "linux")]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["files", "interval"])]
+    pid: Option<u32>,
     /// The interval of a text of `vmstat` without -t, which does not tell it [default: 1]
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<f64>,
@@ -37,7 +45,7 @@ enum DiagnosisFormat {
     /// Sentences for people, with figures and rules.
     #[default]
     Text,
-    /// docs/doctor.md describes it.
+    /// docs/json.md describes it.
     Json,
     /// One page that opens without a network.
     Html,
@@ -74,6 +82,10 @@ fn parse_seconds(word: &str) -> Result<Duration, String> {
 /// Those of what is named or piped in; none where nothing is.
 fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
+    #[cfg(feature = "linux")]
+    if arguments.cgroup.is_some() || arguments.pid.is_some() {
+        return Ok(None);
+    }
     let mut given = Given::default();
     for path in &arguments.files {
         given.read(path, arguments.interval).map_err(wrong)?;
@@ -103,6 +115,7 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
 /// This computer.
 #[cfg(feature = "linux")]
 fn here(arguments: &Arguments) -> Result<Patient, End> {
+    use crate::doctor::live::Whom;
     use crate::interrupt;
     use crate::stat::snapshot::Source;
     use std::thread::sleep;
@@ -118,13 +131,20 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
         output::check_standard_output()?;
     }
     let _guard = interrupt::guard();
-    let patient = doctor::live::look(&Source::default(), arguments.seconds.unwrap_or(LOOK), |time| {
+    let source = Source::default();
+    let whom = match (&arguments.cgroup, arguments.pid) {
+        (Some(name), _) => Whom::Cgroup(doctor::group::find(&source, name).map_err(End::Usage)?),
+        (None, Some(pid)) => Whom::Process(pid),
+        (None, None) => Whom::Computer,
+    };
+    let patient = doctor::live::look(&source, &whom, arguments.seconds.unwrap_or(LOOK), |time| {
         let begun = Instant::now();
         while begun.elapsed() < time && !interrupt::is_set() {
             sleep(ASK_EVERY.min(time));
         }
         !interrupt::is_set()
     });
+    let patient = patient.map_err(End::Failed)?;
     if Diagnosis::of(&patient.signs).is_blind() {
         return Err(End::Failed(format!("nothing can be said: {}", patient.signs.missing.join("; "))));
     }

@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let interval = Interval { before: &before, after: &after, command, elapsed_s };
     let mut rows = if is_short { interval.short_rows() } else { interval.rows() };
     if let Some(limit) = &limit {
-        rows.extend(limit_rows(limit));
+        rows.extend(limit_rows(limit, elapsed_s));
     }
     drop(limit);
     let title = if arguments.command.is_empty() { "stat".to_owned() } else { title_of(&arguments.command) };
@@ -95,7 +95,7 @@ fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> 
     let command = (!arguments.command.is_empty()).then(Used::default);
     let nothing = Interval { before, after: before, command, elapsed_s: 0.0 };
     let words_missing = |rows: Vec<Row>| {
-        let rows: Vec<Row> = rows.into_iter().chain(limit.into_iter().flat_map(limit_rows)).collect();
+        let rows: Vec<Row> = rows.into_iter().chain(limit.into_iter().flat_map(|limit| limit_rows(limit, 1.0))).collect();
         rows::fits(&figure::names(rows), &arguments.rows)
     };
     if is_for_people && words_missing(nothing.short_rows()) == Ok(None) {
@@ -194,14 +194,43 @@ fn used_since(before: Used) -> Used {
     }
 }
 
-/// What the limit of a cgroup came to.
-fn limit_rows(limit: &Limit) -> impl Iterator<Item = Row> {
+/// Events of a cgroup's own `memory.stat` that are told: it was made for the command, so that they are the command's.
+const OF_CGROUP: [(&str, &str); 9] = [
+    ("pgscan", "pages"),
+    ("pgsteal", "pages"),
+    ("pgmajfault", "faults"),
+    ("workingset_refault_anon", "pages"),
+    ("workingset_refault_file", "pages"),
+    ("workingset_activate_anon", "pages"),
+    ("workingset_activate_file", "pages"),
+    ("pswpin", "pages"),
+    ("pswpout", "pages"),
+];
+
+/// What the limit of a cgroup came to, and what it counted itself.
+fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {
         Row::new("cgroup", name, unit, Better::Lower, Format::Decimals(0), value as f64)
     };
     let kills = limit.cgroup.kills().map(|kills| row("Processes killed", "processes", kills));
     let times = limit.cgroup.times_at_limit().map(|times| row("Times at the limit", "times", times));
-    kills.into_iter().chain(times)
+    let stat = limit.cgroup.stat();
+    let own = OF_CGROUP
+        .iter()
+        .filter_map(|(name, unit)| Some(row(&format!("{name} of the cgroup"), unit, *stat.get(*name)?)));
+    let stalled = limit.cgroup.stalled().filter(|_| elapsed_s > 0.0);
+    let waited = stalled.iter().flat_map(|it| [("some", it.some_us), ("full", it.full_us)]).map(|(who, us)| {
+        let share = (us as f64 / 1e4 / elapsed_s).min(100.0);
+        Row::new(
+            "cgroup",
+            &format!("memory {who} of the cgroup"),
+            "% of the time",
+            Better::Lower,
+            Format::Decimals(2),
+            share,
+        )
+    });
+    kills.into_iter().chain(times).chain(own).chain(waited).collect()
 }
 
 fn table(title: &str, rows: Vec<Row>) -> Table {

@@ -1,87 +1,235 @@
-//! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at the limits of cgroups.
+//! Signs of the running kernel: some looks at the files that [`crate::stat`] reads, and at cgroups ([`group`]).
 
 use super::Patient;
 use super::course::{Course, Interval, Place};
+use super::group::{self, GroupNow};
 use super::looks::of_slabs;
-use super::signs::{Disk, FileSystem, OutOfMemory, Signs, Zone};
+use super::signs::{Disk, FileSystem, Node, OutOfMemory, Process, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use super::usage::{MemoryUse, Usage};
-use crate::cgroup::{self, times_at_limit};
+use crate::cgroup;
 use crate::recordings::looks::{Look as _, Meminfo, Slabs};
 use crate::stat::Snapshot;
 use crate::stat::snapshot::{Source, Stalled};
 use crate::system::difference;
 use procfs_core::DiskStat;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// So deep cgroups are looked for.
-const DEPTH_MAX: usize = 12;
+/// Who is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The whole computer.
+    Computer,
+    /// A cgroup, by its folder ([`group::find`]).
+    Cgroup(PathBuf),
+    /// A process, with its cgroup.
+    Process(u32),
+}
 
 /// Looks at the kernel for some time. `sleep` waits so long, or says that it is to end now.
-pub fn look(source: &Source, time: Duration, mut sleep: impl FnMut(Duration) -> bool) -> Patient {
+///
+/// # Errors
+/// When there is no such process, or a cgroup tells nothing.
+pub fn look(
+    source: &Source,
+    whom: &Whom,
+    time: Duration,
+    sleep: impl FnMut(Duration) -> bool,
+) -> Result<Patient, String> {
+    match whom {
+        Whom::Computer => Ok(look_at_all(source, time, sleep)),
+        Whom::Cgroup(folder) => look_at_group(source, folder, time, sleep),
+        Whom::Process(pid) => look_at_process(source, *pid, time, sleep),
+    }
+}
+
+/// Looks again and again until the time is over: `took` is given each look, with the one before it, and when they were, s.
+fn watch<T>(
+    time: Duration,
+    mut sleep: impl FnMut(Duration) -> bool,
+    mut take: impl FnMut() -> T,
+    mut took: impl FnMut(&T, &T, [f64; 2]),
+) -> (T, T, f64) {
     let begun = Instant::now();
-    let before = Snapshot::take(source);
-    let cgroups_before = cgroups(source);
-    let mut dirty = DirtyLooks::default();
-    dirty.look(&before.vmstat);
-    let mut after = before.clone();
-    let mut course = Course::default();
-    let mut least_swap: Option<[u64; 2]> = None;
-    let (mut is_over, mut from) = (false, 0.0);
-    while !is_over {
+    let first = take();
+    let mut earlier: Option<T> = None;
+    let mut from = 0.0;
+    loop {
         let left = time.saturating_sub(begun.elapsed());
-        is_over = !sleep(left.min(LOOK_EVERY)) || left <= LOOK_EVERY;
-        let earlier = std::mem::replace(&mut after, Snapshot::take(source));
+        let is_over = !sleep(left.min(LOOK_EVERY)) || left <= LOOK_EVERY;
+        let now = take();
         let to = begun.elapsed().as_secs_f64();
         if to > from {
-            course.push(Interval { place: Place::Seconds { from, to }, signs: between(&earlier, &after, to - from) });
+            took(earlier.as_ref().unwrap_or(&first), &now, [from, to]);
             from = to;
         }
-        dirty.look(&after.vmstat);
-        least_swap = [least_swap, after.swap_pages].into_iter().flatten().min_by_key(|[_, free]| *free);
+        if is_over {
+            return (first, now, to);
+        }
+        earlier = Some(now);
     }
-    let mut signs = between(&before, &after, begun.elapsed().as_secs_f64());
+}
+
+fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> bool) -> Patient {
+    let groups_before = group::all(source);
+    let settings = settings(source);
+    let mut dirty = DirtyLooks::default();
+    let mut course = Course::default();
+    let (before, after, elapsed_s) = watch(
+        time,
+        sleep,
+        || {
+            let now = Snapshot::take(source);
+            dirty.look(&now.vmstat);
+            now
+        },
+        |earlier, now, [from, to]| {
+            course.push(Interval { place: Place::Seconds { from, to }, signs: between(earlier, now, to - from) });
+        },
+    );
+    let mut signs = between(&before, &after, elapsed_s);
     let counters = difference(&before.vmstat, &after.vmstat);
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
-    signs.swap = least_swap.map(|pages| pages.map(|pages| pages as f64));
     signs.file_systems = file_systems(source);
     // For root alone: others learn how much is slab, and not of what.
     signs.slabs = source.read("proc/slabinfo").map(|text| of_slabs(&Slabs::of(&text))).unwrap_or_default();
-    let cgroups = cgroups(source);
-    signs.at_limit = grown(
-        &cgroups_before,
-        &cgroups,
-        |it| it.at_limit,
-        |before, after| {
-            let times = after.saturating_sub(before.unwrap_or(0)) as f64;
-            (times > 0.0).then_some(times)
-        },
-    );
-    signs.out_of_memory = grown(
-        &cgroups_before,
-        &cgroups,
-        |it| it.out_of_memory,
-        |before, after| {
-            let before = before.unwrap_or_default();
-            let grown = |before: u64, after: u64| after.saturating_sub(before) as f64;
-            let now = OutOfMemory {
-                times: grown(before.times, after.times),
-                kills: grown(before.kills, after.kills),
-                group_kills: grown(before.group_kills, after.group_kills),
-                is_waiting: after.is_waiting,
-            };
-            (now != OutOfMemory::default()).then_some(now)
-        },
-    );
-    signs.usage = course.whole().and_then(|whole| whole.signs.usage);
+    if let Some(whole) = course.whole() {
+        // What was least in between.
+        signs.swap = whole.signs.swap;
+        signs.usage = whole.signs.usage;
+        signs.nodes = whole.signs.nodes;
+    }
+    let groups = group::all(source);
+    signs.at_limit = grown(&groups_before, &groups, |it| it.at_limit, times_grown);
+    signs.out_of_memory = grown(&groups_before, &groups, |it| it.out_of_memory, out_of_memory_grown);
+    let mut of_groups = groups.iter().filter_map(|(name, after)| {
+        let before = groups_before.get(name)?;
+        let mut signs = group::between(before, after, elapsed_s);
+        let times = after.at_limit.map(|after| times_grown(before.at_limit, after).unwrap_or(0.0));
+        signs.at_limit = times.map(|times| [(name.clone(), times)].into());
+        // The root of a hierarchy is the computer.
+        after.has_memory().then(|| (name.clone(), signs))
+    });
+    signs.groups = of_groups.by_ref().collect();
+    signs.settings = settings;
     Patient { course, ..Patient::new("this computer", signs) }
+}
+
+fn look_at_group(
+    source: &Source,
+    folder: &Path,
+    time: Duration,
+    sleep: impl FnMut(Duration) -> bool,
+) -> Result<Patient, String> {
+    let name = name_of(source, folder);
+    let mut course = Course::default();
+    let signs_of = |before: &GroupNow, after: &GroupNow, seconds: f64| {
+        let mut signs = group::between(before, after, seconds);
+        let by_name = |times: f64| BTreeMap::from([(name.clone(), times)]);
+        let grown = after.at_limit.map(|after| times_grown(before.at_limit, after));
+        signs.at_limit = grown.map(|times| times.map(by_name).unwrap_or_default());
+        signs.out_of_memory = after.out_of_memory.map(|after| {
+            let grown = out_of_memory_grown(before.out_of_memory, after);
+            grown.map(|it| BTreeMap::from([(name.clone(), it)])).unwrap_or_default()
+        });
+        signs.group = Some(folder.display().to_string());
+        signs
+    };
+    let (before, after, elapsed_s) = watch(
+        time,
+        sleep,
+        || GroupNow::take(folder),
+        |earlier, now, [from, to]| {
+            course.push(Interval { place: Place::Seconds { from, to }, signs: signs_of(earlier, now, to - from) });
+        },
+    );
+    if !after.has_memory() {
+        return Err(format!("the cgroup {name} tells nothing of memory: it has ended, or lacks the memory controller"));
+    }
+    let mut signs = signs_of(&before, &after, elapsed_s);
+    signs.usage = course.whole().and_then(|whole| whole.signs.usage);
+    signs.settings = group::settings(folder);
+    Ok(Patient { course, ..Patient::new(format!("cgroup {name}"), signs) })
+}
+
+fn look_at_process(
+    source: &Source,
+    pid: u32,
+    time: Duration,
+    sleep: impl FnMut(Duration) -> bool,
+) -> Result<Patient, String> {
+    let before = group::process(source, pid)?;
+    let folder = group::of_process(source, pid)?;
+    let mut patient = match &folder {
+        // Version 1 does not count by group who scanned and what was reclaimed.
+        Some(folder) if GroupNow::take(folder).counts_reclaim() => look_at_group(source, folder, time, sleep)?,
+        Some(folder) => {
+            let all = look_at_all(source, time, sleep);
+            Patient { name: format!("{}, in cgroup {}", all.name, name_of(source, folder)), ..all }
+        }
+        None => look_at_all(source, time, sleep),
+    };
+    let after = group::process(source, pid).map_err(|_| format!("process {pid} ({}) has ended", before.name))?;
+    let of = patient.name;
+    patient.name = format!("process {pid} ({}) of {of}", after.name);
+    patient.signs.process = Some(Process {
+        name: format!("{pid} ({})", after.name),
+        major_faults: after.major_faults.saturating_sub(before.major_faults) as f64,
+        resident: after.resident,
+        resident_grown: after.resident - before.resident,
+        resident_file: after.resident_file,
+        swapped: after.swapped,
+    });
+    Ok(patient)
+}
+
+/// What a cgroup is called: its path below where all are mounted.
+fn name_of(source: &Source, folder: &Path) -> String {
+    format!("/{}", folder.strip_prefix(source.path("sys/fs/cgroup")).unwrap_or(folder).display())
+}
+
+fn times_grown(before: Option<u64>, after: u64) -> Option<f64> {
+    let times = after.saturating_sub(before.unwrap_or(0)) as f64;
+    (times > 0.0).then_some(times)
+}
+
+fn out_of_memory_grown(before: Option<cgroup::OutOfMemory>, after: cgroup::OutOfMemory) -> Option<OutOfMemory> {
+    let before = before.unwrap_or_default();
+    let grown = |before: u64, after: u64| after.saturating_sub(before) as f64;
+    let now = OutOfMemory {
+        times: grown(before.times, after.times),
+        kills: grown(before.kills, after.kills),
+        group_kills: grown(before.group_kills, after.group_kills),
+        is_waiting: after.is_waiting,
+    };
+    (now != OutOfMemory::default()).then_some(now)
+}
+
+/// Settings that rules speak of.
+const SETTINGS: [&str; 9] = [
+    "swappiness",
+    "min_free_kbytes",
+    "watermark_scale_factor",
+    "watermark_boost_factor",
+    "zone_reclaim_mode",
+    "dirty_background_bytes",
+    "dirty_background_ratio",
+    "dirty_bytes",
+    "dirty_ratio",
+];
+
+fn settings(source: &Source) -> BTreeMap<String, String> {
+    let one = |name: &&str| {
+        let text = source.read(&format!("proc/sys/vm/{name}")).ok()?;
+        Some((format!("vm.{name}"), text.trim().to_owned()))
+    };
+    SETTINGS.iter().filter_map(one).collect()
 }
 
 /// What two snapshots show.
@@ -94,7 +242,8 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     };
     let waited = |of: fn(&Stalled) -> u64| {
         let us = |snapshot: &Snapshot| snapshot.stalled.get("memory").map(of);
-        Some(us(after)?.saturating_sub(us(before)?) as f64 / 1e4 / elapsed_s)
+        // Both files are not read at the same moment as the clock.
+        Some((us(after)?.saturating_sub(us(before)?) as f64 / 1e4 / elapsed_s).min(100.0))
     };
     let zones = after.zones.iter().map(|zone| Zone {
         name: zone.name.clone(),
@@ -109,10 +258,25 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
         zones: (!after.zones.is_empty()).then(|| zones.collect()),
         disks: disks(before, after, elapsed_s),
         swap: after.swap_pages.map(|pages| pages.map(|pages| pages as f64)),
+        nodes: nodes(after),
         usage: used(before).zip(used(after)).map(|(before, after)| Usage::between(&before, &after)),
         missing: after.missing.clone(),
         ..of_counters(&counters, elapsed_s)
     }
+}
+
+/// Nodes of memory by their zones, where there are several. The kernel does not count by node who scanned.
+fn nodes(snapshot: &Snapshot) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    for zone in &snapshot.zones {
+        let name = zone.name.split_once(" of node ").map_or("0", |(_, number)| number);
+        let (pages, free) = (zone.managed as f64, zone.free as f64);
+        match nodes.iter_mut().find(|node| node.name == name) {
+            Some(node) => (node.pages, node.free) = (node.pages + pages, node.free + free),
+            None => nodes.push(Node { name: name.to_owned(), pages, free, ..Node::default() }),
+        }
+    }
+    nodes
 }
 
 /// What memory is used for.
@@ -129,7 +293,7 @@ fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
         let write_wait_ms = (writes > 0.0).then(|| grown(|disk| disk.time_writing) / writes);
         (busy_ms > 0.0).then(|| Disk {
             name: name.clone(),
-            busy_percent: Some(busy_ms / 10.0 / elapsed_s),
+            busy_percent: Some((busy_ms / 10.0 / elapsed_s).min(100.0)),
             write_wait_ms,
         })
     };
@@ -162,55 +326,25 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// What a cgroup tells.
-struct Told {
-    at_limit: Option<u64>,
-    out_of_memory: Option<cgroup::OutOfMemory>,
-}
-
-/// All cgroups, by their paths.
-type Cgroups = BTreeMap<String, Told>;
-
 /// What cgroups told later, with what they had told before; none where no cgroup tells it.
 fn grown<T: Copy, G>(
-    before: &Cgroups,
-    after: &Cgroups,
-    of: fn(&Told) -> Option<T>,
+    before: &BTreeMap<String, GroupNow>,
+    after: &BTreeMap<String, GroupNow>,
+    of: fn(&GroupNow) -> Option<T>,
     difference: impl Fn(Option<T>, T) -> Option<G>,
 ) -> Option<BTreeMap<String, G>> {
-    let tells = |cgroups: &Cgroups| cgroups.values().any(|it| of(it).is_some());
-    let one =
-        |(name, told): (&String, &Told)| Some((name.clone(), difference(before.get(name).and_then(of), of(told)?)?));
+    let tells = |groups: &BTreeMap<String, GroupNow>| groups.values().any(|it| of(it).is_some());
+    let one = |(name, told): (&String, &GroupNow)| {
+        Some((name.clone(), difference(before.get(name).and_then(of), of(told)?)?))
+    };
     (tells(before) && tells(after)).then(|| after.iter().filter_map(one).collect())
-}
-
-/// What each cgroup tells so far.
-fn cgroups(source: &Source) -> Cgroups {
-    let root = source.path("sys/fs/cgroup");
-    let mut found = BTreeMap::new();
-    walk(&root, &root, 0, &mut found);
-    found
-}
-
-fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Cgroups) {
-    let told = Told { at_limit: times_at_limit(folder), out_of_memory: cgroup::out_of_memory(folder) };
-    if told.at_limit.is_some() || told.out_of_memory.is_some() {
-        let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
-        found.insert(format!("/{name}"), told);
-    }
-    if depth == DEPTH_MAX {
-        return;
-    }
-    // A cgroup may end meanwhile.
-    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.for_each(|entry| walk(root, &entry.path(), depth + 1, found));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::doctor::Diagnosis;
+    use std::fs;
 
     fn write(folder: &Path, path: &str, text: &str) {
         let path = folder.join(path);
@@ -240,7 +374,7 @@ mod tests {
         write(root, "sys/fs/cgroup/memory/c/memory.failcnt", "7\n");
         write(root, "sys/fs/cgroup/memory/c/memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n");
         let mut is_first = true;
-        let Patient { signs, course, .. } = look(&Source::new(root), Duration::from_millis(20), |time| {
+        let patient = look(&Source::new(root), &Whom::Computer, Duration::from_millis(20), |time| {
             if std::mem::take(&mut is_first) {
                 std::thread::sleep(time);
                 write(root, "proc/vmstat", &vmstat(1_900_000, 90));
@@ -253,6 +387,7 @@ mod tests {
             }
             true
         });
+        let Patient { signs, course, .. } = patient.unwrap();
         assert_eq!(signs.kswapd.scanned, Some(900_000.0));
         assert_eq!((course.len(), course[0].signs.kswapd.scanned), (1, Some(900_000.0)));
         assert_eq!(signs.usage.as_ref().unwrap().least.free, Some(1.0));

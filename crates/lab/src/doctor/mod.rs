@@ -2,14 +2,19 @@
 //!
 //! [`signs`] holds what is known of some time: counters and levels, each of which may be missing; [`usage`] what memory is used for;
 //! [`course`] the stretches of a recording, each with its own signs. [`rules`] has a small function for each illness, which reads the
-//! signs and says what it found, that it found nothing, or what it lacks. [`source`] takes signs out of saved reports and series,
+//! signs and says what it found, that it found nothing, or what it lacks; [`episodes`] asks it of spans of all lengths, and [`advice`]
+//! says what to do next. [`source`] takes signs out of saved reports and series,
 //! [`recorded`] out of what other tools recorded, [`live`] out of the running kernel. Nothing here guesses: a rule whose signs are missing
 //! is told as one that could not be asked.
 //!
 //! Next: [`signs`].
 
+pub mod advice;
 pub mod course;
+pub mod episodes;
 pub mod given;
+#[cfg(feature = "linux")]
+pub mod group;
 #[cfg(feature = "linux")]
 pub mod live;
 pub mod looks;
@@ -20,6 +25,7 @@ pub mod source;
 pub mod usage;
 pub mod want;
 
+use self::episodes::{Found, Spans};
 use crate::html::{Page, Part, Section};
 use crate::report::Look;
 use crate::report::grid::hanging;
@@ -28,7 +34,9 @@ use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write as _;
 
+pub use advice::Step;
 pub use course::{Course, Interval, Place};
+pub use episodes::{Span, When};
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 pub use usage::{MemoryUse, Usage};
 
@@ -66,6 +74,29 @@ pub struct Finding {
     pub figures: Vec<Figure>,
     /// When this is said.
     pub rule: String,
+    /// What would refute it, and was looked at.
+    pub unless: &'static str,
+    /// When it was so, where that was not all the time.
+    pub when: Option<When>,
+    /// What to do, or to look at next.
+    pub next: Vec<Step>,
+}
+
+impl Finding {
+    /// When it is said, and what would refute it.
+    fn whole_rule(&self) -> String {
+        match self.unless {
+            "" => self.rule.clone(),
+            unless => format!("{}; not where {unless}", self.rule),
+        }
+    }
+
+    /// An illness that was found all the time.
+    #[must_use]
+    pub fn new(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Self {
+        let (weight, unless, when, next) = (Weight::Illness, "", None, Vec::new());
+        Self { cause, weight, sentence, figures, rule, unless, when, next }
+    }
 }
 
 /// A rule that could not be asked.
@@ -89,22 +120,47 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Asks all rules.
+    /// Asks all rules of the whole time.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
+        Self::over(signs, &Course::default())
+    }
+
+    /// Asks all rules of somebody: of the whole time, and of spans of it.
+    #[must_use]
+    pub fn of_patient(patient: &Patient) -> Self {
+        Self::over(&patient.signs, &patient.course)
+    }
+
+    fn over(signs: &Signs, course: &Course) -> Self {
         let mut this = Self::default();
-        for (cause, rule) in rules::ALL {
-            match rule(signs) {
-                Ok(found) => {
-                    this.findings.extend(found);
+        // One interval is the whole.
+        let spans = (course.len() > 1).then(|| Spans::of(course, &rules::ALL));
+        for (n, rule) in rules::ALL.iter().enumerate() {
+            let whole = match (rule.ask)(signs) {
+                Ok(whole) => {
                     this.asked += 1;
+                    whole
                 }
-                Err(missing) => this.unasked.push(Unasked { cause, missing }),
-            }
+                Err(missing) => {
+                    this.unasked.push(Unasked { cause: rule.cause, missing });
+                    None
+                }
+            };
+            let found = spans.as_ref().map(|spans| spans.found(n, rule, signs, whole.as_ref()));
+            let finding = match found {
+                None | Some(Found::Whole) => whole,
+                Some(Found::Nothing) => None,
+                Some(Found::Span(finding)) => Some(finding),
+            };
+            this.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
         }
-        for (_, rule) in rules::OF_SOURCE.iter().filter(|(brings, _)| brings(signs)) {
-            this.findings.extend(rule(signs).ok().flatten());
+        for (_, ask) in rules::OF_SOURCE.iter().filter(|(brings, _)| brings(signs)) {
+            this.findings.extend(ask(signs).ok().flatten());
             this.asked += 1;
+        }
+        for finding in &mut this.findings {
+            finding.next = advice::next(finding.cause, signs);
         }
         this.findings.sort_by_key(|finding| finding.weight == Weight::Notice);
         this
@@ -162,18 +218,26 @@ impl Patient {
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
-    for (n, Patient { name, signs, sources, left_out, .. }) in patients.iter().enumerate() {
+    for (n, patient) in patients.iter().enumerate() {
+        let Patient { name, signs, sources, left_out, .. } = patient;
         if n > 0 {
             text.push('\n');
         }
-        let diagnosis = Diagnosis::of(signs);
+        let diagnosis = Diagnosis::of_patient(patient);
         text.push_str(&hanging("", &verdict(name, signs, &diagnosis), look));
-        for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
+        for finding in &diagnosis.findings {
+            let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
             let mark = if *weight == Weight::Illness { "!" } else { "-" };
             let figures: Vec<String> = figures.iter().map(Figure::show).collect();
             let _ = write!(text, "\n{}", hanging(&format!("{mark} "), &format!("{cause}: {sentence}"), look));
+            if let Some(when) = when {
+                text.push_str(&hanging("  when: ", &when.show(), look));
+            }
             text.push_str(&hanging("  figures: ", &figures.join("; "), look));
-            text.push_str(&hanging("  rule: ", rule, look));
+            text.push_str(&hanging("  rule: ", &finding.whole_rule(), look));
+            for step in next {
+                text.push_str(&hanging("  next: ", &step.show(), look));
+            }
         }
         if !diagnosis.unasked.is_empty() {
             let unasked = unasked(&diagnosis);
@@ -198,12 +262,12 @@ pub fn text(patients: &[Patient], look: Look) -> String {
 /// Who was looked at, how long, and how it is.
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
-    // No kernel since 4.8 counts scanning by zone: for want of that nobody is less healthy.
-    let is_asked_all = diagnosis.unasked.iter().all(|it| it.cause == rules::ONE_ZONE);
+    // For want of what few sources tell nobody is less healthy.
+    let is_asked_all = diagnosis.unasked.iter().all(|it| rules::SELDOM.contains(&it.cause));
     let verdict = match diagnosis.illnesses().count() {
         0 if is_asked_all => "healthy".to_owned(),
         0 => {
-            let (unasked, rules) = (diagnosis.unasked.len(), rules::ALL.len());
+            let (unasked, rules) = (diagnosis.unasked.len(), diagnosis.unasked.len() + diagnosis.asked);
             format!("no illness found; {unasked} of {rules} rules could not be asked")
         }
         1 => "1 illness".to_owned(),
@@ -220,15 +284,22 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
 /// The same as a page.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
-    let section = |Patient { name, signs, sources, left_out, .. }: &Patient| {
-        let diagnosis = Diagnosis::of(signs);
+    let section = |patient: &Patient| {
+        let Patient { name, signs, sources, left_out, .. } = patient;
+        let diagnosis = Diagnosis::of_patient(patient);
         let mut parts = Vec::new();
-        for Finding { cause, weight, sentence, figures, rule } in &diagnosis.findings {
+        for finding in &diagnosis.findings {
+            let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
             let kind = if *weight == Weight::Illness { "illness" } else { "worth knowing" };
             parts.push(Part::Heading(format!("{cause} ({kind})")));
             parts.push(Part::Words(sentence.clone()));
+            parts.extend(when.as_ref().map(|when| Part::Words(format!("When: {}", when.show()))));
             parts.push(Part::Lines(figures.iter().map(Figure::show).collect()));
-            parts.push(Part::Words(format!("Rule: {rule}")));
+            parts.push(Part::Words(format!("Rule: {}", finding.whole_rule())));
+            if !next.is_empty() {
+                parts.push(Part::Words("Next:".into()));
+                parts.push(Part::Lines(next.iter().map(Step::show).collect()));
+            }
         }
         let lists = [
             ("Not asked", unasked(&diagnosis)),
@@ -250,8 +321,9 @@ pub fn page(patients: &[Patient]) -> Page {
 /// The same as JSON, with a line break at its end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
-    let one = |Patient { name, signs, sources, left_out, .. }: &Patient| {
-        let diagnosis = Diagnosis::of(signs);
+    let one = |patient: &Patient| {
+        let Patient { name, signs, sources, left_out, .. } = patient;
+        let diagnosis = Diagnosis::of_patient(patient);
         json!({
             "name": name,
             "elapsed_s": signs.elapsed_s,
@@ -307,7 +379,7 @@ mod tests {
             Signs { elapsed_s: Some(2.0), swap: Some([0.0, 0.0]), assumed: vec!["a thing".into()], ..Signs::default() };
         let patient = Patient { left_out: vec!["line 7".into()], ..Patient::new("mine", signs) };
         let text = text(&[patient], Look::default());
-        assert!(text.starts_with("mine, 2.0 s: no illness found; 14 of 15 rules could not be asked\n"), "{text}");
+        assert!(text.starts_with("mine, 2.0 s: no illness found; 18 of 19 rules could not be asked\n"), "{text}");
         assert!(text.contains("\nassumed: a thing\nleft out: line 7\n"), "{text}");
     }
 

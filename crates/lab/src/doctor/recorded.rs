@@ -382,7 +382,8 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     signs.missing = lacking.map(|(_, what)| (*what).to_owned()).collect();
     let start_s = counters.first().map_or(0.0, |(first, _)| *first);
     let moments = counters.iter().map(|(at_s, levels)| Moment { at_s: at_s - start_s, values: levels.vmstat() });
-    Patient { course: course_of(moments), ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
+    let sources = vec![benchmark.folder.display().to_string()];
+    Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
 /// What logs of MMTests may lack, and the rule that cannot be asked for it.

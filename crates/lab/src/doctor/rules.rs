@@ -1,7 +1,13 @@
 //! A rule for each illness.
 //!
 //! A rule says what it found, or nothing, or which sign it lacks. Every threshold is a constant whose reason stands beside it; the
-//! rule that a finding shows is written with the same constant.
+//! rule that a finding shows is written with the same constant. Before a rule says why something is so it looks at what would refute it
+//! ([`Rule::unless`]); where that is not known it says so.
+
+mod groups;
+mod marks;
+mod nodes;
+mod swap;
 
 pub mod kernel_log;
 pub mod memory_use;
@@ -9,12 +15,38 @@ pub mod memory_use;
 use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
 use super::{Figure, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
+use machine::PAGE_BYTES;
 
 /// What a rule says.
 pub type Said = Result<Option<Finding>, Missing>;
 
+/// How a rule is asked.
+pub type Ask = fn(&Signs) -> Said;
+
+/// Over what a rule is asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Over {
+    /// The whole time.
+    Whole,
+    /// Any span of it as well. The function says what a time carries, in seconds at the least rate of the rule: it makes one span worse
+    /// than another.
+    Spans(fn(&Signs) -> f64),
+    /// The whole time, for it is of levels or of events that need no rate; in which moments it was so is told.
+    Moments,
+}
+
 /// A rule.
-pub type Rule = fn(&Signs) -> Said;
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// The illness that it finds.
+    pub cause: &'static str,
+    /// What it says of some time.
+    pub ask: Ask,
+    /// Of which times it is asked.
+    pub over: Over,
+    /// What refutes it, or what it says of the reason: looked at first.
+    pub unless: &'static str,
+}
 
 /// Less is no load, pages/s: 100 KiB a second, what any computer does in passing.
 pub const RATE_MIN: f64 = 25.0;
@@ -24,6 +56,12 @@ pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
 /// The rule of a small zone that drives reclaim.
 pub const ONE_ZONE: &str = "one-zone";
+
+/// The rule of a node that is full beside free ones.
+pub const ONE_NODE: &str = "one-node";
+
+/// Rules that few sources can be asked: no kernel since 4.8 counts scanning by zone, computers with one node tell of none.
+pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
 /// Direct reclaims a second from which on tasks feel them: each is a pause of milliseconds, and one a second comes again and again.
 pub const STALLS_MIN: f64 = 1.0;
@@ -83,37 +121,148 @@ pub const ZONE_SCAN_MIN: f64 = 50.0;
 /// How many times its share of allocations a zone's share of scanning must be so that the zone is what drives it.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// All rules, with the illness that each finds.
-pub const ALL: [(&str, Rule); 15] = [
-    ("killed", killed),
-    ("all-wait", all_wait),
-    ("direct-reclaim", direct_reclaim),
-    ("anonymous-thrashing", anonymous_thrashing),
-    ("file-cache-thrashing", file_cache_thrashing),
-    ("kswapd-in-vain", kswapd_in_vain),
-    ("direct-in-vain", direct_in_vain),
-    (ONE_ZONE, one_zone),
-    ("high-orders-fail", high_orders_fail),
-    ("dirty-throttling", dirty_throttling),
-    ("reclaim-meets-unwritten", reclaim_meets_unwritten),
-    ("swap-full", swap_full),
-    ("disk-full", disk_full),
-    ("cgroup-limit", cgroup_limit),
-    ("kswapd-awake", kswapd_awake),
+/// Share of memory that is free all the time from which on it is much, percent: a kernel's own marks keep a few percent free.
+pub const FREE_MUCH: f64 = 15.0;
+
+/// Scanning in vain of which a short span must have a hundred times as much as of other work: looking at a page costs less than a
+/// microsecond, and lists that turn over are looked at twice.
+const IN_VAIN_TIMES: f64 = 100.0;
+
+/// Refaults for each 100 pages reclaimed that a short span must have: the share goes up and down, and as a mean a fifth counts.
+const REFAULT_SPAN_MIN: f64 = 50.0;
+
+/// All rules.
+pub const ALL: [Rule; 19] = [
+    Rule { cause: "killed", ask: killed, over: Over::Moments, unless: "" },
+    Rule {
+        cause: "all-wait",
+        ask: all_wait,
+        over: Over::Spans(|signs| signs.all_waited_percent.unwrap_or(0.0) * seconds(signs)),
+        unless: "",
+    },
+    Rule {
+        cause: "direct-reclaim",
+        ask: direct_reclaim,
+        over: Over::Spans(|signs| {
+            (signs.direct.scanned.unwrap_or(0.0) / RATE_MIN).max(signs.stalls.unwrap_or(0.0) / STALLS_MIN)
+        }),
+        unless: "nobody waits (PSI)",
+    },
+    Rule {
+        cause: "anonymous-thrashing",
+        ask: swap::anonymous_thrashing,
+        over: Over::Spans(swap::exchanged),
+        unless: "pages only come back, into memory that was free",
+    },
+    Rule {
+        cause: "swap-beside-cache",
+        ask: swap::swap_beside_cache,
+        over: Over::Spans(swap::exchanged),
+        unless: "page cache is small, or much is free",
+    },
+    Rule {
+        cause: "marks-too-high",
+        ask: marks::marks_too_high,
+        over: Over::Spans(marks::worked),
+        unless: "kswapd does nothing, known marks are low, another node is full, or whole blocks are wanted",
+    },
+    Rule {
+        cause: "file-cache-thrashing",
+        ask: file_cache_thrashing,
+        over: Over::Spans(|signs| {
+            let back = signs.refaulted_file.unwrap_or(0.0);
+            let is_large = percent(back, signs.stolen().unwrap_or(0.0)) >= REFAULT_SPAN_MIN;
+            if is_large { back / RATE_MIN } else { 0.0 }
+        }),
+        unless: "most of what is reclaimed is not wanted again",
+    },
+    Rule {
+        cause: "group-thrashing",
+        ask: groups::group_thrashing,
+        over: Over::Whole,
+        unless: "the group was not reclaimed, or its major faults are a program's that starts",
+    },
+    Rule {
+        cause: "kswapd-in-vain",
+        ask: kswapd_in_vain,
+        over: Over::Spans(|signs| in_vain_load(signs.kswapd)),
+        unless: "",
+    },
+    Rule {
+        cause: "direct-in-vain",
+        ask: direct_in_vain,
+        over: Over::Spans(|signs| in_vain_load(signs.direct)),
+        unless: "",
+    },
+    Rule { cause: ONE_ZONE, ask: one_zone, over: Over::Whole, unless: "" },
+    Rule {
+        cause: ONE_NODE,
+        ask: nodes::one_node,
+        over: Over::Spans(nodes::scanned),
+        unless: "no other node has free memory all the time",
+    },
+    Rule {
+        cause: "high-orders-fail",
+        ask: high_orders_fail,
+        over: Over::Spans(|signs| signs.huge_failed.unwrap_or(0.0).max(signs.compactions_failed.unwrap_or(0.0))),
+        unless: "",
+    },
+    Rule {
+        cause: "dirty-throttling",
+        ask: dirty_throttling,
+        over: Over::Spans(|signs| {
+            signs.dirty.map_or(0.0, |dirty| dirty.held_back_percent / HELD_BACK_MIN) * seconds(signs)
+        }),
+        unless: "little becomes dirty",
+    },
+    Rule {
+        cause: "reclaim-meets-unwritten",
+        ask: reclaim_meets_unwritten,
+        over: Over::Spans(|signs| met_unwritten(signs).map_or(0.0, |(met, ..)| met / RATE_MIN)),
+        unless: "pages that were rotated were swapped out",
+    },
+    Rule { cause: "swap-full", ask: swap::swap_full, over: Over::Moments, unless: "nothing is in swap" },
+    Rule { cause: "disk-full", ask: disk_full, over: Over::Moments, unless: "" },
+    Rule {
+        cause: "cgroup-limit",
+        ask: groups::cgroup_limit,
+        over: Over::Moments,
+        unless: "the group's tasks do not wait",
+    },
+    Rule {
+        cause: "kswapd-awake",
+        ask: kswapd_awake,
+        over: Over::Spans(|signs| signs.kswapd_cpu_s.map_or(0.0, |time| 100.0 * time / KSWAPD_CPU_MIN)),
+        unless: "",
+    },
 ];
 
 /// Does somebody bring what a rule asks?
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only of who brings what they ask, a kernel log or what all memory is used for: for want of these nobody is less
+/// Rules that are asked only of who brings what they ask, a process, a kernel log or what all memory is used for: for want of these nobody is less
 /// healthy.
-pub const OF_SOURCE: [(Brings, Rule); 5] = [
+pub const OF_SOURCE: [(Brings, Ask); 6] = [
+    (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
     (memory_use::is_known, memory_use::held),
     (memory_use::is_known, memory_use::short),
     (|signs| signs.is_since_start, since_start),
 ];
+fn seconds(signs: &Signs) -> f64 {
+    signs.elapsed_s.unwrap_or(0.0)
+}
+
+fn in_vain_load(scan: Scan) -> f64 {
+    let scanned = scan.scanned.unwrap_or(0.0);
+    (scanned - scan.stolen.unwrap_or(0.0)).max(0.0) / (RATE_MIN * IN_VAIN_TIMES)
+}
+
+/// MiB of so many pages.
+fn mib(pages: f64) -> f64 {
+    pages * PAGE_BYTES as f64 / f64::from(1 << 20)
+}
 
 fn figure(name: &str, value: f64, unit: &'static str) -> Figure {
     Figure { name: name.into(), value, unit }
@@ -125,7 +274,7 @@ fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Figure
 }
 
 fn ill(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Option<Finding> {
-    Some(Finding { cause, weight: Weight::Illness, sentence, figures, rule })
+    Some(Finding::new(cause, sentence, figures, rule))
 }
 
 /// A share in percent; 0 of nothing.
@@ -146,12 +295,13 @@ fn kswapd_awake(signs: &Signs) -> Said {
         let found = zones.iter().filter(|zone| zone.marks[mark] > 0.0 && zone.free < zone.marks[mark]);
         found.map(|zone| zone.name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    let (under_low, under_high) = (under(1), under(2));
+    let (under_min, under_low, under_high) = (under(0), under(1), under(2));
     let busiest = signs.scanned_by_zone.iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, pages)| **pages > 0.0);
-    let for_whom = match (&*under_low, &*under_high, signs.zones.is_some(), busiest) {
-        ("", "", true, _) => "All zones are at their high marks at the end: it keeps up.".to_owned(),
-        ("", zones, true, _) => format!("Below the high mark at the end: {zones}."),
-        (zones, _, true, _) => format!("Below even the low mark at the end: {zones}."),
+    let for_whom = match (&*under_min, &*under_low, &*under_high, signs.zones.is_some(), busiest) {
+        ("", "", "", true, _) => "All zones are at their high marks at the end: it keeps up.".to_owned(),
+        ("", "", zones, true, _) => format!("Below the high mark at the end: {zones}."),
+        ("", zones, _, true, _) => format!("Below even the low mark at the end: {zones}."),
+        (zones, _, _, true, _) => format!("Below even the min mark at the end: {zones}."),
         (.., Some((zone, pages))) => {
             let all = signs.scanned_by_zone.values().sum();
             format!("{:.0} % of what is scanned lies in {zone}.", percent(*pages, all))
@@ -166,17 +316,26 @@ fn kswapd_awake(signs: &Signs) -> Said {
         if_known("pgsteal_kswapd", signs.kswapd.stolen, "pages"),
         if_known("CPU of kswapd", cpu, "% of a CPU"),
     ];
+    let free = signs.usage.as_ref().and_then(|usage| usage.least.free);
+    let how_full = match (signs.free_share(), free) {
+        (Some(share), Some(free)) if share >= FREE_MUCH => {
+            format!("Never less than {:.0} MiB ({share:.0} %) of memory are free, and yet kswapd", mib(free))
+        }
+        (Some(_), _) => "Memory is full and kswapd".to_owned(),
+        _ => "kswapd".to_owned(),
+    };
     Ok(Some(Finding {
-        cause: "kswapd-awake",
-        weight: if is_busy || !under_low.is_empty() { Weight::Illness } else { Weight::Notice },
-        sentence: format!(
-            "Memory is full and kswapd makes room in the background: it scans {rate:.0} pages a second{busy}. {for_whom}"
-        ),
-        figures: figures.into_iter().flatten().collect(),
-        rule: format!(
-            "kswapd scans at least {RATE_MIN} pages a second, or takes {KSWAPD_CPU_MIN} % of a CPU; an illness with the latter, or \
-             where a zone is under its low mark"
-        ),
+        weight: if is_busy || !under_min.is_empty() { Weight::Illness } else { Weight::Notice },
+        ..Finding::new(
+            "kswapd-awake",
+            format!("{how_full} makes room in the background: it scans {rate:.0} pages a second{busy}. {for_whom}"),
+            figures.into_iter().flatten().collect(),
+            format!(
+                "kswapd scans at least {RATE_MIN} pages a second, or takes {KSWAPD_CPU_MIN} % of a CPU; an illness with the latter, or \
+                 where a zone is under its min mark at the end: at the low mark it begins; that memory is full is said where less than \
+                 {FREE_MUCH} % is free"
+            ),
+        )
     }))
 }
 
@@ -192,7 +351,11 @@ fn direct_reclaim(signs: &Signs) -> Said {
     if !(is_frequent || is_large) || !is_felt {
         return Ok(None);
     }
-    let how_often = stalls.map_or_else(String::new, |stalls| format!(", {stalls:.1} times a second"));
+    // Reclaim at a limit is no direct reclaim to this counter.
+    let how_often = match stalls {
+        Some(stalls) if stalls >= 0.05 => format!(", {stalls:.1} times a second"),
+        _ => format!(", {:.0} pages a second", direct / seconds),
+    };
     let wait = match (signs.some_waited_percent, signs.direct_s) {
         (Some(waited), _) => format!("Some task waited for memory {waited:.1} % of the time."),
         (None, Some(time)) => format!("They spent {time:.3} s in it."),
@@ -207,14 +370,44 @@ fn direct_reclaim(signs: &Signs) -> Said {
         if_known("time in direct reclaim", signs.direct_s, "s"),
     ];
     let sentence = format!(
-        "Tasks that want memory have to reclaim it themselves{how_often}: {share:.0} % of what is scanned. kswapd does not keep up, or \
-         has no room to. {wait}"
+        "Tasks that want memory have to reclaim it themselves{how_often}: {share:.0} % of what is scanned. {} {wait}",
+        why_direct(signs, kswapd / seconds)
     );
     let rule = format!(
         "at least {STALLS_MIN} direct reclaim a second, or {DIRECT_MIN} % of what is scanned and {RATE_MIN} pages a second; where PSI \
-         is known, some task waits at least {WAITED_MIN} % of the time"
+         is known, some task waits at least {WAITED_MIN} % of the time; that kswapd is behind is said where it scans {RATE_MIN} pages a \
+         second itself"
     );
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
+}
+
+/// Why tasks reclaim themselves. Who asks for free pages wakes kswapd first; where that does nothing, it is not for want of those.
+fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
+    let of_cpu = signs.kswapd_cpu_s.map_or(0.0, |time| percent(time, seconds(signs)));
+    let is_idle = kswapd_rate < RATE_MIN && of_cpu < KSWAPD_CPU_MIN;
+    let idle = if kswapd_rate == 0.0 { "kswapd scans nothing" } else { "kswapd scans next to nothing" };
+    let at_limit = signs.at_limit.iter().flatten().max_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, times)| **times > 0.0);
+    match at_limit {
+        Some((name, times)) if is_idle => {
+            return format!(
+                "{idle}, since it is not asked: {name} came to its limit {times:.0} times, and its tasks reclaim its own pages."
+            );
+        }
+        _ => {}
+    }
+    let is_by_node = signs.node_reclaims.is_some_and(|times| times > 0.0)
+        || signs.settings.get("vm.zone_reclaim_mode").is_some_and(|mode| mode != "0")
+        || nodes::uneven(signs).is_some();
+    match (is_idle, is_by_node) {
+        (true, true) => {
+            format!("{idle}: tasks reclaim their own node before they take memory of another (vm.zone_reclaim_mode).")
+        }
+        (true, false) => format!(
+            "{idle}, so that it is not for want of free pages: a cgroup is at its limit, a node reclaims itself \
+             (vm.zone_reclaim_mode), or somebody asks for reclaim."
+        ),
+        (false, _) => "kswapd does not keep up, or has no room to.".into(),
+    }
 }
 
 /// Do counters show that nothing was done for which PSI counts a wait: nothing was scanned, compacted, or read back?
@@ -260,11 +453,13 @@ fn since_start(signs: &Signs) -> Said {
         swap.unwrap_or_default()
     );
     Ok(Some(Finding {
-        cause: "since-start",
         weight: Weight::Notice,
-        sentence,
-        figures: figures.into_iter().flatten().collect(),
-        rule: "there is one copy of /proc/vmstat".to_owned(),
+        ..Finding::new(
+            "since-start",
+            sentence,
+            figures.into_iter().flatten().collect(),
+            "there is one copy of /proc/vmstat".to_owned(),
+        )
     }))
 }
 
@@ -284,67 +479,6 @@ fn all_wait(signs: &Signs) -> Said {
     let sentence = format!("In {all:.0} % of the time all tasks that had something to do waited for memory.");
     let rule = format!("`full` of /proc/pressure/memory grows by at least {ALL_WAITED_MIN} % of the time");
     Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
-}
-
-/// Does anonymous memory come back from swap as fast as it leaves?
-fn anonymous_thrashing(signs: &Signs) -> Said {
-    let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
-    // A page of zeroes costs a fault, but neither a write nor a read: alone it is no illness, and it is no part of what is read.
-    let (zeroes_in, zeroes_out) = (signs.zeroes_in.unwrap_or(0.0), signs.zeroes_out.unwrap_or(0.0));
-    let seconds = signs.seconds()?;
-    let rate = come / seconds;
-    let stolen = signs.stolen();
-    let thrashes = |come: f64, left: f64| {
-        // What is written to swap leaves as well: the computer's counters do not see what a cgroup reclaims at its limit.
-        let must_leave = stolen.is_none_or(|stolen| stolen.max(left) >= come * SWAP_LEAVES_MIN / 100.0);
-        come / seconds >= RATE_MIN && left > 0.0 && come >= left * SWAP_BACK_MIN / 100.0 && must_leave
-    };
-    let (is_ill, has_zeroes) = (thrashes(come, left), zeroes_in > 0.0 || zeroes_out > 0.0);
-    let is_felt = is_ill || has_zeroes && thrashes(come + zeroes_in, left + zeroes_out);
-    if !is_felt {
-        return Ok(None);
-    }
-    let zeroes = |name: &str, pages: Option<f64>| if_known(name, pages.filter(|_| has_zeroes), "pages");
-    let figures = [
-        Some(figure("pswpin", come, "pages")),
-        Some(figure("pswpout", left, "pages")),
-        Some(figure("swapped in a second", rate, "pages")),
-        zeroes("swpin_zero", signs.zeroes_in),
-        zeroes("swpout_zero", signs.zeroes_out),
-        if_known("workingset_refault_anon", signs.refaulted_anon, "pages"),
-        if_known("pages reclaimed", stolen, "pages"),
-        if_known("pgmajfault", signs.major_faults, "faults"),
-    ];
-    let of_zeroes = zeroes_in / seconds;
-    let sentence = if is_ill {
-        let beside = if has_zeroes {
-            format!(" Beside these {} of zeroes come back, each for a fault, but without I/O.", pages(zeroes_in))
-        } else {
-            String::new()
-        };
-        format!(
-            "Programs are larger than memory: {rate:.0} pages a second come back from swap, {:.0} for each 100 that leave for it, and \
-             others leave in their place.{beside}",
-            percent(come, left)
-        )
-    } else {
-        format!(
-            "Programs are larger than memory: {of_zeroes:.0} pages of zeroes a second come back from swap, each for a fault, but without I/O, \
-             and {rate:.0} are read. Only together do they come to what the rule asks for."
-        )
-    };
-    let with_zeroes = if has_zeroes { "; no illness where that holds only with pages of zeroes" } else { "" };
-    let rule = format!(
-        "at least {RATE_MIN} pages a second swapped in, {SWAP_BACK_MIN} for each 100 swapped out, and {SWAP_LEAVES_MIN} reclaimed \
-         or swapped out for each 100 swapped in{with_zeroes}"
-    );
-    Ok(Some(Finding {
-        cause: "anonymous-thrashing",
-        weight: if is_ill { Weight::Illness } else { Weight::Notice },
-        sentence,
-        figures: figures.into_iter().flatten().collect(),
-        rule,
-    }))
 }
 
 /// Are pages of files read again that reclaim took?
@@ -555,29 +689,60 @@ fn dirty_throttling(signs: &Signs) -> Said {
     Ok(ill("dirty-throttling", sentence, figures.flatten().collect(), rule))
 }
 
+/// Pages of files that reclaim met before they were written or wrote itself, those of them that no counter of its own tells, and the pages
+/// scanned.
+///
+/// What reclaim meets on its way to a disk it marks, and at the end of the write the page goes to the tail of its list, which `pgrotated`
+/// counts. Some kernels count nothing else: multi-gen sorts such pages before it scans, and at a cgroup's limit nothing is counted as met.
+/// A page on its way to swap is rotated too.
+fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
+    let counted = signs.file_writes.zip(signs.met_unwritten).map(|(writes, met)| writes + met);
+    let rotated = signs.rotated.zip(signs.swapped_out).map(|(rotated, swapped)| (rotated - swapped).max(0.0));
+    if counted.is_none() && rotated.is_none() {
+        need(signs.file_writes, "nr_vmscan_write and pswpout")?;
+        need(signs.met_unwritten, "nr_vmscan_immediate_reclaim")?;
+    }
+    let by_who = need(signs.kswapd.scanned, "pgscan_kswapd")? + need(signs.direct.scanned, "pgscan_direct")?;
+    let scanned = by_who.max(signs.scanned_together.unwrap_or(0.0));
+    let counted = counted.unwrap_or(0.0);
+    let met = counted.max(rotated.unwrap_or(0.0));
+    Ok((met, met - counted, scanned))
+}
+
 /// Does reclaim come to pages before the flushers do?
 fn reclaim_meets_unwritten(signs: &Signs) -> Said {
-    let (writes, met) = (
-        need(signs.file_writes, "nr_vmscan_write and pswpout")?,
-        need(signs.met_unwritten, "nr_vmscan_immediate_reclaim")?,
-    );
-    let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")? + need(signs.direct.scanned, "pgscan_direct")?;
-    let share = percent(writes + met, scanned);
+    let (met, uncounted, scanned) = met_unwritten(signs)?;
+    let share = percent(met, scanned);
     if scanned / signs.seconds()? < RATE_MIN || share < UNWRITTEN_MIN {
         return Ok(None);
     }
-    let figures = vec![
-        figure("pages of files written by reclaim", writes, "pages"),
-        figure("nr_vmscan_immediate_reclaim", met, "pages"),
-        figure("pages scanned", scanned, "pages"),
+    let figures = [
+        if_known("pages of files written by reclaim", signs.file_writes, "pages"),
+        if_known("nr_vmscan_immediate_reclaim", signs.met_unwritten, "pages"),
+        if_known("pgrotated", signs.rotated, "pages"),
+        Some(figure("pages scanned", scanned, "pages")),
+        if_known("pgrefill", signs.refilled.filter(|pages| *pages > scanned), "pages"),
+        if_known("most dirty or under writeback", signs.dirty.map(|dirty| dirty.most), "pages"),
     ];
+    let how = if uncounted > met / 2.0 {
+        " Most of that no counter of its own tells: pages that go to the tail of their list when they are written (pgrotated) do."
+    } else {
+        ""
+    };
+    let limit = signs.at_limit.iter().flatten().max_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, times)| **times > 0.0);
+    let whose = limit.map_or_else(String::new, |(name, _)| {
+        format!(" {} is at its limit: what is dirty of it counts against that, and the flushers begin by the limits of the computer.", groups::capitalized(name))
+    });
     let sentence = format!(
-        "Reclaim comes to pages of files before they are written: {share:.0} of 100 that it scans it has to write or to leave. The \
-         flushers are behind."
+        "Reclaim comes to pages of files before they are written: {:.0} of 100 that it scans it has to write or to leave. The flushers \
+         are behind.{how}{whose}",
+        share.min(100.0)
     );
-    let rule =
-        format!("pages of files that reclaim writes or meets unwritten are at least {UNWRITTEN_MIN} of 100 scanned");
-    Ok(ill("reclaim-meets-unwritten", sentence, figures, rule))
+    let rule = format!(
+        "pages of files that reclaim writes, meets unwritten, or that go to the tail of their list when they are written, those on the \
+         way to swap left out, are at least {UNWRITTEN_MIN} of 100 scanned"
+    );
+    Ok(ill("reclaim-meets-unwritten", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
 /// Has a file system no room left?
@@ -602,44 +767,6 @@ fn disk_full(signs: &Signs) -> Said {
     );
     let rule = format!("less than {DISK_FREE_MIN} % of a file system is left for users");
     Ok(ill("disk-full", sentence, figures.collect(), rule))
-}
-
-/// Is no swap left?
-fn swap_full(signs: &Signs) -> Said {
-    // What is empty is not full, however large it is.
-    if signs.swap.is_none() && signs.swap_used == Some(0.0) {
-        return Ok(None);
-    }
-    let [all, free] = signs.swap.ok_or("free swap")?;
-    // Without swap there is none to be full.
-    if all <= 0.0 || percent(free, all) >= SWAP_FREE_MIN {
-        return Ok(None);
-    }
-    let figures = vec![figure("swap", all, "pages"), figure("free", free, "pages")];
-    let sentence = format!(
-        "Swap is full: {:.1} % of it is free. What anonymous memory is left can only grow at the cost of files, until processes are \
-         killed.",
-        percent(free, all)
-    );
-    Ok(ill("swap-full", sentence, figures, format!("less than {SWAP_FREE_MIN} % of swap is free")))
-}
-
-/// Is it the limit of a cgroup that makes memory scarce?
-fn cgroup_limit(signs: &Signs) -> Said {
-    let at_limit = signs.at_limit.as_ref().ok_or("counts of cgroups at their limits")?;
-    let mut hit: Vec<(&String, &f64)> = at_limit.iter().filter(|(_, times)| **times > 0.0).collect();
-    hit.sort_by(|a, b| b.1.total_cmp(a.1));
-    let Some((first, _)) = hit.first() else { return Ok(None) };
-    let others = match hit.len() - 1 {
-        0 => String::new(),
-        others => format!(" and {others} more"),
-    };
-    let sentence = format!(
-        "Memory is short by a limit: {first}{others} came to what its cgroup may have. Its reclaim is its own, whatever is free outside."
-    );
-    let figures = hit.iter().take(3).map(|(name, times)| figure(&format!("at the limit: {name}"), **times, "times"));
-    let rule = "`max` of memory.events, or memory.failcnt in version 1, grows".to_owned();
-    Ok(ill("cgroup-limit", sentence, figures.collect(), rule))
 }
 
 /// Was a process killed, or refused memory that it cannot do without?

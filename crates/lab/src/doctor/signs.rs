@@ -46,6 +46,54 @@ pub struct Zone {
     pub blocks: Vec<f64>,
 }
 
+/// A node of memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Its number, as the kernel has it.
+    pub name: String,
+    /// Pages of it, as far as they are known: what was free or used at some moment.
+    pub pages: f64,
+    /// The least that was free of it, pages.
+    pub free: f64,
+    /// Pages of it that tasks scanned, where that is counted by node.
+    pub by_tasks: Option<f64>,
+    /// Those that kswapd scanned.
+    pub by_kswapd: Option<f64>,
+}
+
+impl Node {
+    /// Pages scanned in it, by whomever.
+    #[must_use]
+    pub fn scanned(&self) -> f64 {
+        self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
+    }
+
+    /// Adds a time that follows.
+    fn then(&mut self, later: &Self) {
+        self.pages = self.pages.max(later.pages);
+        self.free = self.free.min(later.free);
+        self.by_tasks = both(self.by_tasks, later.by_tasks, |now, later| now + later);
+        self.by_kswapd = both(self.by_kswapd, later.by_kswapd, |now, later| now + later);
+    }
+}
+
+/// A process that was looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Process {
+    /// Its number and name.
+    pub name: String,
+    /// Its page faults that waited for a disk.
+    pub major_faults: f64,
+    /// Pages of it in memory at the end.
+    pub resident: f64,
+    /// What that grew by.
+    pub resident_grown: f64,
+    /// Those of them that are of files.
+    pub resident_file: f64,
+    /// Pages of it in swap at the end.
+    pub swapped: f64,
+}
+
 /// A disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
@@ -136,6 +184,12 @@ pub struct Signs {
     pub stalls: Option<f64>,
     /// Pages reclaimed by whomever, those of cgroups at their limits included where the kernel counts them.
     pub stolen_together: Option<f64>,
+    /// Pages scanned by whomever, those of cgroups at their limits included where the kernel counts them.
+    pub scanned_together: Option<f64>,
+    /// Pages of active lists that were looked at (`pgrefill`).
+    pub refilled: Option<f64>,
+    /// Pages that went to the tail of their list at the end of their write (`pgrotated`).
+    pub rotated: Option<f64>,
     /// Time in direct reclaim, of the tasks that are measured, s.
     pub direct_s: Option<f64>,
     /// Share of the time in which some task waited for memory (PSI), percent.
@@ -170,6 +224,10 @@ pub struct Signs {
     pub compactions_failed: Option<f64>,
     /// Zones, where they are known.
     pub zones: Option<Vec<Zone>>,
+    /// Nodes of memory, where they are known.
+    pub nodes: Vec<Node>,
+    /// How often a task reclaimed its own node before it looked at others (`vm.zone_reclaim_mode`).
+    pub node_reclaims: Option<f64>,
     /// What memory is used for, where that is known.
     pub usage: Option<Usage>,
     /// Tasks that waited for a disk, or slept so that no signal ends it (`b` of `vmstat`, `procs_blocked`): how many on average.
@@ -192,6 +250,14 @@ pub struct Signs {
     pub at_limit: Option<BTreeMap<String, f64>>,
     /// Cgroups that had to have memory and found none to reclaim; none where no cgroup tells.
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
+    /// The folder of the cgroup of which these signs are, where they are of one.
+    pub group: Option<String>,
+    /// The process that was looked at, where it was one: the other signs are of its group.
+    pub process: Option<Process>,
+    /// What cgroups count themselves, by their names.
+    pub groups: BTreeMap<String, Signs>,
+    /// Settings by the names of `sysctl`, or of files of a cgroup, where they are known.
+    pub settings: BTreeMap<String, String>,
     /// Processes killed for want of memory.
     pub killed: Option<f64>,
     /// Requests that found neither a free page nor one to reclaim, and failed: what the engine counts, whose programs nobody kills.
@@ -224,6 +290,9 @@ impl Signs {
             allocated_by_zone,
             stalls,
             stolen_together,
+            scanned_together,
+            refilled,
+            rotated,
             direct_s,
             some_waited_percent,
             all_waited_percent,
@@ -241,6 +310,8 @@ impl Signs {
             compactions_succeeded,
             compactions_failed,
             zones,
+            nodes,
+            node_reclaims,
             usage,
             blocked,
             dirty,
@@ -252,6 +323,10 @@ impl Signs {
             swap_used,
             at_limit,
             out_of_memory,
+            group,
+            process,
+            groups,
+            settings,
             killed,
             exhausted,
             log,
@@ -286,6 +361,10 @@ impl Signs {
             (&mut self.kswapd_cpu_s, kswapd_cpu_s),
             (&mut self.stalls, stalls),
             (&mut self.stolen_together, stolen_together),
+            (&mut self.scanned_together, scanned_together),
+            (&mut self.refilled, refilled),
+            (&mut self.rotated, rotated),
+            (&mut self.node_reclaims, node_reclaims),
             (&mut self.direct_s, direct_s),
             (&mut self.swapped_in, swapped_in),
             (&mut self.swapped_out, swapped_out),
@@ -317,6 +396,20 @@ impl Signs {
         }
         if let Some(later) = out_of_memory {
             add_by_name(self.out_of_memory.get_or_insert_default(), later, OutOfMemory::then);
+        }
+        for node in nodes {
+            match self.nodes.iter_mut().find(|it| it.name == node.name) {
+                Some(now) => now.then(node),
+                None => self.nodes.push(node.clone()),
+            }
+        }
+        add_by_name(&mut self.groups, groups, Self::then);
+        add_by_name(&mut self.settings, settings, String::clone_from);
+        if process.is_some() {
+            self.process.clone_from(process);
+        }
+        if group.is_some() {
+            self.group.clone_from(group);
         }
         if zones.is_some() {
             self.zones.clone_from(zones);
@@ -358,6 +451,19 @@ impl Signs {
             (Some(apart), Some(together)) => Some(apart.max(together)),
             (apart, together) => apart.or(together),
         }
+    }
+
+    /// The least share of memory that was free, percent; of a cgroup's, what it might still take.
+    #[must_use]
+    pub fn free_share(&self) -> Option<f64> {
+        let usage = self.usage.as_ref()?;
+        Some(100.0 * usage.least.free? / usage.total().filter(|pages| *pages > 0.0)?)
+    }
+
+    /// A word for the memory that it is about.
+    #[must_use]
+    pub fn memory_of(&self) -> &'static str {
+        if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
     }
 
     /// How long it was, s.

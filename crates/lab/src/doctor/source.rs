@@ -2,7 +2,7 @@
 
 use super::Patient;
 use super::course::{Course, Interval, Place};
-use super::signs::{Dirty, Disk, FileSystem, Scan, Signs, Zone};
+use super::signs::{Dirty, Disk, FileSystem, Node, Scan, Signs, Zone};
 use super::usage::{MemoryUse, Usage};
 use crate::counters;
 use crate::recordings::Wrong;
@@ -78,6 +78,8 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
     };
     let swapped_out = rows.of(&["pswpout", "Swap Outs", "Swap outs"]);
     let written = rows.of(&["nr_vmscan_write", "Page writes by reclaim", "Pages written"]);
+    let at_limit = rows.of(&["Times at the limit"]);
+    let group = at_limit.is_some().then(|| group_of(rows, elapsed_s));
     let swap = ["total", "free"].map(|part| rows.in_group("swap").find(|(name, _)| *name == part));
     Signs {
         elapsed_s,
@@ -93,6 +95,9 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
         scanned_by_zone: rows.in_group("vmstat").filter_map(velocity).collect(),
         stalls: rows.of(&["allocstall", "Direct reclaims"]),
         stolen_together: together(rows.of(&["pgsteal_anon"]), rows.of(&["pgsteal_file"])),
+        scanned_together: together(rows.of(&["pgscan_anon"]), rows.of(&["pgscan_file"])),
+        refilled: rows.of(&["pgrefill"]),
+        rotated: rows.of(&["pgrotated"]),
         disks: disks(rows),
         direct_s: rows.of(&["in direct reclaim"]),
         some_waited_percent: rows.of(&["memory some"]),
@@ -114,11 +119,35 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
         file_writes: rows.of(&["Page writes file"]).or_else(|| Some((written? - swapped_out?).max(0.0))),
         met_unwritten: rows.of(&["nr_vmscan_immediate_reclaim", "Page reclaim immediate"]),
         swap: swap[0].zip(swap[1]).map(|((_, all), (_, free))| [all, free]),
-        at_limit: rows
-            .of(&["Times at the limit"])
-            .map(|times| [("the cgroup of the command".to_owned(), times)].into()),
+        at_limit: at_limit.map(|times| [(OF_COMMAND.to_owned(), times)].into()),
+        groups: group.map(|group| (OF_COMMAND.to_owned(), group)).into_iter().collect(),
         killed: rows.of(&["oom_kill", "Processes killed"]),
         exhausted: rows.of(&["oom"]),
+        ..Signs::default()
+    }
+}
+
+/// How the cgroup is called in which `stat` ran a command.
+const OF_COMMAND: &str = "the cgroup of the command";
+
+/// What the cgroup of a command counted itself: the rows of `stat --cgroup`. Older reports have of it the command's major faults alone.
+fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
+    let own: Vec<(&str, f64)> = rows.in_group("cgroup").collect();
+    let of = |names: &[&str]| {
+        let found = own.iter().find(|(name, _)| names.iter().any(|it| *name == format!("{it} of the cgroup")));
+        found.map(|(_, value)| *value)
+    };
+    Signs {
+        elapsed_s,
+        major_faults: of(&["pgmajfault"]).or_else(|| rows.of(&["Major faults of the command"])),
+        refaulted_file: of(&["workingset_refault_file"]),
+        refaulted_anon: of(&["workingset_refault_anon"]),
+        stolen_together: of(&["pgsteal"]),
+        swapped_in: of(&["pswpin"]),
+        swapped_out: of(&["pswpout"]),
+        some_waited_percent: of(&["memory some"]),
+        all_waited_percent: of(&["memory full"]),
+        at_limit: rows.of(&["Times at the limit"]).map(|times| [(OF_COMMAND.to_owned(), times)].into()),
         ..Signs::default()
     }
 }
@@ -186,6 +215,10 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
         allocated_by_zone: by_zone(&["pgalloc"]),
         stalls: of("allocstall"),
         stolen_together: together(of("pgsteal_anon"), of("pgsteal_file")),
+        scanned_together: together(of("pgscan_anon"), of("pgscan_file")),
+        refilled: of("pgrefill"),
+        rotated: of("pgrotated"),
+        node_reclaims: together(of("zone_reclaim_success"), of("zone_reclaim_failed")),
         swapped_in: of("pswpin"),
         swapped_out,
         zeroes_in: of("swpin_zero"),
@@ -302,11 +335,57 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
             let [bytes, free_bytes] = blocks.map(|blocks| blocks * PAGE_BYTES as f64);
             vec![FileSystem { mount: "that of the run's files".into(), bytes, free_bytes }]
         }),
+        nodes: nodes(before, after, &counters),
         at_limit: counters
             .get("memory_events_max")
             .map(|times| [("the cgroup of the run".to_owned(), *times as f64)].into()),
         ..of_counters(&counters, seconds)
     }
+}
+
+/// Nodes of memory, where a series has counters of each: `node0_nr_free_pages`.
+fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
+    let free = |name: &String| name.strip_prefix("node")?.strip_suffix("_nr_free_pages").map(ToOwned::to_owned);
+    let node = |number: String| {
+        let of_node = |values: &Vmstat| -> Vmstat {
+            let prefix = format!("node{number}_");
+            let of = values.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix));
+            of.map(|(name, value)| (name[prefix.len()..].to_owned(), *value)).collect()
+        };
+        let grown = of_node(counters);
+        let moments = [before, after].map(|moment| MemoryUse::of_vmstat(&of_node(&moment.values)));
+        let levels = moments.iter().flatten();
+        let used = |now: &MemoryUse| {
+            let anon = now.active_anon.unwrap_or(0.0) + now.inactive_anon.unwrap_or(0.0);
+            [now.free, now.cached, now.slab_reclaimable].into_iter().flatten().sum::<f64>() + anon
+        };
+        let of = |name: &str| counters::sum(&grown, name).map(|pages| pages as f64);
+        Node {
+            pages: levels.clone().map(used).reduce(f64::max).unwrap_or(0.0),
+            free: levels.filter_map(|now| now.free).reduce(f64::min).unwrap_or(0.0),
+            // A series has counters that grew, or may: none of a node that nobody scanned.
+            by_tasks: Some(of("pgscan_direct").unwrap_or(0.0)),
+            by_kswapd: Some(of("pgscan_kswapd").unwrap_or(0.0)),
+            name: number,
+        }
+    };
+    after.values.keys().filter_map(free).map(node).collect()
+}
+
+/// Settings of a column whose name tells them, `6.18-classic+lru.swappiness=60`, under the names of `sysctl`.
+fn settings_of(column: &str) -> BTreeMap<String, String> {
+    const NAMES: [(&str, &str); 4] = [
+        ("lru.swappiness", "vm.swappiness"),
+        ("memory.min_free_kbytes", "vm.min_free_kbytes"),
+        ("memory.watermark_scale_factor", "vm.watermark_scale_factor"),
+        ("reclaim.zone_reclaim_mode", "vm.zone_reclaim_mode"),
+    ];
+    let set = column.split('+').skip(1).filter_map(|change| change.split_once('='));
+    let known = set.filter_map(|(key, value)| {
+        let (_, name) = NAMES.iter().find(|(known, _)| *known == key)?;
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    known.collect()
 }
 
 /// A run of a series: what it counted from its first moment to its last, and its levels in between.
@@ -317,6 +396,7 @@ fn of_run(run: RunSeries) -> Patient {
         values: names.iter().cloned().zip(point.values).collect(),
     };
     let mut patient = Patient::of_course(format!("{column}, seed {seed}"), course_of(points.into_iter().map(moment)));
+    patient.signs.settings = settings_of(&column);
     // One look is none.
     patient.signs.dirty = patient.signs.dirty.filter(|_| patient.course.len() > 1);
     patient

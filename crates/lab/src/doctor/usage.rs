@@ -155,21 +155,16 @@ impl MemoryUse {
         Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
-    /// Pages of which it is known what they are: no more than memory has.
+    /// Pages of which it is known what they are: no more than memory has. None where programs' own are not known, which may be most.
     #[must_use]
-    pub fn known(&self) -> f64 {
-        let anon = self.anon.or(self.active_anon.zip(self.inactive_anon).map(|(active, inactive)| active + inactive));
-        let parts = [
-            self.free,
-            self.cached,
-            self.buffers,
-            anon,
-            self.slab_reclaimable,
-            self.slab_unreclaimable,
-            self.page_tables,
-            self.kernel_stack,
-        ];
-        parts.into_iter().flatten().sum()
+    pub fn known(&self) -> Option<f64> {
+        // A page in the swap cache is on a list of anonymous pages, and where files have one number in that too.
+        let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file];
+        let on_lists = lists.iter().copied().sum::<Option<f64>>().map(|pages| pages + self.unevictable.unwrap_or(0.0));
+        let by_kind = || Some(self.anon? + self.cached? + self.buffers.unwrap_or(0.0));
+        let used = on_lists.or_else(by_kind)?;
+        let others = [self.free, self.slab_reclaimable, self.slab_unreclaimable, self.page_tables, self.kernel_stack];
+        Some(used + others.into_iter().flatten().sum::<f64>())
     }
 }
 
@@ -184,6 +179,8 @@ pub struct Usage {
     pub least: Arc<MemoryUse>,
     /// When the least was used by files.
     pub least_files: Arc<MemoryUse>,
+    /// The most of which it was known what it was, pages; none where too little is known of each moment.
+    known: Option<f64>,
 }
 
 impl Usage {
@@ -191,22 +188,34 @@ impl Usage {
     #[must_use]
     pub fn at(now: MemoryUse) -> Self {
         let now = Arc::new(now);
-        Self { first: now.clone(), last: now.clone(), least: now.clone(), least_files: now }
+        Self::between(&now, &now)
     }
 
     /// From one moment to the next.
     #[must_use]
     pub fn between(before: &Arc<MemoryUse>, after: &Arc<MemoryUse>) -> Self {
         let (least, least_files) = (lesser(before, after, |it| it.free), lesser(before, after, |it| it.files()));
-        Self { first: before.clone(), last: after.clone(), least, least_files }
+        let known = larger(before.known(), after.known());
+        Self { first: before.clone(), last: after.clone(), least, least_files, known }
+    }
+
+    /// How much memory there is, pages; where no source tells that, the most of which it was known what it was.
+    #[must_use]
+    pub fn total(&self) -> Option<f64> {
+        self.last.total.or(self.first.total).or(self.known)
     }
 
     /// Adds a time that follows.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
+        self.known = larger(self.known, later.known);
         self.least = lesser(&self.least, &later.least, |it| it.free);
         self.least_files = lesser(&self.least_files, &later.least_files, MemoryUse::files);
     }
+}
+
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
 /// The one of two moments that has less of something; the first where one does not tell.
@@ -254,7 +263,7 @@ mod tests {
         let levels = [("nr_free_pages", 5), ("nr_file_pages", 100), ("nr_shmem", 30), ("nr_swapcached", 10)];
         let levels: Vmstat = levels.iter().map(|(name, pages)| ((*name).to_owned(), *pages)).collect();
         let now = MemoryUse::of_vmstat(&levels).unwrap();
-        assert_eq!((now.files(), now.known()), (Some(60.0), 95.0));
+        assert_eq!((now.files(), now.known()), (Some(60.0), None));
         assert_eq!(MemoryUse::of_vmstat(&Vmstat::new()), None);
     }
 }

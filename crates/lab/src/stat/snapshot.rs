@@ -155,7 +155,8 @@ impl Snapshot {
     }
 }
 
-fn stalled(text: &str) -> Stalled {
+/// What a file of `/proc/pressure`, or of a cgroup, says.
+pub(crate) fn stalled(text: &str) -> Stalled {
     let Pressure { some, full } = Pressure::of(text);
     let (some, full) = (some.unwrap_or_default(), full.unwrap_or_default());
     Stalled { some_us: some.total_us, full_us: full.total_us, some_avg10: some.percent[0], full_avg10: full.percent[0] }

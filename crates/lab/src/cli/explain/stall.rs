@@ -67,7 +67,7 @@ enum StallFormat {
     #[default]
     #[value(alias = "table")]
     Text,
-    /// docs/doctor.md describes it.
+    /// docs/stalls.md describes it.
     Json,
     /// The words for a text in Markdown.
     Markdown,

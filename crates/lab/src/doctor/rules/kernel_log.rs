@@ -554,11 +554,8 @@ pub fn stood_still(signs: &Signs) -> Said {
     ];
     let rule = "the kernel log has `blocked for more than` or `soft lockup`; an illness where a trace of them goes through reclaim";
     Ok(Some(Finding {
-        cause: "stood-still",
         weight: if is_in_reclaim { Weight::Illness } else { Weight::Notice },
-        sentence: sentences.join(" "),
-        figures,
-        rule: rule.to_owned(),
+        ..Finding::new("stood-still", sentences.join(" "), figures, rule.to_owned())
     }))
 }
 

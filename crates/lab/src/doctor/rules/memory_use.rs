@@ -4,7 +4,7 @@
 //! kernel's own, and are small where nothing is wrong; shared memory, locked memory and pools of huge pages are somebody's choice, and no
 //! illness while enough is left for the others.
 
-use super::{Said, figure, percent};
+use super::{Said, figure, mib, percent};
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
@@ -152,15 +152,13 @@ pub fn held(signs: &Signs) -> Said {
     figures.extend(found.iter().map(|(holder, pages)| figure(holder.name, mib(*pages), "MiB")));
     figures.extend(available.map(|share| figure("available", share, "% of memory")));
     let shares: Vec<String> = HOLDERS.iter().map(|holder| format!("{} {} %", holder.name, holder.share_min)).collect();
+    let rule = format!(
+        "of memory at least: {}; shared and locked memory only where less than {SCARCE_MAX} % is available, and an illness only there",
+        shares.join(", ")
+    );
     Ok(Some(Finding {
-        cause: first.cause,
         weight: if is_scarce { Weight::Illness } else { Weight::Notice },
-        sentence: sentences.join(" "),
-        figures,
-        rule: format!(
-            "of memory at least: {}; shared and locked memory only where less than {SCARCE_MAX} % is available, and an illness only there",
-            shares.join(", ")
-        ),
+        ..Finding::new(first.cause, sentences.join(" "), figures, rule)
     }))
 }
 
@@ -220,23 +218,19 @@ pub fn short(signs: &Signs) -> Said {
     } else {
         format!(" The largest processes are {}.", processes.join(", "))
     };
+    let figures = vec![
+        figure("MemTotal", mib(total), "MiB"),
+        figure("MemAvailable", mib(available), "MiB"),
+        figure("swap", mib(swap), "MiB"),
+        figure("free swap", mib(free_swap), "MiB"),
+    ];
+    let sentence = format!("Next to nothing is left: {share:.1} % of memory is available.{uses}{who} {of_swap}");
+    let rule =
+        format!("less than {SHORT_MAX} % of memory is available; an illness where swap is full or there is none");
     Ok(Some(Finding {
-        cause: "memory-short",
         weight: if has_swap { Weight::Notice } else { Weight::Illness },
-        sentence: format!("Next to nothing is left: {share:.1} % of memory is available.{uses}{who} {of_swap}"),
-        figures: vec![
-            figure("MemTotal", mib(total), "MiB"),
-            figure("MemAvailable", mib(available), "MiB"),
-            figure("swap", mib(swap), "MiB"),
-            figure("free swap", mib(free_swap), "MiB"),
-        ],
-        rule: format!("less than {SHORT_MAX} % of memory is available; an illness where swap is full or there is none"),
+        ..Finding::new("memory-short", sentence, figures, rule)
     }))
-}
-
-/// MiB of pages.
-fn mib(pages: f64) -> f64 {
-    pages / 256.0
 }
 
 #[cfg(test)]

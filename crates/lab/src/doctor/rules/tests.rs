@@ -1,7 +1,12 @@
 //! Each rule fires at its threshold, is silent just below, and says what it lacks.
 
+use super::groups::{cgroup_limit, group_thrashing, process_faults};
+use super::marks::marks_too_high;
+use super::nodes::one_node;
+use super::swap::{anonymous_thrashing, swap_beside_cache, swap_full};
 use super::*;
-use crate::doctor::Diagnosis;
+use crate::doctor::signs::{Node, Process};
+use crate::doctor::{Diagnosis, MemoryUse, Usage};
 
 /// Below a threshold by a hair.
 const BELOW: f64 = 0.999;
@@ -43,8 +48,17 @@ fn sound() -> Signs {
         killed: Some(0.0),
         exhausted: None,
         swap_used: None,
-        usage: None,
+        usage: Some(used(900.0, 50.0)),
         blocked: None,
+        nodes: vec![node("0", 10.0), node("1", 20.0)],
+        node_reclaims: None,
+        scanned_together: None,
+        refilled: None,
+        rotated: Some(0.0),
+        group: None,
+        process: None,
+        groups: [("/quiet".to_owned(), Signs { elapsed_s: Some(10.0), ..Signs::default() })].into(),
+        settings: Default::default(),
         zeroes_in: None,
         zeroes_out: None,
         log: None,
@@ -56,6 +70,17 @@ fn sound() -> Signs {
     }
 }
 
+/// Memory of 1,000 pages, of which files have so many, and so many are free.
+fn used(files: f64, free: f64) -> Usage {
+    let now = MemoryUse { total: Some(1000.0), free: Some(free), cached: Some(files), ..MemoryUse::default() };
+    Usage::at(now)
+}
+
+/// A node of 1,000 pages with so many free.
+fn node(name: &str, free: f64) -> Node {
+    Node { name: name.into(), pages: 1000.0, free, by_tasks: None, by_kswapd: None }
+}
+
 fn file_system(free_percent: f64) -> FileSystem {
     FileSystem { mount: "/data".into(), bytes: 1e9, free_bytes: 1e7 * free_percent }
 }
@@ -65,21 +90,21 @@ fn zone(free: f64, blocks: &[f64]) -> Zone {
 }
 
 /// What a rule finds once sound signs were changed.
-fn found(rule: Rule, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
+fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect("all signs are known")
 }
 
 /// What a rule lacks once sound signs were changed.
-fn lacks(rule: Rule, change: impl FnOnce(&mut Signs)) -> String {
+fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect_err("a sign is missing")
 }
 
 /// At `threshold` a rule fires, and below it does not.
-fn turns_at(rule: Rule, threshold: f64, change: impl Fn(&mut Signs, f64)) -> Finding {
+fn turns_at(rule: Ask, threshold: f64, change: impl Fn(&mut Signs, f64)) -> Finding {
     assert_eq!(found(rule, |signs| change(signs, threshold * BELOW)), None, "just below {threshold}");
     found(rule, |signs| change(signs, threshold)).expect("it fires at its threshold")
 }
@@ -111,15 +136,34 @@ fn every_finding_is_called_as_its_rule() {
         file_systems: Some(vec![file_system(0.0)]),
         at_limit: Some([("/loud".to_owned(), 7.0)].into()),
         killed: Some(1.0),
+        nodes: vec![node("0", 10.0), node("1", 900.0)],
+        groups: [("/loud".to_owned(), thrashing_group())].into(),
         ..sound()
     };
-    for (cause, rule) in ALL {
-        let finding = rule(&ill).unwrap().unwrap_or_else(|| panic!("{cause} is silent"));
+    for Rule { cause, ask, .. } in ALL {
+        let free = if cause == "marks-too-high" { 400.0 } else { 50.0 };
+        // Another node is full: then that is why much is free.
+        let nodes = if cause == "marks-too-high" { Vec::new() } else { ill.nodes.clone() };
+        let zones = if cause == "marks-too-high" { None } else { ill.zones.clone() };
+        let ill = Signs { usage: Some(used(900.0, free)), nodes, zones, ..ill.clone() };
+        let finding = ask(&ill).unwrap().unwrap_or_else(|| panic!("{cause} is silent"));
         assert_eq!(finding.cause, cause);
         assert!(
             !finding.figures.is_empty() && !finding.rule.is_empty() && finding.sentence.ends_with('.'),
             "{finding:?}"
         );
+    }
+}
+
+/// A group that reads again most of what its reclaim took.
+fn thrashing_group() -> Signs {
+    Signs {
+        elapsed_s: Some(10.0),
+        refaulted_file: Some(5000.0),
+        major_faults: Some(4000.0),
+        stolen_together: Some(6000.0),
+        at_limit: Some([("/loud".to_owned(), 7.0)].into()),
+        ..Signs::default()
     }
 }
 
@@ -136,9 +180,15 @@ fn kswapd_awake_is_a_notice_until_it_costs() {
         });
         finding.map(|it| (it.weight, it.sentence)).expect("it is awake")
     };
+    let (weight, sentence) = with_free(99.0);
+    assert!(
+        weight == Weight::Illness && sentence.ends_with("Below even the min mark at the end: Normal."),
+        "{sentence}"
+    );
+    // At the low mark it begins.
     let (weight, sentence) = with_free(199.0);
     assert!(
-        weight == Weight::Illness && sentence.ends_with("Below even the low mark at the end: Normal."),
+        weight == Weight::Notice && sentence.ends_with("Below even the low mark at the end: Normal."),
         "{sentence}"
     );
     let (weight, sentence) = with_free(200.0);
@@ -260,7 +310,7 @@ fn the_cache_of_files_thrashes_where_each_fifth_page_is_wanted_again() {
 #[test]
 fn scanning_in_vain_is_told_of_each_who_scans() {
     type Of = fn(&mut Signs) -> &mut Scan;
-    let rules: [(Rule, Of); 2] =
+    let rules: [(Ask, Of); 2] =
         [(kswapd_in_vain, |signs| &mut signs.kswapd), (direct_in_vain, |signs| &mut signs.direct)];
     for (rule, of) in rules {
         let scan = |scanned: f64, stolen: f64| {
@@ -355,7 +405,8 @@ fn reclaim_meets_what_the_flushers_have_not_written() {
     turns_at(reclaim_meets_unwritten, RATE_MIN, |signs, rate| {
         (signs.kswapd.scanned, signs.file_writes) = (Some(10.0 * rate), Some(1000.0));
     });
-    assert_eq!(lacks(reclaim_meets_unwritten, |signs| signs.met_unwritten = None), "nr_vmscan_immediate_reclaim");
+    let lacking = |signs: &mut Signs| (signs.met_unwritten, signs.rotated) = (None, None);
+    assert_eq!(lacks(reclaim_meets_unwritten, lacking), "nr_vmscan_immediate_reclaim");
 }
 
 #[test]
@@ -410,7 +461,7 @@ fn cgroups_at_their_limit_are_named_by_how_often() {
         signs.at_limit = Some(hits.map(|(name, times)| (name.to_owned(), times)).into());
     });
     let finding = finding.unwrap();
-    assert!(finding.sentence.contains("/b and 1 more came to"), "{}", finding.sentence);
+    assert!(finding.sentence.contains("/b and 1 more came to") && finding.weight == Weight::Illness, "{finding:?}");
     assert_eq!(finding.figures.iter().map(|it| it.value).collect::<Vec<_>>(), [9.0, 1.0]);
     assert!(lacks(cgroup_limit, |signs| signs.at_limit = None).contains("cgroups"));
 }
@@ -451,4 +502,257 @@ fn a_process_killed_is_told() {
         found(killed, |signs| (signs.killed, signs.exhausted) = (None, Some(2.0))).expect("memory was exhausted");
     assert_eq!(refused.figures[0].name, "oom");
     assert!(refused.sentence.starts_with("Memory was exhausted 2 times, and requests failed"), "{}", refused.sentence);
+}
+
+#[test]
+fn programs_are_called_too_large_only_beside_little_cache_and_little_free_memory() {
+    let sentence = |usage: Option<Usage>, swap_used: Option<f64>| {
+        let finding = found(anonymous_thrashing, |signs| {
+            (signs.swapped_in, signs.swapped_out, signs.kswapd.stolen) = (Some(5000.0), Some(5000.0), Some(5000.0));
+            (signs.usage, signs.swap_used, signs.swap) = (usage, swap_used, None);
+        });
+        finding.expect("it thrashes").sentence
+    };
+    let claims = "Programs are larger than memory: only";
+    assert!(sentence(Some(used(50.0, 20.0)), None).contains(claims));
+    for (files, free, in_swap) in [(300.0, 20.0, None), (150.0, 20.0, Some(100.0)), (50.0, 400.0, None)] {
+        let told = sentence(Some(used(files, free)), in_swap);
+        assert!(!told.contains("are larger than memory"), "{told}");
+    }
+    assert!(sentence(Some(used(50.0, 400.0)), None).contains("2 MiB (40 %) of memory are free all the time. kswapd"));
+    assert!(sentence(None, None).contains("how much there is of it is not known"));
+    // Of a group memory is its limit.
+    let of_group = found(anonymous_thrashing, |signs| {
+        (signs.swapped_in, signs.swapped_out, signs.kswapd.stolen) = (Some(5000.0), Some(5000.0), Some(5000.0));
+        (signs.usage, signs.group) = (Some(used(50.0, 20.0)), Some("/a".into()));
+    });
+    assert!(of_group.unwrap().sentence.contains("Programs are larger than the limit of their cgroup"));
+}
+
+#[test]
+fn what_comes_back_into_free_memory_is_no_thrashing() {
+    // `vmstat` does not tell what was reclaimed: 1,000 pages came back, and 900 fewer are free.
+    let come_back = |free_after: f64| {
+        found(anonymous_thrashing, |signs| {
+            (signs.swapped_in, signs.swapped_out) = (Some(1000.0), Some(300.0));
+            signs.kswapd.stolen = None;
+            let at = |free: f64| MemoryUse { free: Some(free), cached: Some(100.0), ..MemoryUse::default() };
+            signs.usage = Some(Usage::between(&at(5000.0).into(), &at(free_after).into()));
+        })
+    };
+    assert_eq!(come_back(4100.0), None);
+    assert!(come_back(4990.0).is_some());
+}
+
+#[test]
+fn swapping_beside_a_large_cache_is_a_choice() {
+    let swap = |signs: &mut Signs, files: f64, in_swap: f64| {
+        (signs.swapped_in, signs.swapped_out, signs.kswapd.stolen) = (Some(5000.0), Some(5000.0), Some(5000.0));
+        (signs.usage, signs.swap_used, signs.swap) = (Some(used(files, 20.0)), Some(in_swap), None);
+    };
+    let finding =
+        turns_at(swap_beside_cache, super::swap::CACHE_LARGE_MIN, |signs, share| swap(signs, 10.0 * share, 1e6));
+    assert!(finding.sentence.contains("vm.swappiness says how much"), "{}", finding.sentence);
+    // All that is in swap would fit in its place.
+    turns_at(swap_beside_cache, 100.0, |signs, files| swap(signs, files, 100.0));
+    let set = |value: &str| {
+        let finding = found(swap_beside_cache, |signs| {
+            swap(signs, 500.0, 100.0);
+            signs.settings.insert("vm.swappiness".into(), value.into());
+        });
+        finding.unwrap().sentence
+    };
+    assert!(set("200").contains("vm.swappiness is 200: it says") && set("1").contains("is 1 already"));
+    assert_eq!(
+        lacks(swap_beside_cache, |signs| {
+            swap(signs, 0.0, 0.0);
+            signs.usage = None;
+        }),
+        "size of page cache"
+    );
+}
+
+#[test]
+fn marks_are_too_high_where_much_is_free_while_kswapd_works() {
+    let work = |signs: &mut Signs, free: f64| {
+        (signs.kswapd.scanned, signs.zones) = (Some(1000.0), None);
+        signs.usage = Some(used(300.0, free));
+    };
+    let finding = turns_at(marks_too_high, FREE_MUCH, |signs, share| work(signs, 10.0 * share));
+    assert!(
+        finding.sentence.contains("min_free_kbytes or watermark_scale_factor is set too high."),
+        "{}",
+        finding.sentence
+    );
+    // Known marks decide: high ones of 30 % are, of 0.3 % are not.
+    let with_marks = |high: f64| {
+        found(marks_too_high, |signs| {
+            work(signs, 400.0);
+            signs.zones = Some(vec![Zone { marks: [high / 2.0, high / 1.5, high], ..zone(400.0, &[]) }]);
+        })
+    };
+    assert!(with_marks(300.0).is_some() && with_marks(3.0).is_none());
+    let others: [fn(&mut Signs); 4] = [
+        |signs| signs.kswapd.scanned = Some(0.0),
+        |signs| signs.nodes = vec![node("0", 10.0), node("1", 900.0)],
+        |signs| signs.compactions = Some(1000.0),
+        |signs| signs.usage = Some(used(300.0, 100.0)),
+    ];
+    for refute in others {
+        let finding = found(marks_too_high, |signs| {
+            work(signs, 400.0);
+            refute(signs);
+        });
+        assert_eq!(finding, None);
+    }
+}
+
+#[test]
+fn a_node_is_full_beside_free_ones_by_whoever_reclaims_it() {
+    let scan = |signs: &mut Signs, by_tasks: f64, by_kswapd: f64, free: f64| {
+        let busy = Node { by_tasks: Some(by_tasks), by_kswapd: Some(by_kswapd), ..node("1", 10.0) };
+        let quiet = Node { by_tasks: Some(0.0), by_kswapd: Some(0.0), ..node("0", free) };
+        signs.nodes = vec![quiet, busy];
+    };
+    let finding = turns_at(one_node, RATE_MIN, |signs, rate| scan(signs, 10.0 * rate, 0.0, 900.0));
+    assert_eq!(finding.weight, Weight::Illness);
+    assert!(
+        finding.sentence.starts_with("Node 1 is reclaimed while memory of others is free (0): 100 % of what"),
+        "{finding:?}"
+    );
+    assert!(finding.sentence.contains("vm.zone_reclaim_mode"));
+    turns_at(one_node, FREE_MUCH, |signs, share| scan(signs, 1000.0, 0.0, 10.0 * share));
+    let by_kswapd = |signs: &mut Signs| scan(signs, 0.0, 1000.0, 900.0);
+    assert_eq!(found(one_node, by_kswapd).map(|it| it.weight), Some(Weight::Notice));
+    let bound = found(one_node, |signs| {
+        scan(signs, 1000.0, 0.0, 900.0);
+        signs.settings.insert("vm.zone_reclaim_mode".into(), "0".into());
+    });
+    assert!(bound.unwrap().sentence.contains("is 0: whoever runs there is bound to it"));
+    assert_eq!(found(one_node, |signs| signs.nodes = vec![node("0", 10.0)]), None);
+    assert_eq!(lacks(one_node, |signs| signs.nodes.clear()), "free memory by node");
+}
+
+#[test]
+fn kswapd_is_blamed_only_where_it_scanned() {
+    let why = |change: fn(&mut Signs)| {
+        let finding = found(direct_reclaim, |signs| {
+            (signs.kswapd.scanned, signs.direct.scanned) = (Some(0.0), Some(10_000.0));
+            (signs.stalls, signs.some_waited_percent) = (Some(0.0), Some(40.0));
+            change(signs);
+        });
+        finding.expect("tasks reclaim").sentence
+    };
+    let blames = |sentence: &str| sentence.contains("does not keep up");
+    assert!(blames(&why(|signs| signs.kswapd.scanned = Some(5000.0))));
+    let idle = why(|_| ());
+    assert!(!blames(&idle) && idle.contains("kswapd scans nothing") && !idle.contains("0.0 times"), "{idle}");
+    assert!(idle.contains("1000 pages a second"), "{idle}");
+    let at_limit = why(|signs| signs.at_limit = Some([("/a".to_owned(), 226.0)].into()));
+    assert!(at_limit.contains("/a came to its limit 226 times") && !blames(&at_limit), "{at_limit}");
+    let by_node = why(|signs| signs.node_reclaims = Some(5.0));
+    assert!(by_node.contains("tasks reclaim their own node") && !blames(&by_node), "{by_node}");
+}
+
+#[test]
+fn a_group_thrashes_by_its_own_counters_or_by_faults_that_refaults_bear_out() {
+    let of = |change: &dyn Fn(&mut Signs)| {
+        let mut group = thrashing_group();
+        change(&mut group);
+        found(group_thrashing, |signs| signs.groups = [("/a/b".to_owned(), group)].into())
+    };
+    let finding = of(&|_| ()).expect("it thrashes");
+    assert!(finding.sentence.contains("The cgroup /a/b thrashes"), "{}", finding.sentence);
+    assert!(finding.sentence.contains("500 refaults a second and 400 major faults a second"), "{}", finding.sentence);
+    // A copy passes through it: most of what leaves is not wanted again.
+    assert_eq!(of(&|group| group.stolen_together = Some(1e6)), None);
+    assert_eq!(of(&|group| group.refaulted_file = Some(10.0 * RATE_MIN * BELOW)), None);
+    // A group without counters of its own: a report of the command's faults, and the computer's refaults.
+    let faults = |refaults: f64, at_limit: f64| {
+        found(group_thrashing, |signs| {
+            let group = Signs {
+                elapsed_s: Some(10.0),
+                major_faults: Some(28_000.0),
+                at_limit: Some([("/c".to_owned(), at_limit)].into()),
+                ..Signs::default()
+            };
+            (signs.groups, signs.refaulted_file) = ([("/c".to_owned(), group)].into(), Some(refaults));
+        })
+    };
+    let told = faults(22_000.0, 26_000.0).expect("it thrashes").sentence;
+    assert!(told.contains("2800 major faults a second") && told.contains("26000 times"), "{told}");
+    assert!(faults(22_000.0, 0.0).is_none(), "it was not reclaimed");
+    assert!(faults(1000.0, 26_000.0).is_none(), "a program that starts reads its pages for the first time");
+    // What is below a group is counted in it.
+    let nested = found(group_thrashing, |signs| {
+        signs.groups = ["/a", "/a/b", "/ab"].map(|name| (name.to_owned(), thrashing_group())).into();
+    });
+    let told = nested.unwrap().sentence;
+    assert!(told.starts_with("The cgroup /a/b thrashes: ") && told.ends_with("So do /ab."), "{told}");
+    // The group that was asked itself.
+    let mut own = thrashing_group();
+    own.group = Some("/sys/fs/cgroup/loud".into());
+    assert!(group_thrashing(&own).unwrap().is_some());
+    assert!(lacks(group_thrashing, |signs| signs.groups.clear()).contains("cgroups"));
+}
+
+#[test]
+fn a_group_that_keeps_a_cache_at_its_limit_is_not_ill() {
+    let of = |group: Signs| {
+        let finding = found(cgroup_limit, |signs| {
+            (signs.at_limit, signs.groups) =
+                (Some([("/a".to_owned(), 90.0)].into()), [("/a".to_owned(), group)].into());
+        });
+        finding.expect("it is at its limit").weight
+    };
+    let waits = |waited: f64| Signs {
+        elapsed_s: Some(10.0),
+        some_waited_percent: Some(waited),
+        refaulted_file: Some(0.0),
+        ..Signs::default()
+    };
+    assert_eq!((of(waits(0.5)), of(waits(1.0))), (Weight::Notice, Weight::Illness));
+    assert_eq!(of(Signs { some_waited_percent: Some(0.0), ..thrashing_group() }), Weight::Illness);
+    assert_eq!(of(Signs::default()), Weight::Illness, "how long it waits is not known");
+}
+
+#[test]
+fn dirty_pages_that_no_counter_tells_are_known_by_where_they_go_when_written() {
+    let limit = |rotated: f64, swapped: f64| {
+        found(reclaim_meets_unwritten, |signs| {
+            (signs.direct.scanned, signs.rotated, signs.swapped_out) = (Some(14_000.0), Some(rotated), Some(swapped));
+            signs.at_limit = Some([("the cgroup of the run".to_owned(), 226.0)].into());
+        })
+    };
+    let told = limit(13_000.0, 0.0).expect("most are met dirty").sentence;
+    assert!(told.contains("(pgrotated)") && told.contains("the cgroup of the run is at its limit"), "{told}");
+    assert_eq!(limit(13_000.0, 13_000.0), None, "they went to swap");
+    assert_eq!(limit(1000.0, 0.0), None);
+}
+
+#[test]
+fn a_process_waits_for_its_pages_unless_it_grows_by_them() {
+    let of = |faults: f64, grown: f64| {
+        found(process_faults, |signs| {
+            let pages = |mib: f64| 256.0 * mib;
+            signs.process = Some(Process {
+                name: "7 (a)".into(),
+                major_faults: faults,
+                resident: pages(50.0),
+                resident_grown: grown,
+                resident_file: pages(2.0),
+                swapped: pages(30.0),
+            });
+        })
+    };
+    turns_at(process_faults, RATE_MIN, |signs, rate| {
+        signs.process = Some(Process { major_faults: 10.0 * rate, ..Process::default() });
+    });
+    let told = of(1000.0, -5.0).unwrap().sentence;
+    assert!(
+        told.starts_with("Process 7 (a) waits for its own pages: 100 of") && told.contains("30 MiB of it are in swap"),
+        "{told}"
+    );
+    assert_eq!(of(1000.0, 1000.0), None);
+    assert_eq!(lacks(process_faults, |signs| signs.process = None), "process");
 }

@@ -1,0 +1,337 @@
+//! When a recording was ill: spans in which a rule holds, of whatever length.
+//!
+//! A mean over an hour hides half a minute, and a mean over a second is noise. So a rule is asked of windows of doubling lengths, each
+//! half over the one before it, from the shortest that is no noise on. Windows that hold are put together, and their quiet edges are cut
+//! off; a longer window counts only where no shorter one was found, since it holds of any span that has an episode in it. That costs
+//! about three questions for each interval and rule, however long a recording is.
+
+use super::course::{Course, Interval, in_pairs, together};
+use super::rules::{Over, Rule};
+use super::signs::Signs;
+use super::{Finding, Weight};
+use serde::Serialize;
+use std::ops::Range;
+
+/// Shorter spans are noise, s: a program that starts, or a page of a browser that was in the background, makes more for a moment.
+pub const SPAN_MIN_S: f64 = 5.0;
+
+/// Samples below which a span is one that may be odd, unless a sample is itself a mean over [`LONG_S`].
+const SAMPLES_MIN: usize = 2;
+
+/// A mean over so long is no noise, s.
+const LONG_S: f64 = 60.0;
+
+/// What a span must carry: what the least rate of its rule comes to in so long, s. At 25 pages a second these are 29 MiB. A desktop that
+/// was left alone or a job of the night move less; half a minute of thrashing at the rate of a hard disk is more.
+pub const LOAD_MIN_S: f64 = 300.0;
+
+/// Share of a span in which the rate itself must be as high as the rule's, percent: two moments an hour apart are no hour.
+const BUSY_MIN: f64 = 10.0;
+
+/// Spans that together take so much of the whole time are all of it, percent.
+const ALL_THE_TIME: f64 = 90.0;
+
+/// So many spans are named; of the others only their number is told.
+const NAMED_MAX: usize = 10;
+
+/// A span in which a rule holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// Where: "lines 403 to 414".
+    pub place: String,
+    /// How long, s.
+    pub seconds: f64,
+}
+
+/// When it was so.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct When {
+    /// The span of which a finding tells: the one with the most in it.
+    pub worst: Span,
+    /// How many such spans there are.
+    pub count: usize,
+    /// The first of them in order, that one included.
+    pub spans: Vec<Span>,
+    /// How long all are together, s.
+    pub together_s: f64,
+    /// How long the whole is, s.
+    pub of_s: f64,
+    /// How long it has been over at the end, s: 0 where it goes on to the end.
+    pub over_for_s: f64,
+}
+
+impl When {
+    /// In words.
+    #[must_use]
+    pub fn show(&self) -> String {
+        let Self { worst, count, spans, together_s, of_s, over_for_s } = self;
+        let end = match *over_for_s {
+            0.0 => "it goes on to the end".to_owned(),
+            seconds => format!("it is over for {} at the end", time(seconds)),
+        };
+        if *count == 1 {
+            return format!("{}, {} of {}; {end}", worst.place, time(worst.seconds), time(*of_s));
+        }
+        let others: Vec<&str> = spans.iter().filter(|it| *it != worst).map(|it| it.place.as_str()).collect();
+        let unnamed = match count.saturating_sub(1 + others.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            "worst {}, {}; {count} times, {} of {} in all, also {}{unnamed}; the last time {end}",
+            worst.place,
+            time(worst.seconds),
+            time(*together_s),
+            time(*of_s),
+            others.join(", ")
+        )
+    }
+}
+
+/// A time in words: `12.5 s`, `14 min`, `3.5 h`.
+fn time(seconds: f64) -> String {
+    match seconds {
+        ..60.0 => format!("{seconds:.1} s"),
+        ..600.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// What a rule finds in a course, if that is not what it finds in the whole: the worst span in which it holds, with when that was.
+pub enum Found {
+    /// What it finds in the whole stands, or that it finds nothing.
+    Whole,
+    /// The course does not bear out what it finds in the whole: a moment alone makes it.
+    Nothing,
+    /// It holds for some of the time, in the worst so.
+    Span(Finding),
+}
+
+/// Looks for the spans in which rules hold.
+pub struct Spans<'c> {
+    course: &'c Course,
+    /// Time before each interval, and before the end, s.
+    began_s: Vec<f64>,
+    /// For each rule, the intervals of the spans that were found so far, in order.
+    found: Vec<Vec<Range<usize>>>,
+}
+
+impl<'c> Spans<'c> {
+    /// Asks the rules of all windows of a course.
+    #[must_use]
+    pub fn of(course: &'c Course, rules: &[Rule]) -> Self {
+        let mut began_s = vec![0.0];
+        for interval in course.iter() {
+            began_s.push(began_s[began_s.len() - 1] + seconds(&interval.signs));
+        }
+        let mut this = Self { course, began_s, found: vec![Vec::new(); rules.len()] };
+        // Windows of 1, 2, 4, … intervals, side by side, and between each two of them one half over both.
+        let mut tiles: Vec<Interval> = course.to_vec();
+        let mut parts: Vec<Interval> = Vec::new();
+        let mut length = 1;
+        loop {
+            let mut new: Vec<Vec<Range<usize>>> = vec![Vec::new(); rules.len()];
+            let mut ask = |window: &Interval, start: usize| {
+                this.ask(rules, &window.signs, start..(start + length).min(course.len()), &mut new);
+            };
+            tiles.iter().enumerate().for_each(|(n, tile)| ask(tile, n * length));
+            for (n, halves) in parts.get(1..).unwrap_or_default().chunks_exact(2).enumerate() {
+                together(halves).iter().for_each(|window| ask(window, n * length + length / 2));
+            }
+            for (n, new) in new.into_iter().enumerate() {
+                this.add(&rules[n], n, new);
+            }
+            if tiles.len() <= 1 {
+                break;
+            }
+            let pairs = in_pairs(&tiles);
+            parts = std::mem::replace(&mut tiles, pairs);
+            length *= 2;
+        }
+        for (n, rule) in rules.iter().enumerate() {
+            this.join(rule, n);
+        }
+        this
+    }
+
+    fn seconds(&self, range: &Range<usize>) -> f64 {
+        self.began_s[range.end] - self.began_s[range.start]
+    }
+
+    /// Asks each rule of a window that none of its spans overlaps.
+    fn ask(&self, rules: &[Rule], signs: &Signs, range: Range<usize>, new: &mut [Vec<Range<usize>>]) {
+        let seconds = self.seconds(&range);
+        if seconds < SPAN_MIN_S || range.len() < SAMPLES_MIN && seconds < LONG_S {
+            return;
+        }
+        for ((rule, found), new) in rules.iter().zip(&self.found).zip(new) {
+            let Over::Spans(load) = rule.over else { continue };
+            let load = load(signs);
+            let near = found.partition_point(|it| it.end <= range.start);
+            let overlaps = found.get(near).is_some_and(|it| it.start < range.end);
+            if load >= LOAD_MIN_S && load >= seconds && !overlaps && is_ill(rule, signs) {
+                new.push(range.clone());
+            }
+        }
+    }
+
+    /// Adds spans that were found of one length: those that overlap are one, without quiet edges.
+    fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
+        let Over::Spans(load) = rule.over else { return };
+        new.sort_by_key(|range| range.start);
+        let mut joined: Vec<Range<usize>> = Vec::new();
+        for range in new {
+            match joined.last_mut().filter(|last| range.start <= last.end) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => joined.push(range),
+            }
+        }
+        let is_quiet = |n: &usize| load(&self.course[*n].signs) < seconds(&self.course[*n].signs);
+        for range in joined {
+            let Some(start) = range.clone().find(|n| !is_quiet(n)) else { continue };
+            let end = range.clone().rev().find(|n| !is_quiet(n)).map_or(range.end, |n| n + 1);
+            if self.is_sound(&(start..end), load) {
+                self.found[n].push(start..end);
+            }
+        }
+        self.found[n].sort_by_key(|range| range.start);
+    }
+
+    /// Is a span longer than a moment, and at work for more than moments of it?
+    fn is_sound(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> bool {
+        let all = self.seconds(range);
+        let is_long = all >= SPAN_MIN_S && (range.len() >= SAMPLES_MIN || all >= LONG_S);
+        is_long && self.busy_s(range, load) >= SPAN_MIN_S.max(all * BUSY_MIN / 100.0)
+    }
+
+    /// Time of intervals whose own rate is as high as the rule's, s.
+    fn busy_s(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> f64 {
+        let intervals = self.course[range.clone()].iter().map(|it| (load(&it.signs), seconds(&it.signs)));
+        intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
+    }
+
+    /// Makes one of spans with less time between them than either takes, where the rule holds for both and what is between.
+    fn join(&mut self, rule: &Rule, n: usize) {
+        let mut joined: Vec<(Range<usize>, Signs)> = Vec::new();
+        for range in std::mem::take(&mut self.found[n]) {
+            let Some(here) = together(&self.course[range.clone()]) else { continue };
+            if let Some((last, signs)) = joined.last_mut() {
+                let gap = last.end..range.start;
+                let longer = self.seconds(last).max(self.seconds(&range));
+                let mut both = signs.clone();
+                self.course[gap.clone()].iter().for_each(|between| both.then(&between.signs));
+                both.then(&here.signs);
+                if self.seconds(&gap) < longer && is_ill(rule, &both) {
+                    (*last, *signs) = (last.start..range.end, both);
+                    continue;
+                }
+            }
+            joined.push((range, here.signs));
+        }
+        self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
+    }
+
+    /// What the `n`th rule finds; `whole` is what it finds in the whole.
+    #[must_use]
+    pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> Found {
+        let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
+        let all = 0..self.course.len();
+        let of_s = self.seconds(&all);
+        let mut spans = self.found[n].clone();
+        match rule.over {
+            Over::Whole => return Found::Whole,
+            Over::Spans(load) => {
+                let together_s: f64 = spans.iter().map(|range| self.seconds(range)).sum();
+                if is_ill && 100.0 * together_s >= of_s * ALL_THE_TIME {
+                    return Found::Whole;
+                }
+                if spans.is_empty() && is_ill {
+                    return if self.is_borne_out(signs, load) { Found::Whole } else { Found::Nothing };
+                }
+            }
+            Over::Moments if is_ill => {
+                spans = self.moments(rule);
+                if spans.iter().map(|range| range.len()).sum::<usize>() == all.len() {
+                    return Found::Whole;
+                }
+            }
+            Over::Moments => return Found::Whole,
+        }
+        self.worst(rule, &spans, of_s, whole)
+    }
+
+    /// Does the course bear out that it is so all the time? Where that does not tell of what the whole counts, or too little of it to ask,
+    /// the whole stands.
+    fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
+        let loads: f64 = self.course.iter().map(|it| load(&it.signs)).sum();
+        let all = 0..self.course.len();
+        let seconds = self.seconds(&all);
+        let least = SPAN_MIN_S.min(seconds / 2.0).max(seconds * BUSY_MIN / 100.0);
+        self.course.len() < 4 || loads < load(signs) / 2.0 || self.busy_s(&all, load) >= least
+    }
+
+    /// Intervals in which a rule holds by itself, those that follow each other as one.
+    fn moments(&self, rule: &Rule) -> Vec<Range<usize>> {
+        let mut spans: Vec<Range<usize>> = Vec::new();
+        for n in (0..self.course.len()).filter(|n| is_ill(rule, &self.course[*n].signs)) {
+            match spans.last_mut().filter(|last| last.end == n) {
+                Some(last) => last.end = n + 1,
+                None => spans.push(n..n + 1),
+            }
+        }
+        spans
+    }
+
+    /// What the rule finds in the worst of some spans.
+    fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> Found {
+        let of = |range: &Range<usize>| together(&self.course[range.clone()]);
+        let load = |interval: &Interval| match rule.over {
+            Over::Spans(load) => load(&interval.signs),
+            Over::Whole | Over::Moments => seconds(&interval.signs),
+        };
+        let mut worst: Option<(f64, Interval)> = None;
+        for interval in spans.iter().filter_map(of) {
+            let load = load(&interval);
+            if worst.as_ref().is_none_or(|(most, _)| load > *most) {
+                worst = Some((load, interval));
+            }
+        }
+        let Some((_, interval)) = worst else { return Found::Whole };
+        let span = |interval: &Interval| Span { place: interval.place.to_string(), seconds: seconds(&interval.signs) };
+        let last = spans.last().map_or(0, |range| range.end);
+        let when = When {
+            worst: span(&interval),
+            count: spans.len(),
+            spans: spans.iter().take(NAMED_MAX).filter_map(of).map(|it| span(&it)).collect(),
+            together_s: spans.iter().map(|range| self.seconds(range)).sum(),
+            of_s,
+            over_for_s: self.seconds(&(last..self.course.len())),
+        };
+        let finding = match rule.over {
+            // What comes to levels is told of the whole.
+            Over::Moments => whole.cloned(),
+            Over::Whole | Over::Spans(_) => (rule.ask)(&interval.signs).ok().flatten().or_else(|| whole.cloned()),
+        };
+        finding.map_or(Found::Whole, |finding| {
+            let sentence = match rule.over {
+                Over::Moments => finding.sentence.clone(),
+                Over::Whole | Over::Spans(_) => {
+                    format!("For {} ({}): {}", time(when.worst.seconds), when.worst.place, finding.sentence)
+                }
+            };
+            Found::Span(Finding { when: Some(when), sentence, ..finding })
+        })
+    }
+}
+
+fn seconds(signs: &Signs) -> f64 {
+    signs.elapsed_s.unwrap_or(0.0)
+}
+
+fn is_ill(rule: &Rule, signs: &Signs) -> bool {
+    matches!((rule.ask)(signs), Ok(Some(Finding { weight: Weight::Illness, .. })))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Memory of several nodes.
+
+use super::{DIRECT_MIN, FREE_MUCH, ONE_NODE, RATE_MIN, Said, figure, if_known, percent};
+use crate::doctor::signs::{Node, Signs};
+use crate::doctor::{Finding, Weight};
+
+/// Share of a node in all scanning from which on it alone is reclaimed, percent.
+const NODE_SCAN_MIN: f64 = 80.0;
+
+/// A node that is full beside others with free memory: it, and those.
+pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
+    let is_free = |node: &&Node| percent(node.free, node.pages) >= FREE_MUCH;
+    let (free, full): (Vec<&Node>, Vec<&Node>) = signs.nodes.iter().filter(|node| node.pages > 0.0).partition(is_free);
+    let busiest = |a: &&&Node, b: &&&Node| {
+        let of = |node: &Node| (node.scanned(), -node.free);
+        of(a).partial_cmp(&of(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let node = *full.iter().max_by(busiest)?;
+    (!free.is_empty()).then_some((node, free))
+}
+
+/// Is one node reclaimed while others have free memory?
+pub(super) fn one_node(signs: &Signs) -> Said {
+    if signs.nodes.len() == 1 {
+        return Ok(None);
+    }
+    if signs.nodes.is_empty() {
+        return Err("free memory by node".into());
+    }
+    let seconds = signs.seconds()?;
+    let (by_kswapd, by_tasks) = match signs.nodes.iter().all(|node| node.by_tasks.is_some()) {
+        true => {
+            let sum = |of: fn(&Node) -> Option<f64>| signs.nodes.iter().filter_map(of).sum::<f64>();
+            (sum(|node| node.by_kswapd), sum(|node| node.by_tasks))
+        }
+        false => (signs.kswapd.scanned.unwrap_or(0.0), signs.direct.scanned.unwrap_or(0.0)),
+    };
+    let all = by_kswapd + by_tasks;
+    let Some((node, others)) = uneven(signs).filter(|_| all / seconds >= RATE_MIN) else { return Ok(None) };
+    let is_known = node.by_tasks.is_some();
+    let share = percent(node.scanned(), all);
+    if is_known && share < NODE_SCAN_MIN {
+        return Ok(None);
+    }
+    let share_of_tasks = percent(by_tasks, all);
+    let is_by_tasks = share_of_tasks >= DIRECT_MIN && by_tasks / seconds >= RATE_MIN;
+    let swapped = signs.swapped_out.filter(|pages| pages / seconds >= RATE_MIN);
+    let free: f64 = others.iter().map(|other| other.free).sum();
+    let names: Vec<&str> = others.iter().map(|other| other.name.as_str()).collect();
+    let figures = [
+        Some(figure("scanned a second", all / seconds, "pages")),
+        Some(figure("by tasks", share_of_tasks, "%")),
+        if_known(&format!("in node {}", node.name), is_known.then_some(share), "%"),
+        Some(figure(&format!("free in node {}, at least", node.name), node.free, "pages")),
+        Some(figure("free in the others, at least", free, "pages")),
+        if_known("zone_reclaim", signs.node_reclaims, "times"),
+        if_known("pswpout", swapped, "pages"),
+    ];
+    let who = if is_by_tasks {
+        format!("{share_of_tasks:.0} % of what is scanned is scanned by tasks, {:.0} pages a second", all / seconds)
+    } else {
+        format!("kswapd scans {:.0} pages a second", all / seconds)
+    };
+    let of_node = if is_known { format!(", {share:.0} % of it in node {}", node.name) } else { String::new() };
+    let why = match signs.settings.get("vm.zone_reclaim_mode").map(String::as_str) {
+        Some("0") => "vm.zone_reclaim_mode is 0: whoever runs there is bound to it (cpuset, mempolicy).".to_owned(),
+        Some(mode) => {
+            format!("vm.zone_reclaim_mode is {mode}: tasks reclaim their own node before they take from another.")
+        }
+        None if is_by_tasks => {
+            "Tasks reclaim their own node before they take from another (vm.zone_reclaim_mode), or are bound to it."
+                .to_owned()
+        }
+        None => {
+            "Memory is taken there first; where pages are bound to it, others' free memory is of no use.".to_owned()
+        }
+    };
+    let sentence = format!(
+        "Node {} is reclaimed while memory of others is free ({}): {who}{of_node}. {why}",
+        node.name,
+        names.join(", ")
+    );
+    let rule = format!(
+        "at least {RATE_MIN} pages a second scanned, {NODE_SCAN_MIN} % of them in a node where that is counted, which has less than \
+         {FREE_MUCH} % free, while another never has; an illness where tasks scan {DIRECT_MIN} %, or {RATE_MIN} pages a second are \
+         swapped out"
+    );
+    Ok(Some(Finding {
+        weight: if is_by_tasks || swapped.is_some() { Weight::Illness } else { Weight::Notice },
+        ..Finding::new(ONE_NODE, sentence, figures.into_iter().flatten().collect(), rule)
+    }))
+}
+
+/// What is scanned, s at the least rate.
+pub(super) fn scanned(signs: &Signs) -> f64 {
+    let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
+    let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);
+    of_nodes.max(of_all) / RATE_MIN
+}
