@@ -95,7 +95,8 @@ fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> 
     let command = (!arguments.command.is_empty()).then(Used::default);
     let nothing = Interval { before, after: before, command, elapsed_s: 0.0 };
     let words_missing = |rows: Vec<Row>| {
-        let rows: Vec<Row> = rows.into_iter().chain(limit.into_iter().flat_map(|limit| limit_rows(limit, 1.0))).collect();
+        let rows: Vec<Row> =
+            rows.into_iter().chain(limit.into_iter().flat_map(|limit| limit_rows(limit, 1.0))).collect();
         rows::fits(&figure::names(rows), &arguments.rows)
     };
     if is_for_people && words_missing(nothing.short_rows()) == Ok(None) {
