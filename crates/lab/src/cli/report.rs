@@ -1,6 +1,8 @@
 //! `highwater report`: saved reports side by side.
 
 use super::{End, Form, command, options::parse_word, output, saved};
+use crate::doctor::source;
+use crate::recordings::{formats, over_time};
 use crate::{
     html::{Page, Part, Section, results, tables},
     library,
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// JSON of `run`, `compare`, `stat`, `results` or `import`: the first column of the first file is the baseline. For charts of a page also
-    /// CSV of --series and folded stacks of --profile
+    /// CSV of --series, folded stacks of --profile, and recordings of other tools, such as the text of `vmstat 1` or `sar`
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The form of the report
@@ -55,6 +57,19 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         } else if is_stacks(&text) {
             check_depth(&text).map_err(|(line, why)| End::Usage(format!("{}:{line}: {why}", path.display())))?;
             found.push((name, Saved::Stacks(text)));
+        } else if !source::is_it(&text) {
+            let file = path.display().to_string();
+            let document = formats::read(&file, &text, None).map_err(|wrong| End::Usage(wrong.to_string()))?;
+            let series = |recording| (recording, over_time::series(recording));
+            let runs: Vec<RunSeries> = document
+                .recordings()
+                .map(series)
+                .map(|(recording, series)| RunSeries { column: format!("{}, {name}", recording.tool), seed: 1, series })
+                .collect();
+            if runs.is_empty() {
+                return Err(End::Usage(format!("{file}: it tells of a moment alone: `highwater doctor` reads it")));
+            }
+            found.push((name, Saved::Series(runs)));
         } else {
             let tables = report::saved::read_all(&text).map_err(told)?;
             let names = match tables.len() {

@@ -26,6 +26,7 @@ pub struct Format {
 /// All formats. Where several begin at a line it is of the first.
 pub const ALL: &[&Format] = &[
     &procps::VMSTAT,
+    &procps::SUMS,
     &sar::SAR,
     &sadf::JSON,
     &sadf::LINES,

@@ -12,6 +12,7 @@ pub mod formats;
 pub mod kernel_log;
 pub mod looks;
 pub mod mmtests;
+pub mod over_time;
 pub mod procps;
 pub mod sadf;
 pub mod sar;

@@ -5,8 +5,10 @@
 //! may the interval be told by a command or by times, of `-t` or before each line.
 
 use super::formats::{Format, Recording, Told};
+use super::looks;
 use super::text::{Block, LeftOut, Line};
 use super::{Figures, Sample, Wrong, since, under};
+use engine::stat::Vmstat;
 use std::sync::Arc;
 
 /// `vmstat 1`.
@@ -17,6 +19,50 @@ pub const VMSTAT: Format = Format {
     holds,
     read: read_block,
 };
+
+/// `vmstat -s`.
+pub const SUMS: Format = Format {
+    name: "vmstat -s",
+    how: "a line `N K total memory`",
+    begins: |lines| lines[0].text.trim_end().ends_with("K total memory"),
+    holds: |line| sum_of(line).is_some(),
+    read: read_sums,
+};
+
+/// What lines of `vmstat -s` are called in `/proc/vmstat`, and KiB of their unit there.
+const OF_SUMS: [(&str, &str, u64); 6] = [
+    ("pages swapped in", "pswpin", 1),
+    ("pages swapped out", "pswpout", 1),
+    ("pages paged in", "pgpgin", 1),
+    ("pages paged out", "pgpgout", 1),
+    ("K free memory", "nr_free_pages", 4),
+    ("K swap cache", "nr_file_pages", 4),
+];
+
+/// Number and words of a line of `vmstat -s`.
+fn sum_of(line: &str) -> Option<(u64, &str)> {
+    let (number, words) = line.trim().split_once(' ')?;
+    number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
+}
+
+/// Each copy is one of `/proc/vmstat`, as far as it goes.
+fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
+    let mut copies: Vec<Vmstat> = Vec::new();
+    for line in block.lines.iter().filter(|line| !line.is_blank()) {
+        let Some((number, words)) = sum_of(&line.text) else {
+            left_out.line(line);
+            continue;
+        };
+        if words == "K total memory" || copies.is_empty() {
+            copies.push(Vmstat::new());
+        }
+        let known = OF_SUMS.iter().find(|(known, ..)| *known == words);
+        if let (Some((_, name, kib)), Some(copy)) = (known, copies.last_mut()) {
+            copy.insert((*name).to_owned(), number / kib);
+        }
+    }
+    Ok(copies.into_iter().map(|copy| Told::Look(looks::Told::Vmstat(looks::VmstatFile(copy)))).collect())
+}
 
 /// The interval that is assumed where nothing tells it: what `vmstat 1` says.
 const EVERY_S: f64 = 1.0;
@@ -688,5 +734,18 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             "# Starting Time: 11/26/2026 10:00:00\n# Sample Interval(s):   5\nzzz <11/26/2026 10:00:00> Count:720\n{PRINTED}"
         );
         assert_eq!(super::tests::recording(&text).samples[0].seconds, 5.0);
+    }
+
+    #[test]
+    fn sums_are_counters_since_the_start() {
+        let copy = |swapped_in: u32| {
+            format!("      8000000 K total memory\n       400000 K free memory\n       {swapped_in} pages swapped in\n")
+        };
+        let told = document(&format!("$ vmstat -s\n{}$ vmstat -s\n{}", copy(1000), copy(3000))).told;
+        let pages = |n: usize| match &told[n].1 {
+            Told::Look(looks::Told::Vmstat(file)) => (file.0["pswpin"], file.0["nr_free_pages"]),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((pages(0), pages(1), told.len()), ((1000, 100_000), (3000, 100_000), 2));
     }
 }
