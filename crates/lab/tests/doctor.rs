@@ -494,3 +494,38 @@ fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
         }
     }
 }
+
+/// Files together, a directory, and a pipe.
+#[test]
+fn what_is_pasted_is_read_however_it_is_given() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let lines = "procs ---memory-- ---swap--\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n \
+                 1  3 500000 10000 12 100 4000 3000 9 9 1 1 1 1 1 97 0\n";
+    let row = lines.lines().last().expect("a line");
+    let vmstat = format!("[root@web1 ~]# vmstat 2\n{lines}{row}\n{row}\n^C\n");
+    fs::write(path("vmstat.txt"), &vmstat).expect("a temporary file");
+    let sar = "10:00:00 pgscank/s pgscand/s pgsteal/s\n10:00:10 8000 4000 1000\n";
+    fs::write(path("sar.txt"), sar).expect("a temporary file");
+    let text = print(&["doctor", &path("vmstat.txt"), &path("sar.txt")]);
+    assert!(text.contains("vmstat.txt, 4.0 s: ") && text.contains("sar.txt, 10.0 s: "), "{text}");
+    assert!(text.contains("\nleft out: line 1 (prompt); line 6 (^C)\n"), "{text}");
+    let whole = print(&["doctor", folder.path().to_str().expect("UTF-8")]);
+    assert!(whole.contains("vmstat.txt, 4.0 s: ") && whole.contains("sar.txt, 10.0 s: "), "{whole}");
+    for arguments in [&["doctor"][..], &["doctor", "-"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args(arguments).stdin(fs::File::open(path("vmstat.txt")).expect("a file"));
+        let output = command.output().expect("the binary was built for this test");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.starts_with("vmstat, standard input, 4.0 s: "), "{text}");
+    }
+    // A time between copies, of which there are none.
+    let output = highwater(&["doctor", &path("vmstat.txt"), "--seconds", "5"]);
+    assert_eq!(output.status.code(), Some(2));
+    let counters =
+        |pages: u32| format!("pgscan_kswapd {pages}\npgscan_direct 0\npgsteal_kswapd {pages}\npswpin 0\npswpout 0\n");
+    fs::write(path("before"), counters(1000)).expect("a temporary file");
+    fs::write(path("after"), counters(91_000)).expect("a temporary file");
+    let text = print(&["doctor", &path("before"), &path("after"), "--seconds", "60"]);
+    assert!(text.contains(", 60.0 s: ") && text.contains("it scans 1500 pages a"), "{text}");
+}

@@ -349,12 +349,16 @@ fn read_block(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     if told.is_empty() {
         let nothing = || {
             let first = block.lines.first().map_or(0, |line| line.number.saturating_sub(1));
-            Wrong::at(block.file, first, "expected figures of `sar -B`, -W, -r or -S below, and found none")
+            Wrong::at(block.file, first, NOTHING)
         };
         return Err(first_wrong.unwrap_or_else(nothing));
     }
     Ok(told)
 }
+
+/// What is said of a title without figures of memory below.
+const NOTHING: &str = "expected figures of `sar -B`, -W, -r or -S below, and found none (`iostat`, `mpstat` and `pidstat` have the same title, \
+                       and tell nothing of memory)";
 
 fn finish(reader: Reader, kernel: Option<String>, host: Option<String>) -> Option<Told> {
     let samples: Vec<Sample> = reader.samples.into_values().collect();
@@ -508,10 +512,7 @@ Average:         1.50      0.00
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let wrong = |text: &str| read_text("s.txt", text, None).unwrap_err().to_string();
-        assert_eq!(
-            wrong("Linux 6.1 (vm) (2 CPU)\n"),
-            "s.txt:1: expected figures of `sar -B`, -W, -r or -S below, and found none"
-        );
+        assert_eq!(wrong("Linux 6.1 (vm) (2 CPU)\n"), format!("s.txt:1: {NOTHING}"));
         assert!(wrong("hello\n").starts_with("s.txt:1: nothing is recognised from `hello` on: expected"));
         let told = |text: &str| document(text).left_out;
         assert_eq!(

@@ -126,9 +126,13 @@ pub fn calls(command: &str, tool: &str) -> bool {
     command.split(|c: char| c.is_whitespace() || "`'\"();|&".contains(c)).any(|word| base(word) == tool)
 }
 
-/// A command within a line of words, where nothing but its options and numbers follow: `this is vmstat -S M 5:`.
+/// A command within a line of words, where nothing but its options and numbers follow: `this is vmstat -S M 5:`; or the path that `head`
+/// and `tail` put above a file: `==> /proc/pressure/memory <==`.
 #[must_use]
 pub fn mentioned(line: &str) -> Option<String> {
+    if let Some(path) = line.trim().strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
+        return Some(path.to_owned());
+    }
     let at = ["vmstat ", "sar "].iter().find_map(|tool| line.find(tool))?;
     let is_start = line[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '/');
     let command = line[at..].trim_end_matches(|c: char| c.is_whitespace() || "`'\":.,;)*".contains(c));
