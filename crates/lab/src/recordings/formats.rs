@@ -166,8 +166,11 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// What is not read, and how a line of it is known.
-const KNOWN: &[(fn(&str) -> bool, &str)] = &[
+/// Whether a line is of a text that is not read.
+type IsOf = fn(&str) -> bool;
+
+/// Texts that are not read: how a line of each is known, and what is said of it.
+const KNOWN: &[(IsOf, &str)] = &[
     (
         |line| line.contains("avm") && line.contains("fre") && line.contains("flt"),
         "this is the `vmstat` of a BSD: only that of Linux is read",

@@ -267,7 +267,7 @@ pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
 fn clock_of(words: &[&str]) -> Option<f64> {
     let is_year = |word: &&str| word.len() == 4 && word.starts_with("20") && is_number(word);
     let is_date = words.first().is_some_and(|word| *word == "zzz")
-        || (words.len() <= 8 && words.iter().any(|word| is_year(&word)));
+        || (words.len() <= 8 && words.iter().any(|word| is_year(word)));
     words.iter().find_map(|word| seconds_of_day(time_in(word))).filter(|_| is_date)
 }
 
