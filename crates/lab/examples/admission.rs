@@ -188,7 +188,7 @@ fn curves() -> Result<Lines, Box<dyn Error>> {
         names: admissions.map(|admission| format!("admission = {admission}")).into(),
         across: "pages that are read, in sizes of memory".into(),
         panels,
-        beside: Vec::new(),
+        ..Lines::default()
     })
 }
 

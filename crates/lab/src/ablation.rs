@@ -2,7 +2,8 @@
 //!
 //! With kernels A and B and a difference d: *alone* is A with d, *undone* is B without it. The share of d is how much of
 //! the gap between A and B it closes alone, or opens again when it is undone. Where differences need or replace each
-//! other, shares do not add up to 1, and the two shares of a difference disagree.
+//! other, shares do not add up to 1, and the two shares of a difference disagree. Over several seeds each change has an interval and a
+//! verdict, as [`crate::verdict`] has it: A with d beside A, and B beside B without d.
 
 use serde::Serialize;
 
@@ -11,6 +12,8 @@ use crate::{
     figure::Format,
     library,
     report::{Table, TableRow},
+    shift::Shift,
+    verdict::{Comparison, Verdict},
 };
 use placed::Error;
 
@@ -52,6 +55,9 @@ pub struct RowAblation {
     pub from: f64,
     /// With the second.
     pub to: f64,
+    /// The second beside the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
     /// One for each difference.
     pub effects: Vec<Effect>,
 }
@@ -70,6 +76,42 @@ pub struct Effect {
     pub undone: Option<f64>,
     /// How much of the way is lost by that.
     pub undone_share: Option<f64>,
+    /// The first kernel with this difference beside the first without it; none of too few seeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone_change: Option<Change>,
+    /// The second kernel with this difference beside the second without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone_change: Option<Change>,
+    /// What kept runs with this difference alone from ending well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone_failed: Option<String>,
+    /// What kept runs without it from ending well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone_failed: Option<String>,
+}
+
+/// What something changes, over several seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// By how much the row is more.
+    pub difference: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The chance that the interval holds it.
+    pub coverage: f64,
+    /// What it is worth.
+    pub verdict: Verdict,
+}
+
+impl Change {
+    /// A column of a row beside another; none where too few seeds ran.
+    fn of(row: &TableRow, base: usize, column: usize) -> Option<Self> {
+        let Comparison { shift, verdict, .. } = row.compared(base, column)?;
+        let Shift { value, low, high, coverage } = shift;
+        Some(Self { difference: value, low, high, coverage: coverage?, verdict })
+    }
 }
 
 /// A share in whole percent; nothing has no sign.
@@ -90,9 +132,14 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Does a difference change the row: by half a percent of the gap, or, where there is none, by a hundredth of the value?
+    /// Does a difference change the row? Where verdicts are known, one of them says so; else it does by half a percent of the gap, or, where
+    /// there is none, by a hundredth of the value.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
+        let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
+        if known.peek().is_some() {
+            return known.any(|change| change.verdict.is_told_apart());
+        }
         if self.has_gap() {
             let shares = [effect.alone_share, effect.undone_share];
             return shares.into_iter().flatten().any(|share| percent(share).abs() >= 0.5);
@@ -148,13 +195,15 @@ impl Ablation {
     /// What a table of [`Ablation::kernels`] says, row by row; rows that one of the two kernels lacks are left out.
     #[must_use]
     pub fn of_table(&self, table: &Table) -> Vec<RowAblation> {
-        table.rows.iter().filter_map(|row| self.of_row(row)).collect()
+        table.rows.iter().filter_map(|row| self.of_row(table, row)).collect()
     }
 
-    fn of_row(&self, row: &TableRow) -> Option<RowAblation> {
+    fn of_row(&self, table: &Table, row: &TableRow) -> Option<RowAblation> {
         let (from, to) = (row.median(FROM)?, row.median(TO)?);
         let share = |part: f64| is_gap(from, to).then(|| part / (to - from));
         let effects = self.switches.iter().map(|Switch { difference, alone, undone }| {
+            let [alone_failed, undone_failed] = [alone, undone].map(|column| table.columns[*column].failure());
+            let (alone_change, undone_change) = (Change::of(row, FROM, *alone), Change::of(row, *undone, TO));
             let (alone, undone) = (row.median(*alone), row.median(*undone));
             Effect {
                 difference: difference.clone(),
@@ -162,10 +211,15 @@ impl Ablation {
                 alone_share: alone.and_then(|alone| share(alone - from)),
                 undone,
                 undone_share: undone.and_then(|undone| share(to - undone)),
+                alone_change,
+                undone_change,
+                alone_failed,
+                undone_failed,
             }
         });
         let (name, unit, format) = (row.name.clone(), row.unit.clone(), row.format);
-        Some(RowAblation { row: name, unit, format, from, to, effects: effects.collect() })
+        let change = Change::of(row, FROM, TO);
+        Some(RowAblation { row: name, unit, format, from, to, change, effects: effects.collect() })
     }
 }
 

@@ -41,6 +41,10 @@ pub struct Experiment {
     pub main_row: Option<String>,
     /// Where that stands.
     pub main_row_place: Option<Place>,
+    /// Rows to look at beside that one, by parts of their names as `--rows` has them: what a comparison prints where not all is asked for.
+    pub main_rows: Vec<String>,
+    /// Where they stand.
+    pub main_rows_place: Option<Place>,
     /// CPU time that comparing its kernels takes at full size on a simulated machine, seconds: measured once, on some computer.
     pub cpu_s: Option<u32>,
     /// What a picture of a run shows.
@@ -70,6 +74,8 @@ struct ExperimentText {
     #[serde(default)]
     variant_rows: Vec<String>,
     main_row: Option<String>,
+    #[serde(default)]
+    main_rows: Vec<String>,
     cpu_s: Option<u32>,
     #[serde(default)]
     picture: Picture,
@@ -177,6 +183,7 @@ impl Experiment {
             smoke_set,
             variant_rows,
             main_row,
+            main_rows,
             cpu_s,
             picture,
         } = text;
@@ -189,6 +196,7 @@ impl Experiment {
             Err(message) => return Err(Error::at(place_of("smoke_scale"), format!("`smoke_scale`: {message}"))),
         };
         let main_row_place = main_row.as_ref().map(|_| place_of("main_row").clone());
+        let main_rows_place = node.get("main_rows").map(|node| node.place.clone());
         let published = published.map(|(file, text)| Published::parse(file, text)).transpose()?;
         let (name, file) = (name.to_owned(), file.0.to_owned());
         let (analysis, fairness) = (analysis.trim().to_owned(), fairness.trim().to_owned());
@@ -207,6 +215,8 @@ impl Experiment {
             variant_rows,
             main_row,
             main_row_place,
+            main_rows,
+            main_rows_place,
             cpu_s,
             picture,
             plot,

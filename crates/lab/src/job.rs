@@ -21,7 +21,7 @@ use crate::{
     report::histogram::Times,
     scale::Scale,
     series::{Every, Series},
-    workload::Curve,
+    workload::{Curve, Steps},
 };
 
 /// One run: one kernel on one ground, one seed.
@@ -149,6 +149,9 @@ pub struct Outcome {
     /// What its pictures show beside counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
+    /// The steps that it had.
+    #[serde(default)]
+    pub steps: Steps,
     /// How long its operations took.
     #[serde(default)]
     pub times: Vec<Times>,

@@ -12,6 +12,8 @@
 //! * [`store`] keeps what simulated runs found, [`sweep`] runs a grid of them over it, [`results`] reads it;
 //! * [`html`] makes pages with charts of what reports show;
 //! * [`import`] reads logs of MMTests as reports, and writes reports as such;
+//! * [`statistics`] says what is known of a median, [`shift`] by how much two columns differ, and [`verdict`] what that is worth: reports,
+//!   pages, rankings and ablations take it from there;
 //! * [`difference`] lists what separates two kernels, [`ablation`] what each difference does to a figure, [`ranking`] how all
 //!   kernels stand.
 //!
@@ -69,6 +71,7 @@ pub mod rows;
 pub mod runner;
 pub mod scale;
 pub mod series;
+pub mod shift;
 pub mod shown;
 pub mod simulation;
 pub mod stalls;
@@ -84,6 +87,7 @@ pub mod this_computer;
 pub mod trace;
 pub mod values;
 pub mod variants;
+pub mod verdict;
 pub mod versions;
 mod words;
 pub mod workload;

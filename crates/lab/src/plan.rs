@@ -159,6 +159,24 @@ pub struct Results {
     pub traces: Vec<RunTrace>,
     /// What pictures show beside counters; empty where the workload finds none.
     pub curves: Vec<RunCurves>,
+    /// Runs that did not end well; what stands above is of the others.
+    pub failures: Vec<JobFailure>,
+}
+
+impl Results {
+    /// The results where nothing failed.
+    ///
+    /// # Errors
+    /// Every run that failed.
+    pub fn whole(self) -> Result<Self, Vec<JobFailure>> {
+        if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
+    }
+
+    /// Did no run end well?
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.table.columns.iter().all(Column::has_failed)
+    }
 }
 
 /// Jobs that did not end well.
@@ -206,18 +224,26 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Is the row that its experiment is about one that a run as its file has it may have? Names may tell sizes: those of full size count,
-    /// and those of this scale.
+    /// Are the row that its experiment is about, and those to look at beside it, such as a run as its file has it may have? Names may tell
+    /// sizes: those of full size count, and those of this scale.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
-        let (Some(row), Some(first)) = (&self.experiment.main_row, self.runs.first()) else { return Ok(()) };
+        let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
+        let (Some(row), Some(first)) = (main_row, self.runs.first()) else { return Ok(()) };
         let own = Job { machine: plain.machine.clone(), params: plain.params.clone(), ..(*first.job).clone() };
         let full = Job { scale: Scale::FULL, ..own.clone() };
         let (Some(names), Some(of_scale)) = (self.row_names_of(&full), self.row_names_of(&own)) else { return Ok(()) };
-        if ranking::main_row(row, names.iter().chain(&of_scale).map(|row| row.name.as_str())).is_some() {
-            return Ok(());
+        let known: Vec<&str> = names.iter().chain(&of_scale).map(|row| row.name.as_str()).collect();
+        let told = |place: &Option<placed::Place>, key: &str, word: &str| {
+            let message = format!("`{key}`: no run has the row `{word}`; {}", rows::listed(&names));
+            Err(Error { place: place.clone(), message })
+        };
+        if ranking::main_row(row, known.iter().copied()).is_none() {
+            return told(main_row_place, "main_row", row);
         }
-        let message = format!("`main_row`: no run has the row `{row}`; {}", rows::listed(&names));
-        Err(Error { place: self.experiment.main_row_place.clone(), message })
+        match main_rows.iter().find(|word| !known.iter().any(|name| rows::contains(name, word))) {
+            Some(word) => told(main_rows_place, "main_rows", word),
+            None => Ok(()),
+        }
     }
 
     /// A plan of what [`Plan::new`] found.
@@ -511,17 +537,14 @@ mod tests {
 
     #[test]
     fn a_table_is_the_same_with_any_number_of_simulations_side_by_side() {
-        let run = |threads| plan(&request(1, 3), &["a", "b"]).unwrap().run(threads, &()).unwrap().table;
+        let run = |threads| plan(&request(1, 3), &["a", "b"]).unwrap().run(threads, &()).whole().unwrap().table;
         let table = run(1);
         let medians =
             |row: usize| table.rows[row].cells.iter().map(|cell| cell.value.unwrap().median).collect::<Vec<_>>();
         assert_eq!((medians(0), medians(1)), (vec![10.0, 11.0], vec![2.0, 2.0]));
         assert_eq!((table.seeds.as_slice(), table.fingerprint), ([1, 2, 3].as_slice(), run(8).fingerprint));
         assert_eq!(table, run(8));
-        assert_ne!(
-            table.fingerprint,
-            plan(&request(2, 3), &["a", "b"]).unwrap().run(1, &()).unwrap().table.fingerprint
-        );
+        assert_ne!(table.fingerprint, plan(&request(2, 3), &["a", "b"]).unwrap().run(1, &()).table.fingerprint);
     }
 
     #[test]
@@ -584,26 +607,26 @@ mod tests {
     #[test]
     fn profiles_stand_under_their_columns() {
         let wanted = Request { profile: true, ..request(1, 2) };
-        let results = plan(&wanted, &["a"]).unwrap().run(2, &()).unwrap();
+        let results = plan(&wanted, &["a"]).unwrap().run(2, &());
         let stacks = ["a_seed_1;kswapd0;balance_pgdat 7", "a_seed_2;kswapd0;balance_pgdat 7"];
         assert_eq!(profile::lines(&results.profile).collect::<Vec<_>>(), stacks);
-        let table = plan(&request(1, 2), &["a"]).unwrap().run(2, &()).unwrap().table;
+        let table = plan(&request(1, 2), &["a"]).unwrap().run(2, &()).table;
         assert_eq!(table, results.table, "a profile changes no figure");
     }
 
     #[test]
     fn columns_that_are_the_same_run_and_runs_without_reclaim_are_told() {
-        let notes = |seed, words: &[&str]| plan(&request(seed, 2), words).unwrap().run(1, &()).unwrap().table.notes;
+        let notes = |seed, words: &[&str]| plan(&request(seed, 2), words).unwrap().run(1, &()).table.notes;
         // The kernel of a column has a batch of its own, and the fingerprint is the seed's and the batch's.
         assert_eq!(notes(1, &["a", "b"]), [""; 0]);
         let same = plan(&request(1, 2), &["a"]).unwrap();
         let mut twice = plan(&request(1, 2), &["a", "b"]).unwrap();
         twice.runs[2].job = same.runs[0].job.clone();
         twice.runs[3].job = same.runs[1].job.clone();
-        assert_eq!(twice.run(1, &()).unwrap().table.notes, ["these columns are the same runs: a, b"]);
+        assert_eq!(twice.run(1, &()).table.notes, ["these columns are the same runs: a, b"]);
         // Seed 7 alone reclaims nothing, seed 8 does.
         assert_eq!(notes(7, &["a", "b"]), [""; 0]);
-        let idle = plan(&request(7, 1), &["a", "b"]).unwrap().run(1, &()).unwrap().table.notes;
+        let idle = plan(&request(7, 1), &["a", "b"]).unwrap().run(1, &()).table.notes;
         assert!(matches!(&idle[..], [note] if note.starts_with("no page was reclaimed: memory never")), "{idle:?}");
     }
 
@@ -630,13 +653,25 @@ mod tests {
 
     #[test]
     fn failures_and_panics_come_with_the_command_that_repeats_them() {
-        let wanted = Request { scale: "1/2".parse().ok(), machine: Some("a b.toml".into()), ..request(12, 3) };
-        let failures = plan(&wanted, &["a.toml"]).unwrap().run(1, &()).unwrap_err();
+        let wanted = Request { scale: "1/2".parse().ok(), machine: Some("a b.toml".into()), ..request(12, 2) };
+        let failures = plan(&wanted, &["a.toml"]).unwrap().run(1, &()).whole().unwrap_err();
         let [JobFailure { column, seed: 13, failure, replay }] = failures.as_slice() else { panic!("{failures:?}") };
         assert_eq!((column.as_str(), failure.0.as_str()), ("a", "swap is full: all 64 slots in use"));
         assert_eq!(replay, "highwater run parallelio --kernel a.toml --seed 13 --machine 'a b.toml' --scale 1/2");
-        let failures = plan(&request(14, 1), &["a"]).unwrap().run(1, &()).unwrap_err();
+        let failures = plan(&request(14, 1), &["a"]).unwrap().run(1, &()).failures;
         assert!(failures[0].failure.0.contains("frame 0x2 isolated twice"), "{failures:?}");
+    }
+
+    #[test]
+    fn a_run_that_fails_costs_only_itself() {
+        let results = plan(&request(12, 4), &["a", "b"]).unwrap().run(2, &());
+        assert_eq!((results.failures.len(), results.is_nothing()), (4, false));
+        let told: Vec<Option<String>> = results.table.columns.iter().map(Column::failure).collect();
+        let both = "failed: swap is full (1 of 4), a bug stopped it (1 of 4)";
+        assert_eq!(told, [Some(both.into()), Some(both.into())]);
+        let seeds: Vec<u64> = results.table.rows[1].cells[1].samples.iter().map(|it| it.seed).collect();
+        assert_eq!(seeds, [12, 15], "values stand with their seeds");
+        assert!(plan(&request(13, 2), &["a"]).unwrap().run(1, &()).is_nothing());
     }
 
     #[test]

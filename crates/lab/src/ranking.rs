@@ -1,19 +1,17 @@
 //! How kernels stand in the figure that an experiment is about, its `main_row`.
 //!
-//! Two kernels tie where the seeds cannot tell them apart (the 95 % intervals of their medians overlap), or where less than
-//! a hundredth is between them: a difference that no measurement on real machines would show.
+//! A kernel wins or loses where it is told apart from the best of the others, as [`crate::verdict`] has it, and ties where it is not. Of too
+//! few seeds for that nothing is said but by how much it is ahead.
 
 use serde::Serialize;
 use std::cmp::Ordering;
 
 use crate::{
     figure::{Better, Format},
-    report::Table,
+    report::{Column, Table},
     statistics::Estimate,
+    verdict::Verdict,
 };
-
-/// Medians that are less apart than this share of the greater one tie.
-const LEAST_SHARE: f64 = 0.01;
 
 /// The kernels of one experiment, the best first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,24 +46,29 @@ pub struct Place {
     /// None where that one's is 0.
     pub ahead: Option<f64>,
     /// What that is worth.
-    pub verdict: Verdict,
+    pub verdict: Standing,
+    /// Why it has no figure, if its runs failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// A kernel beside the best of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It is better than all others.
+pub enum Standing {
+    /// It is told apart from the best of the others, and better.
     Wins,
-    /// Nothing tells it apart from the best.
+    /// It is not told apart from the best.
     Ties,
-    /// One is better.
+    /// It is told apart from the best, and worse.
     Loses,
+    /// There are too few seeds to tell.
+    Open,
     /// It has no such figure.
     Lacks,
 }
 
-impl Verdict {
+impl Standing {
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -73,6 +76,7 @@ impl Verdict {
             Self::Wins => "wins",
             Self::Ties => "ties",
             Self::Loses => "loses",
+            Self::Open => "too few seeds",
             Self::Lacks => "has none",
         }
     }
@@ -99,23 +103,27 @@ impl Ranking {
         let before = |a, b| order(a, b) == Ordering::Less;
         let values: Vec<Option<Estimate>> = found.cells.iter().map(|cell| cell.value).collect();
         let place = |(n, value): (usize, &Option<Estimate>)| {
-            let others = values.iter().enumerate().filter(|(other, _)| *other != n).filter_map(|(_, other)| *other);
-            let rival = others.reduce(|best, it| if before(it.median, best.median) { it } else { best });
+            let others = values.iter().enumerate().filter(|(other, _)| *other != n);
+            let others = others.filter_map(|(other, value)| Some((other, (*value)?)));
+            let rival = others.reduce(|best, it| if before(it.1.median, best.1.median) { it } else { best });
             let (ahead, verdict) = match (value, rival) {
-                (None, _) => (None, Verdict::Lacks),
-                (Some(_), None) => (None, Verdict::Wins),
-                (Some(own), Some(rival)) => {
+                (None, _) => (None, Standing::Lacks),
+                (Some(_), None) => (None, Standing::Wins),
+                (Some(own), Some((other, rival))) => {
                     let more = (rival.median != 0.0).then(|| ((own.median - rival.median) / rival.median).abs());
                     let is_first = before(own.median, rival.median);
-                    let verdict = match (is_tie(own, &rival), is_first) {
-                        (true, _) => Verdict::Ties,
-                        (false, true) => Verdict::Wins,
-                        (false, false) => Verdict::Loses,
+                    let comparison = found.compared(other, n).filter(|it| it.shift.coverage.is_some());
+                    let verdict = match comparison.map(|it| it.verdict) {
+                        None => Standing::Open,
+                        Some(Verdict::Better) => Standing::Wins,
+                        Some(Verdict::Worse) => Standing::Loses,
+                        Some(Verdict::Other | Verdict::NotToldApart) => Standing::Ties,
                     };
                     (more.map(|more| if is_first { more } else { -more + 0.0 }), verdict)
                 }
             };
-            Place { kernel: table.columns[n].id.clone(), value: *value, ahead, verdict }
+            let Column { id, .. } = &table.columns[n];
+            Place { kernel: id.clone(), value: *value, ahead, verdict, failed: table.columns[n].failure() }
         };
         let mut places: Vec<Place> = values.iter().enumerate().map(place).collect();
         places.sort_by(|a, b| match (a.value, b.value) {
@@ -154,12 +162,6 @@ pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<
     names.filter(|name| *name == word || is_beginning && name.starts_with(word)).last()
 }
 
-/// Is nothing to tell two figures apart?
-fn is_tie(a: &Estimate, b: &Estimate) -> bool {
-    let overlap = a.n > 1 && b.n > 1 && a.low <= b.high && b.low <= a.high;
-    overlap || (a.median - b.median).abs() <= LEAST_SHARE * a.median.abs().max(b.median.abs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,33 +175,30 @@ mod tests {
         Table::of_runs(head(&names[..values.len()], seeds as u64), &runs, None)
     }
 
-    fn verdicts(values: &[&[f64]]) -> Vec<(String, Verdict)> {
+    fn verdicts(values: &[&[f64]]) -> Vec<(String, Standing)> {
         let ranking = Ranking::of(&table(values), "Ops").unwrap();
         ranking.places.into_iter().map(|place| (place.kernel, place.verdict)).collect()
     }
 
     #[test]
-    fn the_best_comes_first_and_wins_where_nobody_is_near() {
+    fn the_best_comes_first_and_is_ahead_of_the_next() {
         let found = verdicts(&[&[100.0], &[200.0], &[150.0]]);
-        assert_eq!(
-            found,
-            [("b", Verdict::Wins), ("c", Verdict::Loses), ("a", Verdict::Loses)].map(|(a, b)| (a.into(), b))
-        );
+        assert_eq!(found, ["b", "c", "a"].map(|kernel| (kernel.into(), Standing::Open)), "one seed tells no more");
         let ranking = Ranking::of(&table(&[&[100.0], &[200.0]]), "Ops").unwrap();
         assert_eq!((ranking.places[0].ahead, ranking.places[1].ahead), (Some(1.0), Some(-0.5)));
         let from_nothing = Ranking::of(&table(&[&[0.0], &[200.0]]), "Ops").unwrap();
-        assert_eq!((from_nothing.places[0].ahead, from_nothing.places[0].verdict), (None, Verdict::Wins));
+        assert_eq!((from_nothing.places[0].ahead, from_nothing.places[0].verdict), (None, Standing::Open));
         assert_eq!(ranking.rival("b").map(|place| place.kernel.as_str()), Some("a"));
     }
 
     #[test]
-    fn a_hundredth_and_what_seeds_do_not_tell_apart_are_ties() {
+    fn what_seeds_do_not_tell_apart_are_ties() {
         let word =
             |values: &[&[f64]]| verdicts(values).into_iter().map(|(_, verdict)| verdict.word()).collect::<Vec<_>>();
-        assert_eq!(word(&[&[100.0], &[100.9]]), ["ties", "ties"]);
-        assert_eq!(word(&[&[100.0], &[101.2]]), ["wins", "loses"]);
-        assert_eq!(word(&[&[90.0, 100.0, 110.0], &[95.0, 105.0, 115.0]]), ["ties", "ties"]);
-        assert_eq!(word(&[&[90.0, 91.0, 92.0], &[95.0, 96.0, 97.0]]), ["wins", "loses"]);
+        let base = [90.0, 100.0, 110.0, 95.0, 105.0, 115.0];
+        assert_eq!(word(&[&base, &base.map(|it| it + 0.5)]), ["wins", "loses"], "every pair says so");
+        assert_eq!(word(&[&base, &[91.0, 99.0, 111.0, 94.0, 106.0, 114.0]]), ["ties", "ties"]);
+        assert_eq!(word(&[&base[..3], &[900.0, 901.0, 902.0]]), ["too few seeds", "too few seeds"]);
     }
 
     #[test]
@@ -212,7 +211,7 @@ mod tests {
     #[test]
     fn who_has_no_figure_comes_last_and_an_unknown_row_is_told() {
         let found = verdicts(&[&[], &[200.0]]);
-        assert_eq!(found, [("b".into(), Verdict::Wins), ("a".into(), Verdict::Lacks)]);
+        assert_eq!(found, [("b".into(), Standing::Wins), ("a".into(), Standing::Lacks)]);
         assert!(Ranking::of(&table(&[&[1.0]]), "Nothing").unwrap_err().contains("no run has the row `Nothing`"));
     }
 }

@@ -94,7 +94,7 @@ pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
 }
 
 fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> Table {
-    let mut columns: Vec<(Column, Vec<&Outcome>)> = Vec::new();
+    let mut columns: Vec<(Column, Vec<(u64, &Outcome)>)> = Vec::new();
     for StoredRun { identity, outcome, .. } in runs {
         let id = identity.column();
         let at = columns.iter().position(|(column, _)| column.id == id).unwrap_or_else(|| {
@@ -102,7 +102,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
             columns.push((Column { id, set, ..Column::new(&identity.kernel, Ground::Sim) }, Vec::new()));
             columns.len() - 1
         });
-        columns[at].1.push(outcome);
+        columns[at].1.push((identity.seed, outcome));
     }
     let kernels = if embedded::names("experiments").any(|known| known == experiment) {
         library::experiment(experiment).map_or_else(|_| Vec::new(), |experiment| experiment.kernels)
@@ -116,13 +116,17 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         machine: machine.to_owned(),
         scale: scale.parse().unwrap_or(Scale::FULL),
         seeds: seeds.into_iter().collect(),
-        fingerprint: Some(fold(columns.iter().flat_map(|(_, found)| found.iter().map(|it| it.fingerprint)))),
+        fingerprint: Some(fold(columns.iter().flat_map(|(_, found)| found.iter().map(|(_, it)| it.fingerprint)))),
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
         notes: Vec::new(),
     };
-    let rows: Vec<Vec<Vec<Row>>> =
-        columns.iter().map(|(_, found)| found.iter().map(|it| it.rows.clone()).collect()).collect();
-    Table::of_runs(head, &rows, None)
+    // A column need not have been run with every seed.
+    let run = |found: &[(u64, &Outcome)], seed: &u64| {
+        found.iter().find(|(of, _)| of == seed).map_or_else(Vec::new, |(_, outcome)| outcome.rows.clone())
+    };
+    let runs = columns.iter().map(|(_, found)| head.seeds.iter().map(|seed| run(found, seed)).collect());
+    let runs: Vec<Vec<Vec<Row>>> = runs.collect();
+    Table::of_runs(head, &runs, None)
 }
 
 /// Which of two columns is first, where an experiment has kernels in an order.

@@ -133,6 +133,12 @@ pub fn keep_of_all<'t>(
     Ok(missing)
 }
 
+/// Is `name`, one of `names`, meant by `word`? A word that is a whole name means that row alone, another all that contain it.
+#[must_use]
+pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
+    if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }
+}
+
 /// Is `word` somewhere in `name`, in any case? A `.` stands for any character.
 #[must_use]
 pub fn contains(name: &str, word: &str) -> bool {

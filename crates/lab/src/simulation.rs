@@ -230,6 +230,7 @@ impl Backend for Simulated {
             notes: Vec::new(),
             report: found.report,
             curves: found.curves,
+            steps: found.steps,
             times: found.times,
         })
     }

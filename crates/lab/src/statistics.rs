@@ -1,45 +1,101 @@
-//! Medians and their intervals over seeds.
+//! Medians over seeds, and what is known of them.
+//!
+//! The interval of a median is made of order statistics: with `n` values that do not depend on each other, the median of what they are
+//! drawn from lies between the `k`th smallest and the `k`th largest with a chance of 1 - 2·P(B < k), where B is binomial of `n` and one
+//! half. That holds for any distribution. Of two to five values even the smallest and the largest enclose it in 50 to 94 % of cases only:
+//! those are told as what they are, a range. docs/verdicts.md has the whole.
 
-use rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// A median over seeds with its 95% interval.
+/// The least chance with which an interval holds what it is of.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// A median over seeds with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// Lower end of the 95% bootstrap interval; the median itself when `n` is 1.
+    /// Lower end of the interval; the least value where there are too few for one; the median itself when `n` is 1.
     pub low: f64,
     /// Upper end.
     pub high: f64,
     /// How many seeds.
     pub n: usize,
+    /// The chance that the interval holds the median of all seeds, at least [`CONFIDENCE`]; none where `low` and `high` are the range of
+    /// too few values.
+    pub coverage: Option<f64>,
 }
 
-/// How often the samples are drawn again. The ends of the interval then stand at ranks 50 and 1950.
-const RESAMPLES: usize = 2000;
+impl Estimate {
+    /// The estimate of one value alone.
+    #[must_use]
+    pub const fn of_one(value: f64) -> Self {
+        Self { median: value, low: value, high: value, n: 1, coverage: None }
+    }
 
-/// The seed of the bootstrap: the same samples give the same interval, everywhere.
-const BOOTSTRAP_SEED: u64 = 0x6877_626f_6f74_7331;
+    /// What its two ends are, in words: `range of 3`, or `97.9%, n = 10`.
+    #[must_use]
+    pub fn ends(&self) -> String {
+        ends(self.coverage, self.n)
+    }
+}
 
-/// The median of `samples` and its interval by the percentile bootstrap; `None` of no samples.
-///
-/// The generator is xoshiro256++ with a fixed seed, so equal samples give equal intervals.
+/// What two ends are, in words: the range of so many values, or an interval.
+#[must_use]
+pub fn ends(coverage: Option<f64>, n: usize) -> String {
+    match coverage {
+        Some(coverage) => format!("{}, n = {n}", percent(coverage)),
+        None => format!("range of {n}"),
+    }
+}
+
+/// A chance in percent, rounded down, so that it is not said to be larger than it is.
+#[must_use]
+pub fn percent(chance: f64) -> String {
+    let tenths = (chance * 1000.0 + 1e-6).floor();
+    if tenths % 10.0 == 0.0 { format!("{:.0}%", tenths / 10.0) } else { format!("{:.1}%", tenths / 10.0) }
+}
+
+/// The median of `samples` and its interval; `None` of no samples.
 #[must_use]
 pub fn estimate(samples: &[f64]) -> Option<Estimate> {
-    let n = samples.len();
-    let median = median(&mut samples.to_vec())?;
-    if n == 1 {
-        return Some(Estimate { median, low: median, high: median, n });
-    }
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(BOOTSTRAP_SEED);
-    let mut draw = || samples[((u128::from(random.next_u64()) * n as u128) >> 64) as usize];
-    let mut medians: Vec<f64> =
-        (0..RESAMPLES).filter_map(|_| self::median(&mut (0..n).map(|_| draw()).collect::<Vec<_>>())).collect();
-    medians.sort_by(f64::total_cmp);
-    Some(Estimate { median, low: medians[RESAMPLES / 40], high: medians[RESAMPLES - 1 - RESAMPLES / 40], n })
+    let mut sorted = samples.to_vec();
+    let (median, n) = (median(&mut sorted)?, samples.len());
+    let (rank, coverage) = median_interval(n).map_or((0, None), |(rank, coverage)| (rank, Some(coverage)));
+    Some(Estimate { median, low: sorted[rank], high: sorted[n - 1 - rank], n, coverage })
 }
+
+/// The chance with which the interval of `n` values holds their median; none where so many have none.
+#[must_use]
+pub fn coverage(n: usize) -> Option<f64> {
+    Some(median_interval(n)?.1)
+}
+
+/// How many of `n` values lie outside of the interval of their median at each end, and the chance with which that holds it; none where
+/// no interval reaches [`CONFIDENCE`].
+fn median_interval(n: usize) -> Option<(usize, f64)> {
+    // The chance that so many of `n` values or fewer lie below the median: a sum of binomial coefficients divided by 2^n. Both are kept
+    // smaller by the power of two that is left, or coefficients of many values would be too large for a number.
+    let (mut coefficient, mut sum, mut left) = (1.0_f64, 1.0_f64, i64::try_from(n).ok()?);
+    let mut found = None;
+    for outside in 0..n.div_ceil(2) {
+        let chance = 2.0 * sum * 2.0_f64.powi(-i32::try_from(left).unwrap_or(i32::MAX));
+        if chance > 1.0 - CONFIDENCE {
+            break;
+        }
+        found = Some((outside, 1.0 - chance));
+        coefficient *= (n - outside) as f64 / (outside + 1) as f64;
+        sum += coefficient;
+        if sum > SCALED {
+            (coefficient, sum, left) = (coefficient / SCALED, sum / SCALED, left - SCALED_BITS);
+        }
+    }
+    found
+}
+
+/// By so much sums are made smaller when they are larger: 2^500, whose square is still a number.
+const SCALED_BITS: i64 = 500;
+const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 
 /// The median of `samples`, which are put in order; of an even number the mean of the middle two.
 #[must_use]
@@ -54,22 +110,55 @@ pub fn median(samples: &mut [f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use rand_core::{RngCore, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
     use super::*;
 
     #[test]
-    fn one_sample_is_its_own_interval() {
-        assert_eq!(estimate(&[7.0]), Some(Estimate { median: 7.0, low: 7.0, high: 7.0, n: 1 }));
+    fn one_sample_is_all_that_is_known() {
+        assert_eq!(estimate(&[7.0]), Some(Estimate::of_one(7.0)));
         assert_eq!(estimate(&[]), None);
     }
 
     #[test]
-    fn the_interval_encloses_the_median_and_is_the_same_every_time() {
-        let samples: Vec<f64> = (0..21).map(|i| f64::from(i * i)).collect();
-        let found = estimate(&samples).unwrap();
-        assert_eq!((found.median, found.n), (100.0, 21));
-        assert!(found.low < 100.0 && found.low >= 16.0, "{found:?}");
-        assert!(found.high > 100.0 && found.high <= 256.0, "{found:?}");
-        assert_eq!(estimate(&samples), Some(found));
+    fn two_to_five_values_have_a_range_and_six_have_an_interval() {
+        for n in 2..=5 {
+            let samples: Vec<f64> = (1..=n).map(f64::from).collect();
+            let found = estimate(&samples).unwrap();
+            assert_eq!((found.low, found.high, found.coverage), (1.0, f64::from(n), None));
+            assert_eq!(found.ends(), format!("range of {n}"));
+        }
+        let of = |n: usize| estimate(&(1..=n).map(|it| it as f64).collect::<Vec<_>>()).unwrap();
+        // 1 - 2/2^6; then, of ten values, 1 - 2·(1 + 10)/2^10.
+        assert_eq!((of(6).low, of(6).high, of(6).coverage), (1.0, 6.0, Some(0.96875)));
+        assert_eq!((of(10).low, of(10).high, of(10).ends()), (2.0, 9.0, "97.8%, n = 10".to_owned()));
+        assert_eq!((of(15).low, of(15).high, of(15).ends()), (4.0, 12.0, "96.4%, n = 15".to_owned()));
+        for n in (6..200).chain([1000, 5000]) {
+            let Estimate { low, high, coverage, .. } = of(n);
+            assert!(coverage.is_some_and(|it| (0.95..1.0).contains(&it)) && low < high, "{n}: {coverage:?}");
+        }
+        // Of many values the ends are those of the normal distribution: half of n, and 1.96 times half of its root to either side.
+        assert!((of(5000).low - (2500.0 - 0.98 * 5000_f64.sqrt())).abs() < 2.0, "{:?}", of(5000));
+    }
+
+    #[test]
+    fn the_interval_holds_the_median_as_often_as_it_says() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        // A skewed distribution whose median is ln 2.
+        let mut draw = || -((random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64).ln();
+        for n in [6, 10, 25] {
+            let rounds = 4000;
+            let mut held = 0;
+            for _ in 0..rounds {
+                let Estimate { low, high, .. } = estimate(&(0..n).map(|_| draw()).collect::<Vec<_>>()).unwrap();
+                held += u32::from((low..=high).contains(&std::f64::consts::LN_2));
+            }
+            let expected = median_interval(n).unwrap().1;
+            let found = f64::from(held) / f64::from(rounds);
+            // Four standard errors of 4000 rounds.
+            assert!((found - expected).abs() < 0.014, "{n}: {found} for {expected}");
+        }
     }
 
     #[test]

@@ -9,7 +9,11 @@
 //! lru.swappiness = [0, 60]
 //! ```
 
-use std::{collections::HashSet, path::Path, str::FromStr};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    str::FromStr,
+};
 
 use placed::{Error, Node, Place, Value};
 
@@ -89,6 +93,8 @@ pub struct Ran {
     pub found: usize,
     /// Runs that failed.
     pub failures: Vec<JobFailure>,
+    /// Why each of those did, by the hash of what decides it.
+    pub why: BTreeMap<String, Failure>,
 }
 
 /// What the runs of a sweep found.
@@ -266,17 +272,20 @@ impl Sweep {
             store.keep(&key, &outcome?)?;
             Ok(true)
         });
-        let mut ran = Ran { done: 0, found: 0, failures: Vec::new() };
+        let mut ran = Ran { done: 0, found: 0, failures: Vec::new(), why: BTreeMap::new() };
         for ((_, run), result) in results {
             match result {
                 Ok(true) => ran.done += 1,
                 Ok(false) => ran.found += 1,
-                Err(failure) => ran.failures.push(JobFailure {
-                    column: format!("{} {}", run.identity.experiment, run.identity.column()),
-                    seed: run.identity.seed,
-                    failure,
-                    replay: self.plans[run.plan].replay(run.number).to_owned(),
-                }),
+                Err(failure) => {
+                    ran.why.insert(run.hash.clone(), failure.clone());
+                    ran.failures.push(JobFailure {
+                        column: format!("{} {}", run.identity.experiment, run.identity.column()),
+                        seed: run.identity.seed,
+                        failure,
+                        replay: self.plans[run.plan].replay(run.number).to_owned(),
+                    });
+                }
             }
         }
         ran
@@ -288,22 +297,26 @@ impl Sweep {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// What all runs found, from a store that holds them.
+    /// What all runs found, from a store that holds all but those that failed, `why` by their hashes.
     ///
     /// # Errors
-    /// When a run is missing, or its file damaged.
-    pub fn joined(&self, store: &Store) -> Result<Joined, Failure> {
+    /// When another run is missing, or the file of one is damaged.
+    pub fn joined(&self, store: &Store, why: &BTreeMap<String, Failure>) -> Result<Joined, Failure> {
         let find = |key: &Key| {
+            if let Some(failure) = why.get(&key.hash) {
+                return Ok(Err(failure.clone()));
+            }
             let found = store.find(key)?;
-            found.ok_or_else(|| Failure(format!("{} holds no run {}", store.folder().display(), key.hash)))
+            found.map(Ok).ok_or_else(|| Failure(format!("{} holds no run {}", store.folder().display(), key.hash)))
         };
         let table = |plan: &Plan| {
-            let outcomes = plan.keys().map(|key| Ok(find(&key)?.outcome)).collect::<Result<_, Failure>>()?;
-            Ok(plan.table(outcomes))
+            let outcome = |key: Key| Ok(find(&key)?.map(|found| found.outcome));
+            Ok(plan.table(plan.keys().map(outcome).collect::<Result<_, Failure>>()?))
         };
+        let runs = self.runs.iter().map(|run| find(&self.key(run))).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Joined {
             tables: self.plans.iter().map(table).collect::<Result<_, Failure>>()?,
-            runs: self.runs.iter().map(|run| find(&self.key(run))).collect::<Result<_, _>>()?,
+            runs: runs.into_iter().filter_map(Result::ok).collect(),
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     library,
     memory_map::RunMemory,
     plan::{self, JobFailure, Plan, Request, Set, fold},
-    report::{Table, TableCell, TableRow},
+    report::{Column, Table, TableCell, TableRow},
     rows,
 };
 
@@ -135,19 +135,19 @@ impl Variants {
     }
 
     /// Runs all of them on `threads` threads. Beside the table comes the memory of each variant's runs, if the request wants
-    /// it looked at.
-    ///
-    /// # Errors
-    /// Every job that failed; what had not begun by then was not run.
-    pub fn run(self, threads: usize) -> Result<(Table, Vec<VariantMemory>), Vec<JobFailure>> {
+    /// it looked at, and the runs that failed.
+    #[must_use]
+    pub fn run(self, threads: usize) -> (Table, Vec<VariantMemory>, Vec<JobFailure>) {
         let results = {
             let bars = Bars::new(&self.title(), self.titles().len());
-            plan::run_all(&self.plans, threads, &bars)?
+            plan::run_all(&self.plans, threads, &bars)
         };
         let count = self.plans[0].columns.len();
-        let (mut found, mut memory) = (Vec::new(), Vec::new());
+        let (mut found, mut memory, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for (VariantPlan { name, plan, columns }, results) in results {
             let seed = plan.seeds[0];
+            let of_variant = |it: JobFailure| JobFailure { column: format!("{}, {name}", it.column), ..it };
+            failures.extend(results.failures.into_iter().map(of_variant));
             let mut runs = vec![None; count];
             for run in results.memory.into_iter().filter(|run| run.seed == seed) {
                 let number = results.table.columns.iter().position(|column| column.id == run.column);
@@ -157,7 +157,7 @@ impl Variants {
             memory.push(VariantMemory { name: name.clone(), runs });
             found.push(Found { name: name.clone(), table: results.table, columns: columns.clone() });
         }
-        Ok((side_by_side(&found, &self.rows), memory))
+        (side_by_side(&found, &self.rows), memory, failures)
     }
 }
 
@@ -223,7 +223,7 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
         let mut cells = vec![TableCell::default(); plain.columns.len()];
         for (number, cell) in columns.iter().zip(&row.cells) {
             let published = cell.published.filter(|_| variant == PLAIN);
-            cells[*number] = TableCell { published, ..*cell };
+            cells[*number] = TableCell { published, ..cell.clone() };
         }
         let group = row.name.clone();
         let name = format!("{group}: {variant}");
@@ -231,10 +231,17 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     };
     let names = wanted_names(found, wanted);
     let rows = names.iter().flat_map(|name| found.iter().filter_map(move |found| line(found, name)));
+    // A column's head can tell of the experiment as it is alone: what failed in a variant is told below.
+    let note = |Found { name, table, .. }: &Found| -> Vec<String> {
+        let told = |column: &Column| Some(format!("{name}: {} {}", column.id, column.failure()?));
+        table.columns.iter().filter_map(told).collect()
+    };
+    let notes = found.iter().filter(|found| found.name != PLAIN).flat_map(note).collect();
     Table {
         rows: rows.collect(),
         fingerprint: Some(fold(found.iter().filter_map(|found| found.table.fingerprint))),
-        notes: Vec::new(),
+        notes,
+        main_rows: Vec::new(),
         ..plain.clone()
     }
 }
@@ -245,9 +252,7 @@ fn wanted_names<'t>(found: &'t [Found], wanted: &[String]) -> Vec<&'t str> {
     let all = || found.iter().flat_map(|found| &found.table.rows).map(|row| row.name.as_str());
     let mut names: Vec<&str> = Vec::new();
     for word in wanted {
-        let is_name = all().any(|name| name.eq_ignore_ascii_case(word));
-        let means = |name: &str| if is_name { name.eq_ignore_ascii_case(word) } else { rows::contains(name, word) };
-        for name in all().filter(|name| means(name)) {
+        for name in all().filter(|name| rows::is_named(name, word, all())) {
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -36,6 +36,28 @@ pub struct Found {
     pub curves: Vec<Curve>,
     /// How long its operations took, for histograms.
     pub times: Vec<Times>,
+    /// The steps that it had, where it had some.
+    pub steps: Steps,
+}
+
+/// The steps of a run one after the other, which pictures over time mark.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Steps {
+    /// What each was, and when.
+    pub steps: Vec<Step>,
+    /// What happens between them.
+    pub between: String,
+}
+
+/// A step of a run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Step {
+    /// What is special of it, in a word or two.
+    pub name: String,
+    /// When it began, seconds of the run.
+    pub from_s: f64,
+    /// When it ended.
+    pub to_s: f64,
 }
 
 /// Something that grows while a workload runs, against something else that grows.
@@ -49,7 +71,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The curves of a run, and which run that was.
+/// The curves and steps of a run, and which run that was.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
     /// Its column.
@@ -58,6 +80,8 @@ pub struct RunCurves {
     pub seed: u64,
     /// The curves, the same ones in each run of a workload.
     pub curves: Vec<Curve>,
+    /// The steps.
+    pub steps: Steps,
 }
 
 /// A workload, written against [`System`] alone.

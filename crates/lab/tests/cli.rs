@@ -357,7 +357,7 @@ fn experiments_between_commas_have_a_table_each() {
 }
 
 #[test]
-fn one_of_several_experiments_that_fails_costs_no_earlier_report() {
+fn an_experiment_that_fails_costs_neither_the_others_nor_an_earlier_report() {
     let folder = Folder::new();
     let (store, saved) = (folder.path("store"), folder.file("saved.json", "an earlier one"));
     let small = ["--kernels", "6.18-classic", "--scale", "1/64", "--store", &store];
@@ -370,8 +370,60 @@ fn one_of_several_experiments_that_fails_costs_no_earlier_report() {
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("error: anon: 6.18-classic, seed 1: "), "{told}");
+    let both: serde_json::Value = serde_json::from_str(&fs::read_to_string(&saved).expect("a report")).expect("JSON");
+    assert_eq!(both[0]["columns"][0]["failed"][0], serde_json::json!({ "why": "damaged", "runs": 1, "of": 1 }));
+    assert!(both[1]["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "{both}");
+    // Where no run ended well there is nothing to report.
+    fs::write(&saved, "an earlier one").expect("it is there");
+    let alone = ["compare", "anon", "--format", "json", "--output", &saved];
+    assert_eq!(highwater(&[&alone, &small[..]].concat()).status.code(), Some(1));
     assert_eq!(fs::read_to_string(&saved).expect("it stays"), "an earlier one");
     assert_eq!(fs::read_dir(&store).expect("a store").count(), 2, "what the other found is kept");
+}
+
+#[test]
+fn a_column_that_fails_costs_only_itself() {
+    let folder = Folder::new();
+    let store = folder.path("store");
+    let small = ["randread", "--scale", "1/64", "--store", &store];
+    print(&[&["run", "--kernel", "highwater"], &small[..]].concat());
+    let of_run = fs::read_dir(&store).expect("a store").next().expect("a run").expect("readable").path();
+    fs::write(&of_run, "damaged").expect("it is there");
+    let compare = [&["compare", "--kernels", "highwater,6.18-classic"], &small[..]].concat();
+    for (format, failed, figure) in [
+        ("table", "highwater failed: ", "6.18-classic, has"),
+        ("markdown", "| Ops randread | ops/s | higher | failed: ", "6.18-classic has "),
+        ("csv", "Ops,Ops randread,ops/s,higher,highwater,,,", "Ops,Ops randread,ops/s,higher,6.18-classic,1"),
+        ("json", "\"failed\": [", "\"6.18-classic\": {"),
+        ("html", "highwater failed: ", "6.18-classic has "),
+    ] {
+        let output = highwater(&[&compare[..], &["--format", format]].concat());
+        let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{format}: {told}");
+        assert!(text.contains(failed) && text.contains("damaged"), "{format}: {text}");
+        assert!(text.contains(figure) || format == "table" && text.contains("6.18-classic has "), "{format}: {text}");
+        assert!(told.contains("error: highwater, seed 1: ") && told.contains("replay: highwater run"), "{told}");
+    }
+    let saved = folder.path("saved.json");
+    highwater(&[&compare[..], &["--format", "json", "--output", &saved]].concat());
+    let again = print(&["report", &saved, "--format", "table"]);
+    assert!(again.contains("highwater failed: ") && again.contains("failed (1 of 1)"), "{again}");
+    // The other verbs that run plans.
+    let ranked = highwater(&["rank", "randread", "--kernels", "6.18-classic", "--scale", "1/64", "--store", &store]);
+    let text = String::from_utf8_lossy(&ranked.stdout);
+    assert_eq!((ranked.status.code(), text.contains("has none")), (Some(1), true), "{text}");
+    let sweep = folder.file(
+        "sweep.toml",
+        "experiments = [\"randread\"]\nkernels = [\"highwater\", \"6.18-classic\"]\nscales = [\"1/64\"]\n",
+    );
+    let swept = highwater(&["sweep", &sweep, "--store", &store]);
+    let text = String::from_utf8_lossy(&swept.stdout);
+    assert!(
+        swept.status.code() == Some(1) && text.contains("highwater failed: ") && text.contains("Ops randread"),
+        "{text}"
+    );
+    fs::remove_file(of_run).expect("it is there");
+    print(&compare);
 }
 
 #[test]
@@ -750,14 +802,14 @@ fn generations_over_time_are_written_and_change_no_report() {
 #[test]
 fn a_kernel_has_a_standing_in_every_experiment() {
     let rank =
-        ["rank", "anon", "randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "2"];
+        ["rank", "anon", "randread", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--runs", "4"];
     let text = print(&rank);
     let line =
         |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
     let words: Vec<&str> = line("anon ").split_whitespace().collect();
     assert_eq!((&words[1..4], words.last()), (&["Ops", "anon,", "ops/s"][..], Some(&"wins")), "{text}");
     assert!(line("randread ").contains("3.10-rc4-vanilla"), "{text}");
-    assert!(text.contains("anon: Ops anon, ops/s (more is better)") && text.contains("seeds 1 to 2"), "{text}");
+    assert!(text.contains("anon: Ops anon, ops/s (more is better)") && text.contains("seeds 1 to 4"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&print(&[&rank[..], &["--format", "json"]].concat())).unwrap();
     let first = &json["experiments"][0];
     assert_eq!(
@@ -769,6 +821,8 @@ fn a_kernel_has_a_standing_in_every_experiment() {
     let head: Vec<&str> = markdown.lines().next().unwrap_or_default().split('|').map(str::trim).collect();
     assert_eq!(head[..4], ["", "experiment", "main figure", "highwater"], "{markdown}");
     assert!(!markdown.contains("###"), "{markdown}");
+    let one = print(&["rank", "anon", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--summary"]);
+    assert!(one.lines().any(|line| line.ends_with("too few seeds")), "one seed has no verdict: {one}");
     let twice = ["anon", "anon", "--kernels", "3.10-rc4-vanilla,highwater,3.10-rc4-vanilla", "--dry-run"];
     let twice = print(&[&["rank"], &twice[..]].concat());
     assert_eq!(twice, "rank: 2 to run\n  anon highwater\n  anon 3.10-rc4-vanilla\n");

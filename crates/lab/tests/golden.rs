@@ -31,9 +31,38 @@ fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
 }
 
-fn report(experiment: &str, scale: &str, set: &[String], jobs: &str) -> String {
+/// Experiments whose short reports, which `compare` prints where not all is asked for, are golden, too: three kernels, two, and shares that differ in points.
+const SHORT: [&str; 3] = ["parallelio", "anon", "randread-pmem"];
+
+/// A screen of a laptop.
+const SCREEN: (usize, usize) = (100, 40);
+
+#[test]
+fn short_reports_are_as_they_were_and_fit_a_screen() {
+    for name in SHORT {
+        let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        let scale = experiment.smoke_scale.expect("it has a golden report").to_string();
+        let found = report(name, &scale, &experiment.smoke_set, &[]);
+        let widest = found.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= SCREEN.0 && found.lines().count() <= SCREEN.1, "{name}: {found}");
+        check(name, "answer.smoke.txt", &found);
+    }
+}
+
+/// Compares a report with the golden one, or writes that.
+fn check(name: &str, file: &str, found: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(name).join(file);
+    if std::env::var_os("HIGHWATER_BLESS").is_some() {
+        return fs::write(&golden, found).expect("the experiment's folder is writable");
+    }
+    let expected = fs::read_to_string(&golden)
+        .unwrap_or_else(|error| panic!("{}: {error}; HIGHWATER_BLESS=1 writes it", golden.display()));
+    assert_eq!(found, expected, "{name}: if this is meant, run HIGHWATER_BLESS=1 cargo test --test golden");
+}
+
+fn report(experiment: &str, scale: &str, set: &[String], more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
-    command.args(["compare", experiment, "--scale", scale, "--seed", "1", "--jobs", jobs]);
+    command.args(["compare", experiment, "--scale", scale, "--seed", "1"]).args(more);
     let output = command.args(set.iter().flat_map(|set| ["--set", set])).output();
     let output = output.expect("the binary was built for this test");
     assert!(output.status.success(), "{experiment}: {}", String::from_utf8_lossy(&output.stderr));
@@ -42,27 +71,18 @@ fn report(experiment: &str, scale: &str, set: &[String], jobs: &str) -> String {
 
 #[test]
 fn reports_are_as_they_were_and_the_same_side_by_side() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
-    let bless = std::env::var_os("HIGHWATER_BLESS").is_some();
     for name in embedded::names("experiments") {
         let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
         let row = experiment.main_row.as_ref().unwrap_or_else(|| panic!("{name} has no `main_row`"));
-        let golden = root.join(name).join("report.smoke.txt");
         let Some(scale) = experiment.smoke_scale else { continue };
-        let found = report(name, &scale.to_string(), &experiment.smoke_set, "1");
+        let found = report(name, &scale.to_string(), &experiment.smoke_set, &["--all", "--jobs", "1"]);
         assert!(found.lines().any(|line| line.starts_with(row.as_str())), "{name}: no row `{row}` in {found}");
         check_rows_are_known(name, &scale.to_string(), &experiment.smoke_set, &found);
         assert_eq!(
             found,
-            report(name, &scale.to_string(), &experiment.smoke_set, "2"),
+            report(name, &scale.to_string(), &experiment.smoke_set, &["--all", "--jobs", "2"]),
             "{name}: the report depends on what runs beside it"
         );
-        if bless {
-            fs::write(&golden, found).expect("the experiment's folder is writable");
-        } else {
-            let expected = fs::read_to_string(&golden)
-                .unwrap_or_else(|error| panic!("{}: {error}; HIGHWATER_BLESS=1 writes it", golden.display()));
-            assert_eq!(found, expected, "{name}: if this is meant, run HIGHWATER_BLESS=1 cargo test --test golden");
-        }
+        check(name, "report.smoke.txt", &found);
     }
 }

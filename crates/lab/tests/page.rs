@@ -69,7 +69,7 @@ const COMPARED: [&str; 5] = ["compare", "randread", "--scale", "1/64", "--runs"]
 fn a_page_has_every_row_of_the_text_and_stays_small_and_alone() {
     let folder = folder();
     let arguments = [&COMPARED[..], &["2"]].concat();
-    let text = highwater(folder.path(), &arguments);
+    let text = highwater(folder.path(), &[&arguments[..], &["--all"]].concat());
     let page = highwater(folder.path(), &[&arguments[..], &["--format", "html"]].concat());
     assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
     let flat = seen(&page);
@@ -188,7 +188,7 @@ fn names_that_are_scripts_do_not_run_and_saved_reports_are_columns() {
     // The same as a column, in every form.
     let column = ["--scale", "1/64", "--column", "evil.json", "--column", "evil.json", "--kernels", "highwater"];
     for format in ["table", "json", "csv", "markdown", "html"] {
-        let text = highwater(path, &[&["compare", "randread"], &column[..], &["--format", format]].concat());
+        let text = highwater(path, &[&["compare", "randread"], &column[..], &["--all", "--format", format]].concat());
         // Randread has no such row, and the saved report no rate of reads.
         assert!(text.contains("Ops anon-slowest-task") && text.contains("Ops randread"), "{format}: {text}");
         assert!(

@@ -1,18 +1,25 @@
 //! `highwater ablate`: which of the differences between two kernels makes the difference.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{End, compare, options::ExperimentOptions, output, with_command};
 use crate::{
-    ablation::{Ablation, Effect, RowAblation, percent},
+    ablation::{Ablation, Change, Effect, RowAblation, percent},
     bars::Bars,
     difference::Difference,
     grounds,
     html::{Page, Part, Section},
+    interrupt,
     plan::{Plan, Request, Set, cost},
     plot::of_tables,
-    report::grid::{self, Cell, Grid, Look, Tone},
-    rows, shown, workloads,
+    report::{
+        Column,
+        grid::{self, Cell, Grid, Look, Tone},
+        text,
+    },
+    rows, shown, statistics, workloads,
 };
 
 /// Arguments of `highwater ablate`.
@@ -57,6 +64,8 @@ struct Report<'a> {
     seeds: &'a [u64],
     from: &'a str,
     to: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    failed: BTreeMap<&'a str, String>,
     rows: &'a [RowAblation],
 }
 
@@ -83,10 +92,15 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     if options.output.is_dry(&plan.title(), &plan.titles(), &cost::in_words([&plan]))? {
         return Ok(());
     }
-    let mut table = {
+    let (mut table, failures) = {
         let bars = Bars::new(&plan.title(), plan.count());
-        plan.run(options.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?.table
+        let results = plan.run(options.seeds.threads(), &bars);
+        (results.table, results.failures)
     };
+    // Shares are of the way from the one kernel to the other.
+    if table.columns[..2].iter().any(Column::has_failed) || !failures.is_empty() && interrupt::is_set() {
+        return Err(compare::failed(&failures));
+    }
     super::warn_of(rows::keep(&mut table, words).unwrap_or_else(Some));
     let found = ablation.of_table(&table);
     let svg = plot.map(|file| (file, of_tables::ablation(&found, &from, &to, &table).draw()));
@@ -94,14 +108,15 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         AblationFormat::Table => {
             let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
             let rows: Vec<String> = found.iter().map(|row| render(row, &from, &to, look)).collect();
-            format!("{}\n{}", rows.join("\n"), grid::wrapped(&table.footer(), look))
+            format!("{}{}", rows.join("\n"), text::foot(&table, look))
         }
         AblationFormat::Markdown | AblationFormat::Html => {
             let picture = Part::Picture(of_tables::ablation(&found, &from, &to, &table).draw());
             let rows = found.iter().map(|row| section(row, &from, &to));
             let sections = rows.chain([Section::new("Picture", vec![picture])]).collect();
             let title = format!("{}: from {from} to {to}", table.experiment);
-            let page = Page { title, about: vec![table.footer()], sections };
+            let about = std::iter::once(table.footer()).chain(table.remarks()).collect();
+            let page = Page { title, about, sections };
             match format {
                 AblationFormat::Markdown => page.markdown(),
                 _ => with_command(page).render(),
@@ -116,12 +131,16 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
                 seeds,
                 from: &from,
                 to: &to,
+                failed: table.columns.iter().filter_map(|it| Some((it.id.as_str(), it.failure()?))).collect(),
                 rows: &found,
             };
             shown::json(&report)
         }
     };
-    output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))
+    let mut losses = output::Losses::default();
+    losses.note(output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes()))));
+    losses.note(compare::ended(&failures));
+    losses.end()
 }
 
 /// Each kernel is to be one column, with every value one.
@@ -160,21 +179,45 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));
     let name = |effect: &Effect| format!("{}={}", effect.difference.key, effect.difference.to);
-    let line = |effect: &&Effect| -> Vec<Cell> {
-        let Effect { alone, alone_share, undone, undone_share, .. } = effect;
-        let figures = [show(*alone), share(*alone_share), show(*undone), share(*undone_share)];
-        [name(effect)].into_iter().chain(figures).map(Cell::from).collect()
+    let or_failed = |value: Option<f64>, failed: &Option<String>| match failed {
+        Some(failed) if value.is_none() => Cell::new(failed, Tone::Worse),
+        _ => Cell::from(show(value)),
+    };
+    let interval = |change: &Change| format!("[{}, {}]", row.format.show(change.low), row.format.show(change.high));
+    let worth = |change: Option<Change>| {
+        change.map_or_else(Cell::default, |it| {
+            let word = if it.verdict.is_told_apart() { format!("{} ", it.verdict.word()) } else { String::new() };
+            Cell::new(word + &interval(&it), text::tone(it.verdict))
+        })
+    };
+    let lines = |effect: &&Effect| -> Vec<Vec<Cell>> {
+        let Effect { alone, alone_share, undone, undone_share, alone_failed, undone_failed, .. } = effect;
+        let figures = [
+            or_failed(*alone, alone_failed),
+            share(*alone_share).into(),
+            or_failed(*undone, undone_failed),
+            share(*undone_share).into(),
+        ];
+        let mut lines = vec![[name(effect).into()].into_iter().chain(figures).collect()];
+        if effect.alone_change.is_some() || effect.undone_change.is_some() {
+            let label = Cell::new("  change", Tone::Faint);
+            lines.push(vec![label, worth(effect.alone_change), Cell::default(), worth(effect.undone_change)]);
+        }
+        lines
     };
     let effects = row.farthest_first();
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
     let [old, new] = [row.from, row.to].map(|value| show(Some(value)));
     let gap = if row.has_gap() { "" } else { "; less than 1 % apart, so there is no gap to explain" };
-    let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}{gap}", row.row);
+    let apart = row.change.as_ref().map_or_else(String::new, |it| {
+        format!("; {} by {} ({} interval)", it.verdict.word(), interval(it), statistics::percent(it.coverage))
+    });
+    let title = format!("{}: {old}{unit} with {from}, {new}{unit} with {to}{apart}{gap}", row.row);
     let head = |words: &[&str]| words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect::<Vec<_>>();
     let figures = Grid {
         keys: 5,
         head: head(&["difference", "alone", "share", "undone", "share"]),
-        lines: effects.iter().map(line).collect(),
+        lines: effects.iter().flat_map(lines).collect(),
         texts: vec![0],
     };
     let moving = effects.iter().filter(|effect| row.is_changed_by(effect));
@@ -211,6 +254,10 @@ mod tests {
             alone_share: Some(alone / 10.0),
             undone: Some(undone),
             undone_share: Some(1.0 - undone / 10.0),
+            alone_change: None,
+            undone_change: None,
+            alone_failed: None,
+            undone_failed: None,
         };
         let row = RowAblation {
             row: "Ops".into(),
@@ -218,6 +265,7 @@ mod tests {
             format: Format::Decimals(0),
             from: 0.0,
             to: 10.0,
+            change: None,
             effects: vec![effect("lru.x", 0.0, 10.0), effect("lru.y", 2.0, 1.0)],
         };
         let text = render(&row, "old", "new", Look::default());

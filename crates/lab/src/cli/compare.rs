@@ -1,6 +1,6 @@
 //! `highwater compare` and `highwater run`.
 
-use std::path::PathBuf;
+use std::{borrow::Borrow, path::PathBuf};
 
 use super::{
     End, Form,
@@ -15,7 +15,7 @@ use crate::{
     figure::RowName,
     ground::Ground,
     html, interrupt, library,
-    plan::{JobFailure, Plan, Request, cost},
+    plan::{JobFailure, Plan, Request, Results, cost},
     plot,
     report::{self, ReportFormat, Show, Table, locks, percent::PercentRule},
     rows,
@@ -67,6 +67,9 @@ struct Options {
     /// Repeatable
     #[arg(long, value_name = "FILE.json")]
     column: Vec<PathBuf>,
+    /// Show all rows. Without this, --rows and --locks a table is the answer, and the rows to look at first
+    #[arg(long)]
+    all: bool,
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
@@ -197,19 +200,17 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     for plan in plans {
         let bars = Bars::new(&plan.title(), plan.count());
-        match plan.run(seeds.threads(), &bars) {
-            Ok(results) => found.push((plan, results)),
-            Err(wrong) => {
-                let name = of(&plan.experiment.name);
-                failures.extend(wrong.into_iter().map(|it| JobFailure { column: name.clone() + &it.column, ..it }));
-            }
-        }
-        if interrupt::is_set() && failures.is_empty() {
-            return Err(End::Failed("interrupted".into()));
+        let results = plan.run(seeds.threads(), &bars);
+        let of_plan = |it: &JobFailure| JobFailure { column: of(&plan.experiment.name) + &it.column, ..it.clone() };
+        failures.extend(results.failures.iter().map(of_plan));
+        found.push((plan, results));
+        if interrupt::is_set() {
+            return Err(if failures.is_empty() { End::Failed("interrupted".into()) } else { failed(&failures) });
         }
     }
-    // A report without one of its columns would be another one.
-    let Some((plan, results)) = found.first_mut().filter(|_| failures.is_empty()) else {
+    // Where no run ended well there is nothing to report, and an earlier report stays.
+    let is_nothing = found.iter().all(|(_, results)| results.is_nothing());
+    let Some((plan, results)) = found.first_mut().filter(|_| !is_nothing) else {
         return Err(failed(&failures));
     };
     // A file that cannot be written costs neither the others nor the table.
@@ -226,10 +227,12 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     super::warn_of(
         rows::keep_of_all(found.iter_mut().map(|(_, results)| &mut results.table), rows).unwrap_or_else(Some),
     );
-    let show = Show { published: options.published, percent: options.percent, ..Show::default() };
+    let is_short = rows.is_empty() && !options.all && !options.locks;
+    let show = Show { published: options.published, percent: options.percent, is_short, ..Show::default() };
     let tables: Vec<&Table> = found.iter().map(|(_, results)| &results.table).collect();
     let page = |show| html::results::page(&found, show, &command());
     losses.note(form.write_all(&tables, show, page));
+    losses.note(ended(&failures));
     losses.end()
 }
 
@@ -242,6 +245,26 @@ fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_loc
     }
     let sizes = scale.map_or_else(String::new, |scale| format!("\nSizes in names are those at --scale {scale}."));
     rows::check(names, words).map_err(|message| format!("{message}{sizes}"))
+}
+
+/// The failures of several plans, each named with its experiment.
+///
+/// # Errors
+/// When no run ended well, or an interrupt ended them: there is nothing to report.
+pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Vec<JobFailure>, End> {
+    let of_plan = |(plan, results): &(P, Results)| {
+        let name = plan.borrow().experiment.name.clone();
+        let named = move |it: JobFailure| JobFailure { column: format!("{name} {}", it.column), ..it };
+        results.failures.clone().into_iter().map(named).collect::<Vec<_>>()
+    };
+    let failures: Vec<JobFailure> = found.iter().flat_map(of_plan).collect();
+    let is_nothing = found.iter().all(|(_, results)| results.is_nothing());
+    if !failures.is_empty() && (is_nothing || interrupt::is_set()) { Err(failed(&failures)) } else { Ok(failures) }
+}
+
+/// How a command ends whose report is written, where some runs failed.
+pub(super) fn ended(failures: &[JobFailure]) -> Result<(), End> {
+    if failures.is_empty() { Ok(()) } else { Err(failed(failures)) }
 }
 
 pub(super) fn failed(failures: &[JobFailure]) -> End {

@@ -62,8 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         return Ok(());
     }
     let bars = Bars::new("fidelity", titles.len());
-    let results =
-        plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?;
+    let results = plan::run_all(&plans, arguments.seeds.threads(), &bars);
+    let failures = compare::all_failures(&results)?;
     let of = |(plan, results): (&Plan, Results)| {
         let published = plan.experiment.published.as_ref().expect("looked at before");
         Fidelity::of(&results.table, published)
@@ -76,7 +76,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         ListFormat::Html => with_command(page(&found, arguments)).render(),
         ListFormat::Json => shown::json(&Report { schema: 1, experiments: &found }),
     };
-    output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes())))
+    let mut losses = output::Losses::default();
+    losses.note(output::with_picture(svg, || output::report(output, |out, _| out.write_all(text.as_bytes()))));
+    losses.note(compare::ended(&failures));
+    losses.end()
 }
 
 /// The experiments of this binary that have published figures.

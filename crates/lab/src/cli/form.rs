@@ -9,6 +9,7 @@ use crate::{
     import::write,
     in_use::{self, Claim},
     report::{self, ReportFormat, Show, Table},
+    shown::warn,
 };
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,10 @@ impl Form {
             output::check_apart()?;
             let told = |error| End::Failed(format!("cannot write to {}: {}", folder.display(), why(&error)));
             return write::directory(table, &folder).map_err(told);
+        }
+        if format == ReportFormat::Csv {
+            // It has no place for them.
+            tables.iter().flat_map(|table| &table.notes).for_each(|note| warn(note));
         }
         output::report(file, |out, look| {
             let show = Show { look, ..show };

@@ -228,7 +228,7 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
         };
         let plan = Plan::new(&request, workloads::find)?;
         let bars = Bars::new(&plan.title(), plan.count());
-        let results = plan.run(1, &bars).map_err(|failures| {
+        let results = plan.run(1, &bars).whole().map_err(|failures| {
             if !interrupt::is_set() {
                 scratch.is_kept.set(true);
             }

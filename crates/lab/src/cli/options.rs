@@ -23,7 +23,7 @@ pub struct SeedOptions {
     /// The seed of all chance, decimal or 0x…; with --runs the first of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// How many seeds to run, from --seed on. Reports of several show medians and 95% intervals
+    /// How many seeds to run, from --seed on. Reports of several show medians, and what is known of them: docs/verdicts.md
     #[arg(long, value_name = "N", alias = "count", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub runs: u32,

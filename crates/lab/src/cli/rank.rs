@@ -15,14 +15,16 @@ use crate::{
     html::{Page, Part, Section},
     library,
     plan::{self, Plan, Request, cost},
-    ranking::{Place, Ranking, Verdict, main_row},
+    ranking::{Place, Ranking, Standing, main_row},
     report::{
         grid::{self, Cell, Grid, Tone},
         markdown,
     },
     rows,
     scale::Scale,
-    shown, workloads,
+    shown,
+    statistics::{coverage, percent},
+    workloads,
 };
 
 /// Arguments of `highwater rank`.
@@ -95,13 +97,17 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
     let results = {
         let bars = Bars::new("rank", titles.len());
-        plan::run_all(&plans, arguments.seeds.threads(), &bars).map_err(|failures| compare::failed(&failures))?
+        plan::run_all(&plans, arguments.seeds.threads(), &bars)
     };
-    let found = results.iter().zip(&rows).map(|((_, results), row)| Ranking::of(&results.table, row));
+    let failures = compare::all_failures(&results)?;
+    // An experiment of which no run ended well has no standing; what failed is told at the end.
+    let results = || results.iter().zip(&rows).filter(|((_, results), _)| !results.is_nothing());
+    let found = results().map(|((_, results), row)| Ranking::of(&results.table, row));
     let found = found.collect::<Result<Vec<Ranking>, String>>().map_err(End::Failed)?;
     let seeds = &plans[0].seeds;
     let about = about(seeds, &found, &left_out);
-    output::report(file, |out, look| {
+    let mut losses = output::Losses::default();
+    let written = output::report(file, |out, look| {
         let text = match arguments.format {
             ListFormat::Table => {
                 let rankings = found
@@ -124,7 +130,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             }
         };
         out.write_all(text.as_bytes())
-    })
+    });
+    losses.note(written);
+    losses.note(compare::ended(&failures));
+    losses.end()
 }
 
 /// The row that decides, and what is to run: the one kernel first.
@@ -194,7 +203,7 @@ fn head(words: &[&str]) -> Vec<Cell> {
 /// A kernel's figure, with its interval where there is one.
 fn figure(ranking: &Ranking, place: &Place) -> String {
     place.value.map_or_else(
-        || "-".into(),
+        || place.failed.clone().unwrap_or_else(|| "-".into()),
         |value| {
             let [median, low, high] = [value.median, value.low, value.high].map(|it| ranking.format.show(it));
             if low == high { median } else { format!("{median} ({low} to {high})") }
@@ -210,12 +219,12 @@ fn ahead(place: &Place) -> String {
     })
 }
 
-const fn tone(verdict: Verdict) -> Tone {
+const fn tone(verdict: Standing) -> Tone {
     match verdict {
-        Verdict::Wins => Tone::Better,
-        Verdict::Ties => Tone::Plain,
-        Verdict::Loses => Tone::Worse,
-        Verdict::Lacks => Tone::Faint,
+        Standing::Wins => Tone::Better,
+        Standing::Ties | Standing::Open => Tone::Plain,
+        Standing::Loses => Tone::Worse,
+        Standing::Lacks => Tone::Faint,
     }
 }
 
@@ -265,7 +274,11 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),
-        [first, .., last] => format!("medians of {} runs, seeds {first} to {last}, with 95% intervals", seeds.len()),
+        [first, .., last] => {
+            let n = seeds.len();
+            let known = coverage(n).map_or_else(|| "ranges".into(), |it| format!("{} intervals", percent(it)));
+            format!("medians of {n} runs, seeds {first} to {last}, with {known}")
+        }
         [] => String::new(),
     };
     let scale =
@@ -276,8 +289,7 @@ fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
         names => format!(" · too small at this scale, and left out: {}", names.join(", ")),
     };
     format!(
-        "{runs}{scale}{left_out} · `ahead` is beside the best of the others; less than 1%, and intervals that overlap, are ties · \
-         fingerprints {}",
+        "{runs}{scale}{left_out} · `ahead` is beside the best of the others; what is not told apart from it ties (docs/verdicts.md) · fingerprints {}",
         prints.collect::<Vec<_>>().join(", ")
     )
 }

@@ -12,7 +12,6 @@ use crate::shown;
 use crate::stat::{Interval, Snapshot, live, snapshot::Source};
 use crate::system::linux::{counters, limit::Limit, sys, sys::Used};
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -236,14 +235,7 @@ fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
 
 fn table(title: &str, rows: Vec<Row>) -> Table {
     let kernel = format!("linux {}", counters::release());
-    let column = Column {
-        id: kernel.clone(),
-        kernel,
-        ground: "linux".into(),
-        set: BTreeMap::new(),
-        comparable: false,
-        saved: None,
-    };
+    let column = Column::new(&kernel, "linux");
     let head = TableHead {
         experiment: title.to_owned(),
         machine: "this computer".into(),

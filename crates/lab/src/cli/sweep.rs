@@ -72,14 +72,17 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let part = sweep.runs().iter().enumerate().filter(|(n, _)| shard.has(*n));
     let part: Vec<&str> = part.map(|(_, run)| run.hash.as_str()).collect();
     let store = Store::open_for(store, part.iter().copied()).map_err(|Failure(message)| End::Usage(message))?;
-    let Ran { done, found, failures } = {
+    let Ran { done, found, failures, why } = {
         let bars = Bars::new(&name, part.len());
         sweep.run(&store, *shard, jobs.map_or_else(runner::all_cores, |jobs| jobs as usize), &bars)
     };
-    if !failures.is_empty() {
+    let failed = || {
         let told = compare::told(&failures);
         let kept = format!("the store has {} of {}", sweep.there(&store), counted(all, "run"));
-        return Err(End::Failed(format!("{told}\n{kept}: `highwater results` shows them")));
+        End::Failed(format!("{told}\n{kept}: `highwater results` shows them"))
+    };
+    if !failures.is_empty() && (*shard != Shard::ALL || sweep.there(&store) == 0) {
+        return Err(failed());
     }
     if *shard != Shard::ALL {
         let (Shard { index, count }, there) = (shard, sweep.there(&store));
@@ -89,8 +92,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         );
         return output::report(output, |out, _| out.write_all(text.as_bytes()));
     }
-    let mut joined = sweep.joined(&store)?;
+    let mut joined = sweep.joined(&store, &why)?;
     let words = if rows.is_empty() { sweep.rows() } else { rows };
     results::keep(&mut joined.tables, &mut joined.runs, words).map_err(End::Usage)?;
-    results::write(*format, &joined.tables, &joined.runs, output)
+    // What failed is told in the report, and then here, with the command that repeats it.
+    let mut losses = output::Losses::default();
+    losses.note(results::write(*format, &joined.tables, &joined.runs, output));
+    losses.note(if failures.is_empty() { Ok(()) } else { Err(failed()) });
+    losses.end()
 }

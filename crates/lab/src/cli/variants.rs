@@ -62,7 +62,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if options.output.is_dry(&variants.title(), &variants.titles(), &cost::in_words(variants.plans()))? {
         return Ok(());
     }
-    let (table, found) = variants.run(options.seeds.threads()).map_err(|failures| compare::failed(&failures))?;
+    let (table, found, failures) = variants.run(options.seeds.threads());
+    if table.rows.is_empty() && !failures.is_empty() {
+        return Err(compare::failed(&failures));
+    }
     let mut losses = Losses::default();
     if let Some(file) = plot {
         let svg = of_tables::variants(&table).draw();
@@ -82,5 +85,6 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         }
         format => report::write(&table, *format, Show { look, ..Show::default() }, out),
     }));
+    losses.note(compare::ended(&failures));
     losses.end()
 }

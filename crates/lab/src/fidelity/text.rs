@@ -95,7 +95,7 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
         "kernel",
         "published",
         "here",
-        "95% interval",
+        "interval",
         "ratio",
         "published effect",
         "effect here",

@@ -47,7 +47,7 @@ pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
 /// What runs of a plan found: figures, what happened over time, how long operations took, where time went.
 fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     let Results { table, series, curves, traces, profile, .. } = results;
-    let mut sections = vec![tables::figures(table, show)];
+    let mut sections: Vec<Section> = tables::answer(table).into_iter().chain([tables::figures(table, show)]).collect();
     let mut over_time_parts = Vec::new();
     let lines = over_time::picture(&plan.experiment, table, series, curves);
     over_time_parts.extend(charts(lines));

@@ -10,7 +10,9 @@ use crate::{
     memory_map::RunMemory,
     profile::RunProfile,
     progress::Progress,
+    ranking,
     report::{Table, TableHead, histogram},
+    rows,
     runner::{self, Watch},
     series::RunSeries,
     store::{Identity, Key, SeedKeys},
@@ -31,6 +33,9 @@ pub(super) struct Ended<'p> {
     pub run: &'p Run,
     pub outcome: Outcome,
 }
+
+/// What became of a run.
+type Became<'p> = (&'p Run, Result<Outcome, Failure>);
 
 impl Turn<'_> {
     fn take(&self, watch: &dyn Watch) -> Result<Outcome, Failure> {
@@ -60,12 +65,6 @@ impl Turn<'_> {
         let Run { column, seed, .. } = self.run;
         let round = seed - self.plan.seeds[0];
         (round, if round.is_multiple_of(2) { *column } else { usize::MAX - column })
-    }
-
-    fn failure(&self, failure: Failure) -> JobFailure {
-        let Run { column, seed, replay, .. } = self.run;
-        let column = self.plan.columns[*column].id.clone();
-        JobFailure { column, seed: *seed, failure, replay: replay.clone() }
     }
 }
 
@@ -139,20 +138,34 @@ impl Plan {
         &self.runs[number].replay
     }
 
-    /// The table of what its runs found, an outcome for each in their order.
+    /// The table of what became of its runs, in their order.
     #[must_use]
-    pub fn table(&self, outcomes: Vec<Outcome>) -> Table {
-        let ended = self.runs.iter().zip(outcomes).map(|(run, outcome)| Ended { run, outcome });
-        self.results(ended.collect()).table
+    pub fn table(&self, outcomes: Vec<Result<Outcome, Failure>>) -> Table {
+        self.results(self.runs.iter().zip(outcomes).collect()).table
     }
 
-    /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads.
-    ///
-    /// # Errors
-    /// Every job that failed; what had not begun by then was not run.
-    pub fn run(&self, threads: usize, watch: &dyn Watch) -> Result<Results, Vec<JobFailure>> {
-        let mut results = run_all(std::slice::from_ref(self), threads, watch)?;
-        Ok(results.pop().expect("one plan has one result").1)
+    /// Runs every job: first those of real time, one after the other; then the simulated ones on `threads` threads. One that fails costs the
+    /// others nothing.
+    #[must_use]
+    pub fn run(&self, threads: usize, watch: &dyn Watch) -> Results {
+        let mut results = run_all(std::slice::from_ref(self), threads, watch);
+        results.pop().expect("one plan has one result").1
+    }
+
+    /// A run that failed, and why.
+    fn failure(&self, run: &Run, failure: Failure) -> JobFailure {
+        let Run { column, seed, replay, .. } = run;
+        JobFailure { column: self.columns[*column].id.clone(), seed: *seed, failure, replay: replay.clone() }
+    }
+
+    /// The names of the rows of a table that are to be looked at first, the one that the experiment is about before all.
+    fn main_rows(&self, table: &Table) -> Vec<String> {
+        let names = || table.rows.iter().map(|row| row.name.as_str());
+        let main = self.experiment.main_row.as_ref().and_then(|word| ranking::main_row(word, names()));
+        let words: Vec<&str> = self.experiment.main_rows.iter().map(String::as_str).collect();
+        let is_meant = |name: &str| words.iter().any(|word| rows::is_named(name, word, names()));
+        let others = names().filter(|name| Some(*name) != main && is_meant(name));
+        main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
     /// What a reader must know beside the figures: what was skipped, and what each ground of real time was like.
@@ -179,7 +192,18 @@ impl Plan {
         notes
     }
 
-    fn results(&self, ended: Vec<Ended<'_>>) -> Results {
+    fn results(&self, became: Vec<Became<'_>>) -> Results {
+        let (mut ended, mut failures) = (Vec::new(), Vec::new());
+        let mut columns = self.columns.clone();
+        for (run, result) in became {
+            match result {
+                Ok(outcome) => ended.push(Ended { run, outcome }),
+                Err(failure) => {
+                    columns[run.column].add_failure(&reason(&failure), self.seeds.len());
+                    failures.push(self.failure(run, failure));
+                }
+            }
+        }
         let simulated = || ended.iter().filter(|it| !it.run.is_real());
         let head = TableHead {
             experiment: self.experiment.name.clone(),
@@ -187,11 +211,11 @@ impl Plan {
             scale: self.scale,
             seeds: self.seeds.clone(),
             fingerprint: simulated().next().map(|_| fold(simulated().map(|it| it.outcome.fingerprint))),
-            columns: self.columns.clone(),
+            columns,
             notes: self.notes(&ended),
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut curves, mut rows) = (Vec::new(), vec![Vec::new(); self.columns.len()]);
+        let (mut curves, mut rows) = (Vec::new(), vec![vec![Vec::new(); self.seeds.len()]; self.columns.len()]);
         let (mut generations, mut histograms) = (Vec::new(), Vec::new());
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
@@ -202,30 +226,37 @@ impl Plan {
             let of_run = |moments| RunGenerations { column: column.clone(), seed, moments };
             generations.extend(outcome.generations.map(of_run));
             histogram::gather(&mut histograms, &column, outcome.times);
-            if !outcome.curves.is_empty() {
-                curves.push(RunCurves { column: column.clone(), seed, curves: outcome.curves });
+            if !outcome.curves.is_empty() || !outcome.steps.steps.is_empty() {
+                let (column, steps) = (column.clone(), outcome.steps);
+                curves.push(RunCurves { column, seed, curves: outcome.curves, steps });
             }
             series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
             traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
-            rows[run.column].push(outcome.rows);
+            rows[run.column][(run.seed - self.seeds[0]) as usize] = outcome.rows;
         }
         let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
-        let table = Table { histograms, ..table };
-        Results { table, profile, series, memory, generations, traces, curves }
+        let table = Table { histograms, main_rows: self.main_rows(&table), ..table };
+        Results { table, profile, series, memory, generations, traces, curves, failures }
     }
 }
 
+/// What kept a run from ending well, without what differs from seed to seed: `out of memory`.
+fn reason(Failure(message): &Failure) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);
+    // Where a message begins with what it is about, a thing by its name or a file, the reason comes behind that.
+    let is_about = |clause: &&str| clause.contains(['`', '/']);
+    let short = line.split(": ").find(|clause| !is_about(clause)).unwrap_or(line);
+    short.chars().take(REASON_MAX).collect()
+}
+
+/// Characters of a reason at most: it stands in a cell.
+const REASON_MAX: usize = 80;
+
 /// Runs the jobs of several plans: first those of real time, one after the other; then the simulated ones of all plans
 /// on `threads` threads, in the order of the plans, so that no thread waits for the last job of one. Each plan comes back
-/// with its results. Who watches counts the jobs over all plans.
-///
-/// # Errors
-/// Every job that failed; what had not begun by then was not run.
-pub fn run_all<'p, P: Borrow<Plan>>(
-    plans: &'p [P],
-    threads: usize,
-    watch: &dyn Watch,
-) -> Result<Vec<(&'p P, Results)>, Vec<JobFailure>> {
+/// with its results, the failures of its runs among them. Who watches counts the jobs over all plans.
+pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
     let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
     for plan in plans.iter().map(Borrow::borrow) {
         let first = real.len();
@@ -236,34 +267,18 @@ pub fn run_all<'p, P: Borrow<Plan>>(
         }
         real[first..].sort_by_key(Turn::place);
     }
-    let (mut ended, mut failures) = (Vec::new(), Vec::new());
+    let mut became: Vec<(usize, Became<'_>)> = Vec::new();
     for (turns, threads) in [(&real, 1), (&simulated, threads)] {
-        if !failures.is_empty() {
-            break;
-        }
-        for (turn, result) in runner::each(turns, threads, |turn| turn.take(watch)) {
-            match result {
-                Ok(outcome) => ended.push((turn.number, Ended { run: turn.run, outcome })),
-                Err(failure) => {
-                    let mut failure = turn.failure(failure);
-                    if plans.len() > 1 {
-                        failure.column = format!("{} {}", turn.plan.experiment.name, failure.column);
-                    }
-                    failures.push(failure);
-                }
-            }
-        }
+        let results = runner::all(turns, threads, |turn| turn.take(watch));
+        became.extend(results.into_iter().map(|(turn, result)| (turn.number, (turn.run, result))));
     }
-    if !failures.is_empty() {
-        return Err(failures);
-    }
-    ended.sort_by_key(|(number, _)| *number);
-    let mut ended = ended.into_iter().map(|(_, ended)| ended);
+    became.sort_by_key(|(number, _)| *number);
+    let mut became = became.into_iter().map(|(_, became)| became);
     let found = plans.iter().map(|it| {
         let plan: &Plan = it.borrow();
-        (it, plan.results(ended.by_ref().take(plan.runs.len()).collect()))
+        (it, plan.results(became.by_ref().take(plan.runs.len()).collect()))
     });
-    Ok(found.collect())
+    found.collect()
 }
 
 /// One fingerprint of many, order included (FNV-1a over their bytes).

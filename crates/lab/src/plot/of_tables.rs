@@ -4,7 +4,7 @@ use super::bars::{self, Bars, Group};
 use super::scatter::{Dot, Scatter};
 use crate::ablation::{Effect, RowAblation};
 use crate::fidelity::{FACTOR, Fidelity, Summary, Tally};
-use crate::report::Table;
+use crate::report::{Table, TableRow};
 
 /// Ends of the scale of shares, %: what goes farther is cut off.
 const SHARES: (f64, f64) = (-100.0, 200.0);
@@ -39,6 +39,25 @@ pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Ba
         about: vec![table.footer()],
         names: vec!["this difference alone".into(), "all differences, lost without this one".into()],
         panels: rows.iter().map(panel).collect(),
+    }
+}
+
+/// One row of a table, a bar for each column.
+#[must_use]
+pub fn main_row(table: &Table, row: &TableRow) -> Bars {
+    let bar = |median: f64| bars::Bar { value: median, shown: row.format.show(median) };
+    let group = |n: usize| Group { name: table.columns[n].id.clone(), bars: vec![row.median(n).map(bar)] };
+    let unit = if row.unit.is_empty() { String::new() } else { format!(", {}", row.unit) };
+    let panel = bars::Panel {
+        caption: format!("{}{unit}", row.name),
+        groups: (0..table.columns.len()).map(group).collect(),
+        range: None,
+    };
+    Bars {
+        title: table.experiment.clone(),
+        about: vec![table.footer()],
+        names: vec![String::new()],
+        panels: vec![panel],
     }
 }
 

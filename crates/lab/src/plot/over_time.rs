@@ -4,7 +4,7 @@ use super::lines::{Lines, Panel, Plot};
 use crate::experiment::{Experiment, PanelUnit, PlotPanel};
 use crate::report::Table;
 use crate::series::{RunSeries, Series, is_gauge};
-use crate::workload::{Curve, RunCurves};
+use crate::workload::{Curve, RunCurves, Steps};
 use machine::PAGE_BYTES;
 
 /// Points of a line at most: a picture has no more pixels for them.
@@ -29,6 +29,8 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
         across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
         panels: panels.iter().map(|it| panel(it, &runs)).collect(),
         beside: beside(&curves),
+        // Runs differ by the time that the last bytes of a step take.
+        steps: curves.first().map_or_else(Steps::default, |run| run.steps.clone()),
     }
 }
 
@@ -161,6 +163,7 @@ mod tests {
             column: column.into(),
             seed: 1,
             curves: vec![curve("got", "time"), curve("got", "pages"), curve("lost", "time")],
+            steps: Steps::default(),
         };
         let (a, b) = (run("a"), run("b"));
         let rows = beside(&[&a, &b]);

@@ -88,10 +88,21 @@ impl<R: RealGround> Backend for R {
                 "memory began without what [before] of the machine describes: only the ground `sim` has that".into(),
             );
         }
-        let Found { rows, profile, report, curves, times } = found;
+        let Found { rows, profile, report, curves, times, steps } = found;
         let profile = (!profile.is_empty()).then_some(profile);
         let virtual_time_ns = elapsed.0;
-        Ok(Outcome { rows, virtual_time_ns, series, notes, profile, report, curves, times, ..Outcome::default() })
+        Ok(Outcome {
+            rows,
+            virtual_time_ns,
+            series,
+            notes,
+            profile,
+            report,
+            curves,
+            times,
+            steps,
+            ..Outcome::default()
+        })
     }
 
     fn carry_out(

@@ -116,17 +116,34 @@ impl Grid {
     /// The grid as text, a line break at the end of each line.
     #[must_use]
     pub fn render(&self, look: Look) -> String {
-        let columns = self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0);
-        let blocks = self.blocks(columns, look.width);
+        let blocks = self.blocks(self.columns(), look.width);
         let blocks: Vec<String> = blocks.iter().map(|block| self.block(block, look)).collect();
         blocks.join("\n")
+    }
+
+    /// Repeats also the first column behind the keys in every block, where that leaves room for each of the others: it is what they are
+    /// compared with.
+    #[must_use]
+    pub fn with_baseline(mut self, width: u16) -> Self {
+        let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
+        let (keys, others) = widths.split_at((self.keys + 1).min(widths.len()));
+        let wanted = |widest: &usize| keys.iter().sum::<usize>() + keys.len() * usize::from(GAP) + widest;
+        if others.iter().max().is_some_and(|widest| wanted(widest) <= usize::from(width)) {
+            self.keys += 1;
+        }
+        self
+    }
+
+    /// How many columns it has.
+    fn columns(&self) -> usize {
+        self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0)
     }
 
     /// The columns of each block.
     fn blocks(&self, columns: usize, width: u16) -> Vec<Vec<usize>> {
         let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
-        let keys: Vec<usize> = (0..self.keys.min(columns)).collect();
         let of = |block: &[usize]| block.iter().map(|column| widths[*column]).sum::<usize>();
+        let keys: Vec<usize> = (0..self.keys.min(columns)).collect();
         let mut blocks = vec![keys.clone()];
         for (column, own) in widths.iter().enumerate().skip(keys.len()) {
             let block = blocks.last_mut().expect("there is one from the start");
@@ -286,6 +303,18 @@ mod tests {
             ],
             texts: vec![0, 1],
         }
+    }
+
+    #[test]
+    fn the_baseline_is_in_every_block_where_it_leaves_room() {
+        let heads = |width| -> Vec<String> {
+            let text = grid().with_baseline(width).render(look(width));
+            let heads = text.lines().filter(|line| line.trim_start().starts_with("unit"));
+            heads.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        assert_eq!(heads(80), ["unit vanilla patched other"]);
+        assert_eq!(heads(40), ["unit vanilla patched", "unit vanilla other"]);
+        assert_eq!(heads(37), ["unit vanilla", "unit patched other"]);
     }
 
     #[test]

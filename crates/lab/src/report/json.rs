@@ -3,7 +3,9 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::{Column, Histogram, Table, TableCell, TableRow};
+use crate::shift::Shift;
 use crate::shown;
+use crate::verdict::{Basis, Comparison};
 
 /// The whole report, with a line break at its end.
 #[must_use]
@@ -17,6 +19,7 @@ pub fn render(table: &Table) -> String {
         "fingerprint": table.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
         "machine": table.machine,
         "notes": table.notes,
+        "main_rows": table.main_rows,
         "columns": table.columns,
         "rows": table.rows.iter().map(|row| row_of(table, row)).collect::<Vec<_>>(),
         "histograms": table.histograms.iter().map(times_of).collect::<Vec<_>>(),
@@ -35,12 +38,20 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
     let estimate = |(column, cell): (&Column, &TableCell)| {
         let value = cell.value?;
         let [median, low, high] = [value.median, value.low, value.high].map(number);
-        Some((column.id.clone(), json!({ "median": median, "low": low, "high": high, "n": value.n })))
+        let mut told = json!({ "median": median, "low": low, "high": high, "n": value.n });
+        if value.n > 1 {
+            let samples: Vec<Value> = cell.samples.iter().map(|it| json!([it.seed, number(it.value)])).collect();
+            told["coverage"] = value.coverage.map_or(Value::Null, number);
+            told["samples"] = samples.into();
+        }
+        Some((column.id.clone(), told))
     };
     let values: Map<String, Value> = table.cells(row).filter_map(estimate).collect();
     let figure = |(column, cell): (&Column, &TableCell)| Some((column.id.clone(), number(cell.published?.value)));
     let published: Map<String, Value> = table.cells(row).filter_map(figure).collect();
-    json!({
+    let difference = |n: usize| Some((table.columns[n].id.clone(), difference_of(&row.comparison(n)?)?));
+    let differences: Map<String, Value> = (1..table.columns.len()).filter_map(difference).collect();
+    let mut told = json!({
         "group": row.group,
         "name": row.name,
         "unit": row.unit,
@@ -48,7 +59,26 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
         "format": row.format,
         "values": values,
         "published": published,
-    })
+    });
+    if !differences.is_empty() {
+        told["differences"] = differences.into();
+    }
+    told
+}
+
+/// A column beside the baseline; none of one seed alone, of which nothing is known but the figures.
+fn difference_of(it: &Comparison) -> Option<Value> {
+    let (is_paired, n) = match it.basis {
+        Basis::Pairs(n) => (true, n),
+        Basis::Sets(n, m) => (false, n.min(m)),
+    };
+    let Shift { value, low, high, coverage } = it.shift;
+    let coverage = coverage.map_or(Value::Null, number);
+    let told = json!({
+        "verdict": it.verdict, "difference": number(value), "low": number(low), "high": number(high),
+        "coverage": coverage, "n": n, "paired": is_paired,
+    });
+    (n > 1).then_some(told)
 }
 
 fn times_of(histogram: &Histogram) -> Value {
@@ -85,6 +115,7 @@ mod tests {
                 "fingerprint": "0000000000005f0c",
                 "machine": "parallelio-8g",
                 "notes": [],
+                "main_rows": [],
                 "columns": [
                     { "id": "3.10-rc4-vanilla", "kernel": "3.10-rc4-vanilla", "ground": "sim", "set": {} },
                     { "id": "mine", "kernel": "mine", "ground": "sim", "set": {} },
@@ -103,6 +134,22 @@ mod tests {
                 }],
                 "histograms": [],
             })
+        );
+    }
+
+    #[test]
+    fn several_seeds_have_their_values_and_what_differences_are_worth() {
+        let runs = |value: f64| (0..6).map(|n| vec![tests::ops("Ops a", value + f64::from(n))]).collect();
+        let table = Table::of_runs(tests::head(&["a", "b"], 6), &[runs(10.0), runs(20.0)], None);
+        let value: Value = serde_json::from_str(&render(&table)).unwrap();
+        let row = &value["rows"][0];
+        assert_eq!(row["values"]["a"]["samples"], json!([[1, 10], [2, 11], [3, 12], [4, 13], [5, 14], [6, 15]]));
+        assert_eq!((&row["values"]["a"]["coverage"], &row["values"]["a"]["low"]), (&json!(0.96875), &json!(10)));
+        assert_eq!(
+            row["differences"],
+            json!({ "b": {
+                "verdict": "better", "difference": 10, "low": 10, "high": 10, "coverage": 0.96875, "n": 6, "paired": true
+            } })
         );
     }
 

@@ -2,13 +2,16 @@
 
 use comfy_table::{CellAlignment, presets};
 
-use super::{Show, Table, TableRow, grid::Grid, percent, text};
+use super::{Show, Table, TableRow, answer::Answer, grid::Grid, text};
 use crate::shown::harmless;
 
 /// The whole report.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
     let mut out = format!("## {}\n", escaped(&table.experiment));
+    for sentence in Answer::of(table).iter().flat_map(Answer::sentences) {
+        out.push_str(&format!("\n{}\n", escaped(&sentence)));
+    }
     for (group, rows) in table.blocks() {
         out.push_str(&format!("\n| {} | unit | better |", escaped(group)));
         for column in &table.columns {
@@ -16,11 +19,11 @@ pub fn render(table: &Table, show: Show) -> String {
         }
         out.push_str(&format!("\n| :-- | :-- | :-- |{}\n", " --: |".repeat(table.columns.len())));
         for row in rows {
-            line(row, text::has_brackets(group), show, &mut out);
+            line(table, row, text::has_brackets(group), show, &mut out);
         }
     }
     out.push_str(&format!("\n{}\n", escaped(&table.footer())));
-    table.notes.iter().for_each(|note| out.push_str(&format!("\n{}\n", escaped(note))));
+    table.remarks().iter().for_each(|note| out.push_str(&format!("\n{}\n", escaped(note))));
     out
 }
 
@@ -64,34 +67,40 @@ pub fn variants(table: &Table) -> String {
     out
 }
 
-fn line(row: &TableRow, brackets: bool, show: Show, out: &mut String) {
+fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut String) {
     let base = row.median(0);
     out.push_str(&format!("| {} | {} | {} |", escaped(&row.name), escaped(&row.unit), text::arrow(row.better)));
     for (column, cell) in row.cells.iter().enumerate() {
         let Some(value) = cell.value else {
-            out.push_str(" |");
+            let failure = table.columns[column].failure().filter(|_| table.columns[column].has_failed());
+            out.push_str(&failure.map_or_else(|| " |".into(), |failure| format!(" {} |", escaped(&failure))));
             continue;
         };
         out.push_str(&format!(" {}", row.format.show(value.median)));
         if let Some(base) = base.filter(|_| brackets && column > 0) {
-            let rule = show.percent.of(row.format);
+            let rule = show.percent.of(row.format, &row.unit);
             let [base, median] = [base, value.median].map(|value| rule.compared(row.format, value));
             out.push_str(&format!(" ({})", rule.bracket(row.better, base, median).trim()));
         }
         if value.n > 1 {
             let [low, high] = [value.low, value.high].map(|value| row.format.show(value));
-            out.push_str(&format!("<br>{low} to {high}, n = {}", value.n));
+            out.push_str(&format!("<br>{low} to {high}, {}", value.ends()));
+        }
+        if let Some(it) = row.comparison(column).filter(|it| brackets && it.shift.coverage.is_some()) {
+            let [low, high] = [it.shift.low, it.shift.high].map(|value| row.format.show(value));
+            out.push_str(&format!("<br>{}: by {low} to {high}", it.verdict.word()));
         }
         out.push_str(" |");
     }
     out.push('\n');
     if show.published && row.is_published() {
         let has_base = row.has_published_base();
+        let rule = show.percent.of(row.format, &row.unit);
         out.push_str("| published | | |");
         for (column, cell) in row.cells.iter().enumerate() {
             let shown = cell.published.map_or_else(String::new, |figure| {
                 let percent = figure.percent.filter(|_| has_base && brackets && column > 0);
-                let bracket = percent.map_or_else(String::new, |it| format!(" ({})", percent::bracket(it).trim()));
+                let bracket = percent.map_or_else(String::new, |it| format!(" ({})", rule.printed(it).trim()));
                 format!(" *{}{bracket}*", row.format.show(figure.value))
             });
             out.push_str(&format!("{shown} |"));

@@ -1,9 +1,11 @@
 //! The results of runs, and the forms in which they are shown.
 //!
 //! A workload returns [`Row`]s ([`crate::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
-//! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`mmtests`] derives the rows that MMTests takes from
+//! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`answer`] says in a sentence or two what it
+//! shows. [`mmtests`] derives the rows that MMTests takes from
 //! `/proc/vmstat` and iostat, [`percent`] has its rules for the percentages in brackets.
 
+pub mod answer;
 pub mod csv;
 pub mod grid;
 pub mod histogram;
@@ -19,7 +21,7 @@ pub mod vmscan;
 
 use std::{collections::BTreeMap, fmt, io};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     experiment::Published,
@@ -27,7 +29,8 @@ use crate::{
     html,
     scale::Scale,
     shown::write_fields,
-    statistics::Estimate,
+    statistics::{Estimate, coverage, percent},
+    verdict::{Comparison, Sample},
     words::counted,
 };
 
@@ -59,6 +62,26 @@ pub struct Column {
     /// The file that it is from, where it was not run now but saved before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
+    /// What kept runs of it from ending well, the most frequent first; empty where all did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Failed>,
+}
+
+/// Runs of a column that failed for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The reason, without what differs from seed to seed.
+    pub why: String,
+    /// How many runs.
+    pub runs: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} of {})", self.why, self.runs, self.of)
+    }
 }
 
 impl Column {
@@ -72,7 +95,30 @@ impl Column {
             set: BTreeMap::new(),
             comparable: false,
             saved: None,
+            failed: Vec::new(),
         }
+    }
+
+    /// Adds a run, of so many, that failed for some reason.
+    pub fn add_failure(&mut self, why: &str, of: usize) {
+        match self.failed.iter_mut().find(|it| it.why == why) {
+            Some(known) => known.runs += 1,
+            None => self.failed.push(Failed { why: why.to_owned(), runs: 1, of }),
+        }
+        self.failed.sort_by_key(|it| std::cmp::Reverse(it.runs));
+    }
+
+    /// What kept runs of it from ending well: `failed: out of memory (3 of 3)`; none where all did.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let reasons: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
+        (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
+    }
+
+    /// Did no run of it end well?
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed.first().is_some_and(|first| self.failed.iter().map(|it| it.runs).sum::<usize>() >= first.of)
     }
 }
 
@@ -94,10 +140,12 @@ pub struct TableRow {
 }
 
 /// A row in one column.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableCell {
     /// What the runs of the column found; none where no run of it has the row.
     pub value: Option<Estimate>,
+    /// What each of them found.
+    pub samples: Vec<Sample>,
     /// What is published.
     pub published: Option<Figure>,
 }
@@ -109,18 +157,41 @@ impl TableRow {
         Some(self.cells.get(column)?.value?.median)
     }
 
-    /// The best of the medians; none where they differ by less than a hundredth, or neither way is better.
+    /// A column beside the baseline; none of the baseline itself, where either has no value, and of a time that may not have come.
     #[must_use]
-    pub fn best(&self) -> Option<f64> {
-        let medians =
-            || (0..self.cells.len()).filter_map(|column| self.median(column)).filter(|median| !median.is_nan());
-        let (least, most) = (medians().reduce(f64::min)?, medians().reduce(f64::max)?);
-        let is_apart = most - least > 0.01 * most.abs().max(least.abs());
-        match self.better {
-            Better::Higher => Some(most).filter(|_| is_apart),
-            Better::Lower => Some(least).filter(|_| is_apart),
-            Better::Neutral => None,
-        }
+    pub fn comparison(&self, column: usize) -> Option<Comparison> {
+        let is_moment = matches!(self.format, Format::Moment(_));
+        if column == 0 || is_moment { None } else { self.compared(0, column) }
+    }
+
+    /// A column beside another.
+    #[must_use]
+    pub fn compared(&self, base: usize, column: usize) -> Option<Comparison> {
+        let samples = |column: usize| Some(self.cells.get(column)?.samples.as_slice());
+        Comparison::of(self.better, samples(base)?, samples(column)?)
+    }
+
+    /// The columns that are best: the one whose median is, and those that are not told apart from it. None where nothing is told apart from
+    /// the best, or neither way is better.
+    #[must_use]
+    pub fn best(&self) -> Vec<usize> {
+        let before = |a: f64, b: f64| match self.better {
+            Better::Higher => a > b,
+            Better::Lower => a < b,
+            Better::Neutral => false,
+        };
+        let numbered = (0..self.cells.len()).filter_map(|column| Some((column, self.median(column)?)));
+        let all: Vec<(usize, f64)> = numbered.filter(|(_, median)| !median.is_nan()).collect();
+        let first = all.iter().copied().reduce(|best, it| if before(it.1, best.1) { it } else { best });
+        let Some((first, _)) =
+            first.filter(|_| self.better != Better::Neutral && !matches!(self.format, Format::Moment(_)))
+        else {
+            return Vec::new();
+        };
+        let is_apart = |column: usize| self.compared(first, column).is_some_and(|it| it.verdict.is_told_apart());
+        let (worse, best): (Vec<usize>, Vec<usize>) =
+            all.iter().map(|(column, _)| *column).partition(|it| is_apart(*it));
+        if worse.is_empty() { Vec::new() } else { best }
     }
 
     /// Is any figure of the row published?
@@ -151,8 +222,11 @@ pub struct Table {
     pub fingerprint: Option<u64>,
     /// The columns; the first is the baseline.
     pub columns: Vec<Column>,
-    /// What else a reader must know of grounds of real time: a line each.
+    /// What else a reader must know, a line each: what grounds of real time were like, what a setting did not do. They stand under the table
+    /// in every form; of CSV, which has no place for them, on standard error.
     pub notes: Vec<String>,
+    /// Names of the rows to look at first; the first of them is what the experiment is about. Empty where nobody said.
+    pub main_rows: Vec<String>,
     /// The rows, in the order of the first run that has each.
     pub rows: Vec<TableRow>,
     /// How long operations took, of the workloads that measure each.
@@ -160,20 +234,22 @@ pub struct Table {
 }
 
 impl Table {
-    /// Puts runs together: `runs[column][seed]` holds one run's rows. `published` are published
-    /// figures; at another scale than full size they are left out.
+    /// Puts runs together: `runs[column][seed]` holds one run's rows, none of a run that failed or was not done; where there are no seeds,
+    /// repetitions have numbers from 1. `published` are published figures; at another scale than full size they are left out.
     #[must_use]
     pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
         let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
-        let mut found: Vec<(&Row, Vec<Vec<f64>>)> = Vec::new();
-        for (column, seeds) in runs.iter().enumerate() {
-            for row in seeds.iter().flatten() {
+        let mut found: Vec<(&Row, Vec<Vec<Sample>>)> = Vec::new();
+        for (column, runs) in runs.iter().enumerate() {
+            let seed = |n: usize| seeds.get(n).copied().unwrap_or(n as u64 + 1);
+            for (seed, row) in runs.iter().enumerate().flat_map(|(n, rows)| rows.iter().map(move |row| (seed(n), row)))
+            {
                 let known = found.iter().position(|(known, _)| known.group == row.group && known.name == row.name);
                 let at = known.unwrap_or_else(|| {
                     found.push((row, vec![Vec::new(); columns.len()]));
                     found.len() - 1
                 });
-                found[at].1[column].push(row.value);
+                found[at].1[column].push(Sample { seed, value: row.value });
             }
         }
         let published = published.filter(|_| scale.is_full());
@@ -187,7 +263,8 @@ impl Table {
                 .iter()
                 .zip(samples)
                 .map(|(column, samples)| TableCell {
-                    value: crate::statistics::estimate(&samples),
+                    value: crate::statistics::estimate(&samples.iter().map(|it| it.value).collect::<Vec<_>>()),
+                    samples,
                     published: published
                         .filter(|_| column.comparable)
                         .and_then(|published| published.figure(&row.group, &row.name, &column.kernel)),
@@ -195,7 +272,8 @@ impl Table {
                 .collect(),
         });
         let rows = in_blocks(rows.collect());
-        Self { experiment, machine, scale, seeds, fingerprint, columns, notes, rows, histograms: Vec::new() }
+        let (main_rows, histograms) = (Vec::new(), Vec::new());
+        Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
     }
 
     /// The cells of a row, each with its column.
@@ -206,6 +284,16 @@ impl Table {
     /// What its rows are called.
     pub fn row_names(&self) -> impl Iterator<Item = RowName> {
         self.rows.iter().map(|row| RowName { group: row.group.clone(), name: row.name.clone() })
+    }
+
+    /// What stands under it: what its notes say, and which columns failed.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let failed = self.columns.iter().filter_map(|column| {
+            let rest = if column.has_failed() { "" } else { "; its figures are of the other runs" };
+            Some(format!("{} {}{rest}", column.id, column.failure()?))
+        });
+        failed.chain(self.notes.iter().cloned()).collect()
     }
 
     /// Is all of it of simulated machines?
@@ -227,7 +315,11 @@ impl Table {
             [seed] => format!("seed {seed}"),
             [first, .., last] => {
                 let seeds = self.seeds.len();
-                format!("median and 95% interval of {seeds} runs, seeds {first} to {last}")
+                let known = match coverage(seeds) {
+                    Some(coverage) => format!("{} interval", percent(coverage)),
+                    None => "range".into(),
+                };
+                format!("median and {known} of {seeds} runs, seeds {first} to {last}")
             }
             [] => "no seed".into(),
         };
@@ -313,6 +405,8 @@ pub struct Show {
     pub look: Look,
     /// The rule for the percentages in brackets.
     pub percent: percent::PercentRule,
+    /// Is a text for people the answer and its main rows alone, where the table has some?
+    pub is_short: bool,
 }
 
 /// Writes a table in one form.
@@ -420,6 +514,8 @@ pub(crate) mod tests {
         table.fingerprint = None;
         assert!(table.footer().ends_with("1 column · machine parallelio-8g · scale 1"));
         table.seeds = (1..=5).collect();
-        assert!(table.footer().starts_with("median and 95% interval of 5 runs, seeds 1 to 5 · "));
+        assert!(table.footer().starts_with("median and range of 5 runs, seeds 1 to 5 · "));
+        table.seeds = (1..=10).collect();
+        assert!(table.footer().starts_with("median and 97.8% interval of 10 runs, seeds 1 to 10 · "));
     }
 }

@@ -14,17 +14,19 @@ pub enum PercentRule {
     /// MMTests of 2010 and 2011: relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
-    /// In points: the difference of two shares (stress-highalloc of 2012). Rows of shares are told so by every rule.
+    /// In points: the difference of two shares. Rows of [`Format::Points`] are told so by every rule, as stress-highalloc of 2012 has them;
+    /// by today's rule all whose unit is in percent.
     #[value(skip)]
     Points,
 }
 
 impl PercentRule {
-    /// The rule for a row of this format.
+    /// The rule for a row of this format and unit.
     #[must_use]
-    pub const fn of(self, format: Format) -> Self {
+    pub fn of(self, format: Format, unit: &str) -> Self {
         match format {
             Format::Points(_) => Self::Points,
+            _ if self == Self::Current && unit.starts_with('%') => Self::Points,
             Format::Decimals(_) | Format::Percent | Format::Moment(_) => self,
         }
     }
@@ -62,22 +64,33 @@ impl PercentRule {
         }
     }
 
-    /// What stands between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`.
+    /// What stands between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
     #[must_use]
     pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
         match self {
             Self::Current if base == 0.0 && new != 0.0 => format!("{:>7}", "new"),
             Self::Current if base != 0.0 && new == 0.0 => format!("{:>7}", "gone"),
+            Self::Points => self.printed(self.percent(better, base, new)),
             _ => bracket(self.percent(better, base, new)),
         }
+    }
+
+    /// A change as it stands between brackets.
+    #[must_use]
+    pub fn printed(self, change: f64) -> String {
+        if self == Self::Points { points(change) } else { bracket(change) }
     }
 }
 
 /// A percentage as it stands between brackets.
-#[must_use]
-pub fn bracket(percent: f64) -> String {
+fn bracket(percent: f64) -> String {
     // Nothing is left of a sign when nothing is left of the digits.
     format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
+}
+
+/// Points as they stand between brackets.
+fn points(points: f64) -> String {
+    format!("{:>5.1}pt", if points.abs() < 0.05 { 0.0 } else { points })
 }
 
 #[cfg(test)]
@@ -116,13 +129,16 @@ mod tests {
         let published = Published::parse("published.toml", text).unwrap();
         let rows: Vec<_> = published.rows.iter().filter(|row| row.group == "success").collect();
         assert_eq!(rows.len(), 3);
-        let rule = Current.of(Format::Points(2));
+        let rule = Current.of(Format::Points(2), "% of attempts");
         for row in rows {
             let points = row.values.iter().map(|value| rule.percent(row.better, row.values[0], *value));
             assert_eq!(points.collect::<Vec<_>>(), row.pct, "{}", row.name);
         }
-        assert_eq!(rule.bracket(Better::Higher, 0.0, 38.0), " 38.00%");
-        assert_eq!(Current.of(Format::Percent), Current);
+        assert_eq!(rule.bracket(Better::Higher, 0.0, 38.0), " 38.0pt");
+        assert_eq!(Current.of(Format::Percent, "pages"), Current);
+        assert_eq!([Current, Mmtests2013].map(|rule| rule.of(Format::Percent, "%")), [Points, Mmtests2013]);
+        assert_eq!(Current.of(Format::Decimals(1), "% of a CPU").bracket(Better::Lower, 40.0, 36.8), "  3.2pt");
+        assert_eq!(Points.bracket(Better::Higher, 100.0, 0.0), "-100.0pt");
     }
 
     #[test]

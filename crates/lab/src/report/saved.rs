@@ -1,10 +1,11 @@
 //! Reports that were saved as JSON, read again, and set beside others.
 
 use super::histogram::Buckets;
-use super::{Column, Histogram, Table, TableCell, TableRow};
+use super::{Column, Failed, Histogram, Table, TableCell, TableRow};
 use crate::figure::{Better, Figure, Format};
 use crate::scale::Scale;
-use crate::statistics::Estimate;
+use crate::statistics::{CONFIDENCE, Estimate};
+use crate::verdict::Sample;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, error::Category};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ struct Report {
     machine: String,
     #[serde(default)]
     notes: Vec<String>,
+    #[serde(default)]
+    main_rows: Vec<String>,
     columns: Vec<ReportColumn>,
     rows: Vec<ReportRow>,
     #[serde(default)]
@@ -51,6 +54,8 @@ struct ReportColumn {
     set: BTreeMap<String, String>,
     #[serde(default)]
     saved: Option<String>,
+    #[serde(default)]
+    failed: Vec<Failed>,
 }
 
 #[derive(serde::Deserialize)]
@@ -72,6 +77,16 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
+    /// None in reports of an earlier version, whose intervals are all of 95 %.
+    #[serde(default, deserialize_with = "given")]
+    coverage: Option<Option<f64>>,
+    #[serde(default)]
+    samples: Vec<(u64, Option<f64>)>,
+}
+
+/// A value that is there, even if it is null.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 #[derive(serde::Deserialize)]
@@ -229,10 +244,11 @@ fn table_of(report: Report) -> Result<Table, String> {
     let columns: Vec<Column> = report
         .columns
         .into_iter()
-        .map(|ReportColumn { id, kernel, ground, set, saved }| Column {
+        .map(|ReportColumn { id, kernel, ground, set, saved, failed }| Column {
             id,
             set,
             saved,
+            failed,
             ..Column::new(&kernel, ground)
         })
         .collect();
@@ -256,7 +272,7 @@ fn table_of(report: Report) -> Result<Table, String> {
         }
     }
     let rows: Vec<TableRow> =
-        report.rows.into_iter().map(|row| row_of(row, &columns)).collect::<Result<_, String>>()?;
+        report.rows.into_iter().map(|row| row_of(row, &columns, &report.seeds)).collect::<Result<_, String>>()?;
     // Reports that were set side by side may have rows of one name and two units.
     let mut known = BTreeSet::new();
     if let Some(row) = rows.iter().find(|row| !known.insert((&row.group, &row.name, &row.unit))) {
@@ -282,34 +298,51 @@ fn table_of(report: Report) -> Result<Table, String> {
         fingerprint,
         columns,
         notes: report.notes,
+        main_rows: report.main_rows,
         rows,
         histograms,
     })
 }
 
-fn row_of(row: ReportRow, columns: &[Column]) -> Result<TableRow, String> {
+fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow, String> {
     let ReportRow { group, name, unit, better, format, mut values, published } = row;
     let told = |id: &str, why: &dyn std::fmt::Display| format!("row `{name}`, column `{id}`: {why}");
     let mut cells = Vec::new();
     for Column { id, .. } in columns {
-        let value = match values.remove(id) {
+        let (value, samples) = match values.remove(id) {
             Some(value) => {
                 let estimate: ReportEstimate = serde_json::from_value(value).map_err(|error| told(id, &error))?;
-                // What is no number is null.
-                let [median, low, high] =
-                    [estimate.median, estimate.low, estimate.high].map(|value| value.unwrap_or(f64::NAN));
-                Some(Estimate { median, low, high, n: estimate.n })
+                let (value, samples) = estimate.read(seeds);
+                (Some(value), samples)
             }
-            None => None,
+            None => (None, Vec::new()),
         };
         let published = published.get(id).and_then(Value::as_f64).map(|value| Figure { value, percent: None });
-        cells.push(TableCell { value, published });
+        cells.push(TableCell { value, samples, published });
     }
     let format = format.unwrap_or_else(|| {
         let is_whole = cells.iter().filter_map(|cell| cell.value).all(|value| value.median.fract() == 0.0);
         Format::Decimals(if is_whole { 0 } else { 2 })
     });
     Ok(TableRow { group, name, unit, better, format, cells })
+}
+
+impl ReportEstimate {
+    /// What a cell has of it; a value alone is one of the report's only seed.
+    fn read(self, seeds: &[u64]) -> (Estimate, Vec<Sample>) {
+        // What is no number is null.
+        let [median, low, high] = [self.median, self.low, self.high].map(|value| value.unwrap_or(f64::NAN));
+        let earlier = (self.n > 1).then_some(CONFIDENCE);
+        let value = Estimate { median, low, high, n: self.n, coverage: self.coverage.unwrap_or(earlier) };
+        let sample = |(seed, value): (u64, Option<f64>)| Sample { seed, value: value.unwrap_or(f64::NAN) };
+        let samples: Vec<Sample> = match seeds {
+            _ if !self.samples.is_empty() => self.samples.into_iter().map(sample).collect(),
+            [seed] if self.n == 1 => vec![Sample { seed: *seed, value: median }],
+            [] if self.n == 1 => vec![Sample { seed: 1, value: median }],
+            _ => Vec::new(),
+        };
+        (value, samples)
+    }
 }
 
 /// Sets the columns of a saved report behind those of a table. Rows are joined by group and name, or where the group is another by a
@@ -396,6 +429,26 @@ mod tests {
     }
 
     #[test]
+    fn seeds_verdicts_and_failures_are_read_again() {
+        let runs = |value: f64| (0..6).map(|n| vec![tests::ops("Ops a", value + f64::from(n * n))]).collect::<Vec<_>>();
+        let mut head = tests::head(&["a", "b", "c"], 6);
+        head.columns[2].failed = vec![Failed { why: "out of memory".into(), runs: 2, of: 6 }];
+        let mut some = runs(12.0);
+        some[1] = Vec::new();
+        some[4] = Vec::new();
+        let mut table = Table::of_runs(head, &[runs(10.0), runs(20.0), some], None);
+        table.columns.iter_mut().for_each(|column| column.comparable = false);
+        table.main_rows = vec!["Ops a".into()];
+        let read_again = read(&json::render(&table)).unwrap();
+        assert_eq!(read_again, table);
+        assert_eq!(read_again.rows[0].comparison(1), table.rows[0].comparison(1));
+        // Reports of an earlier version have neither values nor a coverage: their intervals were said to be of 95 %.
+        let earlier = json::render(&table).replace("\"coverage\"", "\"a\"").replace("\"samples\"", "\"b\"");
+        let row = &read(&earlier).unwrap().rows[0];
+        assert_eq!((row.cells[0].value.unwrap().ends(), row.comparison(1)), ("95%, n = 6".into(), None));
+    }
+
+    #[test]
     fn reports_may_be_in_a_list() {
         let text = json::render(&table());
         assert_eq!(read_all(&text), Ok(vec![table()]));
@@ -468,8 +521,7 @@ mod tests {
         // Of another group, and of another unit.
         other.rows[1].group = "counters".into();
         other.rows[2].unit = "MiB".into();
-        other.rows[2].cells[0] =
-            TableCell { value: Some(Estimate { median: 3.0, low: 3.0, high: 3.0, n: 1 }), published: None };
+        other.rows[2].cells[0] = TableCell { value: Some(Estimate::of_one(3.0)), ..TableCell::default() };
         join(&mut mine, other.clone(), "server.json");
         join(&mut mine, other, "server.json");
         let ids: Vec<&str> = mine.columns.iter().map(|column| column.id.as_str()).collect();

@@ -1,9 +1,11 @@
 //! The table for people: a line for each row with its unit, a column for each kernel.
 
+use super::answer::Answer;
 use super::grid::{self, Cell, Grid, Tone};
-use super::{Column, Show, Table, TableCell, TableRow, percent};
-use crate::figure::{Better, Figure, Format};
+use super::{Column, Look, Show, Table, TableCell, TableRow};
+use crate::figure::{Better, Figure};
 use crate::statistics::Estimate;
+use crate::verdict::{Comparison, Verdict};
 
 /// Columns that every block has: name and unit.
 const KEYS: usize = 2;
@@ -13,33 +15,42 @@ const BRACKET_WIDTH: usize = 10;
 /// Stands where a report from elsewhere has no such row.
 const MISSING: &str = "-";
 
-/// Changes smaller than this, in percent, have no colour.
-const COLORED_FROM: f64 = 1.0;
+/// Stands where a column has no figure because its runs failed; why stands above it, and under the table.
+pub(super) const FAILED: &str = "failed";
 
-/// The whole report.
+/// The report: the answer and its main rows, where that is wanted and the table has some; else all of it.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
+    if let Some(answer) = Answer::of(table).filter(|_| show.is_short) {
+        return answer.render(show);
+    }
     let (title, mut grid) = grid_of(table, show);
-    let mut text = grid::wrapped(&title, show.look);
-    let lines = &mut grid.lines;
-    let brackets = columns_with_brackets(lines);
-    for (column, cell) in lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
+    align(&mut grid);
+    let width = show.look.width;
+    grid::wrapped(&title, show.look) + &grid.with_baseline(width).render(show.look) + &foot(table, show.look)
+}
+
+/// What stands under figures: which runs they are of, and what a reader must know.
+pub(crate) fn foot(table: &Table, look: Look) -> String {
+    let remarks = table.remarks();
+    let lines = std::iter::once(table.footer()).chain(remarks).map(|line| grid::wrapped(&line, look));
+    format!("\n{}", lines.collect::<String>())
+}
+
+/// Lets figures of a column end below each other where only some have a percentage behind them.
+pub(super) fn align(grid: &mut Grid) {
+    let brackets = columns_with_brackets(&grid.lines, grid.keys);
+    for (column, cell) in grid.lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
         if brackets.contains(&column) && !cell.text.is_empty() && !cell.text.ends_with(')') {
             cell.text.push_str(&format!("{:BRACKET_WIDTH$}", ""));
         }
     }
-    text.push_str(&grid.render(show.look));
-    text.push('\n');
-    text.push_str(&grid::wrapped(&table.footer(), show.look));
-    table.notes.iter().for_each(|note| text.push_str(&grid::wrapped(note, show.look)));
-    text
 }
 
 /// The title, and the figures: an empty line before each group, and its name above it where rows do not have it.
 pub(crate) fn grid_of(table: &Table, show: Show) -> (String, Grid) {
+    let title = title(table);
     let heads = Heads::of(&table.columns);
-    let title = [vec![table.experiment.clone()], heads.common].concat().join(" · ");
-    let has_saved = table.has_saved();
     let mut lines = Vec::new();
     for (group, rows) in table.blocks() {
         lines.push(Vec::new());
@@ -47,11 +58,16 @@ pub(crate) fn grid_of(table: &Table, show: Show) -> (String, Grid) {
         if !rows.iter().all(|row| row.name.split(' ').next() == Some(group)) {
             lines.push(vec![Cell::new(group, Tone::Heading)]);
         }
-        lines.extend(rows.iter().flat_map(|row| lines_of(row, group, show, has_saved)).map(Line::cells));
+        lines.extend(rows.iter().flat_map(|row| lines_of(table, row, group, show)).map(Line::cells));
     }
     let own = heads.own.into_iter().map(|head| Cell::new(head, Tone::Heading));
     let head = ["", "unit"].map(|word| Cell::new(word, Tone::Heading)).into_iter().chain(own).collect();
     (title, Grid { keys: KEYS, head, lines, texts: vec![0, 1] })
+}
+
+/// The experiment, and what all columns have in common.
+pub(crate) fn title(table: &Table) -> String {
+    [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
 /// Counters of the whole test have no percentages beside them.
@@ -89,7 +105,10 @@ impl Heads {
                 let of = |key: &str, value: &String| (key.to_owned(), value.clone());
                 let saved = column.saved.iter().map(|file| of("saved", file)).collect();
                 let name = number(&column.id).map_or(column.kernel.clone(), |n| format!("{}#{n}", column.kernel));
-                [vec![of("ground", &column.ground), ("kernel".into(), name)], saved, changed(column)].concat()
+                let failed =
+                    column.failed.iter().map(|it| of("failed", &format!("{FAILED} ({} of {})", it.runs, it.of)));
+                [vec![of("ground", &column.ground), ("kernel".into(), name)], saved, changed(column), failed.collect()]
+                    .concat()
             })
             .collect();
         let is_common = |part: &(String, String)| columns.len() > 1 && parts.iter().all(|of| of.contains(part));
@@ -98,7 +117,7 @@ impl Heads {
             match key.as_str() {
                 "ground" if value == "sim" => {}
                 "ground" => common.push(format!("on {value}")),
-                "kernel" | "saved" => common.push(value.clone()),
+                "kernel" | "saved" | "failed" => common.push(value.clone()),
                 _ => common.push(format!("{key} = {value}")),
             }
         }
@@ -107,12 +126,19 @@ impl Heads {
         let own = parts.iter().map(|parts| {
             let own = parts.iter().filter(|part| !(is_common(part) || is_plain && part.0 == "ground"));
             let words = own.map(|(key, value)| match key.as_str() {
-                "ground" | "kernel" | "saved" => value.clone(),
+                "ground" | "kernel" | "saved" | "failed" => value.clone(),
                 _ => format!("{key} = {value}"),
             });
             words.collect::<Vec<_>>().join("\n")
         });
         Self { common, own: own.collect() }
+    }
+
+    /// What each column is called in a sentence: what is its own, in one line.
+    pub(super) fn names(columns: &[Column]) -> Vec<String> {
+        let plain: Vec<Column> = columns.iter().map(|column| Column { failed: Vec::new(), ..column.clone() }).collect();
+        let own = Self::of(&plain).own.into_iter().zip(columns);
+        own.map(|(own, column)| if own.is_empty() { column.id.clone() } else { own.replace('\n', ", ") }).collect()
     }
 }
 
@@ -123,18 +149,18 @@ fn number(id: &str) -> Option<&str> {
 }
 
 /// Columns of figures in which some have a percentage beside them.
-fn columns_with_brackets(lines: &[Vec<Cell>]) -> Vec<usize> {
+fn columns_with_brackets(lines: &[Vec<Cell>], keys: usize) -> Vec<usize> {
     let has = |line: &Vec<Cell>| -> Vec<usize> {
-        (KEYS..line.len()).filter(|column| line[*column].text.ends_with(')')).collect()
+        (keys..line.len()).filter(|column| line[*column].text.ends_with(')')).collect()
     };
     lines.iter().flat_map(has).collect()
 }
 
 /// One line: its label and unit, and a cell for each column.
-struct Line {
-    label: Cell,
-    unit: String,
-    figures: Vec<Cell>,
+pub(super) struct Line {
+    pub label: Cell,
+    pub unit: String,
+    pub figures: Vec<Cell>,
 }
 
 impl Line {
@@ -143,62 +169,77 @@ impl Line {
     }
 }
 
-/// A row's own line, then its interval over several seeds, then what is published.
-fn lines_of(row: &TableRow, group: &str, show: Show, has_saved: bool) -> Vec<Line> {
+/// A row's own line, then its interval over several seeds, what the differences from the baseline are worth, and what is published.
+pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);
-    // A time that has not come is neither.
-    let best = row.best().filter(|_| brackets && !matches!(row.format, Format::Moment(_)));
+    let best = if brackets { row.best() } else { Vec::new() };
     let faint =
         |label: String, figures: Vec<Cell>| Line { label: Cell::new(label, Tone::Faint), unit: String::new(), figures };
+    let comparisons: Vec<Option<Comparison>> = (0..row.cells.len()).map(|column| row.comparison(column)).collect();
     let figure = |(column, cell): (usize, &TableCell)| -> Cell {
         let Some(Estimate { median, .. }) = cell.value else {
-            // What a saved report lacks is told; a kernel without some counter is nothing new.
-            return if has_saved { Cell::new(MISSING, Tone::Faint) } else { Cell::default() };
+            return match &table.columns[column] {
+                it if it.has_failed() => Cell::new(FAILED, Tone::Worse),
+                // What a saved report lacks is told; a kernel without some counter is nothing new.
+                _ if table.has_saved() => Cell::new(MISSING, Tone::Faint),
+                _ => Cell::default(),
+            };
         };
         let text = row.format.show(median);
-        let of = |text: String, tone| Cell { is_best: best == Some(median), ..Cell::new(text, tone) };
+        let of = |text: String, tone| Cell { is_best: best.contains(&column), ..Cell::new(text, tone) };
         // Beside itself the baseline changes nothing.
         let Some(base) = base.filter(|_| brackets && column > 0) else { return of(text, Tone::Plain) };
-        let rule = show.percent.of(row.format);
+        let rule = show.percent.of(row.format, &row.unit);
         let [base, median] = [base, median].map(|value| rule.compared(row.format, value));
-        let percent = rule.percent(row.better, base, median);
-        let tone = match row.better {
-            Better::Neutral => Tone::Plain,
-            _ if percent >= COLORED_FROM => Tone::Better,
-            _ if percent <= -COLORED_FROM => Tone::Worse,
-            _ => Tone::Plain,
-        };
+        let tone = comparisons[column].map_or(Tone::Plain, |it| tone(it.verdict));
         of(format!("{text} ({})", rule.bracket(row.better, base, median)), tone)
     };
     let name = row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name);
     let figures = row.cells.iter().enumerate().map(figure).collect();
     let mut lines = vec![Line { label: name.into(), unit: row.unit.clone(), figures }];
     let values = || row.cells.iter().map(|cell| cell.value);
+    let interval = |low: f64, high: f64| format!("[{}, {}]", row.format.show(low), row.format.show(high));
     if values().flatten().any(|value| value.n > 1) {
-        let interval = |value: Option<Estimate>| {
-            let shown = |value: Estimate| format!("[{}, {}]", row.format.show(value.low), row.format.show(value.high));
-            Cell::new(value.map_or_else(String::new, shown), Tone::Faint)
+        let of = |value: Option<Estimate>| {
+            Cell::new(value.map_or_else(String::new, |value| interval(value.low, value.high)), Tone::Faint)
         };
-        let counts: Vec<usize> = values().flatten().map(|value| value.n).collect();
-        let label = match counts.as_slice() {
-            [first, rest @ ..] if rest.iter().all(|n| n == first) => format!("  95%, n = {first}"),
-            _ => format!("  95%, n = {}", counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        let mut ends: Vec<String> = values().flatten().map(|value| value.ends()).collect();
+        ends.dedup();
+        lines.push(faint(format!("  {}", ends.join("; ")), values().map(of).collect()));
+    }
+    if brackets && comparisons.iter().flatten().any(|it| it.shift.coverage.is_some()) {
+        let of = |comparison: Option<Comparison>| {
+            let known = comparison.filter(|it| it.shift.coverage.is_some());
+            known.map_or_else(Cell::default, |Comparison { shift, verdict, .. }| {
+                let word = if verdict.is_told_apart() { format!("{} ", verdict.word()) } else { String::new() };
+                Cell::new(word + &interval(shift.low, shift.high), tone(verdict))
+            })
         };
-        lines.push(faint(label, values().map(interval).collect()));
+        lines.push(faint("  difference".into(), comparisons.into_iter().map(of).collect()));
     }
     if show.published && row.is_published() {
         // Published percentages are relative to the published baseline: without its column they mislead.
         let has_base = row.has_published_base();
         let figure = |(column, cell): (usize, &TableCell)| {
             let Some(Figure { value, percent }) = cell.published else { return Cell::default() };
-            let bracket = percent.filter(|_| has_base && column > 0).map(percent::bracket);
+            let bracket = percent.filter(|_| has_base && column > 0);
+            let bracket = bracket.map(|it| show.percent.of(row.format, &row.unit).printed(it));
             let bracket = bracket.map_or_else(String::new, |bracket| format!(" ({bracket})"));
             Cell::new(row.format.show(value) + &bracket, Tone::Faint)
         };
         lines.push(faint("  published".into(), row.cells.iter().enumerate().map(figure).collect()));
     }
     lines
+}
+
+/// The colour of a verdict.
+pub(crate) const fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Better => Tone::Better,
+        Verdict::Worse => Tone::Worse,
+        Verdict::Other | Verdict::NotToldApart => Tone::Plain,
+    }
 }
 
 /// The sign that tells which way a row is better.
@@ -215,7 +256,8 @@ mod tests {
     use super::*;
     use crate::{
         experiment::Published,
-        report::{Look, Row, TableHead, tests},
+        figure::Format,
+        report::{Failed, Row, TableHead, percent, tests},
         statistics,
     };
 
@@ -289,14 +331,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_better_is_green_and_what_is_worse_is_red_on_a_terminal() {
-        let run = |value| vec![vec![tests::ops("Ops a", value)]];
-        let table = Table::of_runs(tests::head(&["a", "b", "c"], 1), &[run(100.0), run(120.0), run(80.0)], None);
-        let look = Look { width: 80, is_colored: true, ..Look::default() };
-        let text = render(&table, Show { look, ..Show::default() });
-        let line = text.lines().find(|line| line.contains("Ops a")).unwrap();
-        assert!(line.contains("\u{1b}[38;5;10m") && line.contains("\u{1b}[38;5;9m"), "{line:?}");
-        assert!(!render(&table, Show::default()).contains('\u{1b}'));
+    fn what_is_told_apart_is_green_or_red_on_a_terminal_and_one_seed_is_neither() {
+        let runs =
+            |value: f64, seeds: u32| (0..seeds).map(|n| vec![tests::ops("Ops a", value + f64::from(n))]).collect();
+        let look = Look { width: 200, is_colored: true, ..Look::default() };
+        let line = |seeds: u32| {
+            let runs = [100.0, 120.0, 80.0].map(|value| runs(value, seeds));
+            let table = Table::of_runs(tests::head(&["a", "b", "c"], seeds.into()), &runs, None);
+            assert!(!render(&table, Show::default()).contains('\u{1b}'));
+            let text = render(&table, Show { look, ..Show::default() });
+            text.lines().find(|line| line.contains("Ops a")).unwrap().to_owned()
+        };
+        let has_colors = |line: &str| ["\u{1b}[38;5;10m", "\u{1b}[38;5;9m"].map(|it| line.contains(it));
+        assert_eq!([1, 3, 6].map(|seeds| has_colors(&line(seeds))), [[false; 2], [false; 2], [true; 2]]);
+    }
+
+    #[test]
+    fn a_column_that_failed_says_so_and_costs_no_other() {
+        let run = |value| vec![tests::ops("Ops a", value)];
+        let mut head = tests::head(&["a", "b"], 3);
+        head.columns[1].failed = vec![Failed { why: "out of memory".into(), runs: 3, of: 3 }];
+        let whole = Table::of_runs(head.clone(), &[vec![run(9.0), run(10.0), run(11.0)], vec![vec![]; 3]], None);
+        let text = render(&whole, Show::default());
+        let words = |begin: &str| -> Vec<String> {
+            let line =
+                text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_else(|| panic!("{text}"));
+            line.split_whitespace().map(str::to_owned).collect()
+        };
+        assert_eq!(words("Ops a"), ["Ops", "a", "ops/s", "10.00", "failed"]);
+        assert!(text.contains("failed (3 of 3)") && text.contains("\nb failed: out of memory (3 of 3)\n"), "{text}");
+        head.columns[1].failed[0].runs = 1;
+        let part =
+            Table::of_runs(head, &[vec![run(9.0), run(10.0), run(11.0)], vec![run(4.0), vec![], run(6.0)]], None);
+        assert_eq!(part.rows[0].cells[1].samples.iter().map(|it| it.seed).collect::<Vec<_>>(), [1, 3]);
+        let text = render(&part, Show::default());
+        assert!(
+            text.contains("range of 3; range of 2") && text.contains("(1 of 3); its figures are of the other runs"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -308,6 +380,7 @@ mod tests {
             set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             comparable: false,
             saved: None,
+            failed: Vec::new(),
         };
         let of = |columns: &[Column]| {
             let Heads { common, own } = Heads::of(columns);
@@ -352,9 +425,24 @@ mod tests {
             Table::of_runs(tests::head(&["a", "b"], 3), &[vec![run(9.0), run(10.0), run(11.0)], vec![run(20.0)]], None);
         assert_eq!(table.rows[0].cells[0].value, statistics::estimate(&[9.0, 10.0, 11.0]));
         let text = render(&table, Show::default());
-        let interval = text.lines().find(|line| line.starts_with("  95%, n = 3, 1 ")).unwrap();
+        let interval = text.lines().find(|line| line.starts_with("  range of 3; range of 1 ")).unwrap();
         assert!(interval.contains(" [9.00, 11.00]"), "{text}");
+        assert!(!text.contains("difference"), "three seeds and one have no verdict: {text}");
         assert!(text.contains("(100.00%)"), "{text}");
+    }
+
+    #[test]
+    fn what_differences_are_worth_stands_under_six_seeds_and_more() {
+        let runs = |value: f64, by: f64| (0..6).map(|n| vec![tests::ops("Ops a", value + by * f64::from(n))]).collect();
+        let runs = [runs(100.0, 1.0), runs(120.0, 1.0), runs(97.0, 2.2)];
+        let text = render(&Table::of_runs(tests::head(&["a", "b", "c"], 6), &runs, None), Show::default());
+        let line = |begin: &str| {
+            let line = text.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}: {text}"));
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("  96.8%, n = 6"), "96.8%, n = 6 [100.00, 105.00] [120.00, 125.00] [97.00, 108.00]");
+        assert_eq!(line("  difference"), "difference better [20.00, 20.00] [-3.00, 3.00]");
+        assert!(text.contains("median and 96.8% interval of 6 runs"), "{text}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::{duration_rows, mmtests};
 use crate::scale::Scale;
 use crate::system::{EngineView, Faults, System, SystemError, difference, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Found, Resources, Step, Steps, Workload};
 use documented::DocumentedFields;
 use engine::reclaim::PriorityZero;
 use engine::stat::Vmstat;
@@ -224,8 +224,13 @@ impl Workload for Parallelio {
         run_round(system, params, sizes, times, 0, 0)?;
         add_profile(&mut profile, "warm-up", &mut seen, system.profile());
         let mut rounds = Vec::new();
+        let between = "memcached starts anew and is filled, without an operation for its client".to_owned();
+        let mut steps = Steps { steps: Vec::new(), between };
         for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
-            rounds.push((bytes, run_round(system, params, sizes, times, n as u64 + 1, bytes)?));
+            let (round, asked) = run_round(system, params, sizes, times, n as u64 + 1, bytes)?;
+            let name = if bytes == 0 { "nothing copied".to_owned() } else { format!("{} MiB copied", bytes >> 20) };
+            steps.steps.push(Step { name, from_s: asked.start.as_secs_f64(), to_s: asked.end.as_secs_f64() });
+            rounds.push((bytes, round));
             add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
         }
         let elapsed_s = system.now().since(started).as_secs_f64();
@@ -236,7 +241,7 @@ impl Workload for Parallelio {
         rows.extend(mmtests::vmstat_rows(&difference(&counters, &system.vmstat()), elapsed_s));
         rows.extend(mmtests::iostat_rows("sda", &system.take_disk_samples()));
         rows.extend(diagnosis);
-        Ok(Found { rows, profile, ..Found::default() })
+        Ok(Found { rows, profile, steps, ..Found::default() })
     }
 }
 
@@ -293,6 +298,7 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
     rows
 }
 
+/// Runs a round; what it found, and when the client asked.
 fn run_round<S: System>(
     system: &S,
     params: &Params,
@@ -300,7 +306,7 @@ fn run_round<S: System>(
     times: Times,
     round: u64,
     write_bytes: u64,
-) -> Result<Round, SystemError> {
+) -> Result<(Round, Range<Nanos>), SystemError> {
     let counters = system.vmstat();
     let take_priority_zero = || system.engine_view().map(EngineView::take_first_priority_zero);
     take_priority_zero();
@@ -314,6 +320,8 @@ fn run_round<S: System>(
         system.start("dd", move |system| write_behind(system, delay, sizes, write_bytes, system.rng(2000 + round)))
     });
     let served = client.join(system);
+    let ended = system.now();
+    let asked = Nanos(ended.0.saturating_sub(Nanos::from_secs(params.run_s).0))..ended;
     let counters = difference(&counters, &system.vmstat());
     let mut written = (Nanos(0), Nanos(0));
     if let Some(writer) = writer {
@@ -321,7 +329,8 @@ fn run_round<S: System>(
         system.remove("background")?;
     }
     let ((operations, faults), (write_started, write_time)) = (served?, written);
-    Ok(Round { operations, faults, write_started, write_time, counters, priority_zero: take_priority_zero() })
+    let priority_zero = take_priority_zero();
+    Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
 }
 
 /// Server and client: fills the server, then asks it for as long as `run`; returns the operations done and the

@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let plan = Plan::new(&request, workloads::find)?;
     let results = {
         let bars = Bars::new(&plan.title(), plan.count());
-        plan.run(1, &bars).map_err(|failures| failed(&failures))?
+        plan.run(1, &bars).whole().map_err(|failures| failed(&failures))?
     };
     results.traces.iter().filter_map(RunTrace::warning).for_each(|warning| shown::warn(&warning));
     let found: Vec<_> = results.traces.iter().map(|run| stalls::find(run, *over, *most as usize)).collect();

@@ -1,0 +1,165 @@
+//! Is one column better than another, worse, or not told apart from it?
+//!
+//! The one answer to this: the colours and stars of tables and pages, the answer above a report, `rank` and `ablate` take it from
+//! [`Comparison::of`]. Values of six and more seeds that both columns have are compared in pairs; of fewer, and of columns that share
+//! none, as two sets ([`crate::shift`]). docs/verdicts.md has the reasons, and how often equal columns are told apart.
+
+use serde::Serialize;
+
+use crate::{
+    figure::Better,
+    shift::{self, Shift},
+};
+
+/// What one run found, and its seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The seed.
+    pub seed: u64,
+    /// The figure.
+    pub value: f64,
+}
+
+/// What a difference is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Told apart, and better.
+    Better,
+    /// Told apart, and worse.
+    Worse,
+    /// Told apart, of a row of which neither more nor less is better.
+    Other,
+    /// Not told apart: the interval of the difference holds 0, or there are too few seeds for one.
+    NotToldApart,
+}
+
+impl Verdict {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Other => "told apart",
+            Self::NotToldApart => "not told apart",
+        }
+    }
+
+    /// Is the difference more than chance?
+    #[must_use]
+    pub const fn is_told_apart(self) -> bool {
+        !matches!(self, Self::NotToldApart)
+    }
+}
+
+/// How values of two columns were set beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// So many pairs of runs with the same seed.
+    Pairs(usize),
+    /// As two sets of so many values each.
+    Sets(usize, usize),
+}
+
+/// Fewer seeds than this, and nothing is told apart.
+pub const SEEDS_MIN: usize = 4;
+
+impl Basis {
+    /// It in words, with what is missing where too few seeds ran.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::Pairs(1) | Self::Sets(1, 1) => "one seed: not told apart from chance".into(),
+            Self::Sets(n, m) if n == m && n < SEEDS_MIN => format!("{n} seeds: a verdict needs {SEEDS_MIN}"),
+            Self::Pairs(n) => format!("{n} paired seeds"),
+            Self::Sets(n, m) if n == m => format!("{n} seeds each"),
+            Self::Sets(n, m) => format!("{n} and {m} seeds"),
+        }
+    }
+}
+
+/// A column beside another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// By how much its values are greater.
+    pub shift: Shift,
+    /// What they were compared as.
+    pub basis: Basis,
+    /// What that is worth.
+    pub verdict: Verdict,
+}
+
+impl Comparison {
+    /// The values of one column beside those of another; none where either has none, or one is no number.
+    #[must_use]
+    pub fn of(better: Better, base: &[Sample], own: &[Sample]) -> Option<Self> {
+        let other = |sample: &Sample| base.iter().find(|it| it.seed == sample.seed);
+        let pairs: Vec<f64> = own.iter().filter_map(|sample| Some(sample.value - other(sample)?.value)).collect();
+        let values = |samples: &[Sample]| samples.iter().map(|it| it.value).collect::<Vec<_>>();
+        let paired = shift::of_pairs(&pairs).map(|shift| (shift, Basis::Pairs(pairs.len())));
+        let (shift, basis) = match paired {
+            Some((shift, basis)) if shift.coverage.is_some() || own.len().max(base.len()) == 1 => (shift, basis),
+            _ => (shift::of_apart(&values(base), &values(own))?, Basis::Sets(base.len(), own.len())),
+        };
+        let verdict = match (shift.is_told_apart(), better, shift.value > 0.0) {
+            (false, ..) => Verdict::NotToldApart,
+            (true, Better::Neutral, _) => Verdict::Other,
+            (true, Better::Higher, true) | (true, Better::Lower, false) => Verdict::Better,
+            (true, Better::Higher, false) | (true, Better::Lower, true) => Verdict::Worse,
+        };
+        Some(Self { shift, basis, verdict })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(values: &[f64]) -> Vec<Sample> {
+        (1..).zip(values).map(|(seed, value)| Sample { seed, value: *value }).collect()
+    }
+
+    fn verdict(better: Better, base: &[f64], own: &[f64]) -> (Verdict, Basis) {
+        let found = Comparison::of(better, &samples(base), &samples(own)).unwrap();
+        (found.verdict, found.basis)
+    }
+
+    const SIX: [f64; 6] = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
+
+    #[test]
+    fn pairs_show_what_sets_do_not() {
+        let more: Vec<f64> = SIX.iter().enumerate().map(|(n, it)| it + 1.0 + n as f64 / 10.0).collect();
+        assert_eq!(verdict(Better::Higher, &SIX, &more), (Verdict::Better, Basis::Pairs(6)));
+        assert_eq!(verdict(Better::Lower, &SIX, &more), (Verdict::Worse, Basis::Pairs(6)));
+        assert_eq!(verdict(Better::Lower, &more, &SIX), (Verdict::Better, Basis::Pairs(6)));
+        assert_eq!(verdict(Better::Neutral, &more, &SIX), (Verdict::Other, Basis::Pairs(6)));
+        let others: Vec<Sample> = samples(&more).into_iter().map(|it| Sample { seed: it.seed + 6, ..it }).collect();
+        let found = Comparison::of(Better::Higher, &samples(&SIX), &others).unwrap();
+        assert_eq!((found.verdict, found.basis), (Verdict::NotToldApart, Basis::Sets(6, 6)));
+    }
+
+    #[test]
+    fn one_seed_to_three_have_no_verdict_and_four_have_one_where_sets_lie_apart() {
+        for n in 1..=3 {
+            let (verdict, basis) = verdict(Better::Higher, &SIX[..n], &[900.0, 901.0, 902.0][..n]);
+            assert_eq!(verdict, Verdict::NotToldApart);
+            let words =
+                ["one seed: not told apart from chance", "2 seeds: a verdict needs 4", "3 seeds: a verdict needs 4"];
+            assert_eq!(basis.words(), words[n - 1]);
+        }
+        let far = [900.0, 901.0, 902.0, 903.0];
+        assert_eq!(verdict(Better::Higher, &SIX[..4], &far), (Verdict::Better, Basis::Sets(4, 4)));
+        assert_eq!(verdict(Better::Higher, &SIX[..4], &[900.0, 901.0, 902.0, 35.0]).0, Verdict::NotToldApart);
+    }
+
+    #[test]
+    fn a_run_that_failed_leaves_its_pair_out() {
+        let base: Vec<Sample> = samples(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        let own: Vec<Sample> =
+            base.iter().filter(|it| it.seed != 3).map(|it| Sample { value: it.value + 2.0, ..*it }).collect();
+        let found = Comparison::of(Better::Higher, &base, &own).unwrap();
+        assert_eq!((found.basis, found.shift.value, found.verdict), (Basis::Pairs(6), 2.0, Verdict::Better));
+        assert_eq!(Comparison::of(Better::Higher, &base, &[]), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! How often columns that do not differ are told apart: a kernel beside itself, with other seeds.
+//!
+//! `cargo test --package highwater-lab --test verdicts -- --ignored --nocapture` simulates thousands of runs and prints what docs/verdicts.md
+//! says of them.
+
+use lab::{
+    plan::{Plan, Request, Set},
+    report::TableRow,
+    runner,
+    verdict::{Comparison, Sample},
+    workloads,
+};
+
+/// What runs: small enough that thousands of runs take minutes, with reclaim in each.
+const EXPERIMENTS: [(&str, &str, &str); 3] = [
+    ("randread", "1/64", "params.operations=1500"),
+    ("anon", "1/64", "params.operations=500"),
+    ("exhaust", "1/64", ""),
+];
+const KERNEL: &str = "6.18-classic";
+
+/// Times that a kernel is set beside itself, with so many seeds each.
+const TIMES: usize = 200;
+const SEEDS: usize = 10;
+
+/// The rows to look at, each with the values of `runs` runs.
+fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableRow> {
+    let set = set.split_once('=').map(|(key, value)| Set { key: key.into(), values: vec![value.into()] });
+    let request = Request {
+        experiment: experiment.into(),
+        kernels: vec![KERNEL.into()],
+        set: set.into_iter().collect(),
+        scale: scale.parse().ok(),
+        seed: 1,
+        runs: runs as u64,
+        ..Request::default()
+    };
+    let plan = Plan::new(&request, workloads::find).unwrap_or_else(|error| panic!("{error}"));
+    let table = plan.run(runner::all_cores(), &()).whole().expect("it runs").table;
+    table.rows.into_iter().filter(|row| table.main_rows.contains(&row.name)).collect()
+}
+
+/// The share of comparisons of so many seeds with as many others that are told apart, in pairs by their places and as sets.
+fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
+    let (mut found, mut times) = ([0, 0], 0);
+    for both in row.cells[0].samples.chunks_exact(2 * seeds).take(TIMES) {
+        let (base, own) = both.split_at(seeds);
+        let in_place: Vec<Sample> =
+            base.iter().zip(own).map(|(base, own)| Sample { seed: base.seed, ..*own }).collect();
+        for (count, own) in found.iter_mut().zip([in_place.as_slice(), own]) {
+            let comparison = Comparison::of(row.better, base, own).expect("both have values");
+            *count += usize::from(comparison.verdict.is_told_apart());
+        }
+        times += 1;
+    }
+    (found, times)
+}
+
+/// Values of a row that are not nearly all the same: of equal ones nothing can be told apart.
+fn differs(row: &TableRow) -> bool {
+    let mut values: Vec<u64> = row.cells[0].samples.iter().map(|sample| sample.value.to_bits()).collect();
+    let all = values.len();
+    values.sort_unstable();
+    values.dedup();
+    values.len() * 4 > all
+}
+
+fn percent(count: usize, of: usize) -> f64 {
+    100.0 * count as f64 / of as f64
+}
+
+#[test]
+#[ignore = "thousands of runs: some minutes"]
+fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
+    let mut pooled = [[0; 2]; 3];
+    let mut all = [0; 3];
+    println!("| experiment | row | seeds | in pairs | as sets |\n| --- | --- | --: | --: | --: |");
+    for experiment in EXPERIMENTS {
+        for row in rows(experiment, 2 * SEEDS * TIMES).iter().filter(|row| differs(row)) {
+            for (n, seeds) in [5, 6, SEEDS].into_iter().enumerate() {
+                let ([pairs, sets], times) = told_apart(row, seeds);
+                let (pairs_percent, sets_percent) = (percent(pairs, times), percent(sets, times));
+                println!("| {} | {} | {seeds} | {pairs_percent:.1} % | {sets_percent:.1} % |", experiment.0, row.name);
+                (pooled[n][0], pooled[n][1], all[n]) = (pooled[n][0] + pairs, pooled[n][1] + sets, all[n] + times);
+            }
+        }
+    }
+    for ([pairs, sets], times) in pooled.into_iter().zip(all) {
+        let shares = [pairs, sets].map(|count| percent(count, times));
+        println!("all: {:.1} % in pairs, {:.1} % as sets, of {times}", shares[0], shares[1]);
+        assert!(shares.iter().all(|share| (3.0..=7.0).contains(share)), "{shares:?}");
+    }
+}
+
+/// The same on a few runs, so that what is above does not rot.
+#[test]
+fn a_kernel_beside_itself_with_the_same_seeds_is_the_same() {
+    let row = &rows(EXPERIMENTS[2], 6)[0];
+    let samples = &row.cells[0].samples;
+    assert_eq!(samples.len(), 6);
+    let same = Comparison::of(row.better, samples, samples).expect("values");
+    assert!(!same.verdict.is_told_apart() && same.shift.value == 0.0, "{same:?}");
+}
