@@ -15,8 +15,11 @@ const PAGE_KIB: u64 = 4;
 /// Where no text tells how much memory there is.
 pub fn computer(files: &str, told: &[Told]) -> Result<Computer, String> {
     let mut this = Computer { told_by: Some(files.to_owned()), ..Computer::default() };
-    let zoneinfo =
-        told.iter().rev().find_map(|it| if let Told::Zoneinfo(look) = it { Some(&look.zones) } else { None });
+    let zoneinfo = told
+        .iter()
+        .rev()
+        .find_map(|it| if let Told::Zoneinfo(look) = it { Some(&look.zones) } else { None })
+        .filter(|zones| zones.iter().any(|zone| zone.managed() > 0));
     let meminfo = told.iter().rev().find_map(|it| if let Told::Meminfo(look) = it { Some(look) } else { None });
     let swaps = told.iter().rev().find_map(|it| if let Told::Swaps(look) = it { Some(look) } else { None });
     let logs = || told.iter().filter_map(|it| if let Told::Log(log) = it { Some(log) } else { None });

@@ -45,7 +45,8 @@ pub const ZONEINFO: Format = Format {
     name: "/proc/zoneinfo",
     how: "a line `Node 0, zone Normal`",
     begins: |lines| zoneinfo::begins(&lines[0].text),
-    holds: takes::<Zoneinfo>,
+    // Its counters, indented, are those of `/proc/vmstat`: newer kernels count reclaim by node, too.
+    holds: |line| line.starts_with([' ', '\t']) || takes::<Zoneinfo>(line),
     read: |block, left_out| read(block, left_out, Told::Zoneinfo),
 };
 
@@ -171,4 +172,18 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<formats:
     }
     told.push(formats::Told::Look(Told::Cgroup(look)));
     Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_nodes_within_zoneinfo_begin_no_other_text() {
+        let text = "Node 0, zone   Normal\n  per-node stats\n      nr_inactive_anon 5\n      pgscan_kswapd 7\n      pgsteal_kswapd 3\n  \
+                    pages free     120\n        min      10\n        managed  4000\n      nr_free_pages 120\n";
+        let document = formats::read("z", text, None).unwrap();
+        let [(1, formats::Told::Look(Told::Zoneinfo(look)))] = document.told.as_slice() else { panic!("{document:?}") };
+        assert_eq!((look.zones[0].managed(), document.left_out.is_empty()), (4000, true));
+    }
 }
