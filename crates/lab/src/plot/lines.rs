@@ -196,6 +196,8 @@ fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
         }
     }
     let piece = |(from, to): (i32, i32)| -> Vec<(i32, i32)> {
+        // A pixel more at either end, or a steep part would hang in the air.
+        let (from, to) = (from - 1, to + 1);
         let cut = |x: i32| height_at(own, x).filter(|_| x > first.0 && x < last.0).map(|y| (x, y));
         let inner = own.iter().copied().filter(|(x, _)| (from..=to).contains(x));
         cut(from).into_iter().chain(inner).chain(cut(to)).collect()

@@ -221,15 +221,20 @@ impl Workload for Parallelio {
         let mut profile = Vec::new();
         let mut seen = system.profile();
         // The warm-up is a round without a write whose figures are dropped.
-        run_round(system, params, sizes, times, 0, 0)?;
+        let (_, asked) = run_round(system, params, sizes, times, 0, 0)?;
         add_profile(&mut profile, "warm-up", &mut seen, system.profile());
         let mut rounds = Vec::new();
         let between = "memcached starts anew and is filled, without an operation for its client".to_owned();
-        let mut steps = Steps { steps: Vec::new(), between };
+        let step = |name: String, asked: Range<Nanos>| Step {
+            name,
+            from_s: asked.start.as_secs_f64(),
+            to_s: asked.end.as_secs_f64(),
+        };
+        let mut steps = Steps { steps: vec![step("warm-up".into(), asked)], between };
         for (n, bytes) in sizes.writes(params.steps).into_iter().enumerate() {
             let (round, asked) = run_round(system, params, sizes, times, n as u64 + 1, bytes)?;
             let name = if bytes == 0 { "nothing copied".to_owned() } else { format!("{} MiB copied", bytes >> 20) };
-            steps.steps.push(Step { name, from_s: asked.start.as_secs_f64(), to_s: asked.end.as_secs_f64() });
+            steps.steps.push(step(name, asked));
             rounds.push((bytes, round));
             add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
         }
