@@ -88,8 +88,9 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
     };
     let mut table = Table::of_runs(of_logs, &rows, None);
     if let Some(head) = heads.pop().filter(|_| heads.is_empty()) {
+        let main_rows = head.main_rows().to_vec();
         let (head, histograms) = head.of_columns(&table);
-        table = Table { histograms, ..Table::of_runs(head, &rows, None) };
+        table = Table { histograms, main_rows, ..Table::of_runs(head, &rows, None) };
     }
     Ok(Imported { table, series, warnings })
 }

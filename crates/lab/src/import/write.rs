@@ -209,6 +209,12 @@ impl Head {
         self.report.columns.get(self.place(benchmark)?).cloned()
     }
 
+    /// Names of the rows to look at first.
+    #[must_use]
+    pub fn main_rows(&self) -> &[String] {
+        &self.report.main_rows
+    }
+
     /// Are the rows of a column of what was imported those that were written, and of one run?
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
