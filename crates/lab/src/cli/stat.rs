@@ -223,7 +223,7 @@ fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
         let share = (us as f64 / 1e4 / elapsed_s).min(100.0);
         Row::new(
             "cgroup",
-            &format!("memory {who} of the cgroup"),
+            format!("memory {who} of the cgroup"),
             "% of the time",
             Better::Lower,
             Format::Decimals(2),

@@ -105,7 +105,7 @@ pub enum Found {
     /// The course does not bear out what it finds in the whole: a moment alone makes it.
     Nothing,
     /// It holds for some of the time, in the worst so.
-    Span(Finding),
+    Span(Box<Finding>),
 }
 
 /// Looks for the spans in which rules hold.
@@ -320,7 +320,7 @@ impl<'c> Spans<'c> {
                     format!("For {} ({}): {}", time(when.worst.seconds), when.worst.place, finding.sentence)
                 }
             };
-            Found::Span(Finding { when: Some(when), sentence, ..finding })
+            Found::Span(Box::new(Finding { when: Some(when), sentence, ..finding }))
         })
     }
 }

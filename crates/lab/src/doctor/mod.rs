@@ -151,7 +151,7 @@ impl Diagnosis {
             let finding = match found {
                 None | Some(Found::Whole) => whole,
                 Some(Found::Nothing) => None,
-                Some(Found::Span(finding)) => Some(finding),
+                Some(Found::Span(finding)) => Some(*finding),
             };
             this.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
         }

@@ -266,8 +266,7 @@ pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
 /// The time of a line of `date`, or of an archive's `zzz ***Thu Nov 26 10:00:01 UTC 2026`.
 fn clock_of(words: &[&str]) -> Option<f64> {
     let is_year = |word: &&str| word.len() == 4 && word.starts_with("20") && is_number(word);
-    let is_date = words.first().is_some_and(|word| *word == "zzz")
-        || (words.len() <= 8 && words.iter().any(|word| is_year(word)));
+    let is_date = words.first().is_some_and(|word| *word == "zzz") || (words.len() <= 8 && words.iter().any(is_year));
     words.iter().find_map(|word| seconds_of_day(time_in(word))).filter(|_| is_date)
 }
 
