@@ -725,7 +725,7 @@ fn dirty_pages_that_no_counter_tells_are_known_by_where_they_go_when_written() {
         })
     };
     let told = limit(13_000.0, 0.0).expect("most are met dirty").sentence;
-    assert!(told.contains("(pgrotated)") && told.contains("the cgroup of the run is at its limit"), "{told}");
+    assert!(told.contains("(pgrotated)") && told.contains("The cgroup of the run is at its limit"), "{told}");
     assert_eq!(limit(13_000.0, 13_000.0), None, "they went to swap");
     assert_eq!(limit(1000.0, 0.0), None);
 }
