@@ -352,7 +352,8 @@ fn run_beside(
     let (workers, kernel_tasks_max) = (jobs.len(), 3);
     let machine = ThreadMachine::new(workers + kernel_tasks_max, MEMORY_PAGES as u32);
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
-    let swap = SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192, is_synchronous: false };
+    let swap =
+        SwapLayout { device: DeviceId(0), first_block: 200_000, slots: 8192, is_synchronous: false, memory_percent: 0 };
     let engine = Engine::new(machine.clone(), &choices, &Layout::flat(MEMORY_PAGES), &devices, swap);
     let engine = engine.expect("8 MiB are enough");
     let is_failing = matches!(choices.writeback.write_failure, WriteFailure::KeepDirty);

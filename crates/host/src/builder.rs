@@ -442,9 +442,16 @@ impl Builder {
     fn make_swap(&self, host: &Host) -> Result<(SwapLayout, Option<InUse>), Error> {
         let Some(bytes) = self.swap_bytes else {
             return match &self.swap_place {
-                SwapPlace::Folder(None) => {
-                    Ok((SwapLayout { device: FIRST_DEVICE, first_block: 0, slots: 0, is_synchronous: false }, None))
-                }
+                SwapPlace::Folder(None) => Ok((
+                    SwapLayout {
+                        device: FIRST_DEVICE,
+                        first_block: 0,
+                        slots: 0,
+                        is_synchronous: false,
+                        memory_percent: 0,
+                    },
+                    None,
+                )),
                 place => Err(Error::Builder(format!("{}: `swap` does not say how much", place.setting()))),
             };
         };
@@ -464,7 +471,16 @@ impl Builder {
         let (file, in_use) = file.into_parts();
         let checks = if self.encrypts_swap { Checks::Encryption } else { Checks::Checksums };
         let device = self.wrap.add_swap(host, file, name, bytes, checks).map_err(Error::System)?;
-        Ok((SwapLayout { device, first_block: SwapFile::FIRST_BLOCK - 1, slots, is_synchronous: false }, in_use))
+        Ok((
+            SwapLayout {
+                device,
+                first_block: SwapFile::FIRST_BLOCK - 1,
+                slots,
+                is_synchronous: false,
+                memory_percent: 0,
+            },
+            in_use,
+        ))
     }
 }
 

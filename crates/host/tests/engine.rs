@@ -136,7 +136,13 @@ fn nothing_is_lost(io: Io, fault: Option<Fault>) {
         host.add_device_behind(swap_file.into_parts().0, "swap", Checks::Checksums, wrap).expect("threads are there");
 
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];
-    let swap = SwapLayout { device: swap, first_block: SwapFile::FIRST_BLOCK, slots, is_synchronous: false };
+    let swap = SwapLayout {
+        device: swap,
+        first_block: SwapFile::FIRST_BLOCK,
+        slots,
+        is_synchronous: false,
+        memory_percent: 0,
+    };
     let engine = Engine::new(host.clone(), &kernel().choices, &Layout::flat(u64::from(MEMORY_PAGES)), &devices, swap);
     let engine = Arc::new(engine.expect("8 MiB are enough"));
     let receiver: Arc<dyn Completions + Send + Sync> = engine.clone();

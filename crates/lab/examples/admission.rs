@@ -120,7 +120,7 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
     let file = library::machine("randread-512m")?;
     let disks = vec![file.disks[0].device.clone()];
     let devices = [DeviceLayout { file_blocks: 1000..16_000_000 }];
-    let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots: 0, is_synchronous: false };
+    let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots: 0, is_synchronous: false, memory_percent: 0 };
     let sim = Sim::new(Config { cost: file.cost, disks, seed: 1, ..Config::uniform(2, 0) });
     let engine = Rc::new(Engine::new(sim.clone(), &kernel.choices, &Layout::flat(MEMORY), &devices, swap)?);
     sim.attach(engine.clone());

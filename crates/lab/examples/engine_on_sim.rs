@@ -17,7 +17,8 @@ fn touch(kernel: &str, pages: u32) -> Result<Vmstat, Box<dyn Error>> {
     let disks = vec![file.disks[0].device.clone()];
     let layout = Layout::flat(u64::from(pages) / 2);
     let devices = [DeviceLayout { file_blocks: 2_100_000..54_500_000 }];
-    let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: pages, is_synchronous: false };
+    let swap =
+        SwapLayout { device: DeviceId(0), first_block: 1000, slots: pages, is_synchronous: false, memory_percent: 0 };
 
     let sim = Sim::new(Config { cost: file.cost, disks, seed: 1, ..Config::uniform(2, 0) });
     let engine = Rc::new(Engine::new(sim.clone(), &kernel.choices, &layout, &devices, swap)?);

@@ -5,7 +5,8 @@ use placed::{Entry, Error, Node, Place, Value, one_of};
 /// Keys of a table that stands for one number: what is changed when the table is named.
 const VALUES: [&str; 2] = ["value", "ns"];
 
-/// Replaces the value under a path of keys, `cpu.count` or `disk.device.queue.command_depth`; of a list, the first.
+/// Replaces the value under a path of keys, `cpu.count` or `disk.device.queue.command_depth`; of a list, the first, or the one whose
+/// number from 0 is a key, `disk.1.swap_slots`.
 /// A constant with its origin keeps no origin: it is said to be set.
 ///
 /// # Errors
@@ -15,6 +16,11 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let value = parsed(value);
     let mut node = root;
     for key in path.split('.') {
+        if let (Value::List(nodes), Ok(n)) = (&node.value, key.parse::<usize>()) {
+            let none = format!("`{key}`: the list has {}, counted from 0", nodes.len());
+            node = item(node, n).ok_or_else(|| Error::at(&place, none))?;
+            continue;
+        }
         let entries = entries(node).ok_or_else(|| Error::at(&place, format!("`{key}` is not in a table")))?;
         let Some(at) = entries.iter().position(|entry| entry.key == key) else {
             let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
@@ -61,6 +67,14 @@ fn parsed(value: &str) -> Value {
     node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)
 }
 
+/// What a list has at a number.
+fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
+    match &mut list.value {
+        Value::List(nodes) => nodes.get_mut(number),
+        _ => None,
+    }
+}
+
 /// The keys of a table, or of the first table of a list.
 fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
@@ -91,6 +105,20 @@ mod tests {
         assert_eq!(changed("a", "text").unwrap().get("a").unwrap().as_text(), Some("text"));
         let Value::List(disks) = changed("disk.n", "3").unwrap().get("disk").unwrap().value.clone() else { panic!() };
         assert_eq!(disks[0].get("n").unwrap().value, Value::Integer(3));
+    }
+
+    #[test]
+    fn a_number_chooses_from_a_list() {
+        let text = "[[disk]]\nn = 2\n[[disk]]\nn = 3\n";
+        let changed = |path: &str| {
+            let mut node = Node::parse("m.toml", text).unwrap();
+            change(&mut node, path, "9").map_err(|error| error.to_string())?;
+            let Value::List(disks) = node.get("disk").unwrap().value.clone() else { panic!() };
+            Ok(disks.iter().map(|disk| disk.get("n").unwrap().value.clone()).collect::<Vec<_>>())
+        };
+        let numbers = |numbers: [i64; 2]| Ok(numbers.map(Value::Integer).to_vec());
+        assert_eq!([changed("disk.0.n"), changed("disk.1.n")], [numbers([9, 3]), numbers([2, 9])]);
+        assert_eq!(changed("disk.2.n"), Err("disk.2.n=9: `2`: the list has 2, counted from 0".to_owned()));
     }
 
     #[test]

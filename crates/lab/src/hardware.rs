@@ -15,6 +15,15 @@ use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};
 /// The machine files that jobs run on.
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
+impl Machine {
+    /// The disk on which swap lies, and its number: the first that has slots for it, or the first of all.
+    #[must_use]
+    pub fn swap_disk(&self) -> Option<(usize, &Disk)> {
+        let has_slots = |(_, disk): &(usize, &Disk)| disk.swap_slots.value > 0;
+        self.disks.iter().enumerate().find(has_slots).or_else(|| self.disks.iter().enumerate().next())
+    }
+}
+
 /// Reads a machine from its file and those that it is based on, whose text `resolve` gives by name, or says why it cannot;
 /// and checks that its disks are disks. `changes` are made last, each under its path of keys: `cpu.count`,
 /// `disk.device.queue.command_depth`.
@@ -332,7 +341,7 @@ pub struct Network {
     pub turn: Sourced<Turn>,
 }
 
-/// One `[[disk]]` of a machine file; the first holds files and swap.
+/// One `[[disk]]` of a machine file. The first holds files; swap lies on the first that has slots for it.
 #[derive(Clone, Debug, PartialEq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
@@ -345,6 +354,10 @@ pub struct Disk {
     /// Does it answer at once, as zram and persistent memory do? It does not where that is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
+    /// Memory of the computer itself that a page in swap takes, percent of a page, where the disk is memory with compressed pages
+    /// (zram). It takes none where that is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_percent: Option<Sourced<u32>>,
     /// The device.
     pub device: DiskConfig,
 }

@@ -82,7 +82,7 @@ impl Job {
     /// Swap of its machine at its scale, pages.
     #[must_use]
     pub fn swap_pages(&self) -> u64 {
-        self.machine.disks.first().map_or(0, |disk| self.scale.of(disk.swap_slots.value))
+        self.machine.swap_disk().map_or(0, |(_, disk)| self.scale.of(disk.swap_slots.value))
     }
 }
 

@@ -46,7 +46,8 @@ pub struct Simulation {
     pub before: Before,
     cpu: Cpu,
     cost: CostModel,
-    disk: Disk,
+    /// The disk of files, and the one of swap if that is another.
+    disks: Vec<Disk>,
     network: Option<Network>,
     scale: Scale,
 }
@@ -62,18 +63,21 @@ impl Simulation {
         let Some(disk) = machine.disks.first() else {
             return Err(Failure(format!("machine `{}` has no [[disk]]", machine.name)));
         };
-        let mut disk = disk.clone();
-        disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
-        // At full scale it was one when its file was read.
-        disk.device.check().map_err(|why| {
-            Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
-        })?;
+        let of_swap = machine.swap_disk().filter(|(number, _)| *number > 0).map(|(_, disk)| disk);
+        let mut disks: Vec<Disk> = [disk].into_iter().chain(of_swap).cloned().collect();
+        for disk in &mut disks {
+            disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
+            // At full scale it was one when its file was read.
+            disk.device.check().map_err(|why| {
+                Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
+            })?;
+        }
         Ok(Self {
             layout,
             before: machine.before.clone(),
             cpu: machine.cpu.clone(),
             cost: machine.cost.clone(),
-            disk,
+            disks,
             network: machine.network.clone(),
             scale: job.scale,
         })
@@ -82,7 +86,11 @@ impl Simulation {
     /// Swap slots at this scale.
     #[must_use]
     pub fn swap_slots(&self) -> u32 {
-        self.scale.of(self.disk.swap_slots.value) as u32
+        self.scale.of(self.swap_disk().swap_slots.value) as u32
+    }
+
+    fn swap_disk(&self) -> &Disk {
+        self.disks.last().expect("it has a disk")
     }
 
     /// What this machine offers a workload.
@@ -103,8 +111,8 @@ impl Simulation {
             seed,
             frames: if stamps || has_frame_lines { self.layout.frames() as usize } else { 0 },
             stamps,
-            disks: vec![self.disk.device.clone()],
-            interrupt_cpus: vec![self.cpu.interrupt_cpu.value],
+            disks: self.disks.iter().map(|disk| disk.device.clone()).collect(),
+            interrupt_cpus: vec![self.cpu.interrupt_cpu.value; self.disks.len()],
             lock_fairness: self.cpu.lock_fairness.as_ref().map_or_else(LockFairness::default, |it| it.value),
             tlb: self.cpu.sim_tlb(),
             cache_lines,
@@ -116,15 +124,20 @@ impl Simulation {
     }
 
     fn system_config(&self, stamps: bool) -> SystemConfig {
-        let [first, end] = self.disk.file_blocks.value;
+        let file_blocks = |disk: &Disk| {
+            let [first, end] = disk.file_blocks.value;
+            DeviceLayout { file_blocks: first..end }
+        };
+        let swap = self.swap_disk();
         SystemConfig {
             layout: self.layout.clone(),
-            devices: vec![DeviceLayout { file_blocks: first..end }],
+            devices: self.disks.iter().map(file_blocks).collect(),
             swap: SwapLayout {
-                device: DeviceId(0),
-                first_block: self.disk.swap_first_block.value,
+                device: DeviceId(self.disks.len() as u32 - 1),
+                first_block: swap.swap_first_block.value,
                 slots: self.swap_slots(),
-                is_synchronous: self.disk.synchronous.as_ref().is_some_and(|it| it.value),
+                is_synchronous: swap.synchronous.as_ref().is_some_and(|it| it.value),
+                memory_percent: swap.memory_percent.as_ref().map_or(0, |it| it.value),
             },
             stamps,
         }
@@ -162,7 +175,7 @@ impl Backend for Simulated {
         let params: W::Params = job.params.read()?;
         let simulation = Simulation::of_job(job)?;
         let resources = simulation.resources();
-        let [first, end] = simulation.disk.file_blocks.value;
+        let [first, end] = simulation.disks[0].file_blocks.value;
         engine::memory::check_layout(&simulation.layout)
             .map_err(|error| error.to_string())
             .and_then(|()| W::extent(&params, &resources, job.scale).check(Some(end - first)))

@@ -17,6 +17,10 @@ choices! {
         Around,
     }
 
+    /// Pages of a mapped file that a read fault maps together, those that are in memory of an aligned block of so many around the
+    /// one that it is for (`fault_around_bytes`). A power of two; 1 maps that one alone.
+    fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
+
     /// Does a write count as a use of its page, as a read does (`mark_page_accessed`)?
     written: Written = Used, drawn 142 {
         /// Yes.

@@ -33,13 +33,13 @@ pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 
 use crate::allocate::{Allocate, OutOfMemory};
-use crate::memory::{Block, Gfp, OWNERS_MAX};
+use crate::memory::{Block, Flags, Gfp, OWNERS_MAX};
 use crate::page_cache::File;
 use crate::slab::object_cache::{NoPlace, ObjectKind};
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::atomic::Ordering;
-use machine::{DeviceId, Machine, Order, PAGE_BYTES};
+use machine::{DeviceId, FrameNumber, Machine, Order, PAGE_BYTES, Stalled};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -63,6 +63,13 @@ impl<M: Machine> Access<M> {
     /// Nothing was touched yet.
     pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
         Self { allocate, choices, khugepaged: khugepaged::Done::default() }
+    }
+
+    /// Notes that the task is about to wait for a page of the workingset that reclaim had taken, if that is what it waits for: such a
+    /// wait is one for want of memory (`/proc/pressure/memory`).
+    fn stall_for_refault(&self, frame: FrameNumber) -> Option<Stalled<'_, M>> {
+        let flags = self.frames[frame].flags();
+        (flags.has(Flags::WORKINGSET) && !flags.has(Flags::UPTODATE)).then(|| Stalled::begin(&self.machine))
     }
 
     fn out_of_memory(&self, cause: OutOfMemory) -> Error {

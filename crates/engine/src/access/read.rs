@@ -4,7 +4,7 @@ use super::{Access, Error, ReadState};
 use crate::memory::{Flags, Gfp};
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Stalled, Step, WaitReason};
+use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step, WaitReason};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset; returns the bytes read, fewer than asked for only at the
@@ -85,8 +85,7 @@ impl<M: Machine> Access<M> {
             if !descriptor.is(Flags::UPTODATE) {
                 // Whoever fills it may want it for itself.
                 self.unlatch(frame, false);
-                // A page that had been in use before reclaim took it is wanted back.
-                let stalled = descriptor.is(Flags::WORKINGSET).then(|| Stalled::begin(&self.machine));
+                let stalled = self.stall_for_refault(frame);
                 self.wait_for_clear(frame, WaitReason::PageIo);
                 drop(stalled);
                 if descriptor.is(Flags::UPTODATE) {

@@ -104,7 +104,7 @@ impl<M: Machine> Access<M> {
         };
         if is_mapped {
             // The lookup's reference is the mapping's now.
-            self.swap.with_slots(&self.machine, |slots| slots.release(slot));
+            self.with_slots(|slots| slots.release(slot));
             if self.choices.swapped_in.is_active() {
                 self.mark_accessed(frame);
             }
@@ -204,7 +204,7 @@ impl<M: Machine> Access<M> {
             Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),
             Err(_) => return Ok(false),
         };
-        let is_claimed = self.swap.with_slots(&self.machine, |slots| {
+        let is_claimed = self.with_slots(|slots| {
             let is_readable = is_readable(slots);
             if is_readable {
                 slots.set_cached(slot);

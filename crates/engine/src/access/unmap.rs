@@ -106,7 +106,7 @@ impl<M: Machine> Access<M> {
 
     /// A page-table entry does not need its slot any more; a cached page that nobody else needs goes too.
     fn release_slot(&self, slot: u32) {
-        self.swap.with_slots(&self.machine, |slots| slots.release(slot));
+        self.with_slots(|slots| slots.release(slot));
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return };
         if self.frames[frame].try_lock() {
             if self.frames[frame].is(Flags::SWAPCACHE) && self.frames[frame].private() == slot {

@@ -86,7 +86,7 @@ impl<M: Machine> Anonymous<M> {
         if region.entry(page).frame() != Some(frame) {
             return;
         }
-        self.swap.with_slots(&self.machine, |slots| slots.duplicate(slot));
+        self.with_slots(|slots| slots.duplicate(slot));
         let entry = region.replace(page, Entry::swapped(slot));
         if entry.is_dirty() {
             descriptor.set(Flags::DIRTY);

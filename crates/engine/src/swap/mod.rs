@@ -1,7 +1,7 @@
 //! Swap: where pages without a file go.
 //!
-//! *Holds* the swap area: its slots, and the cache of pages that have one ([`area`]); and how many slots a fault reads
-//! together (`window`). *Flow*: reclaim gives a page a slot ([`Swap::add_to_swap`]) and takes it out of the cache once it is
+//! *Holds* the swap area: its slots, and the cache of pages that have one ([`area`]); how many slots a fault reads
+//! together (`window`); and the memory that swap takes which is compressed in memory (`compressed`). *Flow*: reclaim gives a page a slot ([`Swap::add_to_swap`]) and takes it out of the cache once it is
 //! written ([`Swap::remove_mapping`]); a fault puts it back (`access::swap_in`). *Called by* `anonymous`, `writeback`,
 //! `reclaim`, `access`. *Locks*: the page lock, then `swap`, then `i_pages`, one at a time. *Description*:
 //! mechanisms/reclaim, 20.
@@ -10,6 +10,7 @@
 
 pub mod area;
 pub mod choices;
+mod compressed;
 pub(crate) mod window;
 
 pub use area::{Slots, SwapArea};
@@ -18,6 +19,7 @@ pub use choices::Choices;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, Held, PageCache, Shadow};
 use crate::stat::Gauge;
+use compressed::Compressed;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Deref;
 
@@ -32,11 +34,15 @@ pub struct SwapLayout {
     pub slots: u32,
     /// Does the device answer at once, as memory does (`BLK_FEAT_SYNCHRONOUS`)?
     pub is_synchronous: bool,
+    /// Memory of the machine that a page in swap takes, percent of a page: 0 of a device that has its own, less than 100 where
+    /// swap is compressed in memory (zram).
+    pub memory_percent: u32,
 }
 
 impl SwapLayout {
     /// No swap.
-    pub const NONE: Self = Self { device: DeviceId(0), first_block: 0, slots: 0, is_synchronous: false };
+    pub const NONE: Self =
+        Self { device: DeviceId(0), first_block: 0, slots: 0, is_synchronous: false, memory_percent: 0 };
 }
 
 /// The floor of swap.
@@ -48,6 +54,7 @@ pub struct Swap<M: Machine> {
     pub swap: SwapArea<M>,
     /// Does it answer at once, and is used accordingly?
     is_synchronous: bool,
+    compressed: Compressed<M>,
 }
 
 impl<M: Machine> Deref for Swap<M> {
@@ -63,7 +70,8 @@ impl<M: Machine> Swap<M> {
     pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
         let swap = SwapArea::new(&page_cache.machine, layout.device, layout.first_block, layout.slots);
         let is_synchronous = layout.is_synchronous && choices.synchronous.is_apart();
-        Self { choices, swap, is_synchronous, page_cache }
+        let compressed = Compressed::new(&page_cache.machine, layout.memory_percent);
+        Self { choices, swap, is_synchronous, compressed, page_cache }
     }
 
     /// Does swap answer at once, and is used accordingly (`swap.synchronous`)?
@@ -106,7 +114,7 @@ impl<M: Machine> Swap<M> {
             }
             descriptor.clear(Flags::SWAPCACHE);
         }
-        self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+        self.with_slots(|slots| slots.clear_cached(slot));
         self.add_gauge(frame, Gauge::NrFilePages, -1);
         descriptor.set_owner(Owner::None, 0);
         true
@@ -118,7 +126,7 @@ impl<M: Machine> Swap<M> {
         let _span = self.machine.span(Func::AddToSwap);
         let Some(slot) = self.take_swap_slot() else { return false };
         if !self.swap.cache.prepare(slot) {
-            self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+            self.with_slots(|slots| slots.clear_cached(slot));
             return false;
         }
         self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
@@ -126,14 +134,19 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// A free slot; when swap is more than half full, also one that is made free (mechanisms/reclaim, 20.1).
+    /// A free slot, if there is memory for what goes there; when swap is more than half full, also one that is made free
+    /// (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
         loop {
-            let found = self.swap.with_slots(&self.machine, |slots| slots.take(or_cached))?;
+            let found = self.with_slots(|slots| slots.take(or_cached))?;
             self.machine.spend(Step::SwapSlot, found.looked_at);
             if found.is_free {
-                return Some(found.slot);
+                if self.has_memory_for_slots() {
+                    return Some(found.slot);
+                }
+                self.with_slots(|slots| slots.clear_cached(found.slot));
+                return None;
             }
             // Locked, or wanted again: then only what is free.
             or_cached = self.reclaim_swap_slot(found.slot);
@@ -191,7 +204,7 @@ impl<M: Machine> Swap<M> {
             self.swap.cache.remove(slot, frame, None);
             descriptor.clear(Flags::SWAPCACHE);
         }
-        self.swap.with_slots(&self.machine, |slots| slots.clear_cached(slot));
+        self.with_slots(|slots| slots.clear_cached(slot));
         self.add_gauge(frame, Gauge::NrFilePages, -1);
         descriptor.set(Flags::DIRTY);
         let last = descriptor.put();

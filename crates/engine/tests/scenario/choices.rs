@@ -150,7 +150,8 @@ fn an_engine_is_not_made_of_choices_that_no_file_may_have() {
     for batch in [0, 65] {
         plan.choices.lru.batch = batch;
         let sim = Sim::new(sim::Config { frames: PAGES as usize, ..sim::Config::uniform(1, 100) });
-        let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots: 0, is_synchronous: false };
+        let swap =
+            SwapLayout { device: DeviceId(0), first_block: 1, slots: 0, is_synchronous: false, memory_percent: 0 };
         let devices = [DeviceLayout { file_blocks: 0..1 }];
         let refused = Engine::new(sim, &plan.choices, &plan.layout, &devices, swap).err().unwrap().to_string();
         assert_eq!(refused, format!("choices, [lru]: `batch`: expected 1 to 64, found {batch}"));

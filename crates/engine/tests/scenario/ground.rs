@@ -41,6 +41,8 @@ pub struct Plan {
     /// Further disks, by what a write takes; as large as the first, without swap.
     pub more_disks_write_ns: Vec<u64>,
     pub swap_is_synchronous: bool,
+    /// What a page in swap takes of memory, percent of a page.
+    pub swap_memory_percent: u32,
     /// Steps that do not cost what the others do, and what they cost, ns.
     pub costs: Vec<(Step, u64)>,
     /// Requests that the disk's queue takes.
@@ -61,6 +63,8 @@ impl Default for Plan {
             write_ns: 20_000,
             more_disks_write_ns: Vec::new(),
             swap_is_synchronous: false,
+            swap_memory_percent: 0,
+            memory_percent: self.swap_memory_percent,
             costs: Vec::new(),
             nr_requests: 128,
             with_kswapd: true,
@@ -127,6 +131,7 @@ impl Plan {
             first_block: 1 + FILE_BLOCKS,
             slots: self.swap_slots,
             is_synchronous: self.swap_is_synchronous,
+            memory_percent: 0,
         };
         let engine = Rc::new(Engine::new(sim.clone(), &self.choices, &self.layout, &devices, swap).unwrap());
         sim.attach(engine.clone());

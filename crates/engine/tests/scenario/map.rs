@@ -8,6 +8,8 @@ use engine::page_cache::{File, ReadPattern};
 use engine::{Error, Task};
 use machine::{Machine, Nanos, PAGE_BYTES};
 use sim::{Rng, Sim};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub const PRIVATE: MapMode = MapMode { sharing: Sharing::Private, is_executable: false, pattern: ReadPattern::Normal };
@@ -221,6 +223,90 @@ fn truncation_unmaps_what_is_behind_the_end() {
         ground.engine.access().drop_region(&private);
         ground.engine.access().unlink(&file);
     });
+}
+
+/// A read fault maps what is in memory of the block of sixteen around it; a write fault, and what is missing, are for themselves.
+#[test]
+fn a_read_fault_maps_what_is_in_memory_around_it() {
+    let faults = |fault_around_pages| {
+        let mut plan = Plan::default();
+        plan.choices.access.fault_around_pages = fault_around_pages;
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let faults = seen.clone();
+        plan.run(move |ground| {
+            let file = written(ground, 100);
+            let mode = MapMode { pattern: ReadPattern::Random, ..PRIVATE };
+            let first = ground.map(&file, mode);
+            for page in [20, 21, 40] {
+                ground.touch(&first, page..page + 1, false).unwrap();
+            }
+            assert_eq!(ground.faults(), (0, 3));
+            let second = ground.map(&file, mode);
+            let mut note = |page: u32, write| {
+                ground.touch(&second, page..page + 1, write).unwrap();
+                faults.borrow_mut().push(ground.faults());
+            };
+            note(21, true);
+            note(20, false);
+            note(21, false);
+            note(40, false);
+            note(99, false);
+            for region in [first, second] {
+                ground.engine.access().drop_region(&region);
+            }
+            assert_eq!(ground.count("nr_mapped"), 0);
+        });
+        seen.take()
+    };
+    for pages in [1, 16] {
+        assert_eq!(
+            faults(pages),
+            [(1, 3), (2, 3), (2, 3), (3, 3), (3, 4)],
+            "a write maps its own copy, and 20 is not with it"
+        );
+    }
+    let both = |fault_around_pages| {
+        let mut plan = Plan::default();
+        plan.choices.access.fault_around_pages = fault_around_pages;
+        plan.run(|ground| {
+            let file = written(ground, 100);
+            let regions = [(); 2].map(|()| ground.map(&file, MapMode { pattern: ReadPattern::Random, ..SHARED }));
+            for region in &regions {
+                (15..34).step_by(2).for_each(|page| ground.touch(region, page..page + 1, false).unwrap());
+            }
+            let accessed = (16..32).filter(|page| regions[1].entry(*page).is_accessed()).count();
+            assert_eq!((ground.count("nr_mapped"), accessed), (10, 8), "what is not in memory is not mapped");
+            regions.iter().for_each(|region| ground.engine.access().drop_region(region));
+        })["pgfault"]
+    };
+    assert_eq!((both(1), both(16)), (20, 13), "ten, and one for each of three blocks");
+}
+
+/// Text that reclaim took from a program that uses it is wanted back: the program waits for want of memory, and that is counted.
+#[test]
+fn waits_for_text_that_comes_back_are_pressure() {
+    for kernel in ["6.1-classic", "3.10-rc4-vanilla"] {
+        let mut plan = Plan { choices: crate::ground::choices_of(kernel), swap_slots: 0, ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        let vmstat = plan.run(move |ground| {
+            let pages = PAGES as u32 / 2;
+            let text = ground.import(pages);
+            let mode = MapMode { is_executable: true, pattern: ReadPattern::Random, ..PRIVATE };
+            let region = ground.map(&text, mode);
+            (0..3).for_each(|_| ground.touch(&region, 0..pages, false).unwrap());
+            let hog = ground.region(PAGES as u32 * 3 / 4);
+            ground.touch(&hog, 0..PAGES as u32 * 3 / 4, true).unwrap();
+            let (began, before) = (ground.sim.now(), ground.sim.pressure().some);
+            ground.touch(&region, 0..pages, false).unwrap();
+            let waited = ground.sim.pressure().some.since(before).0;
+            let elapsed = ground.sim.now().since(began).0;
+            // 3.10 keeps nothing of what left, and knows of no return.
+            let is_known = kernel != "3.10-rc4-vanilla";
+            assert_eq!(2 * waited > elapsed, is_known, "{kernel}: {waited} of {elapsed} ns");
+            [hog, region].iter().for_each(|region| ground.engine.access().drop_region(region));
+        });
+        assert!(vmstat["pgmajfault"] > PAGES / 2, "{kernel}");
+    }
 }
 
 /// A file is used once through a mapping, and a stream passes. If it is a program's text, it becomes active when reclaim

@@ -624,6 +624,37 @@ fn synchronous_swap_is_read_a_page_at_a_time() {
     assert!(read > 2 * faults, "{read} pages for {faults} faults");
 }
 
+/// Swap that is compressed in memory takes memory for what lies in it, and gives it back; so less fits than it has slots for.
+#[test]
+fn compressed_swap_takes_memory_and_gives_it_back() {
+    let pages = PAGES as u32;
+    for kernel in ["6.18-classic", "7.2-mglru", "3.10-rc4-vanilla"] {
+        let mut plan = Plan {
+            choices: choices_of(kernel),
+            swap_slots: 4 * pages,
+            swap_is_synchronous: true,
+            swap_memory_percent: 40,
+            ..Plan::default()
+        };
+        plan.choices.memory.min_free_kbytes = 1024;
+        plan.run(move |ground| {
+            let held = || ground.engine.access().compressed_pages();
+            let in_use = || u64::from(ground.engine.swap().total_slots() - ground.engine.swap().free_slots());
+            let region = ground.region(pages * 5 / 4);
+            ground.touch(&region, 0..pages * 5 / 4, true).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+            assert!(in_use() > PAGES / 4 && held() == (in_use() * 40).div_ceil(100), "{kernel}: {}", held());
+            ground.engine.access().drop_region(&region);
+            assert_eq!((in_use(), held()), (0, 0), "{kernel}");
+            // All of memory compressed to 0.4 leaves 1 / 0.4: nobody gets three times as much.
+            let region = ground.region(3 * pages);
+            let refused = ground.touch(&region, 0..3 * pages, true);
+            assert!(refused.is_err() && held() <= PAGES && held() > PAGES / 2, "{kernel}: {refused:?}, {}", held());
+            ground.engine.access().drop_region(&region);
+            assert_eq!(held(), 0, "{kernel}");
+        });
+    }
+}
+
 /// Dirty files, streams, anonymous memory, a disk that stalls, large blocks.
 #[test]
 fn the_kernel_holds_everything() {

@@ -180,6 +180,7 @@ impl World {
             first_block: 1 + self.file_blocks,
             slots: self.swap_slots,
             is_synchronous: self.cgroup.swap_is_synchronous,
+            memory_percent: 0,
         }
     }
 

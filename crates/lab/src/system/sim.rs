@@ -578,7 +578,13 @@ mod tests {
             ..sim::Config::uniform(2, 50)
         });
         let devices = vec![DeviceLayout { file_blocks: 10_000..20_000 }];
-        let swap = SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048, is_synchronous: false };
+        let swap = SwapLayout {
+            device: DeviceId(0),
+            first_block: 1000,
+            slots: 2048,
+            is_synchronous: false,
+            memory_percent: 0,
+        };
         let config = SystemConfig { layout, devices, swap, stamps };
         let given = Given { seed: 1, scale: Scale::FULL, progress: crate::progress::Progress::default() };
         let kernel = library::kernel("mm1-mmotm-20130606").unwrap();

@@ -6,6 +6,7 @@ pub mod build;
 pub mod cpu_rows;
 pub mod exhaust;
 pub mod highalloc;
+pub mod livelock;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;
@@ -40,6 +41,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
         &simon::Simon,
         &thp::Thp,
         &exhaust::Exhaust,
+        &livelock::Livelock,
     ]
 }
 

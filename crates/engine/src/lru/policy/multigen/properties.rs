@@ -96,7 +96,7 @@ fn generations() -> impl Strategy<Value = Choices> {
 fn lru(generations: Choices, slots: u32) -> Lru<Sim> {
     let memory = Memory::new(Sim::new(Config::uniform(1, 0)), Default::default(), &Layout::flat(2048)).unwrap();
     let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
-    let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots, is_synchronous: false };
+    let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots, is_synchronous: false, memory_percent: 0 };
     let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), swap));
     let choices = crate::lru::Choices { policy: PolicyKind::Multigen, batch: 4, ..Default::default() };
     Lru::new(Writeback::new(anonymous, Default::default(), &[]), choices, generations)

@@ -1,0 +1,89 @@
+//! Swap that is compressed in the memory of the machine itself (zram): what lies in it takes pages.
+//!
+//! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed without gaps. Pages
+//! for them come from free lists whatever the marks say, as for all that reclaim needs. Where none is free a page gets no slot, as if
+//! swap were full. A slot that is free takes nothing. *Called by* whoever changes slots ([`Swap::with_slots`]). *Locks*: one of its own,
+//! nothing inside it. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
+
+use super::{Slots, Swap};
+use crate::memory::{Block, MigrateType, Warmth};
+use machine::{Lock, LockClass, Machine, Order};
+
+/// The pages that it takes.
+pub(super) struct Compressed<M: Machine> {
+    /// Memory that a page takes, percent of a page; 0 where swap is not in memory.
+    percent: u64,
+    blocks: M::Lock<Vec<Block>>,
+}
+
+impl<M: Machine> Compressed<M> {
+    pub(super) fn new(machine: &M, percent: u32) -> Self {
+        Self { percent: percent.into(), blocks: machine.lock(LockClass::Other, Vec::new()) }
+    }
+
+    /// Pages that so many compressed ones take.
+    const fn pages_for(&self, slots: u64) -> u64 {
+        (slots * self.percent).div_ceil(100)
+    }
+}
+
+impl<M: Machine> Swap<M> {
+    /// Changes slots under their lock, and gives back the memory of those that became free.
+    pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
+        let result = self.swap.with_slots(&self.machine, change);
+        if self.compressed.percent > 0 {
+            self.give_back_surplus();
+        }
+        result
+    }
+
+    /// Pages that compressed swap takes now (`mem_used_total` of a zram device, in pages).
+    pub fn compressed_pages(&self) -> u64 {
+        self.compressed.blocks.lock().len() as u64
+    }
+
+    /// Has it memory for all slots in use? Takes what is missing; false when nothing is free.
+    pub(super) fn has_memory_for_slots(&self) -> bool {
+        if self.compressed.percent == 0 {
+            return true;
+        }
+        while self.compressed_pages() < self.compressed_pages_wanted() {
+            let take = |zone| self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot);
+            let Some(head) = self.zones.iter().rev().find_map(take) else { return false };
+            let block = self.lend(head, Order::ZERO);
+            self.compressed.blocks.lock().push(block);
+        }
+        true
+    }
+
+    fn give_back_surplus(&self) {
+        loop {
+            let surplus = {
+                let mut blocks = self.compressed.blocks.lock();
+                if blocks.len() as u64 > self.compressed_pages_wanted() { blocks.pop() } else { None }
+            };
+            let Some(block) = surplus else { return };
+            self.take_back(block);
+        }
+    }
+
+    fn compressed_pages_wanted(&self) -> u64 {
+        self.compressed.pages_for((self.swap.total_slots() - self.swap.free_slots()).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Config, Sim};
+
+    #[test]
+    fn pages_are_rounded_up_and_nothing_takes_nothing() {
+        let machine = Sim::new(Config::uniform(1, 0));
+        let pages = |percent, slots| Compressed::new(&machine, percent).pages_for(slots);
+        assert_eq!(
+            [pages(40, 0), pages(40, 1), pages(40, 5), pages(40, 6), pages(100, 7), pages(0, 9)],
+            [0, 1, 2, 3, 7, 0]
+        );
+    }
+}
