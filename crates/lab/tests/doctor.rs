@@ -148,6 +148,19 @@ fn nobody_gets_on_where_all_wait_for_swap() {
     }
 }
 
+/// A hog has all but the code of programs, and that is read again and again; nobody is refused memory before the run ends.
+#[test]
+fn programs_whose_code_is_read_again_and_again_thrash() {
+    for kernel in ["7.2-mglru", "6.18-classic", "5.12-mainline"] {
+        let run = [&["livelock", "--kernel", kernel, "--set", "params.beside_s=14"][..], &FIVE].concat();
+        for patient in must_have("file-cache-thrashing", By::Series, &run) {
+            let causes = causes(&patient);
+            assert!(causes.contains(&"all-wait"), "{patient:#}");
+            assert!(!causes.contains(&"killed") && !causes.contains(&"anonymous-thrashing"), "{patient:#}");
+        }
+    }
+}
+
 #[test]
 fn swap_that_is_full_is_told() {
     for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {

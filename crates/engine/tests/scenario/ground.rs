@@ -64,7 +64,6 @@ impl Default for Plan {
             more_disks_write_ns: Vec::new(),
             swap_is_synchronous: false,
             swap_memory_percent: 0,
-            memory_percent: self.swap_memory_percent,
             costs: Vec::new(),
             nr_requests: 128,
             with_kswapd: true,
@@ -131,7 +130,7 @@ impl Plan {
             first_block: 1 + FILE_BLOCKS,
             slots: self.swap_slots,
             is_synchronous: self.swap_is_synchronous,
-            memory_percent: 0,
+            memory_percent: self.swap_memory_percent,
         };
         let engine = Rc::new(Engine::new(sim.clone(), &self.choices, &self.layout, &devices, swap).unwrap());
         sim.attach(engine.clone());
