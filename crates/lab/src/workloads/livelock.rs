@@ -12,13 +12,14 @@ mod progress;
 
 use super::meter::{FullDetector, Signs, counter_rows, latency_rows};
 use crate::extent::Extent;
-use crate::figure::{Better, Format, Row, names};
+use crate::figure::{Better, Format, Row, RowName, names};
 use crate::report::duration_rows;
 use crate::report::histogram::Times;
 use crate::scale::Scale;
 use crate::system::{CpuTimes, System, SystemError, difference, page_bytes};
 use crate::workload::{Found, Resources, Workload};
 use code::{Code, Use};
+use documented::DocumentedFields;
 use engine::stat::Vmstat;
 use hdrhistogram::Histogram;
 use machine::Nanos;
@@ -59,7 +60,7 @@ const PROCESSES_MAX: u64 = 256;
 
 /// The `[params]` of an experiment. Counts that are said to be of full scale become smaller with memory, so that the time in which
 /// all code is used once stays as it is.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Workers of the server: processes that have the same executable mapped. Default 2.
@@ -191,6 +192,10 @@ impl Workload for Livelock {
 
     const SIM_ONLY: Option<&'static str> = Some("the other grounds do not map files");
 
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, .. } = *resources;
         let positive = [
@@ -251,7 +256,7 @@ impl Workload for Livelock {
         }
     }
 
-    fn row_names(_: &Params, _: &Resources) -> Option<Vec<String>> {
+    fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         Some(names(Course::with_everything().rows(1)))
     }
 
