@@ -166,7 +166,7 @@ impl<'c> Spans<'c> {
             return;
         }
         for ((rule, found), new) in rules.iter().zip(&self.found).zip(new) {
-            let Over::Spans(load) = rule.over else { continue };
+            let Some(load) = rule.over.load() else { continue };
             let load = load(signs);
             let near = found.partition_point(|it| it.end <= range.start);
             let overlaps = found.get(near).is_some_and(|it| it.start < range.end);
@@ -178,7 +178,7 @@ impl<'c> Spans<'c> {
 
     /// Adds spans that were found of one length: those that overlap are one, without quiet edges.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
-        let Over::Spans(load) = rule.over else { return };
+        let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
         let mut joined: Vec<Range<usize>> = Vec::new();
         for range in new {
@@ -241,13 +241,14 @@ impl<'c> Spans<'c> {
         let mut spans = self.found[n].clone();
         match rule.over {
             Over::Whole => return Found::Whole,
-            Over::Spans(load) => {
+            Over::Spans(load) | Over::Shares(load) => {
                 let together_s: f64 = spans.iter().map(|range| self.seconds(range)).sum();
                 if is_ill && 100.0 * together_s >= of_s * ALL_THE_TIME {
                     return Found::Whole;
                 }
                 if spans.is_empty() && is_ill {
-                    return if self.is_borne_out(signs, load) { Found::Whole } else { Found::Nothing };
+                    let is_share = matches!(rule.over, Over::Shares(_));
+                    return if is_share || self.is_borne_out(signs, load) { Found::Whole } else { Found::Nothing };
                 }
             }
             Over::Moments if is_ill => {
@@ -261,14 +262,30 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Does the course bear out that it is so all the time? Where that does not tell of what the whole counts, or too little of it to ask,
-    /// the whole stands.
+    /// Does the course bear out what holds of the whole? Where it does not tell of what the whole counts, or is too short for spans, the
+    /// whole stands. Else half of what the whole carries must have come in more than a moment.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
-        let loads: f64 = self.course.iter().map(|it| load(&it.signs)).sum();
-        let all = 0..self.course.len();
-        let seconds = self.seconds(&all);
-        let least = SPAN_MIN_S.min(seconds / 2.0).max(seconds * BUSY_MIN / 100.0);
-        self.course.len() < 4 || loads < load(signs) / 2.0 || self.busy_s(&all, load) >= least
+        let mut moments: Vec<(f64, f64)> = self
+            .course
+            .iter()
+            .map(|it| (load(&it.signs), seconds(&it.signs)))
+            .filter(|(load, _)| *load > 0.0)
+            .collect();
+        let all: f64 = moments.iter().map(|(load, _)| load).sum();
+        let is_short = self.seconds(&(0..self.course.len())) < 2.0 * SPAN_MIN_S || self.course.len() < 4;
+        if is_short || all < load(signs) / 2.0 {
+            return true;
+        }
+        // The densest first.
+        moments.sort_by(|(a, a_s), (b, b_s)| (b * a_s).total_cmp(&(a * b_s)));
+        let (mut carried, mut in_s) = (0.0, 0.0);
+        for (load, seconds) in moments {
+            (carried, in_s) = (carried + load, in_s + seconds);
+            if carried >= all / 2.0 {
+                break;
+            }
+        }
+        in_s >= SPAN_MIN_S
     }
 
     /// Intervals in which a rule holds by itself, those that follow each other as one.
@@ -287,7 +304,7 @@ impl<'c> Spans<'c> {
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> Found {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {
-            Over::Spans(load) => load(&interval.signs),
+            Over::Spans(load) | Over::Shares(load) => load(&interval.signs),
             Over::Whole | Over::Moments => seconds(&interval.signs),
         };
         let mut worst: Option<(f64, Interval)> = None;
@@ -311,12 +328,14 @@ impl<'c> Spans<'c> {
         let finding = match rule.over {
             // What comes to levels is told of the whole.
             Over::Moments => whole.cloned(),
-            Over::Whole | Over::Spans(_) => (rule.ask)(&interval.signs).ok().flatten().or_else(|| whole.cloned()),
+            Over::Whole | Over::Spans(_) | Over::Shares(_) => {
+                (rule.ask)(&interval.signs).ok().flatten().or_else(|| whole.cloned())
+            }
         };
         finding.map_or(Found::Whole, |finding| {
             let sentence = match rule.over {
                 Over::Moments => finding.sentence.clone(),
-                Over::Whole | Over::Spans(_) => {
+                Over::Whole | Over::Spans(_) | Over::Shares(_) => {
                     format!("For {} ({}): {}", time(when.worst.seconds), when.worst.place, finding.sentence)
                 }
             };

@@ -29,10 +29,23 @@ pub enum Over {
     /// The whole time.
     Whole,
     /// Any span of it as well. The function says what a time carries, in seconds at the least rate of the rule: it makes one span worse
-    /// than another.
+    /// than another. What holds of the whole must not be of a moment alone.
     Spans(fn(&Signs) -> f64),
+    /// Any span of it, too, of a rule that asks for a share of many events: what holds of the whole stands, however few moments have it.
+    Shares(fn(&Signs) -> f64),
     /// The whole time, for it is of levels or of events that need no rate; in which moments it was so is told.
     Moments,
+}
+
+impl Over {
+    /// What a time carries, where spans are asked.
+    #[must_use]
+    pub fn load(self) -> Option<fn(&Signs) -> f64> {
+        match self {
+            Self::Spans(load) | Self::Shares(load) => Some(load),
+            Self::Whole | Self::Moments => None,
+        }
+    }
 }
 
 /// A rule.
@@ -185,13 +198,13 @@ pub const ALL: [Rule; 19] = [
     Rule {
         cause: "kswapd-in-vain",
         ask: kswapd_in_vain,
-        over: Over::Spans(|signs| in_vain_load(signs.kswapd)),
+        over: Over::Shares(|signs| in_vain_load(signs.kswapd)),
         unless: "",
     },
     Rule {
         cause: "direct-in-vain",
         ask: direct_in_vain,
-        over: Over::Spans(|signs| in_vain_load(signs.direct)),
+        over: Over::Shares(|signs| in_vain_load(signs.direct)),
         unless: "",
     },
     Rule { cause: ONE_ZONE, ask: one_zone, over: Over::Whole, unless: "" },
@@ -204,13 +217,13 @@ pub const ALL: [Rule; 19] = [
     Rule {
         cause: "high-orders-fail",
         ask: high_orders_fail,
-        over: Over::Spans(|signs| signs.huge_failed.unwrap_or(0.0).max(signs.compactions_failed.unwrap_or(0.0))),
+        over: Over::Shares(|signs| signs.huge_failed.unwrap_or(0.0).max(signs.compactions_failed.unwrap_or(0.0))),
         unless: "",
     },
     Rule {
         cause: "dirty-throttling",
         ask: dirty_throttling,
-        over: Over::Spans(|signs| {
+        over: Over::Shares(|signs| {
             signs.dirty.map_or(0.0, |dirty| dirty.held_back_percent / HELD_BACK_MIN) * seconds(signs)
         }),
         unless: "little becomes dirty",
@@ -218,7 +231,7 @@ pub const ALL: [Rule; 19] = [
     Rule {
         cause: "reclaim-meets-unwritten",
         ask: reclaim_meets_unwritten,
-        over: Over::Spans(|signs| met_unwritten(signs).map_or(0.0, |(met, ..)| met / RATE_MIN)),
+        over: Over::Shares(|signs| met_unwritten(signs).map_or(0.0, |(met, ..)| met / RATE_MIN)),
         unless: "pages that were rotated were swapped out",
     },
     Rule { cause: "swap-full", ask: swap::swap_full, over: Over::Moments, unless: "nothing is in swap" },
