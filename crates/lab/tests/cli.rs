@@ -825,7 +825,7 @@ fn a_kernel_has_a_standing_in_every_experiment() {
     assert!(one.lines().any(|line| line.ends_with("too few seeds")), "one seed has no verdict: {one}");
     let twice = ["anon", "anon", "--kernels", "3.10-rc4-vanilla,highwater,3.10-rc4-vanilla", "--dry-run"];
     let twice = print(&[&["rank"], &twice[..]].concat());
-    assert_eq!(twice, "rank: 2 to run\n  anon highwater\n  anon 3.10-rc4-vanilla\n");
+    assert!(twice.starts_with("rank: 2 to run\n  anon highwater\n  anon 3.10-rc4-vanilla\nabout "), "{twice}");
     let every = print(&["rank", "--dry-run"]);
     assert!(every.contains("thp highwater") && every.contains("ping 2.6.23-rc5"), "{every}");
 }

@@ -31,7 +31,8 @@ pub enum Over {
     /// Any span of it as well. The function says what a time carries, in seconds at the least rate of the rule: it makes one span worse
     /// than another. What holds of the whole must not be of a moment alone.
     Spans(fn(&Signs) -> f64),
-    /// Any span of it, too, of a rule that asks for a share of many events: what holds of the whole stands, however few moments have it.
+    /// Any span of it, too, of a rule that asks for a share of time or of many events: what holds of the whole stands, however few
+    /// moments have it.
     Shares(fn(&Signs) -> f64),
     /// The whole time, for it is of levels or of events that need no rate; in which moments it was so is told.
     Moments,
@@ -150,7 +151,7 @@ pub const ALL: [Rule; 19] = [
     Rule {
         cause: "all-wait",
         ask: all_wait,
-        over: Over::Spans(|signs| signs.all_waited_percent.unwrap_or(0.0) * seconds(signs)),
+        over: Over::Shares(|signs| signs.all_waited_percent.unwrap_or(0.0) * seconds(signs)),
         unless: "",
     },
     Rule {
