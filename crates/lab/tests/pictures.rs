@@ -42,13 +42,13 @@ fn a_comparison_is_drawn_over_time_with_a_line_for_each_kernel() {
             "prefers-color-scheme:dark",
         ],
     );
-    // Two kernels in three panels.
-    let lines: Vec<&str> =
-        svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\"")).collect();
-    assert_eq!(lines.len(), 6, "{svg}");
-    assert!(lines.iter().all(|line| line.matches(',').count() > 100), "each over the whole time: {lines:?}");
-    let vanilla = lines.iter().filter(|line| line.contains("#BC4C00")).count();
-    assert_eq!(vanilla, 3);
+    // Lines that lie on each other take turns, so that each kernel has pieces; together they reach over the whole time of three panels.
+    let lines = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""));
+    let (vanilla, other): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.contains("#BC4C00"));
+    for pieces in [vanilla, other] {
+        let points: usize = pieces.iter().map(|line| line.matches(',').count()).sum();
+        assert!(pieces.len() >= 3 && points > 300, "{pieces:?}");
+    }
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_flame_graph_is_drawn_without_a_profile_being_written() {
     has(&svg, &["randread: virtual CPU time", "kswapd0", "balance_pgdat"]);
     let columns = ["compare", "randread", "--scale", "1/64", "--runs", "2", "--set", "params.operations=500"];
     let svg = drawn("--flamegraph-difference", &[&columns[..], &["--kernels", "6.1-classic,6.1-mglru"]].concat());
-    has(&svg, &["virtual CPU time of 6.1-mglru, and what it differs by from 6.1-classic", "2 runs added up"]);
+    has(&svg, &["virtual CPU time of 6.1-mglru", ", and what it differs by from 6.1-classic", "2 runs added up"]);
 }
 
 #[test]

@@ -78,9 +78,15 @@ fn printed(before: &str, after: &str, elapsed_s: f64) -> Vec<(String, String, St
     rows.into_iter().map(|row| (row.group, row.name, row.format.show(row.value))).collect()
 }
 
-/// Every row of `stat` is as MMTests prints it, and none of MMTests' is missing.
+/// Every row of `stat` is as MMTests prints it, and none of MMTests' is missing but for the efficiency of who scanned nothing, which
+/// MMTests calls 100 %.
 fn must_agree(before: &str, after: &str, elapsed_s: f64) {
-    let expected = mmtests(before, after, elapsed_s);
+    let mut expected = mmtests(before, after, elapsed_s);
+    for who in ["Kswapd", "Direct"] {
+        if expected[&*format!("{who} pages scanned")] == "0" {
+            expected.remove(&*format!("{who} efficiency"));
+        }
+    }
     let printed = printed(before, after, elapsed_s);
     let of_vmstat: Vec<_> = printed.iter().filter(|(group, ..)| group == "vmstat").collect();
     assert_eq!(of_vmstat.len(), expected.len(), "{of_vmstat:?} {expected:?}");

@@ -148,11 +148,12 @@ fn parts_of_a_sweep_joined_are_the_whole_to_the_last_byte() {
 fn results_has_the_same_table_and_finds_runs() {
     let folder = Folder::new();
     let store = folder.path("runs");
-    let kernels = ["compare", "randread", "--scale", "1/64", "--runs", "2", "--store", &store];
+    let kernels = ["compare", "randread", "--scale", "1/64", "--runs", "2", "--all", "--store", &store];
     let (report, _) = print(&kernels);
     assert_eq!(print(&["results", &store]).0, report, "columns stand as in the comparison");
     let sizes = folder.path("sizes");
-    let (report, _) = print(&["compare", "anon", "--scale", "1/64", "--set", "lru.batch=4,14", "--store", &sizes]);
+    let (report, _) =
+        print(&["compare", "anon", "--scale", "1/64", "--set", "lru.batch=4,14", "--all", "--store", &sizes]);
     assert_eq!(print(&["results", &sizes]).0, report, "a value of 4 is before one of 14");
     let long = folder.path("long");
     let set = ["lru.batch=14", "memory.min_free_kbytes=4096", "memory.watermark_boost_factor=0"];
