@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What a package may hold: whole names, and folders with the ending of their files.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
     "Cargo.toml",
@@ -23,16 +23,19 @@ const NAMES: [&str; 10] = [
     "README.md",
     "build.rs",
     "clippy.toml",
+    "names.toml",
     // Of the charts' library.
     "src/html/uplot/LICENSE",
 ];
-const FOLDERS: [(&str, &str); 9] = [
+const FOLDERS: [(&str, &str); 10] = [
     ("benches", "rs"),
     ("examples", "rs"),
     ("src", "rs"),
     ("src", "css"),
     ("src", "js"),
     ("src", "md"),
+    // Kernel logs that unit tests read.
+    ("src", "txt"),
     ("kernels", "toml"),
     ("machines", "toml"),
     ("experiments", "toml"),
