@@ -3,7 +3,7 @@
 //! A workload returns [`Row`]s ([`crate::figure`]); [`Table`] holds them for all columns and seeds; [`text`], [`json`],
 //! [`csv`], [`markdown`] and [`crate::html`] write it; [`saved`] reads what [`json`] wrote. [`answer`] says in a sentence or two what it
 //! shows. [`mmtests`] derives the rows that MMTests takes from
-//! `/proc/vmstat` and iostat, [`percent`] has its rules for the percentages in brackets.
+//! `/proc/vmstat` and iostat, [`mod@percent`] has its rules for the percentages in brackets.
 
 pub mod answer;
 pub mod csv;

@@ -4,9 +4,9 @@
 //! of zones and processes; processes killed; tasks that were blocked, and CPUs that were stuck. Anything else is passed over. A report may
 //! lack lines, begin late or end early: what is not there is none.
 //!
-//! [`line`] takes off what loggers put before a line, [`gfp`] says what a request may take.
+//! [`mod@line`] takes off what loggers put before a line, [`gfp`] says what a request may take.
 //!
-//! Next: [`line`].
+//! Next: [`mod@line`].
 
 pub mod gfp;
 pub mod line;
