@@ -1,4 +1,4 @@
-//! docs/scales.md: does every experiment run by every kernel at every scale, and does its main row keep its sign?
+//! docs/scales.md: whether every experiment runs by every kernel at every scale, and whether its main row keeps its sign.
 //!
 //! Each run is a process of its own: one that fails costs only itself. What it found is a line of docs/scales.csv, the record, as
 //! soon as it is there. Between `<!-- scales: NAME -->` and `<!-- end -->` the page has what the record says.

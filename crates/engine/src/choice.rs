@@ -43,13 +43,13 @@ pub struct Section {
     /// Its name.
     pub name: &'static str,
     pub(crate) comment: &'static str,
-    /// What must hold for any of its keys to be read.
+    /// Condition for any of its keys to be read.
     pub conditions: &'static [Condition],
     /// Its keys.
     pub choices: &'static [Choice],
 }
 
-/// What must hold for a choice to be read.
+/// Condition for a choice to be read.
 #[derive(Debug)]
 pub struct Condition {
     /// Another key, `lru.policy`; or, without a dot, a fact of the machine, one of [`FACTS`].
@@ -72,7 +72,7 @@ pub struct Choice {
     /// The key in it.
     pub key: &'static str,
     pub(crate) comment: &'static str,
-    /// What must hold for it to be read, beside what must for its section.
+    /// Condition for it to be read, beside that of its section.
     pub own_conditions: &'static [Condition],
     /// Its values, by name; none where it is a number.
     pub values: &'static [Named],

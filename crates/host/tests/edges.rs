@@ -395,7 +395,7 @@ fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
     }
 }
 
-/// Is the file locked against others?
+/// Returns whether the file is locked against others.
 fn is_locked(path: &Path) -> bool {
     let file = fs::File::open(path).unwrap();
     // SAFETY: no memory is passed.

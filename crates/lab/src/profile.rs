@@ -134,7 +134,7 @@ fn time_of(stack: &str) -> Option<(&str, u64)> {
     Some((path, ns.parse().ok()?))
 }
 
-/// Is it a program's own code that runs there? What the kernel does for it has a function of the kernel behind.
+/// Returns whether a program's own code runs there. What the kernel does for it has a function of the kernel behind.
 fn is_user(path: &str) -> bool {
     path.rsplit_once(';').is_some_and(|(_, last)| last == Func::User.name())
 }

@@ -6,7 +6,7 @@ use crate::report::{
     grid::{Look, hanging},
 };
 
-/// Does each of `words` mean one of these rows?
+/// Checks that each of `words` means one of these rows.
 ///
 /// # Errors
 /// When one does not: the message has all such words, the rows that are called nearly so, and a list of all by block.
@@ -93,13 +93,13 @@ pub fn listed(names: &[RowName]) -> String {
 /// Stands for a blank at which no line is broken. `split_whitespace` takes a blank of Unicode that does not break for one that does.
 const UNBROKEN: &str = "\u{2060}";
 
-/// Does a word mean any of these rows?
+/// Returns whether a word means any of these rows.
 #[must_use]
 pub fn means_any(names: &[RowName], word: &str) -> bool {
     names.iter().any(|RowName { group, name }| is_meant(group, name, word))
 }
 
-/// Does a word mean this row: is it in its name, or is its block called so?
+/// Returns whether a word means a row: it is in its name, or its block is called so.
 #[must_use]
 pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
@@ -133,7 +133,7 @@ pub fn keep_of_all<'t>(
     Ok(missing)
 }
 
-/// Is `name`, one of `names`, meant by `word`? A word that is a whole name means that row alone, another all that contain it.
+/// Returns whether `word` means `name`, one of `names`. A word that is a whole name means that row alone, another all that contain it.
 #[must_use]
 pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
     if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }

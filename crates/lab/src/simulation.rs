@@ -275,7 +275,7 @@ fn page_events(vmstat: &Vmstat) -> u64 {
     vmstat.iter().filter(|(name, _)| EVENTS.iter().any(|event| name.starts_with(event))).map(|(_, n)| n).sum()
 }
 
-/// Did reclaim look at no page?
+/// Whether reclaim looked at no page.
 fn is_without_reclaim(vmstat: &Vmstat) -> bool {
     // Tasks that wait for the reserves scan nothing.
     const NO_SCANS: &str = "pgscan_direct_throttle";

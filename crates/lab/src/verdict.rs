@@ -1,4 +1,4 @@
-//! Is one column better than another, worse, or not told apart from it?
+//! Verdicts: one column is better than another, worse, or not told apart from it.
 //!
 //! The one answer to this: the colours and stars of tables and pages, the answer above a report, `rank` and `ablate` take it from
 //! [`Comparison::of`]. Values of six and more seeds that both columns have are compared in pairs; of fewer, and of columns that share

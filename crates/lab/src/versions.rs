@@ -15,7 +15,7 @@ pub fn version(name: &str) -> Option<Version> {
     Some((major.parse().ok()?, digits(rest)?))
 }
 
-/// Is it a kernel as it was released, and not one with patches of a posting?
+/// Returns whether it is a kernel as it was released, and not one with patches of a posting.
 fn is_released(name: &str, multigen: bool) -> bool {
     let rest = name.split_once('-').map_or("", |(_, rest)| rest);
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }

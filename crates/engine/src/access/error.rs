@@ -21,7 +21,7 @@ pub enum Error {
         total_slots: u32,
         /// Pages of files that are dirty or being written: they can be freed only after that.
         unwritten_pages: u64,
-        /// Is `lru.swappiness` more than 0? With 0 free slots may stay so.
+        /// Whether `lru.swappiness` is more than 0. With 0 free slots may stay so.
         may_swap: bool,
     },
     /// A page of a file could not be read.

@@ -78,7 +78,7 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Is `lru.swappiness` more than 0? With 0 reclaim leaves swap alone, or almost.
+    /// Returns whether `lru.swappiness` is more than 0. With 0 reclaim leaves swap alone, or almost.
     pub(crate) const fn is_swappy(&self) -> bool {
         self.choices.swappiness > 0
     }

@@ -330,7 +330,7 @@ impl FileIndex {
 
     /// Removes a tag. The caller has the page's lock, or ends its writeback.
     ///
-    /// Whoever gave the page a tag did so before the caller had its lock, or submitted its write. (A writer that dirties a page
+    /// The page's tag was set before the caller had its lock, or submitted its write. (A writer that dirties a page
     /// while its write fails may be too late for that: then its tag stays, which does no harm.)
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);

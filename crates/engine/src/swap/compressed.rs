@@ -42,7 +42,7 @@ impl<M: Machine> Swap<M> {
         self.compressed.blocks.lock().len() as u64
     }
 
-    /// Has it memory for all slots in use? Takes what is missing; false when nothing is free.
+    /// Takes the memory that is missing for the slots in use. Returns false when nothing is free.
     pub(super) fn has_memory_for_slots(&self) -> bool {
         if self.compressed.percent == 0 {
             return true;

@@ -70,7 +70,7 @@ impl<M: Machine> Writeback<M> {
         !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
     }
 
-    /// The same, waiting for who changes the page; those who want to change it next come after this. The caller has the file's turn
+    /// Holds a page still for its write, after the task that changes it and before those that want to next. The caller has the file's turn
     /// to write it, and holds no page lock. *May sleep.*
     pub(super) fn hold_still(&self, file: &File<M>, page: u32, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {

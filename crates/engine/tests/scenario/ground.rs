@@ -41,7 +41,7 @@ pub struct Plan {
     /// Further disks, by what a write takes; as large as the first, without swap.
     pub more_disks_write_ns: Vec<u64>,
     pub swap_is_synchronous: bool,
-    /// What a page in swap takes of memory, percent of a page.
+    /// Memory that a page in swap takes, percent of a page.
     pub swap_memory_percent: u32,
     /// Steps that do not cost what the others do, and what they cost, ns.
     pub costs: Vec<(Step, u64)>,

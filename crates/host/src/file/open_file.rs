@@ -35,7 +35,7 @@ pub(crate) struct OpenFile {
     cutting: Mutex<()>,
     /// Its syncs.
     pub(super) rounds: Rounds,
-    /// Is it locked against other processes? Held while it is being locked.
+    /// Whether it is locked against other processes. Held while it is being locked.
     is_locked: Mutex<bool>,
     /// Nobody may take it for a swap file meanwhile, or write it from another memory.
     _in_use: InUse,

@@ -236,7 +236,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     losses.end()
 }
 
-/// Does each word of `--rows` mean a row that the runs may have?
+/// Checks that each word of `--rows` means a row that the runs may have.
 fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_locks: bool) -> Result<(), String> {
     let of_locks = if has_locks { Vec::new() } else { locks::names() };
     let is_of_locks = |word: &&String| !rows::means_any(names, word) && rows::means_any(&of_locks, word);

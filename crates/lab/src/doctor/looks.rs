@@ -273,7 +273,7 @@ impl Signs {
     }
 }
 
-/// Did counters go back, so that the copies were given in the wrong order?
+/// Returns whether counters fell, so that the copies were given in the wrong order.
 fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     // Those that only grow.
     const GROW: [&str; 6] = ["pgfault", "pgfree", "pgpgin", "pgpgout", "pgscan_kswapd", "pswpin"];

@@ -69,7 +69,7 @@ pub fn patients(
     Ok(patients)
 }
 
-/// Is a time told only where a text lacks it?
+/// Checks that a time is told only where a text lacks it.
 ///
 /// # Errors
 /// When it is not, with the name of `file`.

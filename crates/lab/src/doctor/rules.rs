@@ -251,7 +251,7 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
-/// Does somebody bring what a rule asks?
+/// Returns whether a source brings what a rule asks.
 pub type Brings = fn(&Signs) -> bool;
 
 /// Rules that are asked only of who brings what they ask, a process, a kernel log or what all memory is used for: for want of these nobody is less

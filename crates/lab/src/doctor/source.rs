@@ -14,7 +14,7 @@ use machine::PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Is a text a report as JSON, or a series as CSV? JSON begins with a bracket and what may stand behind it there: `[root@web1 ~]#` and
+/// Returns whether a text is a report as JSON, or a series as CSV. JSON begins with a bracket and what may stand behind it there: `[root@web1 ~]#` and
 /// `[ 1201.4]` are none.
 #[must_use]
 pub fn is_it(text: &str) -> bool {

@@ -66,7 +66,7 @@ fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}\n")
 }
 
-/// Is it the name of a block, alone in its line?
+/// Returns whether a line is the name of a block alone.
 fn block_of(line: &[Cell]) -> Option<&str> {
     match line {
         [only] if only.tone == Tone::Heading => Some(&only.text),

@@ -160,7 +160,7 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
     building.finish(block)
 }
 
-/// Does the sample that begins at a line say of itself that it is since the start?
+/// Returns whether the sample that begins at a line says that it is since the start.
 fn is_since_start(block: &Block<'_>, header_line: &Line<'_>) -> bool {
     let behind = block.lines.iter().skip_while(|line| line.number <= header_line.number);
     let sample = behind.take_while(|line| header(&line.words()).is_none());

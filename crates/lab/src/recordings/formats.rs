@@ -213,7 +213,7 @@ const KNOWN: &[(IsOf, &str)] = &[
     ),
 ];
 
-/// Is a line one of the kernel log: a time since the start in brackets, or the name `kernel:` before it?
+/// Returns whether a line is of the kernel log: a time since the start in brackets, or the name `kernel:` before it.
 fn is_of_kernel_log(line: &str) -> bool {
     let stamped = line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let is_stamp =

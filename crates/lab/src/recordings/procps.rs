@@ -94,7 +94,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Is it a line of figures, by the shares of CPUs at its end, which add up to 100 but for rounding?
+/// Returns whether it is a line of figures, by the shares of CPUs at its end, which add up to 100 but for rounding.
 fn is_row(words: &[&str]) -> bool {
     let shares = 12;
     let sum = || words[shares..].iter().filter_map(|word| word.parse::<u64>().ok()).fold(0, u64::saturating_add);
@@ -129,7 +129,7 @@ fn begins(lines: &[Line<'_>]) -> bool {
     (is_row(&words) && rows() >= ROWS_MIN) || is_translated(&words, lines)
 }
 
-/// Is it a heading in another language, with as many names as the line below it has figures?
+/// Returns whether it is a heading in another language, with as many names as the line below it has figures.
 fn is_translated(words: &[&str], lines: &[Line<'_>]) -> bool {
     (COLUMNS_MIN..=COLUMNS.len()).contains(&words.len())
         && words.iter().all(|word| !word.contains(|c: char| c.is_ascii_digit()))
@@ -361,7 +361,7 @@ impl Reader {
     }
 }
 
-/// Are rates and shares of two lines nearly the same?
+/// Returns whether rates and shares of two lines are nearly the same.
 fn is_like(figures: &Figures, average: &Figures) -> bool {
     COLUMNS[6..].iter().all(|name| match figures.get(name).zip(average.get(name)) {
         Some((one, other)) => (one - other).abs() <= (0.05 * one.max(other)).max(1.0),
@@ -435,7 +435,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
     finish(reader, told_every, block)
 }
 
-/// Has a line mostly numbers, as one that was cut or damaged?
+/// Returns whether a line has mostly numbers, as one that was cut or damaged.
 fn is_broken_row(words: &[&str]) -> bool {
     let numbers = words.iter().filter(|word| super::number(word).is_some()).count();
     numbers * 2 > words.len() && words.len() > 1

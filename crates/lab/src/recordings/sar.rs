@@ -61,7 +61,7 @@ fn block_of(names: &[&str]) -> Option<(&'static str, bool)> {
     BLOCKS.iter().find(|(name, ..)| names.contains(name)).map(|(_, option, is_read)| (*option, *is_read))
 }
 
-/// Is it a heading: names, and none of them a number?
+/// Returns whether words are a heading: names, and none of them a number.
 fn is_heading(words: &[&str]) -> bool {
     let is_name = |word: &&str| word.ends_with("/s") || word.starts_with('%') || word.starts_with("kb");
     words.iter().all(|word| number(word).is_none()) && (words.iter().any(is_name) || block_of(words).is_some())
@@ -128,7 +128,7 @@ fn timed<'w, 't>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
     Some((hours * 3600.0 + f64::from(minutes) * 60.0 + f64::from(seconds), rest))
 }
 
-/// Does a word end with a letter of a time, as `10시` does?
+/// Returns whether a word ends with a letter of a time, as `10시` does.
 fn is_unit_of_time(word: &str) -> bool {
     word.ends_with(['시', '분', '초', '时', '時', '分', '秒', 'h'])
 }

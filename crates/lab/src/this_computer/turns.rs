@@ -1,4 +1,4 @@
-//! Does a disk turn? The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors, RAID controllers and bridges
+//! Whether a disk turns. The kernel's `queue/rotational` is 1 unless a driver says otherwise, and hypervisors, RAID controllers and bridges
 //! of USB often say nothing. What a disk is called, who made it and by which bus it came tell more.
 
 use std::fs;

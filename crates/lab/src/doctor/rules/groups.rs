@@ -26,7 +26,7 @@ struct Thrashing {
     rate: f64,
 }
 
-/// Does a group read again what its reclaim took? `all` are the signs of the computer, where those of the group are not all that is known.
+/// Returns how a group reads again what its reclaim took. `all` are the signs of the computer, where those of the group are not all that is known.
 fn thrashing(name: &str, group: &Signs, all: Option<&Signs>) -> Option<Thrashing> {
     let seconds = group.seconds().ok()?;
     let refaults = sum(group.refaulted_file, group.refaulted_anon);
@@ -65,7 +65,7 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Is `name` of a group below that of `above`?
+/// Returns whether the group `name` lies below the group `above`.
 fn is_below(name: &str, above: &str) -> bool {
     let above = above.trim_end_matches('/');
     name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
@@ -79,7 +79,7 @@ pub(super) fn capitalized(name: &str) -> String {
     }
 }
 
-/// Does a cgroup read again what reclaim at its limit took?
+/// Finds cgroups that read again what reclaim at their limit took.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {
@@ -146,7 +146,7 @@ pub(super) fn group_thrashing(signs: &Signs) -> Said {
     Ok(ill("group-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Is it the limit of a cgroup that makes memory scarce?
+/// Finds cgroups whose limit makes memory scarce.
 pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     let at_limit = signs.at_limit.as_ref().ok_or("counts of cgroups at their limits")?;
     let mut hit: Vec<(&String, &f64)> = at_limit.iter().filter(|(_, times)| **times > 0.0).collect();
@@ -181,7 +181,7 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     }))
 }
 
-/// Does the process that was looked at wait for a disk to have its pages back?
+/// Finds that the process that was looked at waits for a disk to have its pages back.
 pub(super) fn process_faults(signs: &Signs) -> Said {
     let process = signs.process.as_ref().ok_or("process")?;
     let rate = process.major_faults / signs.seconds()?;

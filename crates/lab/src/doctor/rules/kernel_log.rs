@@ -481,7 +481,7 @@ fn figures(want: &Want<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Did requests fail that the kernel tells of?
+/// Finds failed allocations that the kernel logged.
 pub fn allocation_failed(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     let is_one = |report: &&Report| matches!(report.kind, Kind::Failure | Kind::Stalled(_));
@@ -514,7 +514,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
     Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
 }
 
-/// Did tasks stand still so long that the kernel told of it?
+/// Finds tasks that stood still so long that the kernel logged it.
 pub fn stood_still(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     if log.blocked.is_empty() && log.stuck.is_empty() {

@@ -7,7 +7,7 @@ use crate::doctor::signs::{Signs, need};
 /// 1 GiB where huge pages are on.
 pub const MARKS_MAX: f64 = 10.0;
 
-/// Is much free all the time while reclaim works, since the marks are high?
+/// Finds marks so high that much memory stays free while reclaim works.
 pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref();
     let free = need(usage.and_then(|usage| usage.least.free), "free memory over time")?;

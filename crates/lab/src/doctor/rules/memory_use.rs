@@ -113,13 +113,13 @@ const HOLDERS: [Holder; 8] = [
     },
 ];
 
-/// Is it known how much memory there is, and what some of it is used for?
+/// Returns whether the size of memory and some of its uses are known.
 #[must_use]
 pub fn is_known(signs: &Signs) -> bool {
     signs.usage.as_ref().is_some_and(|usage| usage.last.total.is_some())
 }
 
-/// Who holds memory that reclaim cannot take?
+/// Finds holders of memory that reclaim cannot take.
 pub fn held(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
@@ -174,7 +174,7 @@ fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
 }
 
-/// Is next to nothing left?
+/// Finds that next to no memory is left.
 pub fn short(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;

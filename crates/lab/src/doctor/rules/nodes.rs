@@ -19,7 +19,7 @@ pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     (!free.is_empty()).then_some((node, free))
 }
 
-/// Is one node reclaimed while others have free memory?
+/// Finds a node that is reclaimed while others have free memory.
 pub(super) fn one_node(signs: &Signs) -> Said {
     if signs.nodes.len() == 1 {
         return Ok(None);

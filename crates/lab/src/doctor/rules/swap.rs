@@ -31,7 +31,7 @@ struct Exchange {
     is_felt: bool,
 }
 
-/// Does anonymous memory come back from swap as fast as it leaves?
+/// Finds anonymous memory that comes back from swap as fast as it leaves.
 fn exchange(signs: &Signs) -> Result<Exchange, String> {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
     // A page of zeroes costs a fault, but neither a write nor a read: alone it is no illness, and it is no part of what is read.
@@ -97,7 +97,7 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     (how, Some(files))
 }
 
-/// Is so much free all the time that programs have room? Where the size of memory is not known, all that is in swap is compared.
+/// Returns whether so much is free all the time that programs have room. Where the size of memory is not known, all that is in swap is compared.
 fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
     match signs.free_share() {
@@ -119,7 +119,7 @@ fn why_free(signs: &Signs) -> &'static str {
     }
 }
 
-/// Does anonymous memory go to and fro between memory and swap?
+/// Returns whether anonymous memory goes to and fro between memory and swap.
 pub(super) fn anonymous_thrashing(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, is_felt } = exchange(signs)?;
     if !is_felt {
@@ -205,7 +205,7 @@ fn has_zeroes(signs: &Signs) -> bool {
     signs.zeroes_in.unwrap_or(0.0) > 0.0 || signs.zeroes_out.unwrap_or(0.0) > 0.0
 }
 
-/// Is anonymous memory swapped to and fro while page cache is large?
+/// Finds anonymous memory that is swapped to and fro while page cache is large.
 pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, .. } = exchange(signs)?;
     if !is_ill {
@@ -258,7 +258,7 @@ pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }
 
-/// Is no swap left?
+/// Finds that no swap is left.
 pub(super) fn swap_full(signs: &Signs) -> Said {
     // What is empty is not full, however large it is.
     if signs.swap.is_none() && signs.swap_used == Some(0.0) {

@@ -22,7 +22,7 @@ pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iter
     })
 }
 
-/// Does a line begin as loggers begin it, with a time?
+/// Returns whether a line begins as loggers begin it, with a time.
 #[must_use]
 pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
@@ -95,7 +95,7 @@ fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     (is_one && !before.contains(['=', '(', '<'])).then_some((before.trim_end(), after))
 }
 
-/// Is a word a time as `dmesg --time-format iso` writes it, without a bracket?
+/// Returns whether a word is a time as `dmesg --time-format iso` writes it, without a bracket.
 fn is_iso_time(word: &str) -> bool {
     let bytes = word.as_bytes();
     bytes.len() >= 19

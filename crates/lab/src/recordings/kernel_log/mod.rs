@@ -299,13 +299,13 @@ const SIGNS: [&str; 10] = [
     "soft lockup - CPU#",
 ];
 
-/// Is a line of a kernel log, and tells of memory?
+/// Returns whether a line is of a kernel log, and tells of memory.
 #[must_use]
 pub fn tells(line: &str) -> bool {
     SIGNS.iter().any(|sign| line.contains(sign))
 }
 
-/// Is a line surely one of a log that has begun? One with a time, or one of a report that other texts have too.
+/// Returns whether a line is surely of a log that has begun: one with a time, or one of a report that other texts have too.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     let mut words = line.split_whitespace();

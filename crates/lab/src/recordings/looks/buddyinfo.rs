@@ -13,7 +13,7 @@ pub struct Buddyinfo {
 /// No kernel has more orders.
 const ORDERS_MAX: usize = 32;
 
-/// Is a line one of it?
+/// Returns whether a line is of `/proc/buddyinfo`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     blocks(line).is_some()

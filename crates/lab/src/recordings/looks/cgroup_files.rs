@@ -52,7 +52,7 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     FIRST.iter().any(|names| *names == [&*first, &*second])
 }
 
-/// Is a line one that may be of it?
+/// Returns whether a line may be of a file of a memory cgroup.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()

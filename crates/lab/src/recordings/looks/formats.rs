@@ -133,7 +133,7 @@ fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
     lines.iter().map(|line| &*line.text)
 }
 
-/// Is a line one that a look of this kind begins with or goes on with?
+/// Returns whether a look of this kind begins or goes on with a line.
 fn takes<L: Look>(line: &str) -> bool {
     L::default().take(line) == Took::Yes
 }

@@ -130,7 +130,7 @@ pub struct Sizes {
     pub swap: Option<[f64; 2]>,
 }
 
-/// Is a line its heading? `total used free shared buff/cache available`, or as many other words without a digit, if they are such as
+/// Returns whether a line is the heading of `free`: `total used free shared buff/cache available`, or as many other words without a digit, if they are such as
 /// other languages have.
 #[must_use]
 pub fn begins(line: &str) -> bool {

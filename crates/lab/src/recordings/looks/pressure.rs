@@ -20,13 +20,13 @@ pub struct Pressure {
     pub full: Option<Stalls>,
 }
 
-/// Is a line one of it?
+/// Returns whether a line is of a file of `/proc/pressure`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Does a line tell of some, or of all, and what?
+/// Returns what a line tells of `some`, or of `full`.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
     let is_some = match words.next()? {

@@ -40,7 +40,7 @@ struct Columns {
     name: usize,
 }
 
-/// Is a line the first of `top`, or the heading of a table of processes with their memory?
+/// Returns whether a line is the first of `top`, or the heading of a table of processes with their memory.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     is_first_of_top(line) || columns(line).is_some()

@@ -18,7 +18,7 @@ enum Form {
     Slabinfo,
 }
 
-/// Is a line the first of it, or its heading?
+/// Returns whether a line is the first of `slabtop` or `/proc/slabinfo`, or its heading.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     form(line).is_some()

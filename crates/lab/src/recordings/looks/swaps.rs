@@ -21,7 +21,7 @@ pub struct Swaps {
     has_heading: bool,
 }
 
-/// Is a line its heading?
+/// Returns whether a line is the heading of `/proc/swaps`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     let words: Vec<String> = line.split_whitespace().map(str::to_uppercase).collect();

@@ -10,7 +10,7 @@ pub struct Sysctls {
     pub values: BTreeMap<String, String>,
 }
 
-/// Is a line one of `vm`?
+/// Returns whether a line sets or shows a sysctl of `vm`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(name, _)| name.starts_with("vm."))

@@ -51,7 +51,7 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     lines.any(|line| COUNTERS.iter().any(|name| line.trim_start().starts_with(name)))
 }
 
-/// Is a line one that may be of it?
+/// Returns whether a line may be of `/proc/vmstat`.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))

@@ -63,7 +63,7 @@ enum Part {
     Batches,
 }
 
-/// Is a line the first of a zone?
+/// Returns whether a line is the first of a zone.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     heading(line).is_some_and(|(.., rest)| rest.is_empty())

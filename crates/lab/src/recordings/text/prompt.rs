@@ -120,7 +120,7 @@ pub fn of(line: &str) -> Option<Prompt> {
     is_bare_command(line).then(|| Prompt { what: "command", command: Some(line.to_owned()) })
 }
 
-/// Is a tool called by this command line?
+/// Returns whether a command line calls a tool.
 #[must_use]
 pub fn calls(command: &str, tool: &str) -> bool {
     command.split(|c: char| c.is_whitespace() || "`'\"();|&".contains(c)).any(|word| base(word) == tool)
@@ -216,7 +216,7 @@ fn behind_prompt(line: &str) -> Option<&str> {
         .then_some("")
 }
 
-/// Does a line begin with a user's name and a computer's, perhaps behind a time, a bracket or an environment?
+/// Returns whether a line begins with a user's name and a computer's, perhaps behind a time, a bracket or an environment.
 fn is_of_user(line: &str) -> bool {
     for word in line.split_whitespace() {
         let name = word.trim_start_matches('[');
