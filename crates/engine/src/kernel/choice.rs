@@ -24,7 +24,7 @@ impl Choice {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
     }
 
-    /// What must hold for it to be read.
+    /// Condition for it to be read.
     pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
         let of_section =
             SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);
